@@ -1,0 +1,44 @@
+#pragma once
+#include <attune/dsl/attention.hpp>
+
+/// Names for common formulas. They are nothing but formulas: text and fingerprint do not know them.
+namespace attune::dsl {
+
+/// Query i sees keys 0..i: the first query meets the first key (top-left alignment).
+inline constexpr auto causal = q_idx >= kv_idx;
+
+/// At most `left` keys back and `right` keys ahead, both inclusive; integers or run-time scalars. `window(w - 1, 0)` are w keys.
+template <operand L, operand R>
+constexpr auto window(L left, R right) {
+    return q_idx - kv_idx <= left && kv_idx - q_idx <= right;
+}
+
+namespace detail {
+template <class N, class By>
+constexpr auto replace_q_idx(const N& n, const By& by) {
+    if constexpr (std::is_same_v<N, index_node<operation::q_idx>>) return by;
+    else if constexpr (requires { n.children; }) {
+        return hana::unpack(n.children, [&by](const auto&... child) { return make<N::is, N::op>(replace_q_idx(child, by)...); });
+    } else return n;
+}
+}  // namespace detail
+
+/// The condition with q_idx counted so that the last query meets the last key (decoding with a cache, bottom-right alignment).
+template <expression C>
+constexpr auto bottom_right(C c) {
+    if constexpr (is_rejected<C>) return rejected{};
+    else return detail::replace_q_idx(c, q_idx + (key_length - query_length));
+}
+inline constexpr auto causal_bottom_right = bottom_right(causal);
+
+/// c * tanh(s / c): scores bounded to (-c, c). Before the mask. (Gemma 2)
+template <operand C, expression S>
+constexpr auto softcap(C c, S s) { return c * tanh(s / c); }
+
+template <expression A> constexpr auto exp2(A x) { return exp(x * 0.6931471805599453); }
+template <expression A> constexpr auto sigmoid(A x) { return 1.0 / (1.0 + exp(-x)); }
+
+/// ALiBi's slope of head h, 2^(-8 (h + 1) / heads). (Press et al. 2022; heads a power of two, else pass the paper's slopes as an input)
+inline constexpr auto alibi_slope = exp2(-8.0 * (h + 1) / heads);
+
+}  // namespace attune::dsl

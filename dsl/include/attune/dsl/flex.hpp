@@ -1,0 +1,69 @@
+#pragma once
+#include <attune/dsl/attention.hpp>
+
+/// FlexAttention's spelling: functions of a score and its indices. They are called once, with the language's own values, and only what they
+/// return is kept: the graph, its text and its kernel are those of the formula.
+namespace attune::dsl {
+
+template <class F> struct score_modification { F modify; };
+template <class F> struct mask_modification { F visible; };
+
+/// score_mod([](auto score, auto b, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); })
+template <class F> constexpr auto score_mod(F modify) { return score_modification<F>{modify}; }
+
+/// mask_mod([](auto b, auto h, auto q_idx, auto kv_idx) { return q_idx >= kv_idx; })
+template <class F> constexpr auto mask_mod(F visible) { return mask_modification<F>{visible}; }
+
+namespace detail {
+template <class F>
+inline constexpr bool takes_score_and_indices = std::is_invocable_v<F, decltype(q * t(k)), decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
+template <class F>
+inline constexpr bool takes_indices = std::is_invocable_v<F, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
+
+template <class F, expression S>
+constexpr auto modified(F modify, S scores) {
+    if constexpr (!takes_score_and_indices<F>) {
+        static_assert(takes_score_and_indices<F>, "attune: a score_mod takes (score, b, h, q_idx, kv_idx)");
+        return rejected{};
+    } else {
+        using result = decltype(modify(scores, dsl::b, dsl::h, q_idx, kv_idx));
+        if constexpr (is_rejected<result>) return rejected{};
+        else if constexpr (!scores_kind<result::is>) {
+            static_assert(scores_kind<result::is>, "attune: a score_mod returns a score; what it returns does not depend on the score that it is given");
+            return rejected{};
+        } else return modify(scores, dsl::b, dsl::h, q_idx, kv_idx);
+    }
+}
+
+template <class F>
+constexpr auto visible_pairs(F visible) {
+    if constexpr (!takes_indices<F>) {
+        static_assert(takes_indices<F>, "attune: a mask_mod takes (b, h, q_idx, kv_idx)");
+        return rejected{};
+    } else {
+        using result = decltype(visible(dsl::b, dsl::h, q_idx, kv_idx));
+        if constexpr (is_rejected<result>) return rejected{};
+        else if constexpr (!condition<result::is>) {
+            static_assert(condition<result::is>, "attune: a mask_mod returns a condition; did you forget a comparison?");
+            return rejected{};
+        } else return visible(dsl::b, dsl::h, q_idx, kv_idx);
+    }
+}
+}  // namespace detail
+
+/// Attention with modified scores, masked: softmax(mask(score_mod(q * t(k) * scale), mask_mod)) * v. As in FlexAttention the scale is
+/// rsqrt(depth) unless it is given.
+template <class F, class G, class Scale = decltype(rsqrt(depth))>
+constexpr auto flex(score_modification<F> modify, mask_modification<G> masked, Scale scale = {}) {
+    return softmax(mask(detail::modified(modify.modify, q * t(k) * scale), detail::visible_pairs(masked.visible))) * v;
+}
+template <class F, class Scale = decltype(rsqrt(depth))>
+constexpr auto flex(score_modification<F> modify, Scale scale = {}) {
+    return softmax(detail::modified(modify.modify, q * t(k) * scale)) * v;
+}
+template <class G, class Scale = decltype(rsqrt(depth))>
+constexpr auto flex(mask_modification<G> masked, Scale scale = {}) {
+    return softmax(mask(q * t(k) * scale, detail::visible_pairs(masked.visible))) * v;
+}
+
+}  // namespace attune::dsl

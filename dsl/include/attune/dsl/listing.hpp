@@ -1,0 +1,117 @@
+#pragma once
+#include <attune/dsl/element_type.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+/// The listing: a graph written out as a flat list, every distinct node once, arguments before their users.
+///
+/// A graph is a value whose type nests as deep as its formula (node.hpp). `listing_of<Graph>` folds it, once and at compile
+/// time, into this list. Whatever else is done with a graph - text, fingerprint, required inputs, lowering, mask
+/// coverage, reference evaluation - is ordinary code over a `listing`, without templates.
+namespace attune {
+
+/// What a node stands for. The grammar of the language is stated on kinds (operators.hpp).
+enum class kind : std::uint8_t {
+    tensor,      ///< q, k, v or a declared input, not yet indexed
+    transposed,  ///< t(k)
+    integer,     ///< an index, a length, an integer constant, scalar or element: i32 arithmetic, `/` and `%` round down
+    real,        ///< f32 arithmetic
+    condition,   ///< true = visible
+    scores,      ///< one real a (batch, head, query, key)
+    weights,     ///< scores normalised over the keys
+    output,      ///< (batch, head, query, value depth)
+    row,         ///< one real a (batch, head, query): log-sum-exp, row maximum
+};
+
+enum class operation : std::uint8_t {
+    // terminals
+    constant,        ///< `integer` or `number` holds the value, `is` says which
+    b, h, q_idx, kv_idx,
+    depth, value_depth, query_length, key_length, heads, key_heads, batches,
+    input,           ///< a tensor; `input` is its position in listing::inputs
+    scalar,          ///< a run-time number; `input` is its position in listing::inputs
+    kv_lengths,      ///< keys in use of batch element b: the built-in optional input, key_length unless passed
+    // tensors
+    load,            ///< arguments: the tensor, then one integer an axis, outermost first; clamped to the axis
+    transpose,
+    contract,        ///< q * t(k): scores
+    // pointwise, on integers and reals (both arguments alike; to_real is explicit in the list) and scores
+    to_real,         ///< integer or condition -> real
+    to_integer,      ///< condition -> integer (true = 1); real -> integer rounds toward zero
+    negate, absolute, exp, log, tanh, erf, sqrt, rsqrt,
+    add, subtract, multiply,
+    divide,          ///< integers: rounds down; reals: exact
+    remainder,       ///< integers only, sign of the divisor (-1 % 4 = 3)
+    minimum, maximum,
+    bit_and, bit_or, bit_xor,
+    where,           ///< condition, value if true, value if false
+    // conditions
+    equal, not_equal, less, less_equal, greater, greater_equal,
+    logical_and, logical_or, logical_not,
+    // attention
+    mask,            ///< scores, condition -> scores
+    softmax,         ///< scores -> weights, over the keys
+    weighted_sum,    ///< weights, v -> output
+    log_sum_exp,     ///< scores -> row
+};
+
+/// What an axis of an input runs over; the run-time extent is checked against it (1 broadcasts).
+enum class axis_kind : std::uint8_t {
+    batch, head, key_head, query, key,
+    position,     ///< indexed by q_idx and kv_idx alike: at least max(query_length, key_length) long
+    depth, value_depth,
+    free,         ///< a table of its own length
+};
+
+constexpr std::string_view name_of(axis_kind a) {
+    constexpr std::string_view names[] = {"batch", "head", "key_head", "query", "key", "position", "depth", "value_depth", "free"};
+    return names[static_cast<int>(a)];
+}
+
+inline constexpr int max_rank = 5;
+
+struct axis_declaration {
+    axis_kind is{};
+    std::string_view name;  ///< of a free axis; else the kind's name
+    constexpr bool operator==(const axis_declaration&) const = default;
+};
+
+struct input_declaration {
+    std::string_view name;
+    element_type element{};
+    bool is_scalar{};
+    std::uint8_t rank{};
+    std::array<axis_declaration, max_rank> axes{};  ///< outermost first
+    constexpr bool operator==(const input_declaration&) const = default;
+};
+
+struct instruction {
+    operation op{};
+    kind is{};
+    std::uint8_t argument_count{};
+    std::array<std::int16_t, max_rank + 1> arguments{};  ///< positions in listing::nodes, each smaller than this one's
+    std::int16_t input{-1};
+    std::int64_t integer{};  ///< value of an integer constant
+    double number{};         ///< value of a real constant; -infinity means masked
+    constexpr bool operator==(const instruction&) const = default;
+};
+
+struct output_declaration {
+    std::string_view name;  ///< "out" unless the graph names it
+    std::int16_t node{};    ///< position in listing::nodes
+    constexpr bool operator==(const output_declaration&) const = default;
+};
+
+/// A view of a listing with static storage; cheap to copy.
+struct listing {
+    std::span<const instruction> nodes;
+    std::span<const input_declaration> inputs;    ///< q, k, v and the user's, in order of first use
+    std::span<const output_declaration> outputs;  ///< in the order named
+    std::string_view text;                        ///< the formula, canonical: describe.hpp
+    std::uint64_t fingerprint{};                  ///< of the text and the declarations
+};
+
+}  // namespace attune

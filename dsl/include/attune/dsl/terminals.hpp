@@ -1,0 +1,142 @@
+#pragma once
+#include <attune/dsl/arguments.hpp>
+#include <attune/dsl/name.hpp>
+#include <attune/dsl/node.hpp>
+
+#include <limits>
+
+namespace attune::dsl {
+
+// --- indices: which pair of query and key a score belongs to
+template <operation Op> using index_node = node<kind::integer, Op>;
+inline constexpr index_node<operation::b> b{};            ///< batch element
+inline constexpr index_node<operation::h> h{};            ///< query head
+inline constexpr index_node<operation::q_idx> q_idx{};    ///< query position, from 0
+inline constexpr index_node<operation::kv_idx> kv_idx{};  ///< key position, from 0
+
+// --- numbers of the call: what the shapes of q, k and v say
+inline constexpr index_node<operation::depth> depth{};                ///< of q and k
+inline constexpr index_node<operation::value_depth> value_depth{};    ///< of v and out
+inline constexpr index_node<operation::query_length> query_length{};
+inline constexpr index_node<operation::key_length> key_length{};
+inline constexpr index_node<operation::heads> heads{};                ///< query heads
+inline constexpr index_node<operation::key_heads> key_heads{};
+inline constexpr index_node<operation::batches> batches{};
+
+/// `where(condition, score, -inf)` masks; every finite value is a score.
+inline constexpr constant<kind::real> inf{std::numeric_limits<double>::infinity()};
+
+// --- axes: what an input is declared over
+template <axis_kind Is, name Label = "">
+struct axis_node {
+    static constexpr axis_declaration declaration{Is, Is == axis_kind::free ? Label.view() : name_of(Is)};
+};
+inline constexpr axis_node<axis_kind::batch> batch{};
+inline constexpr axis_node<axis_kind::head> head{};
+inline constexpr axis_node<axis_kind::key_head> key_head{};
+inline constexpr axis_node<axis_kind::query> query{};
+inline constexpr axis_node<axis_kind::key> key{};
+inline constexpr axis_node<axis_kind::position> position{};  ///< read at q_idx and at kv_idx
+template <name Label> inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis; indices are clamped to it
+
+constexpr kind kind_of_element(element_type e) {
+    switch (e) {
+        case element_type::boolean: return kind::condition;
+        case element_type::i32: case element_type::u8: return kind::integer;
+        default: return kind::real;
+    }
+}
+
+// Echoed by the compiler when an index does not fit its axis.
+template <name Input, std::size_t Declared, std::size_t Given>
+inline constexpr bool indices_match_rank = Declared == Given;
+template <name Input, axis_kind Axis, operation Index>
+inline constexpr bool index_matches_axis = [] {
+    switch (Index) {  // only a bare index can be on the wrong axis; a computed one is taken at its word
+        case operation::b: return Axis == axis_kind::batch || Axis == axis_kind::free;
+        case operation::h: return Axis == axis_kind::head || Axis == axis_kind::key_head || Axis == axis_kind::free;
+        case operation::q_idx: return Axis == axis_kind::query || Axis == axis_kind::position || Axis == axis_kind::free;
+        case operation::kv_idx: return Axis == axis_kind::key || Axis == axis_kind::position || Axis == axis_kind::free;
+        default: return true;
+    }
+}();
+
+/// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`.
+/// Read at indices, `slopes(h)`, it is a number (a condition where its elements are boolean); passed at the call by `slopes = S`.
+template <name Label, element_type Element, class... Axes>
+struct input_tensor {
+    static constexpr kind is = kind::tensor;
+    static constexpr operation op = operation::input;
+    static constexpr std::string_view label = Label.view();
+    static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {Axes::declaration...}};
+
+    template <operand... I>
+    constexpr auto operator()(I... i) const {
+        if constexpr ((is_rejected<I> || ...)) return rejected{};
+        else if constexpr (sizeof...(I) != sizeof...(Axes)) {
+            static_assert(indices_match_rank<Label, sizeof...(Axes), sizeof...(I)>,
+                          "attune: a tensor is indexed by another number of indices than it has axes");
+            return rejected{};
+        } else if constexpr (!(integer_kind<lifted<I>::is> && ...)) {
+            static_assert((integer_kind<lifted<I>::is> && ...), "attune: a tensor is indexed by something that is not an integer; indices are integers such as h, q_idx or q_idx / 16");
+            return rejected{};
+        } else if constexpr (!(index_matches_axis<Label, Axes::declaration.is, lifted<I>::op> && ...)) {
+            static_assert((index_matches_axis<Label, Axes::declaration.is, lifted<I>::op> && ...),
+                          "attune: a tensor is indexed by other axes than it was declared with");
+            return rejected{};
+        } else return make<kind_of_element(Element), operation::load>(*this, lift(i)...);
+    }
+
+    template <class Value>
+    constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
+};
+
+/// Declares a tensor input by name, element type and axes, outermost first: `input<"bias", f32>(head, query, key)`.
+template <name Label, element_type Element, class... Axes>
+constexpr auto input(Axes...) {
+    static_assert(sizeof...(Axes) >= 1 && sizeof...(Axes) <= max_rank, "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
+    return input_tensor<Label, Element, Axes...>{};
+}
+
+/// A number that the caller passes: `w = scalar<"w", i32>`, at the call `w = 256`.
+template <name Label, element_type Element>
+struct scalar_number {
+    static_assert(Element == element_type::i32 || Element == element_type::f32, "attune: a scalar is i32 or f32");
+    static constexpr kind is = kind_of_element(Element);
+    static constexpr operation op = operation::scalar;
+    static constexpr std::string_view label = Label.view();
+    static constexpr input_declaration declaration{Label.view(), Element, true, 0, {}};
+
+    template <class Value>
+    constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
+};
+template <name Label, element_type Element> inline constexpr scalar_number<Label, Element> scalar{};
+
+// --- the three tensors of attention; element types and depths are chosen when kernels are compiled
+inline constexpr input_tensor<"q", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::head>, axis_node<axis_kind::query>, axis_node<axis_kind::depth>> q{};           // (b, h, lq, d)
+inline constexpr input_tensor<"k", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, axis_node<axis_kind::depth>> k{};         // (b, hk, lk, d)
+inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, axis_node<axis_kind::value_depth>> v{};   // (b, hk, lk, dv)
+
+/// Keys in use of each batch element, i32 (batch): optional at every call, key_length where it is not passed. Keys beyond are never read.
+struct kv_lengths_input {
+    static constexpr kind is = kind::tensor;
+    static constexpr operation op = operation::kv_lengths;
+    static constexpr std::string_view label = "kv_lengths";
+    constexpr auto operator()(index_node<operation::b>) const { return node<kind::integer, operation::kv_lengths>{}; }
+    template <class Value>
+    constexpr auto operator=(Value value) const { return detail::bind<"kv_lengths">(value); }
+};
+inline constexpr kv_lengths_input kv_lengths{};
+
+/// A name for an output: in `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to write.
+template <name Label>
+struct output_name {
+    static constexpr std::string_view label = Label.view();
+    template <class Value>
+    constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
+};
+template <name Label> inline constexpr output_name<Label> output{};
+inline constexpr output_name<"out"> out{};
+inline constexpr output_name<"lse"> lse{};
+
+}  // namespace attune::dsl

@@ -1,0 +1,94 @@
+// What a graph becomes: kinds, one entry a distinct node, conversions, inputs in order of first use, fingerprints.
+#include "variants.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+
+namespace {
+using namespace attune;
+using namespace variants;
+
+constexpr long count(const listing& list, operation op) {
+    return std::count_if(list.nodes.begin(), list.nodes.end(), [op](const instruction& i) { return i.op == op; });
+}
+
+constexpr auto same_alibi = softmax(mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), q_idx >= kv_idx && window(4095, 0))) * v;
+constexpr auto other_window = softmax(mask(scores + slopes(h) * (kv_idx - q_idx), causal && window(4094, 0))) * v;
+constexpr auto other_scale = softmax(q * t(k) * 0.125) * v;
+constexpr auto another_scale = softmax(q * t(k) * 0.1250001) * v;
+constexpr auto integer_slopes = input<"slopes", i32>(head);
+constexpr auto integer_alibi = softmax(mask(scores + integer_slopes(h) * (kv_idx - q_idx), causal && window(4095, 0))) * v;
+constexpr auto flex_alibi = flex(score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); }),
+                                 mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx && window(4095, 0); }));
+}  // namespace
+
+TEST_CASE("operators give the kinds of the language", "[language]") {
+    STATIC_REQUIRE(decltype(q_idx - kv_idx)::is == kind::integer);
+    STATIC_REQUIRE(decltype(q_idx / 4)::is == kind::integer);
+    STATIC_REQUIRE(decltype(q_idx * 0.5)::is == kind::real);
+    STATIC_REQUIRE(decltype(rsqrt(depth))::is == kind::real);
+    STATIC_REQUIRE(decltype(q * t(k))::is == kind::scores);
+    STATIC_REQUIRE(decltype(scores + 1)::is == kind::scores);
+    STATIC_REQUIRE(decltype(causal)::is == kind::condition);
+    STATIC_REQUIRE(decltype(scores > 0)::is == kind::condition);
+    STATIC_REQUIRE(decltype(is_global(kv_idx))::is == kind::condition);
+    STATIC_REQUIRE(decltype(document(kv_idx))::is == kind::integer);
+    STATIC_REQUIRE(decltype(slopes(h))::is == kind::real);
+    STATIC_REQUIRE(decltype(where(causal, causal, !causal))::is == kind::condition);
+    STATIC_REQUIRE(decltype(softmax(scores))::is == kind::weights);
+    STATIC_REQUIRE(decltype(softmax(scores) * v)::is == kind::output);
+    STATIC_REQUIRE(decltype(log_sum_exp(scores))::is == kind::row);
+}
+
+TEST_CASE("a node used twice is listed once", "[language]") {
+    STATIC_REQUIRE(count(listing_of<two_outputs>, operation::contract) == 1);
+    STATIC_REQUIRE(count(listing_of<two_outputs>, operation::mask) == 1);
+    STATIC_REQUIRE(count(listing_of<two_outputs>, operation::q_idx) == 1);
+    STATIC_REQUIRE(listing_of<two_outputs>.outputs.size() == 2);
+    STATIC_REQUIRE(listing_of<two_outputs>.outputs[1].name == "lse");
+}
+
+TEST_CASE("arguments stand before their users", "[language]") {
+    for (const listing& list : {listing_of<alibi>, listing_of<integers>, listing_of<two_outputs>, listing_of<functions>})
+        for (std::size_t at = 0; at < list.nodes.size(); ++at)
+            for (int a = 0; a < list.nodes[at].argument_count; ++a) CHECK(list.nodes[at].arguments[static_cast<std::size_t>(a)] < static_cast<int>(at));
+}
+
+TEST_CASE("an integer beside a real is converted, integers among themselves are not", "[language]") {
+    STATIC_REQUIRE(count(listing_of<integers>, operation::to_real) == 0 + 1);  // depth under rsqrt
+    STATIC_REQUIRE(count(listing_of<alibi>, operation::to_real) == 2);         // depth, and kv_idx - q_idx
+}
+
+TEST_CASE("inputs are listed in order of first use, with their axes", "[language]") {
+    constexpr auto list = listing_of<longformer>;
+    STATIC_REQUIRE(list.inputs.size() == 5);
+    STATIC_REQUIRE(list.inputs[0].name == "q");
+    STATIC_REQUIRE(list.inputs[1].name == "k");
+    STATIC_REQUIRE(list.inputs[2].name == "w");
+    STATIC_REQUIRE(list.inputs[2].is_scalar);
+    STATIC_REQUIRE(list.inputs[3].name == "is_global");
+    STATIC_REQUIRE(list.inputs[3].axes[0].is == axis_kind::position);
+    STATIC_REQUIRE(list.inputs[4].name == "v");
+    STATIC_REQUIRE(list.inputs[4].axes[3].is == axis_kind::value_depth);
+}
+
+TEST_CASE("the fingerprint changes with the computation and with nothing else", "[language]") {
+    STATIC_REQUIRE(fingerprint<alibi> == fingerprint<same_alibi>);
+    STATIC_REQUIRE(fingerprint<alibi> != fingerprint<other_window>);
+    STATIC_REQUIRE(fingerprint<other_scale> != fingerprint<another_scale>);
+    STATIC_REQUIRE(fingerprint<alibi> != fingerprint<integer_alibi>);
+    STATIC_REQUIRE(std::is_same_v<decltype(other_scale), decltype(another_scale)>);  // floats are values, not types: identity is the fingerprint
+}
+
+TEST_CASE("bottom_right shifts every q_idx, in loads too", "[language]") {
+    static constexpr auto shifted = softmax(mask(scores, bottom_right(document(q_idx) == document(kv_idx) && causal))) * v;
+    CHECK(description<shifted>.find("document(q_idx + (key_length - query_length)) == document(kv_idx)") != std::string_view::npos);
+    CHECK(description<shifted>.find("q_idx + (key_length - query_length) >= kv_idx") != std::string_view::npos);
+}
+
+TEST_CASE("FlexAttention's lambdas leave the formula and nothing else", "[language]") {
+    STATIC_REQUIRE(std::is_same_v<decltype(flex_alibi), decltype(alibi)>);
+    STATIC_REQUIRE(fingerprint<flex_alibi> == fingerprint<alibi>);
+    STATIC_REQUIRE(description<flex_alibi> == description<alibi>);
+}

@@ -1,0 +1,19 @@
+// rejects: a variant must end in an output, such as softmax(scores) * v; this graph stops before
+#include <attune/dsl.hpp>
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto doc = input<"doc", i32>(position);
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+}
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = mask(scores, causal);
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(mask(scores, causal)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

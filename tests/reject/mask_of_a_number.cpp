@@ -1,0 +1,19 @@
+// rejects: mask(scores, condition): the first argument is not scores, such as q * t(k)
+#include <attune/dsl.hpp>
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto doc = input<"doc", i32>(position);
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+}
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(mask(q_idx, causal)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(mask(scores, causal)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

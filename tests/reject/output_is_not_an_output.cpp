@@ -1,0 +1,19 @@
+// rejects: a named output is neither an output, such as softmax(scores) * v, nor a row, such as log_sum_exp(scores)
+#include <attune/dsl.hpp>
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto doc = input<"doc", i32>(position);
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+}
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = scores);
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

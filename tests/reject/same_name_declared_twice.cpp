@@ -1,0 +1,19 @@
+// rejects: two inputs of one graph have the same name but are declared differently
+#include <attune/dsl.hpp>
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto doc = input<"doc", i32>(position);
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+}
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(scores + input<"slopes", i32>(head)(h) + slopes(h)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(scores + input<"slopes", f32>(head)(h) + slopes(h)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

@@ -1,0 +1,19 @@
+// rejects: a comparison takes numbers; a tensor is read at indices first
+#include <attune/dsl.hpp>
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto doc = input<"doc", i32>(position);
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+}
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(mask(scores, doc == doc)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(mask(scores, doc(q_idx) == doc(kv_idx))) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

@@ -1,0 +1,19 @@
+// rejects: where(condition, a, b): the first argument is not a condition; did you forget a comparison?
+#include <attune/dsl.hpp>
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto doc = input<"doc", i32>(position);
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+}
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(where(kv_idx, scores, -inf)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(where(kv_idx > 0, scores, -inf)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my
