@@ -1,0 +1,28 @@
+#pragma once
+#include <attune/runtime/cpu.hpp>
+#include <attune/runtime/kernel_table.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace attune::detail {
+
+/// What a call needs of a kernel; what is not known (no such tensor in the variant or the call) is not asked for.
+struct kernel_request {
+    std::optional<element_type> query{}, key{}, value{}, output{};
+    std::optional<std::int64_t> depth{}, value_depth{};
+    std::string_view target{};  ///< empty: any level
+    std::string_view forced_by{};  ///< who asked for the target, for messages: "options.target"
+};
+
+struct choice {
+    const kernel* chosen{};
+    std::string why;  ///< "x86-64-v3, the most demanding of x86-64-v4, x86-64-v3 that this CPU runs (x86-64-v4: lacks avx512f)"
+};
+
+/// The most demanding runnable kernel of these element types and depths. Throws attune::error that lists what there is.
+/// `why` is made only if asked for.
+choice choose(const kernel_table& table, const kernel_request& request, const cpu_state& cpu, bool explain);
+
+}  // namespace attune::detail

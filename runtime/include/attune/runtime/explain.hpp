@@ -1,0 +1,62 @@
+#pragma once
+#include <attune/dsl/element_type.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace attune {
+
+/// Which blocks of (query tile, key block) a kernel visits for given arguments: 0 skipped, 1 visited, 2 visited and wholly visible,
+/// so that no mask is computed.
+struct block_map {
+    int batches{}, heads{}, query_blocks{}, key_blocks{};
+    int query_block{}, key_block{};      ///< queries and keys of one block
+    std::vector<std::uint8_t> blocks{};   ///< (batch, head, query block, key block), dense
+
+    std::uint8_t at(int batch, int head, int query, int key) const {
+        const auto row = (static_cast<std::int64_t>(batch) * heads + head) * query_blocks + query;
+        return blocks[static_cast<std::size_t>(row * key_blocks + key)];
+    }
+    std::int64_t total() const { return static_cast<std::int64_t>(blocks.size()); }
+    std::int64_t visited() const;
+    std::int64_t unmasked() const;  ///< of the visited ones
+    std::int64_t pairs_visited(std::int64_t query_length, std::int64_t key_length) const;  ///< (query, key) in visited blocks, over all heads
+};
+
+/// What a call would do, for people (text) and programs (json).
+struct explanation {
+    std::string variant, formula, kernel, target, why, schedule;  ///< schedule is JSON
+    std::int64_t batches{}, heads{}, key_heads{}, query_length{}, key_length{};
+    int depth{}, value_depth{};
+    element_type query{}, key{}, value{}, output{};
+    int query_block{}, key_block{};
+    std::int64_t blocks{}, blocks_visited{}, blocks_unmasked{};
+    double flops{};                             ///< of the pairs in visited blocks, multiply and add: no useful work is above it
+    std::int64_t input_bytes{}, output_bytes{}; ///< of the elements, strides aside
+    std::size_t scratch_bytes{};                ///< of one thread, at most
+    int threads{};
+
+    std::string text() const;
+    std::string json() const;
+};
+
+/// The kernels that are linked for a variant.
+struct kernel_list {
+    struct entry {
+        std::string symbol, target;
+        element_type query{}, key{}, value{}, output{};
+        int depth{}, value_depth{};
+        std::string missing;  ///< what this CPU lacks for it; empty if it runs
+        bool chosen{};        ///< a call of these types and depths runs this one
+        std::string why;      ///< for the chosen one
+    };
+    std::string variant;
+    std::vector<entry> entries;
+
+    std::string text() const;
+    std::string json() const;
+};
+
+}  // namespace attune

@@ -1,0 +1,42 @@
+#pragma once
+#include <attune/dsl/listing.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace attune {
+
+/// Layout version of the structs below; registries generated for another one are refused.
+inline constexpr int kernel_table_version = 1;
+
+/// One compiled kernel: one variant, element types, depths and ISA level. Written by `<target>_generator emit`.
+struct kernel {
+    const char* symbol;       ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]
+    const char* target;       ///< "x86-64-v3", ...
+    element_type query, key, value, output;
+    int depth, value_depth;
+    int query_block, key_block;  ///< the tile in which work is cut and blocks are skipped
+    std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
+    const char* schedule;        ///< the schedule as JSON
+    /// Halide's argv entry: a pointer to the user context, then the inputs in listing order (tensor: halide_buffer_t*, scalar:
+    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order. Dimensions innermost first.
+    int (*call)(void** arguments);
+    /// The same inputs, one output: u8 (key block, query block, head, batch): 0 skipped, 1 visited, 2 visited without mask.
+    int (*blocks)(void** arguments);
+};
+
+/// Everything compiled for one graph.
+struct kernel_table {
+    int version;
+    const char* variant;  ///< as written in attune_add_variant: "my::alibi"
+    listing graph;
+    std::span<const kernel> kernels;  ///< most demanding ISA level first
+};
+
+/// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed after its
+/// kernels were built, or never built, is an undefined reference that names it.
+template <const auto& Graph, std::uint64_t Fingerprint>
+const kernel_table& kernels_of();
+
+}  // namespace attune

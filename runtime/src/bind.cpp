@@ -1,0 +1,191 @@
+#include "bind.hpp"
+#include "hooks.hpp"
+#include "text.hpp"
+#include "threads.hpp"
+
+#include <attune/runtime/error.hpp>
+
+#include <HalideRuntime.h>
+
+#include <cstdlib>
+#include <limits>
+
+namespace attune::detail {
+
+/// One argument as a kernel reads it: a buffer with its dimensions, or the value of a scalar.
+struct bound_call::slot {
+    halide_buffer_t buffer{};
+    std::array<halide_dimension_t, max_rank> dimensions{};  // innermost first
+    scalar_value value{};
+};
+
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+
+halide_type_t halide_type(element_type e) {
+    switch (e) {
+        case element_type::f32: return {halide_type_float, 32, 1};
+        case element_type::f16: return {halide_type_float, 16, 1};
+        case element_type::bf16: return {halide_type_bfloat, 16, 1};
+        case element_type::i32: return {halide_type_int, 32, 1};
+        case element_type::u8: case element_type::boolean: return {halide_type_uint, 8, 1};  // Halide's own bool would look at one bit
+        case element_type::any: break;
+    }
+    return {halide_type_handle, 64, 1};
+}
+
+/// Fills a slot, with extents as the kernel sees them: where the tensor has 1 and the call has more, the stride is 0.
+template <class Logical>
+void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::string_view name, const tensor& t, Logical logical) {
+    buffer.host = static_cast<std::uint8_t*>(const_cast<void*>(t.data()));
+    buffer.type = halide_type(t.type());
+    buffer.dimensions = t.rank();
+    buffer.dim = dimensions;
+    std::int64_t elements = 1;
+    for (int axis = 0; axis < t.rank(); ++axis) {
+        const bool innermost = axis == t.rank() - 1;
+        const std::int64_t own = t.extent(axis), seen = logical(axis);
+        const std::int64_t stride = own > 1 ? t.stride(axis) : own == seen && innermost ? 1 : 0;  // kernels insist on 1 along a depth
+        dimensions[t.rank() - 1 - axis] = {0, static_cast<std::int32_t>(seen), static_cast<std::int32_t>(stride)};
+        elements *= seen;  // below 2^62: refused as soon as it is above 2^31
+        if (elements > most)
+            fail(say("at most ", most, " elements in ", name, ", axes of extent 1 that broadcast counted in full"), say("more in ", shown(name, t)),
+                 "fewer batch elements or heads a call");
+    }
+}
+
+std::string_view forced_target(const options& how, std::string_view& by) {
+    if (!how.target.empty()) return by = "attune::options", how.target;
+    if (const char* const level = std::getenv("ATTUNE_TARGET"); level && *level) return by = "ATTUNE_TARGET", level;
+    return {};
+}
+
+/// Writes `bits` to every element, axes from `axis` inwards.
+template <class Word>
+void fill(Word* at, const tensor& t, int axis, Word bits) {
+    for (std::int64_t i = 0; i < t.extent(axis); ++i) {
+        Word* const to = at + i * t.stride(axis);
+        if (axis + 1 < t.rank()) fill(to, t, axis + 1, bits);
+        else *to = bits;
+    }
+}
+
+}  // namespace
+
+bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain)
+    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), slots_(&memory_), argv_(&memory_) {
+    if (table.version != kernel_table_version)
+        fail(say("kernels of ", table.variant, " built for layout ", kernel_table_version), say("layout ", table.version),
+             "building the variant again with this version of attune");
+    given_ = match(table, arguments, wanted == outputs::needed, memory_);
+    shape_ = check_inputs(table.graph, given_);
+    choose_kernel(how, explain);
+    check_outputs(table.graph, given_, shape_, choice_.chosen->output);
+    bind_inputs();
+    bind_outputs();
+    if (given_.kv_lengths) check_lengths(given_.kv_lengths->view, shape_.has(axis_kind::key) ? shape_[axis_kind::key] : 0);
+}
+
+bound_call::~bound_call() = default;
+
+void bound_call::choose_kernel(const options& how, bool explain) {
+    const listing& graph = table_.graph;
+    kernel_request asked;
+    asked.target = forced_target(how, asked.forced_by);
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+        if (!is_core(graph.inputs[i])) continue;
+        const std::string_view name = graph.inputs[i].name;
+        (name == "q" ? asked.query : name == "k" ? asked.key : asked.value) = given_.inputs[i]->view.type();
+    }
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i)
+        if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output) asked.output = given_.outputs[i]->view.type();
+    if (shape_.has(axis_kind::depth)) asked.depth = shape_[axis_kind::depth];
+    if (shape_.has(axis_kind::value_depth)) asked.value_depth = shape_[axis_kind::value_depth];
+    choice_ = choose(table_, asked, this_cpu(), explain);
+}
+
+void bound_call::bind_inputs() {
+    const listing& graph = table_.graph;
+    const std::size_t count = graph.inputs.size();
+    slots_.resize(count + 1 + graph.outputs.size());
+    argv_.reserve(slots_.size() + 1);
+    argv_.push_back(nullptr);  // the user context: hooks.cpp
+    for (std::size_t i = 0; i < count; ++i) {
+        const input_declaration& d = graph.inputs[i];
+        slot& s = slots_[i];
+        if (d.is_scalar) {
+            s.value = scalar_of(d, *given_.inputs[i]);
+            argv_.push_back(&s.value);
+            continue;
+        }
+        const tensor& t = given_.inputs[i]->view;
+        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) { return shape_.logical(d.axes[static_cast<std::size_t>(axis)].is, t.extent(axis)); });
+        argv_.push_back(&s.buffer);
+    }
+    all_keys_ = static_cast<std::int32_t>(shape_.has(axis_kind::key) ? shape_[axis_kind::key] : 0);
+    const std::int64_t one[] = {1};
+    const tensor everything(&all_keys_, one);
+    slot& lengths = slots_[count];
+    set_buffer(lengths.buffer, lengths.dimensions.data(), "kv_lengths", given_.kv_lengths ? given_.kv_lengths->view : everything,
+               [&](int) { return shape_.has(axis_kind::batch) ? shape_[axis_kind::batch] : 1; });
+    if (!given_.kv_lengths) lengths.dimensions[0].stride = 0;
+    argv_.push_back(&lengths.buffer);
+}
+
+void bound_call::bind_outputs() {
+    const listing& graph = table_.graph;
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+        if (!given_.outputs[i]) continue;  // explain and blocks: the kernel does not run
+        slot& s = slots_[graph.inputs.size() + 1 + i];
+        const tensor& t = given_.outputs[i]->view;
+        set_buffer(s.buffer, s.dimensions.data(), graph.outputs[i].name, t, [&](int axis) { return t.extent(axis); });
+        argv_.push_back(&s.buffer);
+    }
+}
+
+bool bound_call::nothing_to_do() const {
+    for (const axis_kind axis : {axis_kind::batch, axis_kind::head, axis_kind::query})
+        if (shape_[axis] == 0) return true;
+    return false;
+}
+
+bool bound_call::without_keys() const { return shape_[axis_kind::key] == 0; }
+
+void bound_call::run() { invoke(choice_.chosen->call, argv_.data(), threads_); }
+
+void bound_call::write_empty_rows() {
+    const listing& graph = table_.graph;
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+        const tensor& t = given_.outputs[i]->view;
+        const bool row = kind_of(graph, graph.outputs[i]) == kind::row;
+        if (t.empty()) continue;
+        if (row) fill(static_cast<float*>(t.mutable_data()), t, 0, -std::numeric_limits<float>::infinity());
+        else if (bytes_of(t.type()) == 2) fill(static_cast<std::uint16_t*>(t.mutable_data()), t, 0, std::uint16_t{0});
+        else fill(static_cast<std::uint32_t*>(t.mutable_data()), t, 0, std::uint32_t{0});
+    }
+}
+
+block_map bound_call::blocks() {
+    const auto count = [&](axis_kind axis) { return shape_.has(axis) ? static_cast<int>(shape_[axis]) : 1; };
+    const auto tiles = [](int length, int tile) { return static_cast<int>((std::int64_t{length} + tile - 1) / tile); };
+    block_map map{.batches = count(axis_kind::batch), .heads = count(axis_kind::head), .query_block = chosen().query_block, .key_block = chosen().key_block};
+    map.query_blocks = tiles(count(axis_kind::query), map.query_block);
+    map.key_blocks = tiles(count(axis_kind::key), map.key_block);
+    const std::int64_t shape[] = {map.batches, map.heads, map.query_blocks, map.key_blocks};
+    std::int64_t total = 1;
+    for (const auto extent : shape)
+        if ((total *= extent) > most) fail(say("at most ", most, " blocks"), list_of(shape), "asking for fewer batch elements or heads");
+    map.blocks.assign(static_cast<std::size_t>(total), 1);
+    if (total == 0 || !chosen().blocks) return map;
+
+    const tensor view(map.blocks.data(), shape);
+    slot s;
+    set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
+    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2));
+    arguments.push_back(&s.buffer);
+    invoke(chosen().blocks, arguments.data(), threads_);
+    return map;
+}
+
+}  // namespace attune::detail

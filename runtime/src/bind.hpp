@@ -1,0 +1,58 @@
+#pragma once
+#include "shape.hpp"
+
+#include <attune/runtime/choice.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory_resource>
+#include <vector>
+
+struct halide_buffer_t;
+struct halide_dimension_t;
+
+namespace attune::detail {
+
+/// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused any more.
+/// Neither construction nor the calls allocate from the heap for a variant of ordinary size.
+class bound_call {
+public:
+    enum class outputs : bool { optional, needed };
+
+    bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain);
+    ~bound_call();
+    bound_call(const bound_call&) = delete;
+
+    const kernel& chosen() const { return *choice_.chosen; }
+    const std::string& why() const { return choice_.why; }
+    const call_shape& shape() const { return shape_; }
+    const matched_arguments& given() const { return given_; }
+    int threads() const { return threads_; }
+
+    bool nothing_to_do() const;  ///< no batch, head or query
+    bool without_keys() const;
+
+    void run();               ///< neither of the above
+    void write_empty_rows();  ///< what attention over no key gives: 0 and log-sum-exp -infinity
+    block_map blocks();
+
+private:
+    struct slot;
+
+    void choose_kernel(const options& how, bool explain);
+    void bind_inputs();
+    void bind_outputs();
+
+    std::array<std::byte, 4096> first_;
+    std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
+    const kernel_table& table_;
+    matched_arguments given_;
+    call_shape shape_;
+    choice choice_;
+    int threads_;
+    std::pmr::vector<slot> slots_;
+    std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
+    std::int32_t all_keys_{};
+};
+
+}  // namespace attune::detail

@@ -1,0 +1,87 @@
+#include "text.hpp"
+
+#include <attune/runtime/choice.hpp>
+#include <attune/runtime/error.hpp>
+
+#include <algorithm>
+
+namespace attune::detail {
+namespace {
+
+bool fits(element_type compiled, const std::optional<element_type>& asked) { return !asked || *asked == compiled; }
+
+bool types_fit(const kernel& k, const kernel_request& r) {
+    return fits(k.query, r.query) && fits(k.key, r.key) && fits(k.value, r.value) && fits(k.output, r.output);
+}
+bool depths_fit(const kernel& k, const kernel_request& r) {
+    return (!r.depth || *r.depth == k.depth) && (!r.value_depth || *r.value_depth == k.value_depth);
+}
+
+std::string types_of(const kernel& k) {
+    if (k.query == k.key && k.key == k.value && k.value == k.output) return std::string(name_of(k.query));
+    return say("q:", name_of(k.query), ",k:", name_of(k.key), ",v:", name_of(k.value), ",out:", name_of(k.output));
+}
+std::string types_of(const kernel_request& r) {
+    std::string result;
+    const auto add = [&](std::string_view name, const std::optional<element_type>& type) {
+        if (type) add_part(result, say(name, ":", name_of(*type)), ",");
+    };
+    add("q", r.query), add("k", r.key), add("v", r.value), add("out", r.output);
+    return result;
+}
+std::string depths_of(const kernel& k) { return say(k.depth, "x", k.value_depth); }
+std::string depths_of(const kernel_request& r) {
+    if (r.depth && r.value_depth) return say(*r.depth, "x", *r.value_depth);
+    return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
+}
+
+/// What differs between the kernels for which `keep` holds: "f32; bf16".
+template <class Keep, class Name>
+std::string compiled(const kernel_table& table, Keep keep, Name name) {
+    std::string result;
+    for (const kernel& k : table.kernels)
+        if (keep(k)) add_part(result, name(k), "; ");
+    return result;
+}
+
+}  // namespace
+
+choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
+    const auto everything = [](const kernel&) { return true; };
+    const auto right_types = [&](const kernel& k) { return types_fit(k, asked); };
+    const auto right_shape = [&](const kernel& k) { return types_fit(k, asked) && depths_fit(k, asked); };
+    const auto target = [](const kernel& k) { return std::string(k.target); };
+
+    if (std::none_of(table.kernels.begin(), table.kernels.end(), right_types))
+        fail(say("element types that ", table.variant, " was compiled for (", compiled(table, everything, [](const kernel& k) { return types_of(k); }), ")"),
+             types_of(asked), "adding them to DTYPES in attune_add_variant, or converting the tensors");
+    if (std::none_of(table.kernels.begin(), table.kernels.end(), right_shape))
+        fail(say("depths (depth x value depth) that ", table.variant, " was compiled for (",
+                 compiled(table, right_types, [](const kernel& k) { return depths_of(k); }), ")"),
+             depths_of(asked), "adding them to DEPTHS in attune_add_variant");
+
+    choice result;
+    const auto asked_for = [&](const kernel& k) { return right_shape(k) && (asked.target.empty() || asked.target == k.target); };
+    for (const kernel& k : table.kernels)
+        if (asked_for(k) && runs(k.target, cpu) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target))) result.chosen = &k;
+    if (result.chosen && !explain) return result;
+
+    const std::string linked = compiled(table, right_shape, target);
+    const std::string lacks = compiled(table, [&](const kernel& k) { return asked_for(k) && !runs(k.target, cpu); },
+                                       [&](const kernel& k) { return say(k.target, ": lacks ", missing_for(k.target, cpu)); });
+    if (!result.chosen && asked.target.empty())
+        fail(say("a CPU for one of the linked kernels of ", table.variant, " (", linked, ")"), say("this one (", lacks, ")"),
+             "adding a less demanding level, such as x86-64-v2, to TARGETS in attune_add_variant");
+    if (!result.chosen) {
+        const std::string runnable = compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k.target, cpu); }, target);
+        const std::string others = runnable.empty() ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
+                                                    : say(runnable, ", which are linked and run here, or leaving it unset");
+        if (lacks.empty()) fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by), std::string(asked.target), others);
+        fail(say("a level that this CPU runs in ", asked.forced_by), lacks, others);
+    }
+    result.why = asked.target.empty() ? say("the most demanding level of those linked (", linked, ") that this CPU runs") : say("asked for by ", asked.forced_by);
+    if (!lacks.empty()) result.why += say("; ", lacks);
+    return result;
+}
+
+}  // namespace attune::detail

@@ -1,0 +1,88 @@
+#include "text.hpp"
+
+#include <attune/runtime/explain.hpp>
+
+#include <algorithm>
+
+namespace attune {
+namespace {
+
+std::string types_of(element_type q, element_type k, element_type v, element_type out) {
+    if (q == k && k == v && v == out) return std::string(name_of(q));
+    return detail::say("q:", name_of(q), ",k:", name_of(k), ",v:", name_of(v), ",out:", name_of(out));
+}
+
+std::string percent(std::int64_t part, std::int64_t all) {
+    return all == 0 ? "" : detail::say(" (", detail::in_short(100.0 * static_cast<double>(part) / static_cast<double>(all)), " %)");
+}
+
+}  // namespace
+
+std::int64_t block_map::visited() const { return std::count_if(blocks.begin(), blocks.end(), [](std::uint8_t b) { return b != 0; }); }
+std::int64_t block_map::unmasked() const { return std::count(blocks.begin(), blocks.end(), std::uint8_t{2}); }
+
+std::int64_t block_map::pairs_visited(std::int64_t query_length, std::int64_t key_length) const {
+    std::int64_t pairs = 0;
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        if (blocks[i] == 0) continue;
+        const auto key = static_cast<std::int64_t>(i % static_cast<std::size_t>(key_blocks));
+        const auto query = static_cast<std::int64_t>(i / static_cast<std::size_t>(key_blocks) % static_cast<std::size_t>(query_blocks));
+        pairs += std::min<std::int64_t>(query_block, query_length - query * query_block) * std::min<std::int64_t>(key_block, key_length - key * key_block);
+    }
+    return pairs;
+}
+
+std::string explanation::text() const {
+    using namespace detail;
+    std::string all = say("variant   ", variant, "\n", formula);
+    if (!all.ends_with('\n')) all += '\n';
+    all += say("kernel    ", kernel, "\n", "target    ", target, ": ", why, "\n");
+    all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length, " queries, ", key_length, " keys, depth ",
+               depth, "x", value_depth, ", ", types_of(query, key, value, output), "\n");
+    all += say("blocks    ", blocks_visited, " of ", blocks, percent(blocks_visited, blocks), " visited, ", blocks_unmasked, " of them without a mask; ",
+               query_block, " queries x ", key_block, " keys each\n");
+    all += say("work      at most ", in_short(flops), " useful FLOPs; reads ", in_bytes(static_cast<std::uint64_t>(input_bytes)), ", writes ",
+               in_bytes(static_cast<std::uint64_t>(output_bytes)), "\n");
+    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread\n", "threads   ", threads, "\n", "schedule  ", schedule, "\n");
+    return all;
+}
+
+std::string explanation::json() const {
+    detail::json_object j;
+    j.add("variant", variant), j.add("formula", formula), j.add("kernel", kernel), j.add("target", target), j.add("why", why);
+    j.add("batches", batches), j.add("heads", heads), j.add("key_heads", key_heads), j.add("query_length", query_length), j.add("key_length", key_length);
+    j.add("depth", depth), j.add("value_depth", value_depth);
+    j.add("element_types", types_of(query, key, value, output));
+    j.add("query_block", query_block), j.add("key_block", key_block);
+    j.add("blocks", blocks), j.add("blocks_visited", blocks_visited), j.add("blocks_unmasked", blocks_unmasked);
+    j.add("flops", flops), j.add("input_bytes", input_bytes), j.add("output_bytes", output_bytes);
+    j.add("scratch_bytes", scratch_bytes), j.add("threads", threads);
+    j.add_raw("schedule", schedule.empty() ? "null" : schedule);
+    return j.text();
+}
+
+std::string kernel_list::text() const {
+    std::string result = detail::say("kernels of ", variant, "\n");
+    for (const entry& e : entries)
+        result += detail::say(e.chosen ? "  * " : "    ", e.target, "  ", types_of(e.query, e.key, e.value, e.output), "  ", e.depth, "x", e.value_depth, "  ",
+                              !e.missing.empty() ? detail::say("does not run here: lacks ", e.missing) : e.chosen ? detail::say("chosen: ", e.why) : "runs here", "\n");
+    return result;
+}
+
+std::string kernel_list::json() const {
+    std::string list;
+    for (const entry& e : entries) {
+        detail::json_object j;
+        j.add("symbol", e.symbol), j.add("target", e.target), j.add("element_types", types_of(e.query, e.key, e.value, e.output));
+        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("runs", e.missing.empty());
+        j.add("missing", e.missing), j.add("chosen", e.chosen), j.add("why", e.why);
+        if (!list.empty()) list += ", ";
+        list += j.text();
+    }
+    detail::json_object j;
+    j.add("variant", variant);
+    j.add_raw("kernels", "[" + list + "]");
+    return j.text();
+}
+
+}  // namespace attune

@@ -1,0 +1,100 @@
+#include "shape.hpp"
+#include "text.hpp"
+
+#include <attune/runtime/error.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+namespace attune::detail {
+namespace {
+
+/// The bytes from a tensor's first element to its last, wherever the strides lead; empty for an empty tensor.
+struct byte_range {
+    const char *begin{}, *end{};
+    bool overlaps(const byte_range& other) const { return std::less<>{}(begin, other.end) && std::less<>{}(other.begin, end); }
+};
+byte_range range_of(const tensor& t) {
+    if (t.empty()) return {};
+    const std::int64_t size = bytes_of(t.type());
+    std::int64_t lowest = 0, highest = 0;  // in elements; check_alone keeps each term below 2^31
+    for (int axis = 0; axis < t.rank(); ++axis) {
+        const std::int64_t reach = t.extent(axis) > 1 ? (t.extent(axis) - 1) * t.stride(axis) : 0;
+        (reach < 0 ? lowest : highest) += reach;
+    }
+    const auto* const data = static_cast<const char*>(t.data());
+    return {data + lowest * size, data + (highest + 1) * size};
+}
+
+/// Whether two elements may share an address. Axes are taken by rising stride; each has to step over all that the smaller ones reach.
+bool overlaps_itself(const tensor& t) {
+    if (t.empty()) return false;
+    std::array<std::pair<std::int64_t, std::int64_t>, tensor::max_axes> axes{};  // (stride, extent), by rising stride
+    std::size_t count = 0;
+    for (int axis = 0; axis < t.rank(); ++axis) {
+        if (t.extent(axis) == 1) continue;
+        std::size_t at = count++;
+        for (; at > 0 && axes[at - 1].first > std::abs(t.stride(axis)); --at) axes[at] = axes[at - 1];
+        axes[at] = {std::abs(t.stride(axis)), t.extent(axis)};
+    }
+    std::int64_t reach = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        if (axes[i].first <= reach) return true;
+        reach += axes[i].first * (axes[i].second - 1);
+    }
+    return false;
+}
+
+void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes, const call_shape& shape) {
+    std::array<std::int64_t, max_rank> wanted{};
+    std::size_t rank = 0;
+    for (const axis_kind axis : axes) wanted[rank++] = shape.has(axis) ? shape[axis] : 1;
+    for (std::size_t i = 0; i < rank; ++i)
+        if (t.shape()[i] != wanted[i])
+            fail(say(name_of(axes[i]), " extent ", wanted[i], " in ", name), shown(name, t), say("the shape ", list_of(std::span(wanted).first(rank)), "; outputs do not broadcast"));
+}
+
+}  // namespace
+
+std::span<const axis_kind> axes_of_output(kind node) {
+    static constexpr axis_kind row[] = {axis_kind::batch, axis_kind::head, axis_kind::query};
+    static constexpr axis_kind output[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth};
+    static constexpr axis_kind matrix[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::key};
+    if (node == kind::row) return row;
+    if (node == kind::output) return output;
+    return matrix;
+}
+
+element_type output_type(kind node, element_type chosen) { return node == kind::output ? chosen : element_type::f32; }
+
+void check_outputs(const listing& graph, const matched_arguments& given, const call_shape& shape, element_type chosen) {
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+        if (!given.outputs[i]) continue;
+        const std::string_view name = graph.outputs[i].name;
+        const tensor& t = given.outputs[i]->view;
+        const kind is = kind_of(graph, graph.outputs[i]);
+        const auto axes = axes_of_output(is);
+        std::array<std::string_view, max_rank> names{};
+        std::transform(axes.begin(), axes.end(), names.begin(), [](axis_kind axis) { return name_of(axis); });
+        check_alone(name, t, std::span(names).first(axes.size()), is != kind::row);  // a row may be a column of the caller's table
+        check_shape(name, t, axes, shape);
+        if (const element_type wanted = output_type(is, chosen); t.type() != wanted)
+            fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
+        if (t.read_only()) fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");
+        if (overlaps_itself(t))
+            fail(say("elements of ", name, " at distinct addresses"), say("strides ", list_of(t.strides()), " in ", shown(name, t)), "strides that each step over the axes inside");
+
+        const byte_range written = range_of(t);
+        const auto refuse = [&](std::string_view other) {
+            fail(say(name, " apart from ", other), "two tensors that overlap in memory", say("another buffer for ", name));
+        };
+        for (std::size_t in = 0; in < graph.inputs.size(); ++in)
+            if (!graph.inputs[in].is_scalar && written.overlaps(range_of(given.inputs[in]->view))) refuse(graph.inputs[in].name);
+        if (given.kv_lengths && written.overlaps(range_of(given.kv_lengths->view))) refuse("kv_lengths");
+        for (std::size_t other = 0; other < i; ++other)
+            if (given.outputs[other] && written.overlaps(range_of(given.outputs[other]->view))) refuse(graph.outputs[other].name);
+    }
+}
+
+}  // namespace attune::detail

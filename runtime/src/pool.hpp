@@ -1,0 +1,45 @@
+#pragma once
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+
+namespace attune::detail {
+
+/// attune's own threads. A loop is offered to those that are idle and worked on by the caller meanwhile, so that it ends even
+/// if none is: nested and simultaneous loops cannot wait for one another in a circle, and a child of fork(), which has no
+/// threads, computes all by itself until new ones are started.
+class pool {
+public:
+    /// Does task `index`; false stops the loop (no further index is handed out).
+    using body = bool (*)(void* state, int index);
+
+    /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if helpers > 0.
+    void run(int count, int helpers, body task, void* state);
+
+    /// The process's pool; never destroyed, since calls may come from destructors of static objects.
+    static pool& instance();
+
+private:
+    struct loop {
+        body task;
+        void* state;
+        int count;
+        int wanted;                 // helpers that may still join; guarded by mutex_
+        int busy = 0;               // helpers that have joined and not left; guarded by mutex_
+        loop* next = nullptr;       // in open_; guarded by mutex_
+        std::atomic<int> index{0};  // the next task
+
+        void work();
+    };
+
+    void start(int workers);
+    void serve();
+    void close(loop& done);
+
+    std::mutex mutex_;
+    std::condition_variable offered_, left_;
+    loop* open_ = nullptr;  // loops that want helpers, oldest first
+    int workers_ = 0;
+};
+
+}  // namespace attune::detail

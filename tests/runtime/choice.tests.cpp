@@ -1,0 +1,78 @@
+#include <attune/runtime/choice.hpp>
+#include <attune/runtime/error.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+using attune::detail::choose, attune::detail::kernel_request;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+constexpr auto f32 = attune::element_type::f32;
+constexpr auto bf16 = attune::element_type::bf16;
+
+attune::kernel compiled(const char* target, attune::element_type e, int depth, int value_depth) {
+    return {target, target, e, e, e, e, depth, value_depth, 16, 16, 0, "{}", nullptr, nullptr};
+}
+const attune::kernel kernels[] = {
+    compiled("x86-64-v4-bf16", bf16, 64, 64), compiled("x86-64-v4", f32, 64, 64), compiled("x86-64-v3", f32, 64, 64),
+    compiled("x86-64-v3", f32, 64, 32),       compiled("x86-64-v2", f32, 64, 64),
+};
+const attune::kernel_table table{attune::kernel_table_version, "my::alibi", {}, kernels};
+
+attune::cpu_state cpu_of(int level) {  // 2, 3 or 4
+    attune::cpu_state cpu;
+    cpu.is = attune::cpu_state::family::x86_64;
+    cpu.leaf_1.ecx = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;
+    cpu.leaf_80000001.ecx = 1u << 0;
+    if (level >= 3) cpu.leaf_1.ecx |= 1u << 12 | 1u << 22 | 1u << 28 | 1u << 29, cpu.leaf_7.ebx |= 1u << 3 | 1u << 5 | 1u << 8, cpu.leaf_80000001.ecx |= 1u << 5, cpu.xcr0 = 0x7;
+    if (level >= 4) cpu.leaf_7.ebx |= 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31, cpu.xcr0 = 0xe7;
+    return cpu;
+}
+
+kernel_request asked(attune::element_type e, std::int64_t depth, std::int64_t value_depth, std::string_view target = {}) {
+    return {.query = e, .key = e, .value = e, .output = e, .depth = depth, .value_depth = value_depth, .target = target, .forced_by = "ATTUNE_TARGET"};
+}
+
+}  // namespace
+
+TEST_CASE("the most demanding level that runs is chosen") {
+    CHECK(choose(table, asked(f32, 64, 64), cpu_of(4), false).chosen == &kernels[1]);
+    CHECK(choose(table, asked(f32, 64, 64), cpu_of(3), false).chosen == &kernels[2]);
+    CHECK(choose(table, asked(f32, 64, 64), cpu_of(2), false).chosen == &kernels[4]);
+    CHECK(choose(table, asked(f32, 64, 32), cpu_of(4), false).chosen == &kernels[3]);
+    const auto without_os = [] { auto cpu = cpu_of(4); cpu.xcr0 = 0; return cpu; }();
+    CHECK(choose(table, asked(f32, 64, 64), without_os, false).chosen == &kernels[4]);
+
+    const auto made = choose(table, asked(f32, 64, 64), cpu_of(3), true);
+    CHECK(made.why == "the most demanding level of those linked (x86-64-v4; x86-64-v3; x86-64-v2) that this CPU runs; "
+                      "x86-64-v4: lacks avx512f, avx512dq, avx512cd, avx512bw, avx512vl, zmm registers saved by the operating system");
+}
+
+TEST_CASE("what is not known of a call is not asked for") {
+    kernel_request request{.query = f32, .key = f32, .depth = 64};
+    CHECK(choose(table, request, cpu_of(3), false).chosen == &kernels[2]);
+}
+
+TEST_CASE("a forced level is used or refused") {
+    CHECK(choose(table, asked(f32, 64, 64, "x86-64-v2"), cpu_of(4), false).chosen == &kernels[4]);
+    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 64, "x86-64-v4"), cpu_of(3), false), attune::error,
+                         MessageMatches(ContainsSubstring("expected a level that this CPU runs in ATTUNE_TARGET, got x86-64-v4: lacks avx512f") &&
+                                        ContainsSubstring("; try x86-64-v3; x86-64-v2, which are linked and run here")));
+    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 64, "x86-64-v5"), cpu_of(3), false), attune::error,
+                         MessageMatches(ContainsSubstring("expected one of the linked levels of my::alibi (x86-64-v4; x86-64-v3; x86-64-v2) in ATTUNE_TARGET, got x86-64-v5; try x86-64-v3; x86-64-v2")));
+    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 32, "x86-64-v4"), cpu_of(4), false), attune::error, MessageMatches(ContainsSubstring("try x86-64-v3, which")));
+}
+
+TEST_CASE("what was not compiled is refused with what was") {
+    CHECK_THROWS_MATCHES(choose(table, asked(attune::element_type::f16, 64, 64), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("expected element types that my::alibi was compiled for (bf16; f32), got q:f16,k:f16,v:f16,out:f16; try adding them to DTYPES")));
+    CHECK_THROWS_MATCHES(choose(table, asked(f32, 80, 80), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("(64x64; 64x32), got 80x80; try adding them to DEPTHS")));
+    CHECK_THROWS_MATCHES(choose(table, asked(bf16, 64, 64), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("expected a CPU for one of the linked kernels of my::alibi (x86-64-v4-bf16), got this one (x86-64-v4-bf16: lacks avx512_ifma") &&
+                                        ContainsSubstring("try adding a less demanding level")));
+}

@@ -1,0 +1,220 @@
+#include "fake_variant.hpp"
+
+#include <HalideRuntime.h>
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <stdexcept>
+
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+/// A variant call big enough for several tasks.
+struct wide_call : fake::call {
+    wide_call() {
+        batches = 4, heads = 8, key_heads = 4, queries = 16, keys = 24;
+        fill();
+    }
+};
+
+int threads_of_process() {
+    int count = 0;
+    FILE* const status = std::fopen("/proc/self/status", "r");
+    char line[256];
+    while (status && std::fgets(line, sizeof line, status)) std::sscanf(line, "Threads: %d", &count);
+    if (status) std::fclose(status);
+    return count;
+}
+
+}  // namespace
+
+TEST_CASE("any number of threads gives the same bits") {
+    wide_call one;
+    REQUIRE(fake::refusal(one.arguments(), {.threads = 1}) == "");
+    one.expect_right_results();
+    for (const int threads : {2, 3, 8, 100}) {
+        wide_call c;
+        fake::reset();
+        REQUIRE(fake::refusal(c.arguments(), {.threads = threads}) == "");
+        CHECK(c.out == one.out);
+        CHECK(c.lse == one.lse);
+        CHECK(fake::seen.tasks == 32);
+        CHECK(fake::seen.most_running <= threads);
+    }
+}
+
+TEST_CASE("a call of one thread starts none") {
+    // In a child, which begins with no thread but this one.
+    const pid_t child = ::fork();
+    if (child == 0) {
+        wide_call c;
+        const bool right = fake::refusal(c.arguments(), {.threads = 1}) == "" && threads_of_process() == 1;
+        ::_exit(right ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which does not let a forked process start threads
+TEST_CASE("the child of a fork computes with threads of its own") {
+    wide_call before;
+    REQUIRE(fake::refusal(before.arguments(), {.threads = 3}) == "");
+    const pid_t child = ::fork();
+    if (child == 0) {
+        wide_call c;
+        const bool right = fake::refusal(c.arguments(), {.threads = 3}) == "" && c.out == before.out;
+        ::_exit(right ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+}
+#endif
+
+TEST_CASE("threads come from options, then set_threads, then the environment, then the CPUs") {
+    ::unsetenv("ATTUNE_THREADS");
+    attune::set_threads(0);
+    CHECK(attune::threads() >= 1);
+    ::setenv("ATTUNE_THREADS", "3", 1);
+    CHECK(attune::threads() == 3);
+    attune::set_threads(5);
+    CHECK(attune::threads() == 5);
+    attune::set_threads(0);
+    for (const char* wrong : {"0", "-1", "many", "2x", "99999999999"}) {
+        ::setenv("ATTUNE_THREADS", wrong, 1);
+        CHECK_THROWS_MATCHES(attune::threads(), attune::error, Catch::Matchers::MessageMatches(ContainsSubstring("in ATTUNE_THREADS, got " + std::string(wrong) + "; try ")));
+    }
+    ::unsetenv("ATTUNE_THREADS");
+    CHECK_THROWS_AS(attune::set_threads(-1), attune::error);
+    fake::call c;
+    CHECK_THAT(fake::refusal(c.arguments(), {.threads = -2}), ContainsSubstring("in attune::options, got -2"));
+    CHECK(c.untouched());
+}
+
+TEST_CASE("calls may be made from several threads at once") {
+    wide_call expected;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < 6; ++caller)
+        callers.emplace_back([&, caller] {
+            for (int round = 0; round < 20; ++round) {
+                wide_call c;
+                if (fake::refusal(c.arguments(), {.threads = 1 + (caller + round) % 4}) != "" || c.out != expected.out) ++wrong;
+            }
+        });
+    for (auto& caller : callers) caller.join();
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("an error in a task stops the call and carries its words") {
+    for (const int threads : {1, 4}) {
+        wide_call c;
+        fake::reset();
+        fake::next_mischief = fake::mischief::task_fails;
+        CHECK_THAT(fake::refusal(c.arguments(), {.threads = threads}), ContainsSubstring("attune: expected the kernel to finish, got task 2 was told to fail; try "));
+        CHECK(fake::seen.tasks < 32);
+        fake::reset();
+        CHECK(fake::refusal(c.arguments(), {.threads = threads}) == "");  // and the next one works
+    }
+}
+
+TEST_CASE("a kernel without memory is an error, not the end") {
+    wide_call c;
+    fake::reset();
+    fake::next_mischief = fake::mischief::out_of_memory;
+    CHECK_THAT(fake::refusal(c.arguments()), ContainsSubstring("attune: expected enough memory for the scratch of the kernel's threads, got ") && ContainsSubstring("; try fewer threads"));
+    fake::next_mischief = fake::mischief::unknown_code;
+    CHECK_THAT(fake::refusal(c.arguments()), ContainsSubstring("got error code -77"));
+    fake::reset();
+}
+
+TEST_CASE("the application's own pool does the tasks") {
+    wide_call expected, c;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    int loops = 0;
+    attune::set_parallel_for([&](int count, int threads, const std::function<void(int)>& task) {
+        ++loops;
+        CHECK(count == 32);
+        CHECK(threads == 3);
+        std::thread half([&] { for (int i = 0; i < count / 2; ++i) task(i); });
+        for (int i = count / 2; i < count; ++i) task(i);
+        half.join();
+    });
+    CHECK(fake::refusal(c.arguments(), {.threads = 3}) == "");
+    CHECK(loops == 1);
+    CHECK(c.out == expected.out);
+
+    fake::next_mischief = fake::mischief::task_fails;
+    CHECK_THAT(fake::refusal(c.arguments(), {.threads = 3}), ContainsSubstring("task 2 was told to fail"));
+    fake::reset();
+    attune::set_parallel_for([](int, int, const std::function<void(int)>& task) { task(0); });
+    CHECK_THAT(fake::refusal(c.arguments(), {.threads = 3}), ContainsSubstring("ran 1 of 32 tasks"));
+    attune::set_parallel_for([](int, int, const std::function<void(int)>&) { throw std::runtime_error("no threads today"); });
+    CHECK_THAT(fake::refusal(c.arguments(), {.threads = 3}), ContainsSubstring("threw: no threads today"));
+    attune::set_parallel_for({});
+    CHECK(fake::refusal(c.arguments(), {.threads = 3}) == "");
+}
+
+TEST_CASE("calls from within tasks work") {
+    wide_call expected;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    std::atomic<int> wrong{0};
+    attune::set_parallel_for([&](int count, int, const std::function<void(int)>& task) {
+        for (int i = 0; i < count; ++i) task(i);
+        attune::set_parallel_for({});
+        wide_call inner;
+        if (fake::refusal(inner.arguments(), {.threads = 2}) != "" || inner.out != expected.out) ++wrong;
+    });
+    wide_call outer;
+    CHECK(fake::refusal(outer.arguments(), {.threads = 2}) == "");
+    CHECK(outer.out == expected.out);
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("kernels that are not attune's keep the handlers they had") {
+    fake::call c;
+    REQUIRE(fake::refusal(c.arguments()) == "");  // the hooks are in place
+    const int before = halide_set_num_threads(1);  // of Halide's own pool; more would test Halide
+    std::atomic<int> sum{0};
+    const auto add = [](void*, int index, std::uint8_t* closure) {
+        *reinterpret_cast<std::atomic<int>*>(closure) += index;
+        return 0;
+    };
+    CHECK(halide_do_par_for(nullptr, add, 1, 10, reinterpret_cast<std::uint8_t*>(&sum)) == 0);
+    CHECK(sum == 55);
+    halide_set_num_threads(before);
+    char foreign = 'x';  // a context of another library: shorter than ours, and not to be read
+    void* const memory = halide_malloc(&foreign, 1000);
+    CHECK(memory != nullptr);
+    halide_free(&foreign, memory);
+}
+
+TEST_CASE("scratch is aligned and comes back without the allocator") {
+    static void* blocks[2];
+    static int round;
+    round = 0;
+    attune::kernel k = fake::kernels().kernels[1];
+    k.call = [](void** arguments) {
+        void* const context = *static_cast<void**>(arguments[0]);
+        blocks[round++] = halide_malloc(context, 5000);
+        halide_free(context, blocks[round - 1]);
+        return 0;
+    };
+    attune::kernel_table table = fake::kernels();
+    table.kernels = {&k, 1};
+    fake::call c;
+    attune::detail::call(table, c.arguments(), {});
+    attune::detail::call(table, c.arguments(), {});
+    CHECK(blocks[0] == blocks[1]);
+    CHECK(reinterpret_cast<std::uintptr_t>(blocks[0]) % 128 == 0);
+}
