@@ -139,7 +139,13 @@ void bound_call::bind_outputs() {
         if (!given_.outputs[i]) continue;  // explain and blocks: the kernel does not run
         slot& s = slots_[graph.inputs.size() + 1 + i];
         const tensor& t = given_.outputs[i]->view;
-        set_buffer(s.buffer, s.dimensions.data(), graph.outputs[i].name, t, [&](int axis) { return t.extent(axis); });
+        const bool row = kind_of(graph, graph.outputs[i]) == kind::row;
+        set_buffer(s.buffer, s.dimensions.data() + row, graph.outputs[i].name, t, [&](int axis) { return t.extent(axis); });
+        if (row) {  // kernels make all outputs in one loop: a row repeats along the value depth
+            s.dimensions[0] = {0, chosen().value_depth, 0};
+            s.buffer.dim = s.dimensions.data();
+            ++s.buffer.dimensions;
+        }
         argv_.push_back(&s.buffer);
     }
 }

@@ -20,7 +20,8 @@ struct kernel {
     std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in listing order (tensor: halide_buffer_t*, scalar:
-    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order. Dimensions innermost first.
+    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order, rows as (value depth, query, head, batch) of stride 0 along
+    /// the value depth. Dimensions innermost first.
     int (*call)(void** arguments);
     /// The same inputs, one output: u8 (key block, query block, head, batch): 0 skipped, 1 visited, 2 visited without mask.
     int (*blocks)(void** arguments);

@@ -1,0 +1,219 @@
+# Sourced by ./examples/run and ./tests/run: finds or installs what attune is built with, then configures build/default.
+#
+# What CMake finds is used. What it does not find is installed: Python packages only into build/venv, system packages through
+# apt, named before anything is done, as root or through sudo. With a terminal it asks first; without one it never waits.
+# Where it cannot install, it prints the command that would. When nothing is missing, nothing is downloaded.
+
+halide_version=21.0.0
+python_cmake='cmake>=3.28,<5'
+python_ninja='ninja>=1.11'
+
+say() { printf '\n== %s\n' "$*"; }
+fail() { printf '\n%s\n' "$*" >&2; exit 1; }
+have() { command -v "$1" >/dev/null 2>&1; }
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$1" ]; }  # wanted, got
+
+# agree: with a terminal, one question; without one, yes.
+agree() {
+    [ -t 0 ] && [ -t 1 ] || return 0
+    local answer
+    read -r -p "Go on? [Y/n] " answer
+    case "$answer" in [nN]*) return 1 ;; esac
+}
+
+# --- system packages -------------------------------------------------------------------------------------------------
+
+apt_options=(-o DPkg::Lock::Timeout=300)
+apt_is_fresh=no
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"
+    elif [ -t 0 ]; then sudo "$@"
+    else sudo -n "$@" </dev/null; fi
+}
+
+can_be_root() {
+    [ "$(id -u)" = 0 ] && return 0
+    have sudo || return 1
+    [ -t 0 ] || sudo -n true >/dev/null 2>&1
+}
+
+apt_get() { as_root env DEBIAN_FRONTEND=noninteractive apt-get -q "${apt_options[@]}" "$@"; }
+
+# apt_add <package>...: installs; removes nothing for it, and adds nothing that is only recommended.
+apt_add() {
+    printf '   apt-get install %s\n' "$*"
+    apt_get install -y --no-remove --no-install-recommends "$@" >build/.setup/apt.log 2>&1 </dev/null
+}
+
+# The version that apt would install, or nothing.
+candidate() { LC_ALL=C apt-cache "${apt_options[@]}" policy "$1" 2>/dev/null | sed -n 's/^  Candidate: //p' | grep -v '(none)' || true; }
+
+apt_refresh() {
+    [ "$apt_is_fresh" = yes ] && return 0
+    printf '   apt-get update\n'
+    apt_get update >build/.setup/apt.log 2>&1 || { tail -n 5 build/.setup/apt.log >&2; return 1; }
+    apt_is_fresh=yes
+}
+
+release() { . /etc/os-release && printf '%s' "${VERSION_CODENAME:-}"; }
+
+boost_package() {
+    local version
+    version=$(candidate libboost-dev)
+    if [ "$(release)" = bookworm ] || { [ -n "$version" ] && ! at_least 1.81 "$version"; }; then echo libboost1.81-dev; else echo libboost-dev; fi
+}
+
+# The commands that install everything at once, for whoever has the rights: less what the system has already.
+by_hand() {
+    local name absent=() catch2=catch2
+    [ "$(release)" = bookworm ] && catch2=
+    for name in "$@" g++ python3-venv "$(boost_package)" libfmt-dev nlohmann-json3-dev libcli11-dev $catch2; do
+        dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || [[ " ${absent[*]} " = *" $name "* ]] || absent+=("$name")
+    done
+    printf '    sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "${absent[*]}"
+    [ -n "$catch2" ] || printf '    (with bookworm-backports among the sources) sudo apt-get install -y -t bookworm-backports catch2\n'
+}
+
+# apt_install <package>...: installs, or ends with the command that would.
+apt_install() {
+    have apt-get || fail "This system has no apt-get. Install what Debian calls: $*"
+    say "Needed from the system's packages: $*"
+    can_be_root || fail "Installing them needs root. All that is needed, at once:
+
+$(by_hand "$@")
+
+and then this command again."
+    agree || fail "Not installed. The command would be
+
+$(by_hand "$@")"
+    if ! { apt_refresh && apt_add "$@"; }; then
+        tail -n 15 build/.setup/apt.log >&2
+        fail "apt-get could not install them (its output: build/.setup/apt.log). By hand:
+
+$(by_hand "$@")"
+    fi
+}
+
+# Debian 12 has Catch2 2; its backports have 3. They are added for our own apt-get calls only, as one more suite of the archive
+# that the system uses already; the system's lists of sources stay as they are.
+use_backports() {
+    local codename="$1" archive keyring
+    archive=$(apt-get indextargets --format '$(REPO_URI)|$(ORIGIN)|$(CODENAME)|$(COMPONENT)' 'Created-By: Packages' |
+        sed -n "s/|Debian|$codename|main\$//p" | head -n 1)
+    keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    [ -n "$archive" ] && [ -f "$keyring" ] || return 1
+    mkdir -p build/.setup/sources
+    cp /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources build/.setup/sources/ 2>/dev/null || true
+    printf 'deb [signed-by=%s] %s %s-backports main\n' "$keyring" "$archive" "$codename" >build/.setup/sources/attune-backports.list
+    printf '   from %s-backports of the archive that this system uses, for this installation only\n' "$codename"
+    apt_options+=(-o "Dir::Etc::sourceparts=$PWD/build/.setup/sources")
+    apt_is_fresh=no
+    apt_refresh
+}
+
+install_catch2() {
+    local got codename
+    got=$(candidate catch2)
+    if at_least 3 "${got:-0}"; then apt_install catch2; return; fi
+    codename=$(release)
+    say "Needed from the system's packages: catch2 3; $codename itself has ${got:-none}"
+    can_be_root || fail "Installing it needs root:
+
+$(by_hand)
+
+and then this command again."
+    agree || fail "Not installed. Without the tests: cmake --preset default -DATTUNE_BUILD_TESTS=OFF"
+    if ! { use_backports "$codename" && apt_add -t "$codename-backports" catch2; }; then
+        tail -n 15 build/.setup/apt.log >&2
+        fail "Catch2 3 is not to be had from $codename or its backports. Build it from its sources and say where it is in CMAKE_PREFIX_PATH,
+or build without the tests: cmake --preset default -DATTUNE_BUILD_TESTS=OFF"
+    fi
+}
+
+# --- Python packages, in build/venv ----------------------------------------------------------------------------------
+
+venv_works() { [ -x build/venv/bin/python3 ] && build/venv/bin/python3 -m pip --version >/dev/null 2>&1; }
+
+make_venv() {
+    venv_works && return 0
+    have python3 || apt_install python3 python3-venv
+    if ! python3 -c 'import venv, ensurepip' >/dev/null 2>&1; then
+        have apt-get || fail "This Python has no venv module; it is part of Python's standard library, but some systems pack it apart."
+        apt_install python3-venv
+    fi
+    python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || fail "$(command -v python3) has no venv module, and python3-venv is for the system's own Python.
+Put a python3 with venv first in PATH."
+    say "Making a Python environment in build/venv"
+    rm -rf build/venv
+    python3 -m venv build/venv
+}
+
+pip_install() {
+    make_venv
+    say "Installing into build/venv: $*"
+    # Halide's own Python dependencies are left out: only its headers and library are used.
+    build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps "$@" </dev/null ||
+        fail "pip could not install them. With a connection to a package index, run
+
+    build/venv/bin/python3 -m pip install --no-deps$(printf " '%s'" "$@")
+
+and then this command again."
+}
+
+# --- the steps -------------------------------------------------------------------------------------------------------
+
+cmake_is_good() { at_least 3.28 "$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')"; }
+
+find_tools() {
+    [ -n "${CXX:-}" ] || have c++ || have g++ || have clang++ || apt_install g++
+    # The environment's programs come after the system's, unless the system's CMake is too old.
+    if [ -d build/venv/bin ]; then
+        PATH="$PATH:$PWD/build/venv/bin"
+        cmake_is_good || PATH="$PWD/build/venv/bin:$PATH"
+    fi
+    local wanted=()
+    cmake_is_good || wanted+=("$python_cmake")
+    { have ninja && ninja --version >/dev/null 2>&1; } || wanted+=("$python_ninja")
+    [ ${#wanted[@]} = 0 ] && return 0
+    pip_install "${wanted[@]}"
+    PATH="$PWD/build/venv/bin:$PATH"
+}
+
+install_missing() {
+    local name packages=() catch2=no halide=no
+    if have apt-get && [ -z "$(candidate libboost-dev)" ] && can_be_root; then apt_refresh || true; fi
+    while read -r name || [ -n "$name" ]; do
+        case "$name" in
+            Boost) packages+=("$(boost_package)") ;;
+            fmt) packages+=(libfmt-dev) ;;
+            nlohmann_json) packages+=(nlohmann-json3-dev) ;;
+            CLI11) packages+=(libcli11-dev) ;;
+            Catch2) catch2=yes ;;
+            Halide) halide=yes ;;
+        esac
+    done <build/default/missing
+    [ ${#packages[@]} = 0 ] || apt_install "${packages[@]}"
+    [ $catch2 = no ] || install_catch2
+    [ $halide = no ] || pip_install "halide==$halide_version"
+}
+
+configure() {
+    local fresh=()
+    # A clone that was moved keeps a cache of where it was.
+    if [ -f build/default/CMakeCache.txt ] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$PWD" build/default/CMakeCache.txt; then fresh=(--fresh); fi
+    cmake --preset default "${fresh[@]}" >build/.setup/configure.log 2>&1
+}
+
+# setup: afterwards build/default is configured, and cmake, ctest and ninja are in PATH. To be called in the clone's root.
+setup() {
+    mkdir -p build/.setup
+    find_tools
+    configure && return 0
+    if [ -s build/default/missing ]; then
+        install_missing
+        configure && return 0
+    fi
+    cat build/.setup/configure.log >&2
+    fail "Configuring build/default failed; the output stands above and in build/.setup/configure.log."
+}

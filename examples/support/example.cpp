@@ -1,0 +1,166 @@
+#include "example.hpp"
+
+#include "peak.hpp"
+
+#include <attune/reference.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cmath>
+
+namespace attune::examples {
+namespace {
+
+struct command_line {
+    std::string shape, file, target;
+    int threads = 0, repeats = 5;
+    bool json = false, no_header = false;
+};
+
+/// One line of the table.
+struct row {
+    std::string variant, data, shape, against, kernel;
+    double error, tolerance, seconds, gigaflops, peak_share;
+    std::int64_t visited, blocks;
+    bool right() const { return error <= tolerance; }
+};
+
+std::vector<reference::argument> arguments_of(const problem& p) {
+    std::vector<reference::argument> list{{"q", p.q}, {"k", p.k}, {"v", p.v}};
+    for (const auto& [name, view] : p.inputs()) list.push_back({name, view});
+    for (const auto& [name, value] : p.numbers()) list.push_back({name, value});
+    return list;
+}
+
+/// Every query where there are few, else 16 spread over the length with both ends.
+std::vector<std::int64_t> sample(std::int64_t length) {
+    std::vector<std::int64_t> rows;
+    const std::int64_t count = length <= 128 ? length : 16;
+    for (std::int64_t i = 0; i < count; ++i) rows.push_back(count > 1 ? i * (length - 1) / (count - 1) : 0);
+    return rows;
+}
+
+double error_against_file(const setup& what, const problem& p) {
+    double worst = 0;
+    for (const auto& output : what.graph.outputs) {
+        const auto at = p.expected().find(std::string(output.name));
+        if (at == p.expected().end()) continue;
+        const auto* got = static_cast<const float*>((output.name == "lse" ? p.lse : p.out).data());
+        for (std::size_t i = 0; i < at->second.size(); ++i) {
+            const double difference = got[i] == at->second[i] ? 0.0 : std::abs(double(got[i]) - double(at->second[i]));
+            worst = difference <= worst ? worst : difference;  // a NaN stays
+        }
+    }
+    return worst;
+}
+
+double error_against_reference(const setup& what, const problem& p) {
+    const auto arguments = arguments_of(p);
+    const auto rows = sample(p.query_length);
+    const auto expected = reference::evaluate(what.graph, arguments, {.rows = rows});
+    double worst = 0;
+    for (const auto& array : expected.outputs) worst = std::max(worst, reference::largest_error(array.name == "lse" ? p.lse : p.out, array, rows));
+    return worst;
+}
+
+/// Pairs that are visible, over all heads: counted on a problem of depth one, for head 0, since no example's mask depends on the head.
+double visible_pairs(const setup& what, const problem& p) {
+    auto arguments = arguments_of(p);
+    for (auto& argument : arguments)
+        if (argument.name == "q" || argument.name == "k" || argument.name == "v") {
+            const auto& whole = std::get<tensor>(argument.value);
+            const std::array<std::int64_t, 4> thin{whole.extent(0), 1, whole.extent(2), 1};
+            argument.value = tensor(whole.type(), whole.data(), thin, whole.strides());
+        }
+    const auto seen = reference::evaluate(what.graph, arguments, {.keep_visible = true}).visible;
+    return double(std::count(seen.begin(), seen.end(), 1)) * double(p.heads);
+}
+
+row measure(const setup& what, problem& p, const std::string& data, const std::function<bound(problem&)>& bind, const command_line& line) {
+    const bound call = bind(p);
+    call.run();
+    row r{};
+    r.variant = what.name, r.data = data;
+    r.shape = fmt::format("{}x{}x{}x{}x{}", p.batches, p.heads, p.query_length, p.key_length, p.depth);
+    const bool has_file = !p.expected().empty();
+    r.error = has_file ? error_against_file(what, p) : error_against_reference(what, p);
+    r.against = has_file ? "file" : "reference";
+    r.tolerance = p.tolerance;
+    r.seconds = 1e30;
+    for (int i = 0; i < line.repeats; ++i) {
+        const auto start = std::chrono::steady_clock::now();
+        call.run();
+        r.seconds = std::min(r.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    const explanation e = call.explain();
+    r.visited = e.blocks_visited, r.blocks = e.blocks, r.kernel = e.target + " " + fmt::format("d{}", p.depth);
+    r.gigaflops = 2.0 * visible_pairs(what, p) * double(p.depth + p.value_depth) / r.seconds * 1e-9;
+    r.peak_share = r.gigaflops / support::fma_peak_gigaflops(e.threads, e.target);
+    return r;
+}
+
+void print(const row& r) {
+    fmt::print("{:<16}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}\n", r.variant, r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops,
+               r.peak_share * 100, r.visited, r.blocks, r.kernel, r.right() ? "" : "WRONG");
+}
+
+nlohmann::ordered_json json_of(const row& r) {
+    return {{"variant", r.variant}, {"data", r.data}, {"shape", r.shape}, {"error", r.error}, {"against", r.against}, {"tolerance", r.tolerance}, {"seconds", r.seconds},
+            {"useful_gigaflops", r.gigaflops}, {"peak_share", r.peak_share}, {"blocks_visited", r.visited}, {"blocks", r.blocks}, {"kernel", r.kernel}};
+}
+
+int run_rows(const setup& what, const std::function<bound(problem&)>& bind, const command_line& line) {
+    std::vector<row> rows;
+    const auto random = [&](const std::string& shape) {
+        problem p = problem::of_shape(shape);
+        if (what.fill) what.fill(p);
+        rows.push_back(measure(what, p, "random", bind, line));
+    };
+    std::string file = line.file;
+    if (file.empty() && line.shape.empty() && !what.golden.empty()) file = std::string(ATTUNE_GOLDEN_FILES "/") + what.golden + ".safetensors";
+    if (!file.empty()) {
+        problem p = problem::of_file(file);
+        rows.push_back(measure(what, p, std::filesystem::path(file).stem().string(), bind, line));
+    }
+    if (!line.shape.empty()) random(line.shape);
+    else if (line.file.empty()) random("1x8x1024x1024x64");
+
+    if (line.json) {
+        auto list = nlohmann::ordered_json::array();
+        for (const row& r : rows) list.push_back(json_of(r));
+        fmt::print("{}\n", list.dump(1));
+    } else {
+        if (!line.no_header)
+            fmt::print("{:<16}{:<27}{:<20}{:>9} {:<11}{:>10}{:>10}{:>9}{:>9}/{:<8}{}\n", "variant", "data", "BxHxLqxLkxD", "error", "against", "ms", "GFLOP/s", "peak", "blocks", "all", "kernel");
+        for (const row& r : rows) print(r);
+    }
+    return std::all_of(rows.begin(), rows.end(), [](const row& r) { return r.right(); }) ? 0 : 1;
+}
+
+}  // namespace
+
+int run_example(int argc, char** argv, const setup& what, const std::function<bound(problem&)>& bind) {
+    CLI::App app{"The attune example '" + what.name + "': checks its kernel and times it.\n"
+                 "Columns: largest error against the file or the double-precision reference, best time of a call, useful GFLOP/s (visible pairs only),\n"
+                 "their share of the measured FMA peak, key blocks visited of all, and the kernel chosen."};
+    command_line line;
+    app.add_option("--shape", line.shape, "random data of this shape, BxHxLqxLkxD");
+    app.add_option("--file", line.file, "read tensors and parameters from this .safetensors file");
+    app.add_option("--repeats", line.repeats, "calls to time; the best counts")->check(CLI::PositiveNumber);
+    app.add_flag("--json", line.json, "print rows as JSON");
+    app.add_flag("--no-header", line.no_header, "print rows without the table's head");
+    CLI11_PARSE(app, argc, argv);
+    try {
+        return run_rows(what, bind, line);
+    } catch (const std::exception& e) {
+        fmt::print(stderr, "{}: {}\n", what.name, e.what());
+        return 2;
+    }
+}
+
+}  // namespace attune::examples

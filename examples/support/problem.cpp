@@ -1,0 +1,83 @@
+#include "problem.hpp"
+
+#include "safetensors.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <stdexcept>
+
+namespace attune::examples {
+
+template <class T>
+tensor problem::keep(std::vector<std::int64_t> shape, std::vector<T> values) {
+    auto& kept = std::get<std::vector<T>>(buffers_.emplace_back(std::move(values)));
+    return tensor(kept.data(), shape);
+}
+
+const tensor& problem::operator[](std::string_view name) const {
+    const auto at = inputs_.find(std::string(name));
+    if (at == inputs_.end()) throw std::out_of_range("expected a tensor named " + std::string(name) + ", got none; try --shape, or a file that has it");
+    return at->second;
+}
+
+double problem::number(std::string_view name) const {
+    const auto at = numbers_.find(std::string(name));
+    if (at == numbers_.end()) throw std::out_of_range("expected a number named " + std::string(name) + ", got none; try --shape, or a file whose params have it");
+    return at->second;
+}
+
+void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<float> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
+void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::int32_t> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
+void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::uint8_t> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
+
+void problem::make_outputs() {
+    const auto rows = static_cast<std::size_t>(batches * heads * query_length);
+    out = keep<float>({batches, heads, query_length, value_depth}, std::vector<float>(rows * static_cast<std::size_t>(value_depth)));
+    lse = keep<float>({batches, heads, query_length}, std::vector<float>(rows));
+}
+
+problem problem::of_shape(const std::string& shape) {
+    problem p;
+    long long b, h, lq, lk, d;
+    int used = 0;
+    if (std::sscanf(shape.c_str(), "%lldx%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &d, &used) != 5 || shape[static_cast<std::size_t>(used)] != '\0' || b < 1 || h < 1 || lq < 1 || lk < 1 || d < 1)
+        throw std::invalid_argument("expected a shape BxHxLqxLkxD, got " + shape + "; try --shape 1x8x2048x2048x64");
+    p.batches = b, p.heads = p.key_heads = h, p.query_length = lq, p.key_length = lk, p.depth = p.value_depth = d;
+    std::normal_distribution<float> normal;
+    const auto make = [&](std::int64_t length) {
+        std::vector<float> values(static_cast<std::size_t>(b * h * length * d));
+        for (float& x : values) x = normal(p.random);
+        return p.keep({b, h, length, d}, std::move(values));
+    };
+    p.q = make(lq), p.k = make(lk), p.v = make(lk);
+    p.make_outputs();
+    return p;
+}
+
+problem problem::of_file(const std::filesystem::path& path) {
+    support::tensor_file file = support::read_safetensors(path);
+    file.drop_debug();
+    problem p;
+    for (const auto& t : file.tensors) {
+        const auto copy = [&]<class T>(T) {
+            std::vector<T> values(static_cast<std::size_t>(t.count()));
+            if (!values.empty()) std::memcpy(values.data(), t.bytes.data(), values.size() * sizeof(T));
+            return values;
+        };
+        const bool is_output = std::find(file.outputs.begin(), file.outputs.end(), t.name) != file.outputs.end();
+        if (is_output && t.element == element_type::f32) p.expected_[t.name] = copy(float{});
+        else if (t.element == element_type::f32) p.add(t.name, t.shape, copy(float{}));
+        else if (t.element == element_type::i32) p.add(t.name, t.shape, copy(std::int32_t{}));
+        else p.add(t.name, t.shape, copy(std::uint8_t{}));
+    }
+    p.numbers_ = file.params;
+    p.q = p["q"], p.k = p["k"], p.v = p["v"];
+    p.batches = p.q.extent(0), p.heads = p.q.extent(1), p.query_length = p.q.extent(2), p.depth = p.q.extent(3);
+    p.key_heads = p.k.extent(1), p.key_length = p.k.extent(2), p.value_depth = p.v.extent(3);
+    if (const auto t = file.tolerances.find("out"); t != file.tolerances.end()) p.tolerance = t->second;
+    p.make_outputs();
+    return p;
+}
+
+}  // namespace attune::examples

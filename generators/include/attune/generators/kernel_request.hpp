@@ -1,0 +1,38 @@
+#pragma once
+#include <attune/dsl/listing.hpp>
+#include <attune/generators/schedule.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace attune::generators {
+
+/// What the listing's `any` elements become in one kernel.
+struct element_types {
+    element_type query{}, key{}, value{}, output{};
+    bool operator==(const element_types&) const = default;
+};
+
+/// "bf16" for all four, or "q:f32,k:bf16,v:bf16" with `out:` optional (then q's). Throws std::runtime_error for anything else.
+element_types element_types_from(std::string_view text);
+
+/// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
+std::string symbol_part(const element_types& types);
+
+/// Depths of q and k, and of v.
+struct depth_pair {
+    int depth{}, value_depth{};
+};
+
+/// "64" or "64x32". Throws std::runtime_error for anything else.
+depth_pair depth_pair_from(std::string_view text);
+
+/// One kernel to be made: a graph, element types, depths and a schedule.
+struct kernel_request {
+    listing graph;
+    element_types types{element_type::f32, element_type::f32, element_type::f32, element_type::f32};
+    depth_pair depths;
+    generators::schedule schedule;
+};
+
+}  // namespace attune::generators

@@ -1,0 +1,22 @@
+#pragma once
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace attune::generators {
+
+/// An ISA level that kernels are compiled for, as `--target` and `attune_add_variant(TARGETS ...)` spell it.
+struct level {
+    std::string_view name;    ///< "x86-64-v3"
+    std::string_view halide;  ///< what Halide is told: always explicit, never `host`
+    int lanes;                ///< f32 in a vector register
+    int registers;            ///< vector registers
+};
+
+/// Every level, most demanding first.
+std::span<const level> levels();
+
+/// Throws std::runtime_error, which lists the levels, for a name that is not one.
+const level& level_named(std::string_view name);
+
+}  // namespace attune::generators

@@ -1,0 +1,21 @@
+#pragma once
+#include <attune/dsl/listing.hpp>
+
+#include <span>
+#include <string>
+
+/// The one entry of a generator program. `attune_add_variant` writes its main.cpp: the variant header, a list of `variant`, this
+/// call. Nothing here includes Halide.
+namespace attune::generators {
+
+/// A graph under the name that its users type.
+struct variant {
+    std::string name;  ///< "my::alibi"
+    listing graph;     ///< attune::dsl::listing_of<my::alibi>
+};
+
+/// Subcommands `emit` and `explain`, each with `--help`. Returns 0, or 1 after one sentence on stderr that says what was
+/// wrong with the arguments or which part of a graph cannot be compiled. Writes only the files named on the command line.
+int generator_main(int argc, char** argv, std::span<const variant> variants);
+
+}  // namespace attune::generators

@@ -1,0 +1,53 @@
+#pragma once
+#include <attune/dsl/listing.hpp>
+#include <attune/generators/level.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace attune::generators {
+
+/// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched.
+///
+/// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
+/// (query_block x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the value
+/// depth at a time. Queries lie in vector lanes throughout.
+struct schedule {
+    int lanes{};               ///< f32 in a vector
+    int query_block{};         ///< queries a task; a multiple of query_tile
+    int key_block{};           ///< keys a visit, the grain in which blocks are skipped; a multiple of key_tile
+    int query_tile{};          ///< queries that go through a visit together; a multiple of lanes
+    int depth_unroll{};        ///< steps of the sum over the depth written out; divides the depth
+    int key_tile{};            ///< keys whose products with a query tile are summed in registers
+    int value_tile{};          ///< value depths whose sums over the keys, for a query tile, are made in registers
+    int chunk{};               ///< value depths that share one running maximum and sum; a multiple of value_tile
+
+    bool operator==(const schedule&) const = default;
+};
+
+/// How much of the scores a graph hides, as far as its formula shows.
+enum class masking : std::uint8_t {
+    none,
+    some,
+    window,  ///< some constant number of keys, at most 1024, before the query
+};
+masking masking_of(const listing& graph);
+
+/// What is used where nothing better was measured. Any depth >= 1.
+schedule default_schedule(const level& isa, int depth, int value_depth, masking hides);
+
+/// Throws std::runtime_error with the first rule above that `s` breaks for a depth of q and k.
+void check(const schedule& s, int depth);
+
+/// One flat JSON object, keys in the order above.
+std::string to_json(const schedule& s);
+
+/// Throws std::runtime_error for text that is not such an object: unknown, missing or mistyped fields.
+schedule schedule_from_json(std::string_view text);
+
+/// Upper bound of what one thread allocates during a call, tables of conditions (a few bytes a tile) apart.
+std::size_t scratch_bytes(const schedule& s, int depth, int value_depth);
+
+}  // namespace attune::generators

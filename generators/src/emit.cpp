@@ -1,0 +1,45 @@
+#include "emit.hpp"
+
+#include "lower.hpp"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+Halide::Target target_of(const level& isa) {
+    Halide::Target target{std::string(isa.halide)};
+    target.set_feature(Halide::Target::UserContext);  // every call carries its own error and thread context
+    target.set_feature(Halide::Target::NoRuntime);    // attune::runtime holds the one copy
+    return target;
+}
+
+}  // namespace
+
+void emit_object(std::span<const listed_kernel> kernels, const std::string& file) {
+    std::vector<Halide::Module> modules;
+    const Halide::Target target = target_of(*kernels.front().isa);
+    int done = 0;
+    for (const listed_kernel& k : kernels) {
+        const auto start = std::chrono::steady_clock::now();
+        try {
+            lowered_kernel lowered = lower(k.request);
+            modules.push_back(lowered.attention.compile_to_module(lowered.arguments, k.symbol, target));
+            modules.push_back(lowered.blocks.compile_to_module(lowered.arguments, k.symbol + "_blocks", target));
+        } catch (const Halide::Error& problem) {  // not a std::exception
+            throw std::runtime_error(k.of->name + ": Halide could not compile it: " + problem.what());
+        } catch (const std::exception& problem) {
+            throw std::runtime_error(k.of->name + ": " + problem.what());
+        }
+        fmt::print(stderr, "  {}/{} {} d{}x{} lowered in {:.1f} s\n", ++done, kernels.size(), k.of->name, k.request.depths.depth, k.request.depths.value_depth,
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
+    const auto start = std::chrono::steady_clock::now();
+    Halide::link_modules("attune_kernels", modules).compile({{Halide::OutputFileType::object, file}});
+    fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace attune::generators

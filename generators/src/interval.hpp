@@ -1,0 +1,47 @@
+#pragma once
+#include <Halide.h>
+
+/// Interval arithmetic on Halide expressions, for values over a tile of (query, key) pairs. Never too narrow.
+namespace attune::generators {
+
+/// What is known of a condition over a tile: `may` = false only where no pair satisfies it, `must` = true only where all do.
+struct verdict {
+    Halide::Expr may = Halide::Internal::const_true();
+    Halide::Expr must = Halide::Internal::const_false();
+};
+
+verdict operator&&(const verdict& a, const verdict& b);
+verdict operator||(const verdict& a, const verdict& b);
+verdict operator!(const verdict& a);
+verdict always();
+verdict never();
+
+/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `hidden` = standing for -infinity, which the
+/// bounds leave out.
+struct interval {
+    Halide::Expr lo, hi;
+    verdict hidden = never();
+
+    bool is_point() const { return lo.defined() && lo.same_as(hi); }
+};
+
+interval point(const Halide::Expr& value);
+
+interval negate(const interval& a);
+interval absolute(const interval& a);
+interval add(const interval& a, const interval& b);
+interval subtract(const interval& a, const interval& b);
+interval multiply(const interval& a, const interval& b);
+interval divide(const interval& a, const interval& b);
+interval remainder(const interval& a, const interval& b);
+interval minimum(const interval& a, const interval& b);
+interval maximum(const interval& a, const interval& b);
+interval bit_and(const interval& a, const interval& b);
+interval choose(const verdict& condition, const interval& if_true, const interval& if_false);
+interval to_real(const interval& a);
+
+verdict less(const interval& a, const interval& b);
+verdict less_equal(const interval& a, const interval& b);
+verdict equal(const interval& a, const interval& b);
+
+}  // namespace attune::generators

@@ -1,0 +1,43 @@
+#pragma once
+#include "plan.hpp"
+
+#include <attune/generators/kernel_request.hpp>
+
+#include <Halide.h>
+
+#include <vector>
+
+namespace attune::generators {
+
+/// What a kernel is called with, in the order of the call: the listing's inputs, then kv_lengths (batch). Halide's
+/// dimensions, innermost first, so axes appear reversed. Numbers of the call are read off the extents of q and k.
+class kernel_inputs {
+  public:
+    kernel_inputs(const kernel_request& request, const plan& its);
+
+    /// Position in listing::inputs; a tensor.
+    const Halide::ImageParam& tensor(int input) const { return tensors_[input]; }
+    /// Position in listing::inputs; a run-time number.
+    Halide::Expr scalar(int input) const { return scalars_[input]; }
+
+    Halide::Expr batches, heads, key_heads, query_length, key_length;
+
+    /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.
+    Halide::Expr keys_in_use(const Halide::Expr& b) const;
+
+    /// The largest keys_in_use of all batch elements.
+    Halide::Func most_keys_in_use;
+
+    std::vector<Halide::Argument> arguments() const;
+
+  private:
+    std::vector<Halide::ImageParam> tensors_;        ///< undefined where the input is a number
+    std::vector<Halide::Expr> scalars_;              ///< undefined where it is a tensor
+    Halide::ImageParam kv_lengths_;
+    std::vector<Halide::Argument> arguments_;
+};
+
+/// Halide's type of an element; booleans are bytes.
+Halide::Type halide_type(element_type e);
+
+}  // namespace attune::generators

@@ -1,0 +1,28 @@
+#pragma once
+#include <attune/generators/kernel_request.hpp>
+#include <attune/generators/main.hpp>
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace attune::generators {
+
+/// What a generator program is asked to compile: every variant in every combination.
+struct build_request {
+    std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"};
+};
+
+/// One kernel of a build, under the name that its object exports.
+struct listed_kernel {
+    const variant* of{};
+    const level* isa{};
+    kernel_request request;
+    std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]
+};
+
+/// Sorted by variant, then as kernel tables want them: most demanding ISA level first. Throws std::runtime_error, a sentence, for an
+/// unknown target or element type, a malformed depth.
+std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build);
+
+}  // namespace attune::generators

@@ -1,0 +1,26 @@
+#include <attune/generators/level.hpp>
+
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+constexpr level table[] = {
+    {"x86-64-v4-bf16", "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41", 16, 32},
+    {"x86-64-v4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41", 16, 32},
+    {"x86-64-v3", "x86-64-linux-avx-avx2-f16c-fma-sse41", 8, 16},
+    {"x86-64-v2", "x86-64-linux-sse41", 4, 16},
+};
+}  // namespace
+
+std::span<const level> levels() { return table; }
+
+const level& level_named(std::string_view name) {
+    std::string known;
+    for (const level& each : table) {
+        if (each.name == name) return each;
+        known += (known.empty() ? "" : ", ") + std::string(each.name);
+    }
+    throw std::runtime_error("expected a target among " + known + ", got \"" + std::string(name) + "\"");
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,58 @@
+#include "numbers.hpp"
+
+namespace attune::generators {
+using namespace Halide;
+
+Expr exp2_of_nonpositive(const Expr& x) {
+    // At -127 the exponent field is 0: exactly zero, never a denormal number, which would slow down whatever it meets.
+    const Expr y = max(x, -127.0f);
+    const Expr whole = round(y), f = y - whole;
+    Expr p = 1.32647273e-3f;  // minimax on [-1/2, 1/2] with p(0) = 1
+    p = p * f + 9.67151299e-3f;
+    p = p * f + 5.55073358e-2f;
+    p = p * f + 2.40222424e-1f;
+    p = p * f + 6.93147004e-1f;
+    p = p * f + 1.0f;
+    return reinterpret<float>((cast<int>(whole) + 127) << 23) * p;
+}
+
+Expr hyperbolic_tangent(const Expr& x) {
+    // An odd rational function on the range where tanh is not yet 1 in f32.
+    const Expr y = clamp(x, -7.90531111f, 7.90531111f), z = y * y;
+    Expr p = -2.76076847742355e-16f;
+    p = p * z + 2.00018790482477e-13f;
+    p = p * z + -8.60467152213735e-11f;
+    p = p * z + 5.12229709037114e-08f;
+    p = p * z + 1.48572235717979e-05f;
+    p = p * z + 6.37261928875436e-04f;
+    p = p * z + 4.89352455891786e-03f;
+    Expr q = 1.19825839466702e-06f;
+    q = q * z + 1.18534705686654e-04f;
+    q = q * z + 2.26843463243900e-03f;
+    q = q * z + 4.89352518554385e-03f;
+    return y * p / q;
+}
+
+Expr exponential(const Expr& x) { return exp(clamp(x, -104.0f, 88.7228f)); }
+
+Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
+
+Expr divide_down(const Expr& a, const Expr& b) {
+    if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a / b;
+    // The quotient of two i32 differs from an integer by at least 2^-31 of itself: f64 does not round it up to one.
+    const Expr quotient = cast<int>(floor(cast<double>(a) / cast<double>(select(b == 0, 1, b))));
+    return select(b == 0, 0, quotient);
+}
+
+Expr remainder_down(const Expr& a, const Expr& b) {
+    if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a % b;
+    return select(b == 0, 0, a - divide_down(a, b) * b);
+}
+
+Expr is_negative_infinity(const Expr& x) { return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u)); }
+
+Expr or_negative_infinity(const Expr& condition, const Expr& a) {
+    return reinterpret<float>(select(condition, reinterpret<uint32_t>(a), Expr(uint32_t(0xff800000u))));
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,32 @@
+#pragma once
+#include <Halide.h>
+
+/// Arithmetic of the language as Halide expressions. Everything vectorises; nothing calls libm.
+namespace attune::generators {
+
+/// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0.
+Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);
+
+/// Relative error 1e-6 everywhere, tiny arguments included.
+Halide::Expr hyperbolic_tangent(const Halide::Expr& x);
+
+/// Natural exponential; +infinity is never made: saturates near the largest float.
+Halide::Expr exponential(const Halide::Expr& x);
+
+/// select(condition, a, b) of which both sides are always computed: bounds inference would otherwise cut the tile that `a` or `b`
+/// is computed over to where the condition holds, and take it apart.
+Halide::Expr choose_whole(const Halide::Expr& condition, const Halide::Expr& a, const Halide::Expr& b);
+
+/// i32; rounds down whatever the signs, 0 where b is 0. Vectors of unknown divisors go through f64, exactly.
+Halide::Expr divide_down(const Halide::Expr& a, const Halide::Expr& b);
+
+/// i32; the sign of b (-1 % 4 = 3), 0 where b is 0.
+Halide::Expr remainder_down(const Halide::Expr& a, const Halide::Expr& b);
+
+/// Whether x is -infinity, by its bits: arithmetic may assume that infinities do not occur.
+Halide::Expr is_negative_infinity(const Halide::Expr& x);
+
+/// `a` where `condition`, else -infinity, by its bits.
+Halide::Expr or_negative_infinity(const Halide::Expr& condition, const Halide::Expr& a);
+
+}  // namespace attune::generators

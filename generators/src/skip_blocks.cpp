@@ -1,0 +1,47 @@
+#include "skip_blocks.hpp"
+
+#include <stdexcept>
+
+namespace attune::generators {
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace {
+
+/// Finds the guard `table[i] != 0`, and takes it off the stores.
+class take_guard : public IRMutator {
+  public:
+    explicit take_guard(const std::string& table) : table_(table) {}
+    Expr guard;
+
+  protected:
+    using IRMutator::visit;
+    Stmt visit(const IfThenElse* branch) override {
+        if (!compares_table_with_zero(branch->condition) || branch->else_case.defined()) return IRMutator::visit(branch);
+        if (guard.defined() && !equal(guard, branch->condition)) throw std::runtime_error("a block loop has two different predicates");
+        guard = branch->condition;
+        return mutate(branch->then_case);
+    }
+
+  private:
+    bool compares_table_with_zero(const Expr& condition) const {
+        const auto* differs = condition.as<NE>();
+        const auto* load = differs ? differs->a.as<Load>() : nullptr;
+        return load && load->name == table_ && is_const_zero(differs->b);
+    }
+    const std::string& table_;
+};
+
+}  // namespace
+
+Stmt skip_blocks::visit(const For* loop) {
+    if (ends_with(loop->name, loop_ + ".rebased")) throw std::runtime_error("a block loop was cut in pieces, which would lose its predicate");
+    if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
+    take_guard taking(table_);
+    Stmt body = taking.mutate(loop->body);
+    if (!taking.guard.defined()) throw std::runtime_error("a block loop lost its predicate");
+    body = IfThenElse::make(taking.guard, body);
+    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+}
+
+}  // namespace attune::generators

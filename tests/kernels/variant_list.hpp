@@ -1,0 +1,28 @@
+#pragma once
+#include <attune/runtime/run.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace attune::testing {
+
+struct variant {
+    std::string name;
+    listing graph;
+    const kernel_table* kernels;
+    std::map<std::string, double> numbers;  ///< its scalars, `scale` aside
+};
+
+template <const auto& Graph>
+variant variant_of(std::string name, std::map<std::string, double> numbers = {}) {
+    return {std::move(name), dsl::listing_of<Graph>, &detail::table_of<Graph>(), std::move(numbers)};
+}
+
+/// Those of variants.hpp.
+const std::vector<variant>& variants();
+
+/// The ISA levels that are linked for a variant and run on this machine.
+std::vector<std::string> levels_here(const kernel_table& table);
+
+}  // namespace attune::testing

@@ -1,0 +1,53 @@
+#pragma once
+#include <attune/dsl/listing.hpp>
+#include <attune/runtime/tensor.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+/// What a graph means, computed in double precision from its listing: the yardstick of kernels, examples and the tuner's checks.
+///
+/// It shares nothing with the generators but the listing, works row by row without tiles or online softmax, and is meant to be read.
+namespace attune::reference {
+
+/// A tensor or a number under the name that the graph reads; names that it does not read are ignored, so that a whole file can be passed.
+/// `kv_lengths`, i32 (batch), is optional: key_length where it is not given.
+struct argument {
+    std::string_view name;
+    std::variant<tensor, double> value;
+};
+
+struct options {
+    std::vector<std::int64_t> rows = {};  ///< which queries to compute; all of them if empty
+    bool keep_visible = false;       ///< fill results::visible
+};
+
+/// One named output, dense, outermost axis first. Its length axis counts the chosen rows.
+struct array {
+    std::string name;
+    std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows, lk)
+    std::vector<double> values;
+};
+
+struct results {
+    std::vector<std::int64_t> rows;     ///< the queries computed, in the order of the arrays' length axis
+    std::vector<array> outputs;         ///< in the graph's order
+    std::vector<std::uint8_t> visible;  ///< (b, h, rows, lk): 1 where any softmax or log-sum-exp of the graph sees the pair
+
+    /// The output of that name; throws std::out_of_range, naming those that exist.
+    const array& operator[](std::string_view name) const;
+};
+
+/// Evaluates every output of the graph. Throws std::invalid_argument where an input that the graph reads is missing or has another rank,
+/// a row is out of range, or the graph has an operation that is not known here.
+results evaluate(const listing& graph, std::span<const argument> arguments, const options& how = {});
+
+/// The largest absolute difference between a float output of a kernel and the reference, over the computed rows. Infinities must agree exactly
+/// and nothing may be NaN that is not NaN in the reference: otherwise the error is infinite. Throws std::invalid_argument if shapes differ.
+double largest_error(const tensor& got, const array& expected, std::span<const std::int64_t> rows);
+
+}  // namespace attune::reference

@@ -1,0 +1,36 @@
+#pragma once
+#include <attune/runtime/tensor.hpp>
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+
+namespace attune::reference {
+
+inline double from_bf16(std::uint16_t bits) { return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16); }
+
+inline double from_f16(std::uint16_t bits) {
+    const int exponent = (bits >> 10) & 31, fraction = bits & 1023;
+    const double sign = (bits >> 15) != 0 ? -1.0 : 1.0;
+    if (exponent == 31) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+    if (exponent == 0) return sign * std::ldexp(fraction, -24);
+    return sign * std::ldexp(1024 + fraction, exponent - 25);
+}
+
+/// The element at an address, exactly. Booleans are 0 or 1.
+inline double read_element(const void* address, element_type type) {
+    const auto as = [address]<class T>(T value) { std::memcpy(&value, address, sizeof value); return value; };
+    switch (type) {
+        case element_type::f32: return as(float{});
+        case element_type::i32: return as(std::int32_t{});
+        case element_type::u8: return as(std::uint8_t{});
+        case element_type::boolean: return as(std::uint8_t{}) != 0 ? 1.0 : 0.0;
+        case element_type::bf16: return from_bf16(as(std::uint16_t{}));
+        case element_type::f16: return from_f16(as(std::uint16_t{}));
+        case element_type::any: break;
+    }
+    return std::nan("");
+}
+
+}  // namespace attune::reference

@@ -1,0 +1,86 @@
+#include "peak.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace attune::support {
+namespace {
+
+constexpr long rounds = 200000;
+
+// Twelve independent chains hide the latency of an FMA; the sums are kept so that nothing is optimised away.
+#if defined(__x86_64__)
+__attribute__((target("avx2,fma"))) float chains_256() {
+    __m256 sums[12];
+    const __m256 x = _mm256_set1_ps(1.0001f), y = _mm256_set1_ps(1e-6f);
+    for (auto& s : sums) s = y;
+    for (long i = 0; i < rounds; ++i)
+        for (auto& s : sums) s = _mm256_fmadd_ps(s, x, y);
+    __m256 all = y;
+    for (auto& s : sums) all = _mm256_add_ps(all, s);
+    return _mm256_cvtss_f32(all);
+}
+__attribute__((target("avx512f"))) float chains_512() {
+    __m512 sums[12];
+    const __m512 x = _mm512_set1_ps(1.0001f), y = _mm512_set1_ps(1e-6f);
+    for (auto& s : sums) s = y;
+    for (long i = 0; i < rounds; ++i)
+        for (auto& s : sums) s = _mm512_fmadd_ps(s, x, y);
+    __m512 all = y;
+    for (auto& s : sums) all = _mm512_add_ps(all, s);
+    return _mm512_cvtss_f32(all);
+}
+#endif
+float chains_scalar() {
+    float sums[12];
+    for (float& s : sums) s = 1e-6f;
+    for (long i = 0; i < rounds; ++i)
+        for (float& s : sums) s = s * 1.0001f + 1e-6f;
+    float all = 0;
+    for (float s : sums) all += s;
+    return all;
+}
+
+struct level {
+    float (*chains)();
+    int lanes;
+};
+
+level level_of([[maybe_unused]] std::string_view target) {
+#if defined(__x86_64__)
+    if (target.starts_with("x86-64-v4")) return {chains_512, 16};
+    if (target == "x86-64-v3") return {chains_256, 8};
+#endif
+    return {chains_scalar, 4};
+}
+
+volatile float sink;
+
+}  // namespace
+
+double fma_peak_gigaflops(int threads, std::string_view target) {
+    static std::map<std::pair<int, std::string>, double> known;
+    double& rate = known[{threads, std::string(target)}];
+    if (rate > 0) return rate;
+    const level l = level_of(target);
+    for (int attempt = 0; attempt < 8; ++attempt) {
+        const auto start = std::chrono::steady_clock::now();
+        std::vector<std::thread> others;
+        for (int i = 1; i < threads; ++i) others.emplace_back([&] { sink = l.chains(); });
+        sink = l.chains();
+        for (auto& t : others) t.join();
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        rate = std::max(rate, 2.0 * 12 * l.lanes * double(rounds) * threads / seconds * 1e-9);
+    }
+    return rate;
+}
+
+}  // namespace attune::support

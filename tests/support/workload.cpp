@@ -1,0 +1,145 @@
+#include "workload.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+
+namespace attune::support {
+
+std::string shape::text() const {
+    const auto s = [](std::int64_t i) { return std::to_string(i); };
+    return s(batches) + "x" + s(heads) + "/" + s(key_heads) + "x" + s(queries) + "x" + s(keys) + "x" + s(depth) + "/" + s(value_depth) + (gaps ? " with gaps" : "");
+}
+
+workload::workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers)
+    : graph_(graph), shape_(of), random_(seed), numbers_(std::move(numbers)) {
+    numbers_.try_emplace("scale", 1.0 / std::sqrt(static_cast<double>(of.depth)));
+    for (const input_declaration& declared : graph.inputs) {
+        if (declared.is_scalar) {
+            if (!numbers_.contains(std::string(declared.name))) throw std::invalid_argument("workload: no number for `" + std::string(declared.name) + "`");
+            continue;
+        }
+        std::vector<std::int64_t> extents;
+        for (std::size_t a = 0; a < declared.rank; ++a) {
+            switch (declared.axes[a].is) {
+                case axis_kind::batch: extents.push_back(of.batches); break;
+                case axis_kind::head: extents.push_back(of.heads); break;
+                case axis_kind::key_head: extents.push_back(of.key_heads); break;
+                case axis_kind::query: extents.push_back(of.queries); break;
+                case axis_kind::key: extents.push_back(of.keys); break;
+                case axis_kind::position: extents.push_back(std::max(of.queries, of.keys)); break;
+                case axis_kind::depth: extents.push_back(of.depth); break;
+                case axis_kind::value_depth: extents.push_back(of.value_depth); break;
+                case axis_kind::free: extents.push_back(17); break;
+            }
+        }
+        const element_type element = declared.element == element_type::any ? element_type::f32 : declared.element;
+        add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
+        fill(declared.name);
+    }
+    for (const output_declaration& output : graph.outputs) {
+        std::vector<std::int64_t> extents{of.batches, of.heads, of.queries};
+        const bool is_row = graph.nodes[static_cast<std::size_t>(output.node)].is == kind::row;
+        if (!is_row) extents.push_back(of.value_depth);
+        add(output.name, element_type::f32, extents, of.gaps && !is_row);
+    }
+    reset_outputs();
+}
+
+owned_tensor& workload::add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps) {
+    owned_tensor& t = tensors_[std::string(name)];
+    std::vector<std::int64_t> strides(extents.size());
+    std::int64_t room = 1;
+    if (gaps) {  // (batch, length, head, depth): 3 elements behind every vector, 5 behind every position, 7 behind every batch element
+        strides[3] = 1;
+        strides[1] = extents[3] + 3;
+        strides[2] = extents[1] * strides[1] + 5;
+        strides[0] = extents[2] * strides[2] + 7;
+        room = extents[0] * strides[0];
+    } else {
+        for (std::size_t a = extents.size(); a-- > 0; room *= extents[a]) strides[a] = room;
+    }
+    const auto size = static_cast<std::size_t>(room);
+    switch (element) {
+        case element_type::i32: t.integers.assign(size, 0), t.view = tensor(t.integers.data(), extents, strides); break;
+        case element_type::u8: t.bytes.assign(size, 0), t.view = tensor(t.bytes.data(), extents, strides); break;
+        case element_type::boolean: t.bytes.assign(size, 0), t.view = tensor(element_type::boolean, static_cast<void*>(t.bytes.data()), extents, strides); break;
+        default: t.reals.assign(size, std::nanf("")), t.view = tensor(t.reals.data(), extents, strides); break;
+    }
+    return t;
+}
+
+void workload::fill(std::string_view name) {
+    owned_tensor& t = (*this)[name];
+    if (!t.integers.empty()) {
+        std::int32_t document = 0;
+        for (std::int32_t& x : t.integers) x = document += random_() % 11 == 0 ? 1 : 0;
+    } else if (!t.bytes.empty()) {
+        for (std::uint8_t& x : t.bytes) x = random_() % 10 == 0 ? 1 : 0;
+    } else {
+        std::normal_distribution<float> normal;
+        for_each_offset(t.view, [&](std::int64_t at) { t.reals[static_cast<std::size_t>(at)] = normal(random_); });
+    }
+}
+
+void workload::sprinkle(std::string_view input, float value, unsigned one_in) {
+    owned_tensor& t = (*this)[input];
+    for_each_offset(t.view, [&](std::int64_t at) { if (random_() % one_in == 0) t.reals[static_cast<std::size_t>(at)] = value; });
+}
+
+void workload::scale_by(std::string_view input, float factor) {
+    owned_tensor& t = (*this)[input];
+    for_each_offset(t.view, [&](std::int64_t at) { auto& x = t.reals[static_cast<std::size_t>(at)]; x = std::abs(x) * factor; });
+}
+
+void workload::set_lengths(std::vector<std::int32_t> lengths) {
+    for (const char* name : {"k", "v"}) {
+        owned_tensor& t = (*this)[name];
+        for (std::int64_t b = 0; b < shape_.batches; ++b)
+            for (std::int64_t h = 0; h < shape_.key_heads; ++h)
+                for (std::int64_t key = lengths[static_cast<std::size_t>(b)]; key < shape_.keys; ++key)
+                    for (std::int64_t d = 0; d < t.view.extent(3); ++d)
+                        t.reals[static_cast<std::size_t>(b * t.view.stride(0) + h * t.view.stride(1) + key * t.view.stride(2) + d)] = std::nanf("");
+    }
+    owned_tensor& t = add("kv_lengths", element_type::i32, {shape_.batches}, false);
+    t.integers = std::move(lengths);
+    t.view = tensor(t.integers.data(), {shape_.batches});
+}
+
+std::vector<reference::argument> workload::reference_arguments() const {
+    std::vector<reference::argument> arguments;
+    for (const auto& [name, t] : tensors_) arguments.push_back({name, t.view});
+    for (const auto& [name, number] : numbers_) arguments.push_back({name, number});
+    return arguments;
+}
+
+std::vector<detail::named_argument> workload::arguments() const {
+    using form = detail::named_argument::form;
+    std::vector<detail::named_argument> arguments;
+    for (const auto& [name, t] : tensors_) arguments.push_back({.name = name, .is = form::view, .view = t.view});
+    for (const input_declaration& declared : graph_.inputs) {
+        if (!declared.is_scalar) continue;
+        const double number = numbers_.at(std::string(declared.name));
+        const bool integer = declared.element == element_type::i32;
+        arguments.push_back({.name = declared.name, .is = integer ? form::integer : form::real, .view = {}, .integer = static_cast<std::int64_t>(number), .real = number});
+    }
+    return arguments;
+}
+
+void workload::reset_outputs() {
+    for (const output_declaration& output : graph_.outputs) std::ranges::fill((*this)[output.name].reals, pattern);
+}
+
+bool workload::outputs_untouched(bool gaps_only) const {
+    for (const output_declaration& output : graph_.outputs) {
+        const owned_tensor& t = tensors_.at(std::string(output.name));
+        std::vector<bool> written(t.reals.size(), false);
+        if (gaps_only) for_each_offset(t.view, [&](std::int64_t at) { written[static_cast<std::size_t>(at)] = true; });
+        for (std::size_t i = 0; i < written.size(); ++i)
+            if (!written[i] && t.reals[i] != pattern) return false;
+    }
+    return true;
+}
+
+}  // namespace attune::support

@@ -1,0 +1,83 @@
+#pragma once
+#include <attune/reference.hpp>
+#include <attune/runtime/call.hpp>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+/// Random calls of any variant: tensors for everything that its listing declares, for kernels and the reference evaluator alike.
+namespace attune::support {
+
+struct shape {
+    std::int64_t batches = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 32, value_depth = 32;
+    bool gaps = false;  ///< q, k, v and out stored (batch, length, head, depth) with unused room behind every row of every axis
+    std::string text() const;
+};
+
+/// A tensor and the memory behind it. Room between rows holds NaN in inputs and a pattern in outputs.
+struct owned_tensor {
+    std::vector<float> reals;
+    std::vector<std::int32_t> integers;
+    std::vector<std::uint8_t> bytes;
+    tensor view;
+};
+
+/// One call: inputs drawn from a fixed seed, outputs filled with a pattern.
+///
+/// f32 inputs are unit-normal; i32 inputs are documents (non-decreasing); boolean inputs are true one time in ten. Scalars come from `numbers`,
+/// `scale` is 1 / sqrt(depth) unless given.
+class workload {
+public:
+    workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {});
+
+    /// Replaces one in `one_in` elements of an f32 input by a value.
+    void sprinkle(std::string_view input, float value, unsigned one_in);
+    /// Replaces every element of an f32 input by its magnitude times a factor: slopes, scales.
+    void scale_by(std::string_view input, float factor);
+    /// Passes kv_lengths; keys and values beyond become NaN.
+    void set_lengths(std::vector<std::int32_t> lengths);
+
+    owned_tensor& operator[](std::string_view name) { return tensors_.at(std::string(name)); }
+    const tensor& view(std::string_view name) const { return tensors_.at(std::string(name)).view; }
+
+    std::vector<detail::named_argument> arguments() const;  ///< inputs and outputs
+    std::vector<reference::argument> reference_arguments() const;
+
+    /// Fills the outputs with the pattern again.
+    void reset_outputs();
+    /// Whether no output holds anything but the pattern; with `gaps_only` the room between the rows is judged alone.
+    bool outputs_untouched(bool gaps_only = false) const;
+
+private:
+    owned_tensor& add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps);
+    void fill(std::string_view name);
+
+    listing graph_;
+    shape shape_;
+    std::mt19937 random_;
+    std::map<std::string, double> numbers_;
+    std::map<std::string, owned_tensor> tensors_;
+};
+
+/// Calls `visit(offset)` for every element of a tensor, in elements from its data.
+template <class F>
+void for_each_offset(const tensor& t, F visit) {
+    std::vector<std::int64_t> at(static_cast<std::size_t>(t.rank()), 0);
+    for (int axis = 0; axis < t.rank(); ++axis)
+        if (t.extent(axis) == 0) return;
+    while (true) {
+        std::int64_t offset = 0;
+        for (int axis = 0; axis < t.rank(); ++axis) offset += at[static_cast<std::size_t>(axis)] * t.stride(axis);
+        visit(offset);
+        int axis = t.rank() - 1;
+        while (axis >= 0 && ++at[static_cast<std::size_t>(axis)] == t.extent(axis)) at[static_cast<std::size_t>(axis--)] = 0;
+        if (axis < 0) return;
+    }
+}
+
+/// What output memory holds before a call: no result looks like it.
+inline constexpr float pattern = -12345.678f;
+
+}  // namespace attune::support
