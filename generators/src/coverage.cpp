@@ -31,8 +31,9 @@ Func tile_tables::tabulate(int node) {
     if (x.hidden.defined()) {  // smallest, largest, any hidden, all hidden
         const Expr is_hidden = cast<uint8_t>(x.hidden);
         extremes(at) = Tuple(highest, lowest, cast<uint8_t>(0), cast<uint8_t>(1));
-        extremes(index) = Tuple(min(extremes(index)[0], select(x.hidden, highest, x.value)), max(extremes(index)[1], select(x.hidden, lowest, x.value)),
-                                max(extremes(index)[2], is_hidden), min(extremes(index)[3], is_hidden));
+        extremes(index) =
+            Tuple(min(extremes(index)[0], select(x.hidden, highest, x.value)), max(extremes(index)[1], select(x.hidden, lowest, x.value)),
+                  max(extremes(index)[2], is_hidden), min(extremes(index)[3], is_hidden));
     } else {
         extremes(at) = Tuple(highest, lowest);
         extremes(index) = Tuple(min(extremes(index)[0], x.value), max(extremes(index)[1], x.value));
@@ -53,7 +54,8 @@ interval tile_tables::range(int node, const Expr& t, const Expr& h, const Expr& 
     return {found[0], found[1], {found[2] != cast<uint8_t>(0), found[3] != cast<uint8_t>(0)}};
 }
 
-coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables, tile at)
+coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
+                   tile at)
     : request_(request), inputs_(inputs), depends_(depends), tables_(tables), at_(std::move(at)), keys_(inputs.keys_in_use(at_.b)) {}
 
 verdict coverage::visible(int scores) {
@@ -118,8 +120,11 @@ interval coverage::compute(int number) {
             return masked;
         }
         case operation::exp: return {0.0f, {}};
-        case operation::tanh: case operation::erf: return {-1.00001f, 1.00001f};
-        case operation::log: case operation::sqrt: case operation::rsqrt: return {{}, {}, argument(0).hidden};
+        case operation::tanh:
+        case operation::erf: return {-1.00001f, 1.00001f};
+        case operation::log:
+        case operation::sqrt:
+        case operation::rsqrt: return {{}, {}, argument(0).hidden};
         case operation::load: {
             // Read by query and key together: nothing is known but that integers and bytes are never hidden.
             const bool may_hide = node.is == kind::real && inputs_.tensor(request_.graph.nodes[node.arguments[0]].input).type().is_float();

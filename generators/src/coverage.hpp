@@ -10,14 +10,14 @@ namespace attune::generators {
 /// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read by
 /// position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
 class tile_tables {
-  public:
+public:
     tile_tables(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends)
         : request_(request), inputs_(inputs), depends_(depends) {}
 
     /// Of a node that depends on q_idx or kv_idx, not both; conditions count as 0 and 1.
     interval range(int node, const Halide::Expr& tile, const Halide::Expr& h, const Halide::Expr& b);
 
-  private:
+private:
     Halide::Func tabulate(int node);
 
     const kernel_request& request_;
@@ -33,8 +33,9 @@ struct tile {
 
 /// Abstract interpretation of a listing over one tile: which of its pairs are visible. No pair is ever looked at.
 class coverage {
-  public:
-    coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables, tile at);
+public:
+    coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
+             tile at);
 
     /// Whether softmax sees the pairs of a tile: conditions, hidden scores and the end of the keys together.
     verdict visible(int scores);
@@ -42,7 +43,7 @@ class coverage {
     /// Of the conditions and hidden scores alone.
     verdict hidden(int scores) { return range(scores).hidden; }
 
-  private:
+private:
     interval range(int node);
     interval compute(int node);
     verdict decide(int node);

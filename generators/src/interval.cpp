@@ -59,9 +59,7 @@ verdict never() { return {no(), no()}; }
 
 interval point(const Expr& value) { return {value, value}; }
 
-interval negate(const interval& a) {
-    return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.hidden};
-}
+interval negate(const interval& a) { return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.hidden}; }
 
 interval absolute(const interval& a) {
     if (!bounded(a)) return {{}, {}, a.hidden};
@@ -124,11 +122,16 @@ interval remainder(const interval& a, const interval& b) {
     if (!b.is_point()) return whole;
     // Within one period the remainder is as regular as its dividend.
     const Expr one_period = b.lo > 0 && divide_down(a.lo, b.lo) == divide_down(a.hi, b.lo);
-    return {select(one_period, remainder_down(a.lo, b.lo), whole.lo), select(one_period, remainder_down(a.hi, b.lo), whole.hi), whole.hidden};
+    return {select(one_period, remainder_down(a.lo, b.lo), whole.lo), select(one_period, remainder_down(a.hi, b.lo), whole.hi),
+            whole.hidden};
 }
 
 interval minimum(const interval& a, const interval& b) {
-    return {joined(a.lo, b.lo, smaller), !a.hi.defined() ? b.hi : !b.hi.defined() ? a.hi : joined(a.hi, b.hi, smaller), a.hidden || b.hidden};
+    return {joined(a.lo, b.lo, smaller),
+            !a.hi.defined()   ? b.hi
+            : !b.hi.defined() ? a.hi
+                              : joined(a.hi, b.hi, smaller),
+            a.hidden || b.hidden};
 }
 
 interval maximum(const interval& a, const interval& b) {

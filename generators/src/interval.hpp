@@ -16,8 +16,8 @@ verdict operator!(const verdict& a);
 verdict always();
 verdict never();
 
-/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `hidden` = standing for -infinity, which the
-/// bounds leave out.
+/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `hidden` = standing for -infinity, which
+/// the bounds leave out.
 struct interval {
     Halide::Expr lo, hi;
     verdict hidden = never();

@@ -31,7 +31,8 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
             element = i == its.key ? request.types.key : i == its.value ? request.types.value : request.types.query;
         if (input.is_scalar) {
             const bool real = element == element_type::f32;
-            if (!real && element != element_type::i32) throw std::runtime_error("the number \"" + std::string(input.name) + "\" is neither f32 nor i32");
+            if (!real && element != element_type::i32)
+                throw std::runtime_error("the number \"" + std::string(input.name) + "\" is neither f32 nor i32");
             if (real) {
                 Param<float> number(name);
                 scalars_[i] = number;

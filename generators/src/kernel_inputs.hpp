@@ -12,7 +12,7 @@ namespace attune::generators {
 /// What a kernel is called with, in the order of the call: the listing's inputs, then kv_lengths (batch). Halide's
 /// dimensions, innermost first, so axes appear reversed. Numbers of the call are read off the extents of q and k.
 class kernel_inputs {
-  public:
+public:
     kernel_inputs(const kernel_request& request, const plan& its);
 
     /// Position in listing::inputs; a tensor.
@@ -30,9 +30,9 @@ class kernel_inputs {
 
     std::vector<Halide::Argument> arguments() const;
 
-  private:
-    std::vector<Halide::ImageParam> tensors_;        ///< undefined where the input is a number
-    std::vector<Halide::Expr> scalars_;              ///< undefined where it is a tensor
+private:
+    std::vector<Halide::ImageParam> tensors_;  ///< undefined where the input is a number
+    std::vector<Halide::Expr> scalars_;        ///< undefined where it is a tensor
     Halide::ImageParam kv_lengths_;
     std::vector<Halide::Argument> arguments_;
 };

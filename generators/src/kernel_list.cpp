@@ -11,9 +11,12 @@ std::string symbol_text(std::string_view text) {
     std::string symbol;
     for (const char c : text) {
         const bool letter = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-        if (letter) symbol += c;
-        else if (c >= 'A' && c <= 'Z') symbol += static_cast<char>(c - 'A' + 'a');
-        else if (!symbol.empty() && symbol.back() != '_') symbol += '_';
+        if (letter)
+            symbol += c;
+        else if (c >= 'A' && c <= 'Z')
+            symbol += static_cast<char>(c - 'A' + 'a');
+        else if (!symbol.empty() && symbol.back() != '_')
+            symbol += '_';
     }
     return symbol;
 }
@@ -30,8 +33,9 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                 for (const std::string& depths : build.depths) {
                     kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
                     request.schedule = default_schedule(isa, request.depths.depth, request.depths.value_depth, masking_of(each.graph));
-                    std::string symbol = fmt::format("attune_{}_{}_d{}x{}_{}_{:016x}", symbol_text(each.name), symbol_part(request.types),
-                        request.depths.depth, request.depths.value_depth, symbol_text(isa.name), each.graph.fingerprint);
+                    std::string symbol =
+                        fmt::format("attune_{}_{}_d{}x{}_{}_{:016x}", symbol_text(each.name), symbol_part(request.types),
+                                    request.depths.depth, request.depths.value_depth, symbol_text(isa.name), each.graph.fingerprint);
                     all.push_back({&each, &isa, request, std::move(symbol)});
                 }
         }

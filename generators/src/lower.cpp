@@ -20,10 +20,15 @@ constexpr float log2_of_e = 1.44269504f;
 
 /// Online softmax over key blocks, one task a (query block, head, batch).
 class attention {
-  public:
+public:
     attention(const kernel_request& request, const plan& its)
-        : request_(request), its_(its), cut_(request.schedule), depends_(dependences(request.graph)), inputs_(request, its),
-          tables_(request, inputs_, depends_), chunk_(its.value < 0 ? 0 : cut_.chunk) {}
+        : request_(request),
+          its_(its),
+          cut_(request.schedule),
+          depends_(dependences(request.graph)),
+          inputs_(request, its),
+          tables_(request, inputs_, depends_),
+          chunk_(its.value < 0 ? 0 : cut_.chunk) {}
 
     lowered_kernel make() {
         define_visits();
@@ -40,7 +45,7 @@ class attention {
         return {inputs_.arguments(), attention, pipeline_of_visits()};
     }
 
-  private:
+private:
     Expr key_head() const { return clamp(h / max(inputs_.heads / max(inputs_.key_heads, 1), 1), 0, inputs_.key_heads - 1); }
     Expr query_at(const Expr& i) const { return qt * cut_.query_block + i; }
     Expr key_at(const Expr& i) const { return kb * cut_.key_block + i; }
@@ -82,9 +87,9 @@ class attention {
     Expr visit_, scale_, query_sign_ = 1.0f;
     bool separate_mask_{};
 
-    Func keys_{"keys"}, last_key_{"last_key"}, visits_{"visits"}, query_rows_{"query_rows"}, query_{"query"}, product_{"product"}, scores_{"scores"}, highest_{"highest"},
-        weights_{"weights"}, sum_{"sum"}, accumulated_{"accumulated"}, weighted_{"weighted"}, state_{"state"}, inverse_{"inverse"}, row_{"row"},
-        normal_{"normal"}, outputs_{"outputs"};
+    Func keys_{"keys"}, last_key_{"last_key"}, visits_{"visits"}, query_rows_{"query_rows"}, query_{"query"}, product_{"product"},
+        scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, accumulated_{"accumulated"}, weighted_{"weighted"},
+        state_{"state"}, inverse_{"inverse"}, row_{"row"}, normal_{"normal"}, outputs_{"outputs"};
     std::vector<Func> kept_of_queries_, kept_of_keys_, kept_of_task_;
 };
 
@@ -122,8 +127,10 @@ void attention::keep_what_recurs(place& at) {
             if (x.hidden.defined()) values.push_back(cast<uint8_t>(x.hidden));
             // (query in block, query block, head, batch) or (key in block, key block, head, batch) or (head, batch)
             Func kept((of_query ? "kept_of_queries_" : of_key ? "kept_of_keys_" : "kept_of_task_") + std::to_string(n));
-            if (values.size() == 1) kept(over) = values[0];
-            else kept(over) = Tuple(values);
+            if (values.size() == 1)
+                kept(over) = values[0];
+            else
+                kept(over) = Tuple(values);
             const auto read = [&](int i) { return kept.outputs() == 1 ? Expr(kept(over)) : Expr(kept(over)[i]); };
             const Expr zero = cast<uint8_t>(0);
             at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.hidden.defined() ? read(1) != zero : Expr()});
@@ -194,7 +201,8 @@ void attention::define_weights() {
     rk_ = RDom(0, cut_.key_block, "rk");
     highest_(qi, kb, qt, h, b) = lowest_score;  // (query in block, key block, query block, head, batch)
     highest_(qi, kb, qt, h, b) = max(highest_(qi, kb, qt, h, b), scores_(qi, rk_, kb, qt, h, b));
-    weights_(qi, ki, kb, qt, h, b) = exp2_of_nonpositive((scores_(qi, ki, kb, qt, h, b) - highest_(qi, kb, qt, h, b)) * (scale_ * log2_of_e));
+    weights_(qi, ki, kb, qt, h, b) =
+        exp2_of_nonpositive((scores_(qi, ki, kb, qt, h, b) - highest_(qi, kb, qt, h, b)) * (scale_ * log2_of_e));
     sum_(qi, kb, qt, h, b) = 0.0f;
     sum_(qi, kb, qt, h, b) += weights_(qi, rk_, kb, qt, h, b);
     if (!chunk_) return;
@@ -241,9 +249,12 @@ void attention::define_outputs() {
     // One function for all outputs, so that one loop over tasks makes them: rows repeat along the value depth, with stride 0.
     std::vector<Expr> made;
     for (const plan::made what : its_.outputs)
-        made.push_back(what == plan::made::weighted_sum ? cast(halide_type(request_.types.output), normal_(q, d, h, b)) : row_(in_block, block, h, b));
-    if (made.size() == 1) outputs_(d, q, h, b) = made[0];
-    else outputs_(d, q, h, b) = Tuple(made);
+        made.push_back(what == plan::made::weighted_sum ? cast(halide_type(request_.types.output), normal_(q, d, h, b))
+                                                        : row_(in_block, block, h, b));
+    if (made.size() == 1)
+        outputs_(d, q, h, b) = made[0];
+    else
+        outputs_(d, q, h, b) = Tuple(made);
 }
 
 void attention::schedule_task() {
@@ -268,7 +279,9 @@ void attention::schedule_task() {
 void attention::schedule_scores() {
     // Schedule
     const int lanes = cut_.lanes, tile = cut_.query_tile;
-    const auto in_tile = [&](Func& f) { f.compute_at(state_, qi).bound_extent(qi, tile).bound_extent(qt, 1).bound_extent(kb, 1).vectorize(qi, lanes).unroll(qi); };
+    const auto in_tile = [&](Func& f) {
+        f.compute_at(state_, qi).bound_extent(qi, tile).bound_extent(qt, 1).bound_extent(kb, 1).vectorize(qi, lanes).unroll(qi);
+    };
     in_tile(scores_);
     scores_.hoist_storage(outputs_, task).bound_extent(ki, cut_.key_block).split(ki, ki, kx, cut_.key_tile).reorder(qi, kx, ki).unroll(kx);
     if (separate_mask_) scores_.update().reorder(qi, masked_).vectorize(qi, lanes).unroll(qi);
@@ -287,7 +300,12 @@ void attention::schedule_state() {
     // Schedule
     const int lanes = cut_.lanes;
     state_.compute_at(outputs_, task).bound_extent(qi, cut_.query_block).bound_extent(qt, 1).vectorize(qi, lanes);
-    state_.update().reorder(qi, dc, blocks_).split(qi, qi, qv, cut_.query_tile).reorder(qv, dc, qi, blocks_).vectorize(qv, lanes).unroll(qv);
+    state_.update()
+        .reorder(qi, dc, blocks_)
+        .split(qi, qi, qv, cut_.query_tile)
+        .reorder(qv, dc, qi, blocks_)
+        .vectorize(qv, lanes)
+        .unroll(qv);
     state_.update().never_partition(std::vector<VarOrRVar>{blocks_});  // one loop, for skip_blocks to guard
     if (!chunk_) return;
     weighted_.compute_at(state_, dc).bound_extent(qt, 1).bound_extent(kb, 1).split(d, d, dx, cut_.value_tile).reorder(qi, dx, d);
@@ -309,13 +327,19 @@ void attention::schedule_outputs() {
         for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
     }
     outputs_.bound(d, 0, value_depth).split(q, qo, qi, cut_.query_block, guard);
-    for (Func* row : {&inverse_, &row_}) row->compute_at(outputs_, task).bound_extent(qi, cut_.query_block).bound_extent(qt, 1).vectorize(qi, lanes);
+    for (Func* row : {&inverse_, &row_})
+        row->compute_at(outputs_, task).bound_extent(qi, cut_.query_block).bound_extent(qt, 1).vectorize(qi, lanes);
     if (!chunk_) {
         outputs_.reorder(d, qi, qo, h, b);
     } else if (turned >= 4) {  // turned a square at a time, then written by rows
         outputs_.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk_, guard).split(dj, dj, dx, turned);
         outputs_.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
-        normal_.compute_at(outputs_, dj).bound_extent(d, turned).reorder_storage(d, q).reorder(q, d).vectorize(q, lanes, TailStrategy::RoundUp).unroll(d);
+        normal_.compute_at(outputs_, dj)
+            .bound_extent(d, turned)
+            .reorder_storage(d, q)
+            .reorder(q, d)
+            .vectorize(q, lanes, TailStrategy::RoundUp)
+            .unroll(d);
     } else {
         outputs_.split(d, d, dj, chunk_, guard).reorder(dj, d, qi, qo, h, b).unroll(dj);
     }

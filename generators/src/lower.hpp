@@ -10,8 +10,9 @@ namespace attune::generators {
 /// A kernel's two functions as Halide modules can be made of them.
 struct lowered_kernel {
     std::vector<Halide::Argument> arguments;  ///< inputs in listing order, then kv_lengths (batch)
-    Halide::Pipeline attention;               ///< outputs in listing order, (value depth, query, head, batch); rows too, with stride 0 along the value depth
-    Halide::Pipeline blocks;                  ///< one u8 output (key block, query block, head, batch): 0 skipped, 1 visited, 2 without mask
+    Halide::Pipeline
+        attention;  ///< outputs in listing order, (value depth, query, head, batch); rows too, with stride 0 along the value depth
+    Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 skipped, 1 visited, 2 without mask
 };
 
 /// Throws std::runtime_error, a sentence, for a listing that is not one kernel (plan.hpp) or a schedule that breaks its rules.

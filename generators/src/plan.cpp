@@ -24,9 +24,11 @@ int only_contraction(const listing& graph, int scores) {
 
 int input_of(const listing& graph, int node, const char* what) {
     const instruction& tensor = graph.nodes[node];
-    if (tensor.op != operation::input) refuse(std::string("expected a tensor as ") + what + ", got an expression; kernels read it as it lies");
+    if (tensor.op != operation::input)
+        refuse(std::string("expected a tensor as ") + what + ", got an expression; kernels read it as it lies");
     if (graph.inputs[tensor.input].rank != 4)
-        refuse(std::string("expected ") + what + " as (batch, head, length, depth), got rank " + std::to_string(graph.inputs[tensor.input].rank));
+        refuse(std::string("expected ") + what + " as (batch, head, length, depth), got rank " +
+               std::to_string(graph.inputs[tensor.input].rank));
     return tensor.input;
 }
 
@@ -87,7 +89,9 @@ std::vector<dependence> dependences(const listing& graph) {
             case operation::contract: here = {.score = true}; break;
             case operation::load:
             case operation::remainder:
-            case operation::bit_and: case operation::bit_or: case operation::bit_xor:
+            case operation::bit_and:
+            case operation::bit_or:
+            case operation::bit_xor:
             case operation::where: here.costly = here.irregular = true; break;
             case operation::divide:
                 here.costly = true;
@@ -98,8 +102,12 @@ std::vector<dependence> dependences(const listing& graph) {
                 here.irregular |= indexed(0) && indexed(1);
                 break;
             }
-            case operation::exp: case operation::log: case operation::tanh: case operation::erf:
-            case operation::sqrt: case operation::rsqrt: here.costly = here.irregular = true; break;
+            case operation::exp:
+            case operation::log:
+            case operation::tanh:
+            case operation::erf:
+            case operation::sqrt:
+            case operation::rsqrt: here.costly = here.irregular = true; break;
             default: break;
         }
         all.push_back(here);

@@ -8,10 +8,10 @@ namespace attune::generators {
 
 /// A listing read as one kernel: the nodes that the lowering starts from. Positions in listing::nodes and listing::inputs.
 struct plan {
-    int scores{};         ///< what softmax and log_sum_exp see
-    int contraction{};    ///< the one q * t(k) under it
-    int query{}, key{};   ///< inputs
-    int value{-1};        ///< input; -1 where only rows are made
+    int scores{};        ///< what softmax and log_sum_exp see
+    int contraction{};   ///< the one q * t(k) under it
+    int query{}, key{};  ///< inputs
+    int value{-1};       ///< input; -1 where only rows are made
 
     enum class made : std::uint8_t { weighted_sum, log_sum_exp };
     std::vector<made> outputs;  ///< one for each of listing::outputs
@@ -24,8 +24,8 @@ plan plan_of(const listing& graph);
 /// What a node's value depends on, and whether it is worth computing once and keeping.
 struct dependence {
     bool query{}, key{}, head{}, batch{}, score{};
-    bool costly{};    ///< contains a load, a division, a remainder or a function: keep rather than recompute
-    bool irregular{}; ///< is not monotone in its indices: only a table gives its exact range over a tile
+    bool costly{};     ///< contains a load, a division, a remainder or a function: keep rather than recompute
+    bool irregular{};  ///< is not monotone in its indices: only a table gives its exact range over a tile
 };
 
 /// One for each node, in order.

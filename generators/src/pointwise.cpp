@@ -74,7 +74,8 @@ quantity pointwise::load(const instruction& node) {
         const axis_kind along = declared.axes[axis].is;
         const Expr position = evaluate(argument, true).value;
         const bool inside = (along == axis_kind::batch && index == operation::b) || (along == axis_kind::head && index == operation::h) ||
-                            (along == axis_kind::query && index == operation::q_idx) || (along == axis_kind::key && index == operation::kv_idx);
+                            (along == axis_kind::query && index == operation::q_idx) ||
+                            (along == axis_kind::key && index == operation::kv_idx);
         const Expr extent = along == axis_kind::key ? max(at_.key_limit, 1) : tensor.dim(declared.rank - 1 - axis).extent();
         at.push_back(inside ? position : clamp(position, 0, extent - 1));
     }
@@ -112,9 +113,9 @@ quantity pointwise::compare(operation op, const quantity& x, const quantity& y) 
 quantity pointwise::divide(const instruction& node, const quantity& a, const quantity& b) {
     const Expr hidden = either(a.hidden, b.hidden);
     if (a.value.type().is_int()) return {divide_down(a.value, b.value), {}};
-    // A divisor that is one number for the task becomes a multiplication.
-    const dependence& divisor = depends_[node.arguments[1]];
-    const bool uniform = !divisor.query && !divisor.key && !divisor.score;
+    // Scores over one number of the task are multiplied by its inverse; conditions may ask for equality, so they divide.
+    const dependence &dividend = depends_[node.arguments[0]], &divisor = depends_[node.arguments[1]];
+    const bool uniform = dividend.score && !divisor.query && !divisor.key && !divisor.score;
     return {uniform ? a.value * (1.0f / b.value) : a.value / b.value, hidden};
 }
 
@@ -142,11 +143,14 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
             const Expr e = real_function(node.op, a.value);
             return {a.hidden.defined() ? select(a.hidden, 0.0f, e) : e, {}};
         }
-        case operation::tanh: case operation::erf: {
+        case operation::tanh:
+        case operation::erf: {
             const Expr e = real_function(node.op, a.value);
             return {a.hidden.defined() ? select(a.hidden, -1.0f, e) : e, {}};
         }
-        case operation::log: case operation::sqrt: case operation::rsqrt: return {real_function(node.op, a.value), hidden};
+        case operation::log:
+        case operation::sqrt:
+        case operation::rsqrt: return {real_function(node.op, a.value), hidden};
         case operation::add: return {a.value + b.value, hidden};
         case operation::subtract: return {a.value - b.value, hidden};
         case operation::multiply: return {a.value * b.value, hidden};
@@ -165,15 +169,20 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case operation::bit_xor: return {a.value ^ b.value, {}};
         case operation::where: {
             // `where(c, s, -inf)` keeps s: only `hidden` depends on the condition.
-            const bool b_never_counts = b.hidden.defined() && is_const_one(b.hidden), c_never_counts = c.hidden.defined() && is_const_one(c.hidden);
+            const bool b_never_counts = b.hidden.defined() && is_const_one(b.hidden),
+                       c_never_counts = c.hidden.defined() && is_const_one(c.hidden);
             const Expr value = b_never_counts ? c.value : c_never_counts ? b.value : choose_whole(a.value, b.value, c.value);
             if (!b.hidden.defined() && !c.hidden.defined()) return {value, {}};
             const Expr never = Internal::const_false();
             const Expr p = b.hidden.defined() ? b.hidden : never, q = c.hidden.defined() ? c.hidden : never;
             return {value, (a.value && p) || (!a.value && q)};
         }
-        case operation::equal: case operation::not_equal: case operation::less:
-        case operation::less_equal: case operation::greater: case operation::greater_equal: return compare(node.op, a, b);
+        case operation::equal:
+        case operation::not_equal:
+        case operation::less:
+        case operation::less_equal:
+        case operation::greater:
+        case operation::greater_equal: return compare(node.op, a, b);
         case operation::logical_and: return {a.value && b.value, {}};
         case operation::logical_or: return {a.value || b.value, {}};
         case operation::logical_not: return {!a.value, {}};

@@ -15,20 +15,20 @@ struct quantity {
 /// Where a node is evaluated.
 struct place {
     Halide::Expr b, h, q, k;
-    Halide::Expr key_limit;          ///< keys at or beyond it are not read
-    std::map<int, quantity> known;   ///< nodes that are already computed here: the contraction, what was kept
+    Halide::Expr key_limit;         ///< keys at or beyond it are not read
+    std::map<int, quantity> known;  ///< nodes that are already computed here: the contraction, what was kept
 };
 
 /// Nodes of a listing as Halide expressions at one place. Integers are i32, reals f32, conditions Boolean.
 class pointwise {
-  public:
+public:
     pointwise(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, place at)
         : request_(request), inputs_(inputs), depends_(depends), at_(std::move(at)) {}
 
     quantity operator()(int node) { return evaluate(node, false); }
     Halide::Expr condition(int node) { return evaluate(node, false).value; }
 
-  private:
+private:
     quantity evaluate(int node, bool as_index);
     quantity compute(const instruction& node, bool as_index);
     quantity load(const instruction& node);

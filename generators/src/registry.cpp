@@ -11,15 +11,19 @@ namespace {
 std::string kernel_row(const listed_kernel& kernel) {
     const auto& [graph, types, depths, cut] = kernel.request;
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
-    return fmt::format("    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, {0}_blocks_argv}},\n",
-        kernel.symbol, kernel.isa->name, element(types.query), element(types.key), element(types.value), element(types.output), depths.depth,
-        depths.value_depth, cut.query_block, cut.key_block, scratch_bytes(cut, depths.depth, depths.value_depth), to_json(cut));
+    return fmt::format(
+        "    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, {0}_blocks_argv}},\n",
+        kernel.symbol, kernel.isa->name, element(types.query), element(types.key), element(types.value), element(types.output),
+        depths.depth, depths.value_depth, cut.query_block, cut.key_block, scratch_bytes(cut, depths.depth, depths.value_depth),
+        to_json(cut));
 }
 
 }  // namespace
 
-void emit_registry(std::span<const variant> variants, std::span<const listed_kernel> kernels, const std::string& header, const std::string& file) {
-    std::string text = fmt::format("// Written by `emit --registry`: the kernels compiled for the graphs of {0}.\n#include \"{0}\"\n\n", header);
+void emit_registry(std::span<const variant> variants, std::span<const listed_kernel> kernels, const std::string& header,
+                   const std::string& file) {
+    std::string text =
+        fmt::format("// Written by `emit --registry`: the kernels compiled for the graphs of {0}.\n#include \"{0}\"\n\n", header);
     text += "#include <attune/dsl.hpp>\n#include <attune/runtime/kernel_table.hpp>\n\nextern \"C\" {\n";
     for (const listed_kernel& kernel : kernels) text += fmt::format("int {0}_argv(void**);\nint {0}_blocks_argv(void**);\n", kernel.symbol);
     text += "}\n";
@@ -28,9 +32,11 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
         text += fmt::format("\nstatic const attune::kernel kernels_{}[] = {{\n", i);
         for (const listed_kernel& kernel : kernels)
             if (kernel.of == &each) text += kernel_row(kernel);
-        text += fmt::format("}};\ntemplate <> const attune::kernel_table& attune::kernels_of<{0}, {1}ull>() {{\n"
-                            "    static const attune::kernel_table table{{attune::kernel_table_version, \"{0}\", attune::dsl::listing_of<{0}>, kernels_{2}}};\n"
-                            "    return table;\n}}\n",
+        text += fmt::format(
+            "}};\ntemplate <> const attune::kernel_table& attune::kernels_of<{0}, {1}ull>() {{\n"
+            "    static const attune::kernel_table table{{attune::kernel_table_version, \"{0}\", attune::dsl::listing_of<{0}>, "
+            "kernels_{2}}};\n"
+            "    return table;\n}}\n",
             each.name, each.graph.fingerprint, i);
     }
     std::ofstream out(file);

@@ -45,7 +45,8 @@ masking masking_of(const listing& graph) {
     masking found = masking::none;
     const auto index_of = [&](int node, operation index) {
         const instruction& at = graph.nodes[node];
-        return at.op == index || (at.op == operation::add && (graph.nodes[at.arguments[0]].op == index || graph.nodes[at.arguments[1]].op == index));
+        return at.op == index ||
+               (at.op == operation::add && (graph.nodes[at.arguments[0]].op == index || graph.nodes[at.arguments[1]].op == index));
     };
     for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n) {
         const instruction& node = graph.nodes[n];
@@ -58,8 +59,8 @@ masking masking_of(const listing& graph) {
         // q_idx - kv_idx <= width
         if (node.op != operation::less && node.op != operation::less_equal) continue;
         const instruction &distance = graph.nodes[node.arguments[0]], &width = graph.nodes[node.arguments[1]];
-        if (distance.op == operation::subtract && index_of(distance.arguments[0], operation::q_idx) && index_of(distance.arguments[1], operation::kv_idx) &&
-            width.op == operation::constant && width.integer <= 1024)
+        if (distance.op == operation::subtract && index_of(distance.arguments[0], operation::q_idx) &&
+            index_of(distance.arguments[1], operation::kv_idx) && width.op == operation::constant && width.integer <= 1024)
             found = masking::window;
     }
     return found;
@@ -90,7 +91,8 @@ void check(const schedule& s, int depth) {
     };
     multiple(&schedule::query_tile, &schedule::lanes, "query_tile to be a multiple of lanes");
     multiple(&schedule::query_block, &schedule::query_tile, "query_block to be a multiple of query_tile");
-    if (depth % s.depth_unroll != 0) refuse("depth_unroll to divide the depth, " + std::to_string(depth) + ", got " + std::to_string(s.depth_unroll));
+    if (depth % s.depth_unroll != 0)
+        refuse("depth_unroll to divide the depth, " + std::to_string(depth) + ", got " + std::to_string(s.depth_unroll));
     multiple(&schedule::key_block, &schedule::key_tile, "key_block to be a multiple of key_tile");
     multiple(&schedule::chunk, &schedule::value_tile, "chunk to be a multiple of value_tile");
 }

@@ -10,11 +10,11 @@ namespace {
 
 /// Finds the guard `table[i] != 0`, and takes it off the stores.
 class take_guard : public IRMutator {
-  public:
+public:
     explicit take_guard(const std::string& table) : table_(table) {}
     Expr guard;
 
-  protected:
+protected:
     using IRMutator::visit;
     Stmt visit(const IfThenElse* branch) override {
         if (!compares_table_with_zero(branch->condition) || branch->else_case.defined()) return IRMutator::visit(branch);
@@ -23,7 +23,7 @@ class take_guard : public IRMutator {
         return mutate(branch->then_case);
     }
 
-  private:
+private:
     bool compares_table_with_zero(const Expr& condition) const {
         const auto* differs = condition.as<NE>();
         const auto* load = differs ? differs->a.as<Load>() : nullptr;
@@ -35,7 +35,8 @@ class take_guard : public IRMutator {
 }  // namespace
 
 Stmt skip_blocks::visit(const For* loop) {
-    if (ends_with(loop->name, loop_ + ".rebased")) throw std::runtime_error("a block loop was cut in pieces, which would lose its predicate");
+    if (ends_with(loop->name, loop_ + ".rebased"))
+        throw std::runtime_error("a block loop was cut in pieces, which would lose its predicate");
     if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
     take_guard taking(table_);
     Stmt body = taking.mutate(loop->body);

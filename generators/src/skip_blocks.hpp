@@ -8,15 +8,15 @@ namespace attune::generators {
 /// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of visits does, and then computes what feeds
 /// them for skipped iterations too. The predicate depends on the loop alone, so the whole body may be skipped.
 class skip_blocks : public Halide::Internal::IRMutator {
-  public:
+public:
     /// `loop` ends the name of the loop; `table` is the function that its predicate compares with 0.
     skip_blocks(std::string loop, std::string table) : loop_(std::move(loop)), table_(std::move(table)) {}
 
-  protected:
+protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
-  private:
+private:
     std::string loop_, table_;
 };
 

@@ -43,7 +43,7 @@ pool& pool::instance() {
 
 void pool::loop::work() {
     for (int at = index.fetch_add(1, std::memory_order_relaxed); at < count; at = index.fetch_add(1, std::memory_order_relaxed)) {
-        if (task(state, at)) continue;
+        if (task(state, count - 1 - at)) continue;  // from the end: under a causal mask later tasks are heavier, and the last to run should be light
         index.store(std::numeric_limits<int>::max() / 2, std::memory_order_relaxed);
         return;
     }

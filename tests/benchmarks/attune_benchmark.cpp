@@ -42,16 +42,6 @@ struct problem {
     std::int64_t batch{}, heads{}, length{}, depth{};
     std::vector<float> q, k, v, slopes, out;
 
-    void load(const std::filesystem::path& folder, std::istream& arguments) {
-        if (!(arguments >> batch >> heads >> length >> depth)) throw std::invalid_argument("expected load <batch> <heads> <length> <depth>");
-        const std::int64_t count = batch * heads * length * depth;
-        q = read_floats(folder / "q.bin", count);
-        k = read_floats(folder / "k.bin", count);
-        v = read_floats(folder / "v.bin", count);
-        slopes = read_floats(folder / "slopes.bin", heads);
-        out.assign(static_cast<std::size_t>(count), 0.0f);
-    }
-
     attune::tensor view(std::vector<float>& data) const { return {data.data(), {batch, heads, length, depth}}; }
 
     /// Calls f with the variant's call, its arguments bound.
@@ -69,6 +59,19 @@ struct problem {
         throw std::invalid_argument("expected full, causal, window, alibi or softcap, got " + variant);
     }
 };
+
+/// A problem whose inputs lie in the folder.
+problem load(const std::filesystem::path& folder, std::istream& arguments) {
+    problem p;
+    if (!(arguments >> p.batch >> p.heads >> p.length >> p.depth)) throw std::invalid_argument("expected load <batch> <heads> <length> <depth>");
+    const std::int64_t count = p.batch * p.heads * p.length * p.depth;
+    p.q = read_floats(folder / "q.bin", count);
+    p.k = read_floats(folder / "k.bin", count);
+    p.v = read_floats(folder / "v.bin", count);
+    p.slopes = read_floats(folder / "slopes.bin", p.heads);
+    p.out.assign(static_cast<std::size_t>(count), 0.0f);
+    return p;
+}
 
 json run(problem& given, const std::filesystem::path& folder, const std::string& variant) {
     return given.with(variant, [&](const auto& call) -> json {
@@ -107,7 +110,7 @@ json answer(problem& given, const std::filesystem::path& folder, const std::stri
     std::istringstream words(line);
     std::string command, variant;
     words >> command;
-    if (command == "load") return given.load(folder, words), json{{"loaded", true}};
+    if (command == "load") return given = load(folder, words), json{{"loaded", true}};
     if (command == "peak") return peak();
     words >> variant;
     if (command == "run") return run(given, folder, variant);

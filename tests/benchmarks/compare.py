@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """attune against PyTorch's scaled_dot_product_attention on this machine, by turns in one run and on equally many threads.
 
-Needs build/default (./tests/run or cmake --build --preset default --target attune_benchmark). PyTorch is taken from the Python that runs this,
+./tests/benchmarks/run builds what it needs first (or cmake --build --preset default --target attune_benchmark). PyTorch is taken from the Python that runs this,
 else from an environment of its own, build/torch, which is made at the first run (a large download).
 
 Before anything is timed, both outputs are compared. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
@@ -60,6 +60,18 @@ class program:
         if "error" in answer:
             sys.exit(f"attune_benchmark: {words[0]}: {answer['error']}")
         return answer
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def measure_peak(options, folder):
+    """In a program of its own, as it measures once only. A busy machine makes it too low, never too high."""
+    attune = program(options.program, folder, options.threads)
+    found = attune("peak")
+    attune.end()
+    return found
 
 
 def peer(torch, variant, q, k, v, slopes):
@@ -177,8 +189,7 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         attune = program(options.program, folder, options.threads)
-        measure_peak = lambda: program(options.program, folder, options.threads)("peak")  # anew; a busy machine makes it too low, never too high
-        peak = max((measure_peak() for _ in range(3)), key=lambda found: found["gigaflops"])
+        peak = max((measure_peak(options, folder) for _ in range(3)), key=lambda found: found["gigaflops"])
         head = {"cpu": cpu_name(), "python": platform.python_version(), "torch": torch.__version__, "system": platform.platform(),
                 "threads": options.threads, "target": peak["target"], "peak_gigaflops": peak["gigaflops"], "rounds": options.rounds, "repeats": options.repeats}
         print(f"{head['cpu']}, {options.threads} threads; {peak['target']} multiply-add peak {peak['gigaflops']:.0f} GFLOP/s; PyTorch {torch.__version__}")
@@ -186,8 +197,9 @@ def main():
         results = []
         for case in chosen:
             results.append(measure(torch, attune, folder, *case, options))
-            head["peak_gigaflops"] = max(head["peak_gigaflops"], measure_peak()["gigaflops"])
+            head["peak_gigaflops"] = max(head["peak_gigaflops"], measure_peak(options, folder)["gigaflops"])
             show(results[-1], head["peak_gigaflops"])
+        attune.end()
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps({**head, "cases": results}, indent=1) + "\n")
 

@@ -15,14 +15,14 @@ namespace attune::generators {
 /// (query_block x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the value
 /// depth at a time. Queries lie in vector lanes throughout.
 struct schedule {
-    int lanes{};               ///< f32 in a vector
-    int query_block{};         ///< queries a task; a multiple of query_tile
-    int key_block{};           ///< keys a visit, the grain in which blocks are skipped; a multiple of key_tile
-    int query_tile{};          ///< queries that go through a visit together; a multiple of lanes
-    int depth_unroll{};        ///< steps of the sum over the depth written out; divides the depth
-    int key_tile{};            ///< keys whose products with a query tile are summed in registers
-    int value_tile{};          ///< value depths whose sums over the keys, for a query tile, are made in registers
-    int chunk{};               ///< value depths that share one running maximum and sum; a multiple of value_tile
+    int lanes{};         ///< f32 in a vector
+    int query_block{};   ///< queries a task; a multiple of query_tile
+    int key_block{};     ///< keys a visit, the grain in which blocks are skipped; a multiple of key_tile
+    int query_tile{};    ///< queries that go through a visit together; a multiple of lanes
+    int depth_unroll{};  ///< steps of the sum over the depth written out; divides the depth
+    int key_tile{};      ///< keys whose products with a query tile are summed in registers
+    int value_tile{};    ///< value depths whose sums over the keys, for a query tile, are made in registers
+    int chunk{};         ///< value depths that share one running maximum and sum; a multiple of value_tile
 
     bool operator==(const schedule&) const = default;
 };

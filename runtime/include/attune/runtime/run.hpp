@@ -97,26 +97,29 @@ private:
 /// Takes what `run` takes, checks names and kinds as it does, and returns the call instead of making it.
 template <const auto& Graph, class... Arguments>
 auto prepare(const Arguments&... arguments) {
-    static_assert(detail::check<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{}));
-    const detail::argument_list list(arguments...);
-    return prepared_call(detail::table_of<Graph>(), list);
+    if constexpr (detail::check<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
+        const detail::argument_list list(arguments...);
+        return prepared_call(detail::table_of<Graph>(), list);
+    }
 }
 
 /// What `run` would do with these arguments: kernel, blocks, bytes, threads. Reads the inputs that decide what is visible; outputs may
 /// be left out. Throws as `run` does.
 template <const auto& Graph, class... Arguments>
 explanation explain(const Arguments&... arguments) {
-    static_assert(detail::check_question<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{}));
-    const detail::argument_list list(arguments...);
-    return detail::explain(detail::table_of<Graph>(), list.given, list.how);
+    if constexpr (detail::check_question<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
+        const detail::argument_list list(arguments...);
+        return detail::explain(detail::table_of<Graph>(), list.given, list.how);
+    } else return {};
 }
 
 /// The blocks that `run` would visit with these arguments; outputs may be left out.
 template <const auto& Graph, class... Arguments>
 block_map blocks(const Arguments&... arguments) {
-    static_assert(detail::check_question<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{}));
-    const detail::argument_list list(arguments...);
-    return detail::blocks(detail::table_of<Graph>(), list.given, list.how);
+    if constexpr (detail::check_question<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
+        const detail::argument_list list(arguments...);
+        return detail::blocks(detail::table_of<Graph>(), list.given, list.how);
+    } else return {};
 }
 
 /// The kernels linked for a variant: which of them run here, which would be chosen and why.

@@ -1,0 +1,71 @@
+// The memory of a call: bounded by tiles, as explain says, whatever the lengths; and taken from the system once.
+#include "variants.hpp"
+
+#include <attune/runtime.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <dlfcn.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+namespace {
+std::atomic<std::size_t> taken{0};
+}
+
+// Kernels' scratch comes from here (workspace.cpp), and nothing else in this program does.
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+    static const auto system = reinterpret_cast<void* (*)(std::size_t, std::size_t)>(dlsym(RTLD_NEXT, "aligned_alloc"));
+    taken += bytes;
+    return system(alignment, bytes);
+}
+
+namespace {
+
+struct cost {
+    std::size_t first{}, second{};  ///< bytes that two calls of one thread take from the system
+    attune::explanation said;
+};
+
+/// On a new thread, which has kept nothing from earlier calls.
+cost of_call(std::int64_t length) {
+    using namespace attune::dsl;
+    const std::int64_t heads = 2, depth = 32;
+    std::vector<float> data(static_cast<std::size_t>(heads * length * depth), 0.5f), result(data.size()), sums(static_cast<std::size_t>(heads * length));
+    std::vector<std::int32_t> document(static_cast<std::size_t>(length));
+    for (std::size_t i = 0; i < document.size(); ++i) document[i] = static_cast<std::int32_t>(i / 100);
+    const auto view = [&](auto& of) { return attune::tensor(of.data(), {1, heads, length, depth}); };
+    cost c;
+    std::thread([&] {
+        const auto call = attune::prepare<under_test::documents>(q = view(data), k = view(data), v = view(data), under_test::document = attune::tensor(document.data(), {length}),
+                                                                  under_test::scale = 0.2, out = view(result), lse = attune::tensor(sums.data(), {1, heads, length}),
+                                                                  attune::options{.threads = 1});
+        c.said = call.explain();
+        std::size_t before = taken;
+        call();
+        c.first = taken - before;
+        before = taken;
+        call();
+        c.second = taken - before;
+    }).join();
+    return c;
+}
+
+}  // namespace
+
+TEST_CASE("a call's scratch is what explain says, whatever the length", "[kernels]") {
+    for (const std::int64_t length : {40, 500, 4000, 40000}) {
+        const cost c = of_call(length);
+        // The tables of conditions, and a block's header, are said apart: a few bytes a tile.
+        const auto tiles = static_cast<std::size_t>(length / c.said.query_block + length / c.said.key_block + 2);
+        INFO("length " << length << ": " << c.first << " bytes, explain says " << c.said.scratch_bytes << " and tables of " << tiles << " tiles");
+        CHECK(c.first <= c.said.scratch_bytes + 64 * tiles + 4096);
+    }
+}
+
+TEST_CASE("the second call takes nothing from the system", "[kernels]") {
+    CHECK(of_call(1000).second == 0);
+}
