@@ -48,11 +48,14 @@ function(attune_add_variant target)
     target_include_directories(${generator} PRIVATE "${header_folder}")
     target_link_libraries(${generator} PRIVATE attune::generators)
     set_target_properties(${generator} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+    if(ATTUNE_SANITIZE)
+        target_compile_options(${generator} PRIVATE -fno-sanitize=all)
+    endif()
 
     # What it emits: an object an ISA level, and the registry.
     set(emit ${generator} emit)
     if(ATTUNE_SANITIZE MATCHES "address")
-        # The compiler inside keeps memory until it ends.
+        # It is not instrumented, but linked as if it were; the compiler inside keeps memory until it ends.
         set(emit "${CMAKE_COMMAND}" -E env ASAN_OPTIONS=detect_leaks=0 "$<TARGET_FILE:${generator}>" emit)
     endif()
     set(objects "")
