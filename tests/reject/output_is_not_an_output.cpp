@@ -1,12 +1,5 @@
 // rejects: a named output is neither an output, such as softmax(scores) * v, nor a row, such as log_sum_exp(scores)
-#include <attune/dsl.hpp>
-
-namespace my {
-using namespace attune::dsl;
-inline constexpr auto slopes = input<"slopes", f32>(head);
-inline constexpr auto doc = input<"doc", i32>(position);
-inline constexpr auto scores = q * t(k) * rsqrt(depth);
-}
+#include "language.hpp"
 
 namespace my {
 #ifdef REJECT

@@ -1,14 +1,5 @@
 // rejects: the call leaves out inputs or outputs of this variant
-#include <attune/runtime.hpp>
-
-namespace my {
-using namespace attune::dsl;
-inline constexpr auto slopes = input<"slopes", f32>(head);
-inline constexpr auto doc = input<"doc", i32>(position);
-inline constexpr auto scores = q * t(k) * rsqrt(depth);
-inline constexpr auto w = scalar<"w", i32>;
-inline constexpr auto variant = softmax(mask(scores + slopes(h), window(w, 0))) * v;
-}
+#include "call.hpp"
 
 void call(attune::tensor x) {
     using namespace my;

@@ -1,12 +1,5 @@
 // rejects: arithmetic on something that is not a number; a tensor is read at indices, such as slopes(h)
-#include <attune/dsl.hpp>
-
-namespace my {
-using namespace attune::dsl;
-inline constexpr auto slopes = input<"slopes", f32>(head);
-inline constexpr auto doc = input<"doc", i32>(position);
-inline constexpr auto scores = q * t(k) * rsqrt(depth);
-}
+#include "language.hpp"
 
 namespace my {
 #ifdef REJECT
