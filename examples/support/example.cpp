@@ -17,8 +17,8 @@ namespace attune::examples {
 namespace {
 
 struct command_line {
-    std::string shape, file, target;
-    int threads = 0, repeats = 5;
+    std::string shape, file;
+    int repeats = 5;
     bool json = false, no_header = false;
 };
 
@@ -47,15 +47,22 @@ std::vector<std::int64_t> sample(std::int64_t length) {
 
 double error_against_file(const setup& what, const problem& p) {
     double worst = 0;
+    int compared = 0;
     for (const auto& output : what.graph.outputs) {
         const auto at = p.expected().find(std::string(output.name));
         if (at == p.expected().end()) continue;
-        const auto* got = static_cast<const float*>((output.name == "lse" ? p.lse : p.out).data());
+        const tensor& made = output.name == "lse" ? p.lse : p.out;
+        const auto count = made.extent(0) * made.extent(1) * made.extent(2) * (made.rank() == 4 ? made.extent(3) : 1);
+        if (static_cast<std::int64_t>(at->second.size()) != count)
+            throw std::runtime_error(fmt::format("expected {} values of {}, got {}; try a file whose outputs have the shape that q and v give", count, output.name, at->second.size()));
+        ++compared;
+        const auto* got = static_cast<const float*>(made.data());
         for (std::size_t i = 0; i < at->second.size(); ++i) {
             const double difference = got[i] == at->second[i] ? 0.0 : std::abs(double(got[i]) - double(at->second[i]));
             worst = difference <= worst ? worst : difference;  // a NaN stays
         }
     }
+    if (compared == 0) throw std::runtime_error("expected a file with values of out, got none; try one whose outputs this variant makes");
     return worst;
 }
 
@@ -151,7 +158,7 @@ int run_example(int argc, char** argv, const setup& what, const std::function<bo
     command_line line;
     app.add_option("--shape", line.shape, "random data of this shape, BxHxLqxLkxD");
     app.add_option("--file", line.file, "read tensors and parameters from this .safetensors file");
-    app.add_option("--repeats", line.repeats, "calls to time; the best counts")->check(CLI::PositiveNumber);
+    app.add_option("--repeats", line.repeats, "calls to time; the best counts")->check(CLI::Range(1, 1000000));
     app.add_flag("--json", line.json, "print rows as JSON");
     app.add_flag("--no-header", line.no_header, "print rows without the table's head");
     CLI11_PARSE(app, argc, argv);

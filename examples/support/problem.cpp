@@ -41,8 +41,9 @@ problem problem::of_shape(const std::string& shape) {
     problem p;
     long long b, h, lq, lk, d;
     int used = 0;
-    if (std::sscanf(shape.c_str(), "%lldx%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &d, &used) != 5 || shape[static_cast<std::size_t>(used)] != '\0' || b < 1 || h < 1 || lq < 1 || lk < 1 || d < 1)
-        throw std::invalid_argument("expected a shape BxHxLqxLkxD, got " + shape + "; try --shape 1x8x2048x2048x64");
+    if (std::sscanf(shape.c_str(), "%lldx%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &d, &used) != 5 || shape[static_cast<std::size_t>(used)] != '\0' || b < 1 || h < 1 || lq < 1 || lk < 1 || d < 1 ||
+        double(b) * double(h) * double(d) * double(std::max(lq, lk)) > double(1 << 30))
+        throw std::invalid_argument("expected a shape BxHxLqxLkxD of at most 2^30 elements a tensor, got " + shape + "; try --shape 1x8x2048x2048x64");
     p.batches = b, p.heads = p.key_heads = h, p.query_length = lq, p.key_length = lk, p.depth = p.value_depth = d;
     std::normal_distribution<float> normal;
     const auto make = [&](std::int64_t length) {
@@ -69,7 +70,8 @@ problem problem::of_file(const std::filesystem::path& path) {
         if (is_output && t.element == element_type::f32) p.expected_[t.name] = copy(float{});
         else if (t.element == element_type::f32) p.add(t.name, t.shape, copy(float{}));
         else if (t.element == element_type::i32) p.add(t.name, t.shape, copy(std::int32_t{}));
-        else p.add(t.name, t.shape, copy(std::uint8_t{}));
+        else if (t.element == element_type::u8 || t.element == element_type::boolean) p.add(t.name, t.shape, copy(std::uint8_t{}));
+        else throw std::runtime_error(path.string() + ": expected f32, i32, u8 or boolean tensors, got " + t.name + " of " + std::string(name_of(t.element)));
     }
     p.numbers_ = file.params;
     p.q = p["q"], p.k = p["k"], p.v = p["v"];

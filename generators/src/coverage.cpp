@@ -146,13 +146,20 @@ verdict coverage::compute_verdict(int number) {
         return {zero_or_one.hi > 0, zero_or_one.lo > 0};
     }
     const auto argument = [&](int i) { return range(node.arguments[i]); };
+    const auto limit = [&](int i) {
+        interval side = argument(i);
+        if (!is_passed(request_.graph.nodes[node.arguments[i]])) return side;
+        if (side.lo.defined()) side.lo = as_limit(side.lo);
+        if (side.hi.defined()) side.hi = as_limit(side.hi);
+        return side;
+    };
     switch (node.op) {
         case operation::equal: return equal(argument(0), argument(1));
         case operation::not_equal: return !equal(argument(0), argument(1));
-        case operation::less: return less(argument(0), argument(1));
-        case operation::less_equal: return less_equal(argument(0), argument(1));
-        case operation::greater: return less(argument(1), argument(0));
-        case operation::greater_equal: return less_equal(argument(1), argument(0));
+        case operation::less: return less(limit(0), limit(1));
+        case operation::less_equal: return less_equal(limit(0), limit(1));
+        case operation::greater: return less(limit(1), limit(0));
+        case operation::greater_equal: return less_equal(limit(1), limit(0));
         case operation::logical_and: return decide(node.arguments[0]) && decide(node.arguments[1]);
         case operation::logical_or: return decide(node.arguments[0]) || decide(node.arguments[1]);
         case operation::logical_not: return !decide(node.arguments[0]);

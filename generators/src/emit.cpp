@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <fstream>
 #include <stdexcept>
 
 namespace attune::generators {
@@ -38,7 +39,12 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     const auto start = std::chrono::steady_clock::now();
-    Halide::link_modules("attune_kernels", modules).compile({{Halide::OutputFileType::object, file}});
+    if (!std::ofstream(file)) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");
+    try {
+        Halide::link_modules("attune_kernels", modules).compile({{Halide::OutputFileType::object, file}});
+    } catch (const Halide::Error& problem) {
+        throw std::runtime_error(std::string("Halide could not write the object: ") + problem.what());
+    }
     fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 

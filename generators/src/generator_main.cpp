@@ -45,7 +45,7 @@ struct emit_command {
 
 }  // namespace
 
-int generator_main(int argc, char** argv, std::span<const variant> variants) {
+int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built) {
     std::string names;
     for (const variant& v : variants) names += "\n  " + v.name;
     CLI::App app{"Compiles attention variants into kernels and says what they are:" + names};
@@ -55,7 +55,7 @@ int generator_main(int argc, char** argv, std::span<const variant> variants) {
     CLI::App& emit_app = *app.add_subcommand("emit", "write kernels as an object file, or the registry by which applications find them");
     emit.add_to(emit_app);
 
-    build_request explained{.targets = {"x86-64-v3", "x86-64-v4"}};
+    build_request explained = built;
     bool as_json = false;
     CLI::App& explain_app = *app.add_subcommand("explain", "print formula, inputs, outputs, kernels and schedules");
     add_to(explain_app, explained);

@@ -8,11 +8,6 @@
 
 namespace attune::generators {
 
-/// What a generator program is asked to compile: every variant in every combination.
-struct build_request {
-    std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"};
-};
-
 /// One kernel of a build, under the name that its object exports.
 struct listed_kernel {
     const variant* of{};

@@ -49,6 +49,8 @@ Expr remainder_down(const Expr& a, const Expr& b) {
     return select(b == 0, 0, a - divide_down(a, b) * b);
 }
 
+Expr as_limit(const Expr& x) { return x.type() == Int(32) ? clamp(x, -(1 << 30), 1 << 30) : x; }
+
 Expr is_negative_infinity(const Expr& x) { return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u)); }
 
 Expr or_negative_infinity(const Expr& condition, const Expr& a) {

@@ -23,6 +23,10 @@ Halide::Expr divide_down(const Halide::Expr& a, const Halide::Expr& b);
 /// i32; the sign of b (-1 % 4 = 3), 0 where b is 0.
 Halide::Expr remainder_down(const Halide::Expr& a, const Halide::Expr& b);
 
+/// An i32 that the caller passes, as one side of an order: what lies beyond +-2^30 is as good as infinite beside positions and
+/// lengths, and moving terms across the comparison, as compilers do, must not overflow.
+Halide::Expr as_limit(const Halide::Expr& x);
+
 /// Whether x is -infinity, by its bits: arithmetic may assume that infinities do not occur.
 Halide::Expr is_negative_infinity(const Halide::Expr& x);
 

@@ -178,11 +178,14 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
             return {value, (a.value && p) || (!a.value && q)};
         }
         case operation::equal:
-        case operation::not_equal:
+        case operation::not_equal: return compare(node.op, a, b);
         case operation::less:
         case operation::less_equal:
         case operation::greater:
-        case operation::greater_equal: return compare(node.op, a, b);
+        case operation::greater_equal:
+            for (const auto& [side, argument] : {std::pair(&a, 0), std::pair(&b, 1)})
+                if (is_passed(request_.graph.nodes[node.arguments[argument]])) side->value = as_limit(side->value);
+            return compare(node.op, a, b);
         case operation::logical_and: return {a.value && b.value, {}};
         case operation::logical_or: return {a.value || b.value, {}};
         case operation::logical_not: return {!a.value, {}};

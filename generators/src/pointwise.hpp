@@ -5,6 +5,9 @@
 
 namespace attune::generators {
 
+/// Whether a node is a number as the caller passes it, a scalar or an element of an input.
+constexpr bool is_passed(const instruction& node) { return node.op == operation::scalar || node.op == operation::load; }
+
 /// A value as kernels carry it. Reals never hold -infinity: `hidden` says where one would stand (undefined: nowhere), and
 /// `value` is any finite number there.
 struct quantity {

@@ -38,7 +38,7 @@ public:
     void give(header* block) {
         if (count_ == static_cast<int>(blocks_.size())) {  // the smallest goes: it is the cheapest to make again
             const auto smallest = std::min_element(blocks_.begin(), blocks_.end(), [](header* a, header* b) { return a->capacity < b->capacity; });
-            if ((*smallest)->capacity < block->capacity) std::swap(*smallest, block), bytes_ += (*smallest)->capacity - block->capacity;
+            if ((*smallest)->capacity < block->capacity && bytes_ - (*smallest)->capacity + block->capacity <= most_kept) std::swap(*smallest, block), bytes_ += (*smallest)->capacity - block->capacity;
         } else if (bytes_ + block->capacity <= most_kept) {
             blocks_[count_++] = block;
             bytes_ += block->capacity;

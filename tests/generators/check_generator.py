@@ -50,8 +50,10 @@ def refuses():
             r = run(*arguments)
             check(r.returncode != 0 and sentence in r.stderr, f"{' '.join(arguments)} is refused with `{sentence}`", r.stderr)
             check(not os.path.exists(file), "nothing is written by a refused command")
-        r = run("emit", "--registry", os.path.join(folder, "no", "such", "folder.cpp"), "--targets", "x86-64-v3", "--header", "x.hpp")
-        check(r.returncode != 0 and "expected" in r.stderr, "a file that cannot be written is refused", r.stderr)
+        nowhere = os.path.join(folder, "no", "such", "folder")
+        for arguments in (["--registry", nowhere, "--targets", "x86-64-v3", "--header", "x.hpp"], ["--object", nowhere, "--target", "x86-64-v3", "--depths", "4"]):
+            r = run("emit", *arguments)
+            check(r.returncode == 1 and "expected a file that can be written" in r.stderr, "a file that cannot be written is refused", r.stderr)
 
 
 helps()

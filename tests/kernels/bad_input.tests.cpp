@@ -71,8 +71,18 @@ auto nowhere(std::string name) {
         t = tensor(t.type(), static_cast<void*>(nullptr), t.shape());
     };
 }
+auto shifted_by_a_byte(std::string name) {
+    return [=](workload&, arguments& list) {
+        tensor& t = argument(list, name).view;
+        t = tensor(t.type(), static_cast<void*>(static_cast<char*>(t.mutable_data()) + 1), t.shape());
+    };
+}
 
 }  // namespace
+
+TEST_CASE("wrong alignment") {
+    for (const char* name : {"q", "k", "v", "out", "lse"}) refused("plain", "at an address that is a multiple of 4", shifted_by_a_byte(name));
+}
 
 TEST_CASE("wrong rank") {
     refused("plain", "q with 4 axes", viewed("q", {4, 9, 32}));

@@ -1,4 +1,4 @@
-// rejects: two inputs of one graph have the same name but are declared differently
+// rejects: one name stands for two things in this graph
 #include "language.hpp"
 
 namespace my {

@@ -14,7 +14,9 @@ struct listing_builder {
     std::array<input_declaration, max_inputs> inputs{};
     std::array<output_declaration, max_outputs> outputs{};
     int node_count{}, input_count{}, output_count{};
-    std::string_view declared_twice{};  ///< name of an input that is declared in two ways; empty in a valid graph
+    std::string_view declared_twice{};  ///< name that stands for two things; empty in a valid graph
+
+    std::int64_t too_large{};            ///< an integer constant beyond i32; 0 in a valid graph
 
     constexpr std::int16_t add(const instruction& i) {
         for (int at = 0; at < node_count; ++at)
@@ -49,6 +51,7 @@ constexpr std::int16_t enter(listing_builder& list, const N& n) {
         const auto input = list.add_input(N::declaration);
         return list.add({.op = N::op, .is = N::is, .input = input});
     } else if constexpr (std::is_same_v<N, constant<kind::integer>>) {
+        if (n.value != static_cast<std::int32_t>(n.value)) list.too_large = n.value;
         return list.add({.op = N::op, .is = N::is, .integer = n.value});
     } else if constexpr (std::is_same_v<N, constant<kind::real>>) {
         return list.add({.op = N::op, .is = N::is, .number = n.value});
@@ -84,10 +87,19 @@ constexpr listing_builder enter_graph(const Graph& graph) {
         static_assert(ends_in_an_output<Graph::is>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
         list.outputs[list.output_count++] = {"out", enter(list, graph)};
     }
+    for (int at = 0; at < list.output_count; ++at) {
+        const std::string_view name = list.outputs[at].name;
+        for (int other = 0; other < list.input_count; ++other)
+            if (list.inputs[other].name == name) list.declared_twice = name;
+        for (int other = 0; other < at; ++other)
+            if (list.outputs[other].name == name) list.declared_twice = name;
+    }
+    for (int at = 0; at < list.input_count; ++at)
+        if (list.inputs[at].name == "kv_lengths") list.declared_twice = list.inputs[at].name;
     return list;
 }
 
-/// FNV-1a over everything that decides what a kernel computes.
+/// FNV-1a over everything that decides what a kernel computes: nodes, constants, declarations and outputs.
 constexpr std::uint64_t fingerprint_of(const listing_builder& list) {
     std::uint64_t hash = 14695981039346656037ull;
     const auto byte = [&](std::uint8_t x) { hash = (hash ^ x) * 1099511628211ull; };
@@ -112,14 +124,18 @@ constexpr std::uint64_t fingerprint_of(const listing_builder& list) {
     return hash;
 }
 
-// Echoed with the name of the input.
+// Echoed with the constant.
+template <std::int64_t Constant> inline constexpr bool fits_in_32_bits = Constant == 0;
+
+// Echoed with the name.
 template <name... Repeated> inline constexpr bool declared_once = sizeof...(Repeated) == 0;
 
 template <const auto& Graph>
 inline constexpr listing_builder built = [] {
     constexpr listing_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
-        static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: two inputs of one graph have the same name but are declared differently");
+        static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: one name stands for two things in this graph: inputs declared differently, an input and an output, or the built-in kv_lengths");
+    static_assert(fits_in_32_bits<list.too_large>, "attune: an integer constant does not fit in 32 bits");
     return list;
 }();
 

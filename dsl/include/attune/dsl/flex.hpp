@@ -20,6 +20,10 @@ inline constexpr bool takes_score_and_indices = std::is_invocable_v<F, decltype(
 template <class F>
 inline constexpr bool takes_indices = std::is_invocable_v<F, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
 
+/// What a lambda returned: a plain number or bool is no condition and no score.
+template <class T> inline constexpr kind kind_of = kind::real;
+template <expression T> inline constexpr kind kind_of<T> = T::is;
+
 template <class F, expression S>
 constexpr auto modified(F modify, S scores) {
     if constexpr (!takes_score_and_indices<F>) {
@@ -28,8 +32,8 @@ constexpr auto modified(F modify, S scores) {
     } else {
         using result = decltype(modify(scores, dsl::b, dsl::h, q_idx, kv_idx));
         if constexpr (is_rejected<result>) return rejected{};
-        else if constexpr (!scores_kind<result::is>) {
-            static_assert(scores_kind<result::is>, "attune: a score_mod returns a score; what it returns does not depend on the score that it is given");
+        else if constexpr (!scores_kind<kind_of<result>>) {
+            static_assert(scores_kind<kind_of<result>>, "attune: a score_mod returns a score; what it returns does not depend on the score that it is given");
             return rejected{};
         } else return modify(scores, dsl::b, dsl::h, q_idx, kv_idx);
     }
@@ -43,8 +47,8 @@ constexpr auto visible_pairs(F visible) {
     } else {
         using result = decltype(visible(dsl::b, dsl::h, q_idx, kv_idx));
         if constexpr (is_rejected<result>) return rejected{};
-        else if constexpr (!condition<result::is>) {
-            static_assert(condition<result::is>, "attune: a mask_mod returns a condition; did you forget a comparison?");
+        else if constexpr (!condition<kind_of<result>>) {
+            static_assert(condition<kind_of<result>>, "attune: a mask_mod returns a condition; did you forget a comparison?");
             return rejected{};
         } else return visible(dsl::b, dsl::h, q_idx, kv_idx);
     }

@@ -111,7 +111,7 @@ struct listing {
     std::span<const input_declaration> inputs;    ///< q, k, v and the user's, in order of first use
     std::span<const output_declaration> outputs;  ///< in the order named
     std::string_view text;                        ///< the formula, canonical: describe.hpp
-    std::uint64_t fingerprint{};                  ///< of the text and the declarations
+    std::uint64_t fingerprint{};                  ///< of nodes, constants, declarations and output names: build.hpp
 };
 
 }  // namespace attune

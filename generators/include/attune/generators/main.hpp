@@ -3,6 +3,7 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 /// The one entry of a generator program. `attune_add_variant` writes its main.cpp: the variant header, a list of `variant`, this
 /// call. Nothing here includes Halide.
@@ -14,8 +15,13 @@ struct variant {
     listing graph;     ///< attune::dsl::listing_of<my::alibi>
 };
 
+/// What attune_add_variant was asked to compile: what `explain` shows unless it is told otherwise.
+struct build_request {
+    std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"};
+};
+
 /// Subcommands `emit` and `explain`, each with `--help`. Returns 0, or 1 after one sentence on stderr that says what was
 /// wrong with the arguments or which part of a graph cannot be compiled. Writes only the files named on the command line.
-int generator_main(int argc, char** argv, std::span<const variant> variants);
+int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built);
 
 }  // namespace attune::generators

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <concepts>
+#include <limits>
 #include <type_traits>
 
 namespace attune {
@@ -12,12 +13,19 @@ namespace detail {
 
 template <class T> inline constexpr bool is_options = std::same_as<T, options>;
 
+/// An unsigned number beyond i64 must not wrap into one that would be accepted.
+template <std::integral I>
+constexpr std::int64_t saturated(I value) {
+    const auto signed_value = static_cast<std::int64_t>(value);
+    return value > 0 && signed_value < 0 ? std::numeric_limits<std::int64_t>::max() : signed_value;
+}
+
 template <dsl::name Label, class Value>
 named_argument named(const dsl::argument<Label, Value>& given) {
     using form = named_argument::form;
     named_argument result{.name = Label.view()};
     if constexpr (std::same_as<Value, bool>) result.is = form::boolean, result.integer = given.value;
-    else if constexpr (std::integral<Value>) result.is = form::integer, result.integer = static_cast<std::int64_t>(given.value);
+    else if constexpr (std::integral<Value>) result.is = form::integer, result.integer = saturated(given.value);
     else if constexpr (std::floating_point<Value>) result.is = form::real, result.real = static_cast<double>(given.value);
     else {
         static_assert(std::convertible_to<const Value&, tensor>, "attune: an argument is neither a number nor an attune::tensor; try attune::tensor(pointer, {shape})");
