@@ -74,7 +74,8 @@ auto nowhere(std::string name) {
 auto shifted_by_a_byte(std::string name) {
     return [=](workload&, arguments& list) {
         tensor& t = argument(list, name).view;
-        t = tensor(t.type(), static_cast<void*>(static_cast<char*>(t.mutable_data()) + 1), t.shape());
+        if (t.read_only()) t = tensor(t.type(), static_cast<const void*>(static_cast<const char*>(t.data()) + 1), t.shape());
+        else t = tensor(t.type(), static_cast<void*>(static_cast<char*>(t.mutable_data()) + 1), t.shape());
     };
 }
 
