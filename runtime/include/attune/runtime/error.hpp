@@ -5,7 +5,8 @@
 namespace attune {
 
 /// A call that cannot be made as it was asked: "attune: expected ..., got ...; try ...".
-/// Thrown before anything is written, unless a kernel itself ran out of memory: its outputs are then undefined.
+/// Thrown before anything is written, unless it is the kernel that fails: out of memory, or in the application's own parallel_for.
+/// Its outputs are then undefined.
 class error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

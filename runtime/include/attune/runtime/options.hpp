@@ -7,7 +7,7 @@ namespace attune {
 struct options {
     int threads = 0;            ///< at most so many; 0: attune::threads()
     std::string_view target{};  ///< the ISA level; empty: ATTUNE_TARGET, else the most demanding one that is linked and runs
-    bool deterministic = false; ///< bits that depend on neither batch nor threads (also ATTUNE_DETERMINISTIC=1); every kernel of today has them anyway
+    bool deterministic = false; ///< bits that depend on neither batch nor threads; true of every kernel today, whatever is set here
 };
 
 }  // namespace attune
