@@ -62,6 +62,7 @@ constexpr spelling spelling_of(operation op) {
         case h: return {"h", 99};
         case q_idx: return {"q_idx", 99};
         case kv_idx: return {"kv_idx", 99};
+        case d_idx: return {"d_idx", 99};
         case depth: return {"depth", 99};
         case value_depth: return {"value_depth", 99};
         case query_length: return {"query_length", 99};
@@ -91,6 +92,14 @@ constexpr spelling spelling_of(operation op) {
         case bit_and: return {" & ", 7};
         case bit_or: return {" | ", 5};
         case bit_xor: return {" ^ ", 6};
+        case shift_left: return {" << ", 11};
+        case shift_right: return {" >> ", 11};
+        case queries: return {"queries", 0};
+        case keys: return {"keys", 0};
+        case values: return {"values", 0};
+        case extent: return {"extent", 0};
+        case sum: return {"sum", 0};
+        case any: return {"any", 0};
         case where: return {"where", 0};
         case equal: return {" == ", 8};
         case not_equal: return {" != ", 8};
@@ -104,7 +113,14 @@ constexpr spelling spelling_of(operation op) {
         case mask: return {"mask", 0};
         case softmax: return {"softmax", 0};
         case log_sum_exp: return {"log_sum_exp", 0};
-        case constant: case input: case scalar: case load: return {"", 99};
+        case unnormalized: return {"unnormalized", 0};
+        case row_maximum: return {"row_maximum", 0};
+        case row_sum: return {"row_sum", 0};
+        case sum_over_queries: return {"sum_over_queries", 0};
+        case mean_over_heads: return {"mean_over_heads", 0};
+        case as_row: return {"as_row", 0};
+        case as_output: return {"as_output", 0};
+        case bound: case constant: case input: case scalar: case load: return {"", 99};
     }
     return {"?", 99};
 }

@@ -21,15 +21,19 @@ enum class kind : std::uint8_t {
     real,        ///< f32 arithmetic
     condition,   ///< true = visible
     scores,      ///< one real a (batch, head, query, key)
-    weights,     ///< scores normalised over the keys
-    output,      ///< (batch, head, query, value depth)
+    weights,     ///< one real a (batch, head, query, key) that weighs a value: scores normalised over the keys, or as they are
+    output,      ///< one real a (batch, head, query, value depth)
     row,         ///< one real a (batch, head, query): log-sum-exp, row maximum
+    column,      ///< one real a (batch, head, key): weights summed over the queries
+    head_mean,   ///< one real a (batch, query, key): weights averaged over the heads
 };
 
 enum class operation : std::uint8_t {
     // terminals
     constant,        ///< `integer` or `number` holds the value, `is` says which
     b, h, q_idx, kv_idx,
+    d_idx,           ///< channel: of q and k before the contraction, of v and the outputs after it
+    bound,           ///< the index that a sum or any runs over; `integer` is its position in listing::indices
     depth, value_depth, query_length, key_length, heads, key_heads, batches,
     input,           ///< a tensor; `input` is its position in listing::inputs
     scalar,          ///< a run-time number; `input` is its position in listing::inputs
@@ -38,6 +42,13 @@ enum class operation : std::uint8_t {
     load,            ///< arguments: the tensor, then one integer an axis, outermost first; clamped to the axis
     transpose,
     contract,        ///< q * t(k): scores
+    queries,         ///< real over (b, h, q_idx, d_idx)[, integer] -> tensor (batch, head, query, depth); the integer, a number of the call, is its query_length
+    keys,            ///< real over (b, h, kv_idx, d_idx)[, integer] -> tensor (batch, query head, key, depth); the integer is its key_length
+    values,          ///< real over (b, h, kv_idx, d_idx)[, integer] -> tensor (batch, query head, key, value depth); the integer is its key_length
+    extent,          ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
+    // over a small run-time extent: a bound index, its extent (a number of the call), what is joined for index = 0 .. extent - 1
+    sum,             ///< integers or reals; 0 over nothing
+    any,             ///< conditions; false over nothing
     // pointwise, on integers and reals (both arguments alike; to_real is explicit in the list) and scores
     to_real,         ///< integer or condition -> real
     to_integer,      ///< condition -> integer (true = 1); real -> integer rounds toward zero
@@ -47,15 +58,25 @@ enum class operation : std::uint8_t {
     remainder,       ///< integers only, sign of the divisor (-1 % 4 = 3)
     minimum, maximum,
     bit_and, bit_or, bit_xor,
+    shift_left, shift_right,  ///< integers by 0 .. 31 bits; to the right the sign is kept
     where,           ///< condition, value if true, value if false
     // conditions
     equal, not_equal, less, less_equal, greater, greater_equal,
     logical_and, logical_or, logical_not,
     // attention
     mask,            ///< scores, condition -> scores
-    softmax,         ///< scores -> weights, over the keys
+    softmax,         ///< scores[, sink] -> weights, over the keys; the sink, a real of (b, h, q_idx), joins the denominator only
+    unnormalized,    ///< scores -> weights as they are, 0 where masked
     weighted_sum,    ///< weights, v -> output
-    log_sum_exp,     ///< scores -> row
+    log_sum_exp,     ///< scores[, sink] -> row; -infinity over nothing
+    row_maximum,     ///< scores -> row, of the visible keys; -infinity over nothing
+    row_sum,         ///< weights -> row, over the keys; 0 over nothing
+    sum_over_queries,///< weights -> column
+    mean_over_heads, ///< weights -> head_mean
+    as_row,          ///< real over (b, h, q_idx) -> row
+    as_output,       ///< real over (b, h, q_idx, d_idx) -> output
+    // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the pointwise operations
+    // above: `is` says so
 };
 
 /// What an axis of an input runs over; the run-time extent is checked against it (1 broadcasts).
@@ -112,6 +133,7 @@ struct listing {
     std::span<const output_declaration> outputs;  ///< in the order named
     std::string_view text;                        ///< the formula, canonical: describe.hpp
     std::uint64_t fingerprint{};                  ///< of nodes, constants, declarations and output names: build.hpp
+    std::span<const std::string_view> indices{};  ///< names of the bound indices, in order of first use
 };
 
 }  // namespace attune
