@@ -8,7 +8,7 @@
 namespace attune {
 
 /// Layout version of the structs below; registries generated for another one are refused.
-inline constexpr int kernel_table_version = 1;
+inline constexpr int kernel_table_version = 2;
 
 /// One compiled kernel: one variant, element types, depths and ISA level. Written by `<target>_generator emit`.
 struct kernel {
@@ -20,11 +20,15 @@ struct kernel {
     std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in listing order (tensor: halide_buffer_t*, scalar:
-    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order, rows as (value depth, query, head, batch) of stride 0 along
-    /// the value depth. Dimensions innermost first.
+    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order, then the hidden rows. Dimensions innermost first: outputs
+    /// proper (value depth, query, head, batch), rows the same with stride 0 along the value depth, scores and weights (key, query, head, batch),
+    /// columns (key, head, batch), means over the heads (key, query, batch). An axis of an input that broadcasts has the call's extent and stride 0;
+    /// an empty tensor has an address that may be read, and extents that say so.
     int (*call)(void** arguments);
     /// The same inputs, one output: u8 (key block, query block, head, batch): 0 skipped, 1 visited, 2 visited without mask.
     int (*blocks)(void** arguments);
+    /// Rows of f32 that the kernel keeps for itself during a call, (batch, head, query) like those named: the caller lends the memory.
+    int hidden_rows{};
 };
 
 /// Everything compiled for one graph.
