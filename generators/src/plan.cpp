@@ -77,7 +77,7 @@ std::vector<dependence> dependences(const listing& graph) {
         for (int i = 0; i < node.argument_count; ++i) {
             const dependence& below = all[node.arguments[i]];
             here.query |= below.query, here.key |= below.key, here.head |= below.head, here.batch |= below.batch;
-            here.score |= below.score, here.costly |= below.costly, here.irregular |= below.irregular;
+            here.score |= below.score, here.channel |= below.channel, here.bound |= below.bound, here.costly |= below.costly, here.irregular |= below.irregular;
         }
         const bool constant_divisor = node.argument_count == 2 && graph.nodes[node.arguments[1]].op == operation::constant;
         switch (node.op) {
@@ -85,13 +85,27 @@ std::vector<dependence> dependences(const listing& graph) {
             case operation::h: here.head = true; break;
             case operation::q_idx: here.query = true; break;
             case operation::kv_idx: here.key = true; break;
+            case operation::d_idx: here.channel = true; break;
+            case operation::bound: here.bound = std::uint64_t{1} << node.integer; break;
             case operation::kv_lengths: here.batch = here.costly = true; break;
-            case operation::contract: here = {.score = true}; break;
+            case operation::contract: here = dependence{}, here.score = true; break;
+            case operation::queries:
+            case operation::keys:
+            case operation::values:
+            case operation::transpose:
+            case operation::extent: here = {}; break;
+            case operation::sum:
+            case operation::any:
+                here.bound &= ~all[node.arguments[0]].bound;
+                here.costly = here.irregular = true;
+                break;
             case operation::load:
             case operation::remainder:
             case operation::bit_and:
             case operation::bit_or:
             case operation::bit_xor:
+            case operation::shift_left:
+            case operation::shift_right:
             case operation::where: here.costly = here.irregular = true; break;
             case operation::divide:
                 here.costly = true;

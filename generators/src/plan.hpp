@@ -12,6 +12,7 @@ struct plan {
     int contraction{};   ///< the one q * t(k) under it
     int query{}, key{};  ///< inputs
     int value{-1};       ///< input; -1 where only rows are made
+    int hidden_rows{};   ///< of the kernel: what its first pass over the scores leaves to a second one
 
     enum class made : std::uint8_t { weighted_sum, log_sum_exp };
     std::vector<made> outputs;  ///< one for each of listing::outputs
@@ -23,9 +24,13 @@ plan plan_of(const listing& graph);
 
 /// What a node's value depends on, and whether it is worth computing once and keeping.
 struct dependence {
-    bool query{}, key{}, head{}, batch{}, score{};
+    bool query{}, key{}, head{}, batch{}, channel{}, score{};
+    std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each
     bool costly{};     ///< contains a load, a division, a remainder or a function: keep rather than recompute
     bool irregular{};  ///< is not monotone in its indices: only a table gives its exact range over a tile
+
+    /// One number for all queries, keys and channels of a (batch, head).
+    bool uniform() const { return !query && !key && !channel && !score && bound == 0; }
 };
 
 /// One for each node, in order.
