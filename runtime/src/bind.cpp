@@ -1,5 +1,4 @@
 #include "bind.hpp"
-#include "hooks.hpp"
 #include "text.hpp"
 #include "threads.hpp"
 
@@ -158,7 +157,7 @@ bool bound_call::nothing_to_do() const {
 
 bool bound_call::without_keys() const { return shape_[axis_kind::key] == 0; }
 
-void bound_call::run() { invoke(choice_.chosen->call, argv_.data(), threads_); }
+void bound_call::run() { table_.invoke(choice_.chosen->call, argv_.data(), threads_); }
 
 void bound_call::write_empty_rows() {
     const listing& graph = table_.graph;
@@ -190,7 +189,7 @@ block_map bound_call::blocks() {
     set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
     std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2));
     arguments.push_back(&s.buffer);
-    invoke(chosen().blocks, arguments.data(), threads_);
+    table_.invoke(chosen().blocks, arguments.data(), threads_);
     return map;
 }
 

@@ -1,9 +1,9 @@
-#include "hooks.hpp"
 #include "pool.hpp"
 #include "text.hpp"
 #include "workspace.hpp"
 
 #include <attune/runtime/error.hpp>
+#include <attune/runtime/kernel_table.hpp>
 #include <attune/runtime/threads.hpp>
 
 #include <HalideRuntime.h>
@@ -154,8 +154,8 @@ void invoke(int (*entry)(void**), void** arguments, int threads) {
     }
     if (code == 0) return;
     const std::string said = call.message.empty() ? say("error code ", code) : call.message;
-    if (code == halide_error_code_out_of_memory) fail("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)");
-    fail("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this");
+    if (code == halide_error_code_out_of_memory) throw kernel_failure(refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));
+    throw kernel_failure(refusal("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this"));
 }
 
 }  // namespace attune::detail

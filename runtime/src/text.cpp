@@ -8,9 +8,11 @@
 
 namespace attune::detail {
 
-void fail(const std::string& expected, const std::string& got, const std::string& attempt) {
-    throw error(say("attune: expected ", expected, ", got ", got, "; try ", attempt));
+std::string refusal(const std::string& expected, const std::string& got, const std::string& attempt) {
+    return say("attune: expected ", expected, ", got ", got, "; try ", attempt);
 }
+
+void fail(const std::string& expected, const std::string& got, const std::string& attempt) { throw error(refusal(expected, got, attempt)); }
 
 std::string list_of(std::span<const std::int64_t> numbers) {
     std::string result = "(";

@@ -22,6 +22,9 @@ std::string say(const Parts&... parts) {
     return result;
 }
 
+/// The sentence of an error: "attune: expected ..., got ...; try ..."
+std::string refusal(const std::string& expected, const std::string& got, const std::string& attempt);
+
 /// "(2, 8, 128, 64)"
 std::string list_of(std::span<const std::int64_t> numbers);
 

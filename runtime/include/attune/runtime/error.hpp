@@ -5,11 +5,16 @@
 namespace attune {
 
 /// A call that cannot be made as it was asked: "attune: expected ..., got ...; try ...".
-/// Thrown before anything is written, unless it is the kernel that fails: out of memory, or in the application's own parallel_for.
-/// Its outputs are then undefined.
+/// Thrown before anything is written, unless it is a kernel_failure.
 class error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
+};
+
+/// A kernel that began and could not finish: out of memory, or an exception in the application's own parallel_for. Its outputs are undefined.
+class kernel_failure : public error {
+public:
+    using error::error;
 };
 
 namespace detail {

@@ -31,12 +31,20 @@ struct kernel {
     int hidden_rows{};
 };
 
+namespace detail {
+/// Runs a kernel's entry with argv whose first place is free for the user context. Memory, threads and errors go through attune, whatever
+/// Halide runtime the application has otherwise. Throws attune::error with what the kernel or a task said.
+void invoke(int (*entry)(void**), void** arguments, int threads);
+}  // namespace detail
+
 /// Everything compiled for one graph.
 struct kernel_table {
     int version;
     const char* variant;  ///< as written in attune_add_variant: "my::alibi"
     listing graph;
     std::span<const kernel> kernels;  ///< most demanding ISA level first
+    /// Of the runtime that the kernels were linked with, which need not be the caller's: a shared library of kernels has its own.
+    void (*invoke)(int (*entry)(void**), void** arguments, int threads) = detail::invoke;
 };
 
 /// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed after its

@@ -1,0 +1,167 @@
+#ifndef ATTUNE_C_H
+#define ATTUNE_C_H
+/// Compiled variants called from C, and from whatever speaks C: Rust, Go, Julia, Python's ctypes. Plain C99.
+///
+///     const int64_t shape[] = {2, 8, 1024, 64};
+///     attune_argument list[] = {
+///         attune_tensor_argument("q", attune_dense(q, ATTUNE_F32, 4, shape)), ...
+///         attune_tensor_argument("out", attune_dense(out, ATTUNE_F32, 4, shape))};
+///     if (attune_run(my_alibi_variant(), list, 4, NULL) != ATTUNE_OK) puts(attune_error_text());
+///
+/// A library of kernels (attune_add_variant) has one function of its own for each variant, `my_alibi_variant` for my::alibi, declared
+/// in <target>.h beside a struct of that variant's arguments by name. Everything else is here, and takes arguments by name, so that a
+/// variant which gains an input keeps its ABI.
+///
+/// Nothing is copied, kept or freed: tensors are views, and what a call is given need only live until it returns. All functions may be
+/// called from several threads at once. No exception leaves them, they install no signal handler, and the threads that they start block
+/// all signals. Everything is checked before anything is written, as attune::run does (attune/runtime/run.hpp says what a call takes).
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __cplusplus
+extern "C" {
+#define ATTUNE_NOEXCEPT noexcept
+#else
+#define ATTUNE_NOEXCEPT
+#endif
+
+/// Of the functions and structs below. It changes only if a program compiled for an older one could no longer be served.
+#define ATTUNE_C_VERSION 1
+int32_t attune_c_version(void) ATTUNE_NOEXCEPT;
+
+/// Of attune: "0.1.0".
+const char* attune_version(void) ATTUNE_NOEXCEPT;
+
+typedef int32_t attune_status;
+enum {
+    ATTUNE_OK = 0,
+    ATTUNE_REFUSED = 1,   ///< the arguments do not make a call; nothing was written
+    ATTUNE_NO_MEMORY = 2, ///< there was no memory to prepare the call; nothing was written
+    ATTUNE_FAILED = 3     ///< the kernel began and could not finish; its outputs are undefined
+};
+
+/// One sentence about the last call in this thread that returned anything but ATTUNE_OK: "attune: expected ..., got ...; try ...". Never
+/// null; valid until the next call of this thread.
+const char* attune_error_text(void) ATTUNE_NOEXCEPT;
+
+enum {
+    ATTUNE_F32 = 1,
+    ATTUNE_BF16 = 2,
+    ATTUNE_F16 = 3,
+    ATTUNE_I32 = 4,
+    ATTUNE_U8 = 5,
+    ATTUNE_BOOL = 6  ///< a byte, zero is false
+};
+
+/// A view of the caller's memory.
+typedef struct attune_tensor {
+    void* data;
+    const int64_t* shape;    ///< outermost axis first: (batch, head, query, depth)
+    const int64_t* strides;  ///< in elements; null: dense
+    int32_t rank;            ///< at most 8
+    int32_t element;         ///< ATTUNE_F32, ...
+    int32_t read_only;       ///< not zero: refused as an output
+    int32_t reserved;        ///< zero
+} attune_tensor;
+
+enum { ATTUNE_TENSOR = 0, ATTUNE_INTEGER = 1, ATTUNE_REAL = 2, ATTUNE_BOOLEAN = 3 };
+
+/// One argument of a call, by the name that the formula gives it: "q", "kv_lengths", "out".
+typedef struct attune_argument {
+    const char* name;
+    int32_t kind;          ///< ATTUNE_TENSOR, or a number that the formula declares as a scalar
+    int32_t reserved;      ///< zero
+    int64_t integer;       ///< of ATTUNE_INTEGER; of ATTUNE_BOOLEAN 0 or 1
+    double real;           ///< of ATTUNE_REAL
+    attune_tensor tensor;  ///< of ATTUNE_TENSOR
+} attune_argument;
+
+/// How a call is to run; null or all zeros for the defaults.
+typedef struct attune_options {
+    size_t size;            ///< sizeof(attune_options); 0 stands for the struct of C version 1
+    int32_t threads;        ///< at most so many; 0: as attune_set_threads says
+    int32_t deterministic;  ///< not zero: bits that depend on neither batch nor threads
+    const char* target;     ///< the ISA level; null: the environment's ATTUNE_TARGET, else the best that this CPU runs
+} attune_options;
+
+/// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.
+typedef struct attune_variant attune_variant;
+
+/// Computes a variant. Arguments in any order.
+attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count, const attune_options* options) ATTUNE_NOEXCEPT;
+
+/// Answers as JSON, in UTF-8: what a call with these arguments would do (outputs may be left out); the kernels that are linked for a variant and
+/// whether this CPU runs them; a variant's formula, inputs and outputs. The text is written to `json` with a terminating zero as far as
+/// `capacity` bytes reach, and its whole length, the zero not counted, to `length` unless that is null.
+attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, size_t count, const attune_options* options,
+                             char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
+attune_status attune_kernels(const attune_variant* variant, char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
+attune_status attune_describe(const attune_variant* variant, char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
+
+/// Threads of every later call whose options do not say; 0 returns to the default, the environment's ATTUNE_THREADS or else the CPUs that the
+/// process may use.
+attune_status attune_set_threads(int32_t count) ATTUNE_NOEXCEPT;
+attune_status attune_threads(int32_t* count) ATTUNE_NOEXCEPT;
+
+/// Puts the application's own thread pool in the place of attune's: `run` has to call task(tasks, 0) ... task(tasks, count - 1), each once, on at most
+/// `threads` threads at a time, and to return when all are done. A null `run` brings attune's pool back.
+typedef void (*attune_task)(void* tasks, int32_t index);
+typedef void (*attune_parallel_for)(void* state, int32_t count, int32_t threads, attune_task task, void* tasks);
+attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTUNE_NOEXCEPT;
+
+/// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in memory that the CPU reads. The
+/// view refers to its memory, shape and strides and does not own it: the caller goes on to keep it and to delete it. Refused: other devices, element
+/// types that attune does not have, vectors, more than 8 axes, another major version.
+attune_status attune_tensor_from_dlpack(const void* managed, int32_t versioned, attune_tensor* tensor) ATTUNE_NOEXCEPT;
+
+/// The other direction: a new DLManagedTensor (or DLManagedTensorVersioned) that refers to the tensor's memory. Its consumer calls its deleter, which calls
+/// release(owner) unless `release` is null. A read-only tensor needs the versioned form, the other cannot say so.
+attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, int32_t versioned, void (*release)(void* owner), void* owner, void** managed) ATTUNE_NOEXCEPT;
+
+static inline attune_tensor attune_dense(void* data, int32_t element, int32_t rank, const int64_t* shape) {
+    attune_tensor tensor;
+    memset(&tensor, 0, sizeof tensor);
+    tensor.data = data;
+    tensor.shape = shape;
+    tensor.rank = rank;
+    tensor.element = element;
+    return tensor;
+}
+
+static inline attune_argument attune_tensor_argument(const char* name, attune_tensor tensor) {
+    attune_argument argument;
+    memset(&argument, 0, sizeof argument);
+    argument.name = name;
+    argument.tensor = tensor;
+    return argument;
+}
+
+static inline attune_argument attune_integer_argument(const char* name, int64_t value) {
+    attune_argument argument;
+    memset(&argument, 0, sizeof argument);
+    argument.name = name;
+    argument.kind = ATTUNE_INTEGER;
+    argument.integer = value;
+    return argument;
+}
+
+static inline attune_argument attune_real_argument(const char* name, double value) {
+    attune_argument argument;
+    memset(&argument, 0, sizeof argument);
+    argument.name = name;
+    argument.kind = ATTUNE_REAL;
+    argument.real = value;
+    return argument;
+}
+
+static inline attune_argument attune_boolean_argument(const char* name, int value) {
+    attune_argument argument = attune_integer_argument(name, value != 0);
+    argument.kind = ATTUNE_BOOLEAN;
+    return argument;
+}
+
+#ifdef __cplusplus
+}
+#endif
+#endif
