@@ -1,216 +1,262 @@
 #include "evaluation.hpp"
 
-#include <cmath>
-#include <limits>
+#include "statistics.hpp"
+
 #include <numeric>
+#include <optional>
 #include <stdexcept>
 
 namespace attune::reference {
 namespace {
 
-constexpr double masked = -std::numeric_limits<double>::infinity();
+[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument("reference: " + why); }
 
-std::string quoted(std::string_view s) { return "`" + std::string(s) + "`"; }
+column one(std::int64_t i) { return {{}, {static_cast<std::int32_t>(i)}}; }
+column one(double x) { return {{x}, {}}; }
 
-void softmax(const std::vector<double>& scores, std::vector<double>& weights) {
-    const double top = scores.empty() ? masked : *std::ranges::max_element(scores);
-    weights.assign(scores.size(), 0.0);
-    if (top == masked) return;
-    double sum = 0;
-    for (std::size_t i = 0; i < scores.size(); ++i)
-        if (scores[i] != masked) sum += weights[i] = std::exp(scores[i] - top);
-    for (double& w : weights) w /= sum;
+column counting(std::int64_t first, std::int64_t count) {
+    column c{{}, std::vector<std::int32_t>(static_cast<std::size_t>(count))};
+    std::iota(c.integer.begin(), c.integer.end(), static_cast<std::int32_t>(first));
+    return c;
 }
 
-double log_sum_exp(const std::vector<double>& scores) {
-    const double top = scores.empty() ? masked : *std::ranges::max_element(scores);
-    if (top == masked) return masked;
-    double sum = 0;
-    for (double s : scores)
-        if (s != masked) sum += std::exp(s - top);
-    return top + std::log(sum);
+std::int64_t known(std::int64_t depth, const char* what) {
+    if (depth > 0) return depth;
+    refuse(std::string("no input says how many channels ") + what + " have; say it in the options");
 }
 
 }  // namespace
 
-evaluation::evaluation(const listing& graph, std::span<const argument> arguments)
-    : graph_(graph), views_(graph.inputs.size()), scalars_(graph.inputs.size()), columns_(graph.nodes.size()) {
-    bind(arguments);
-    measure();
+evaluation::evaluation(const listing& graph, std::span<const argument> arguments, const options& how)
+    : graph_(graph), bound_(bind(graph, arguments, how)), depends_(dependences(graph)), kept_(graph.nodes.size()) {
+    stamps_.fill(++clock_);
+    measure_formed();
 }
 
-void evaluation::bind(std::span<const argument> arguments) {
-    const auto find = [arguments](std::string_view name) {
-        return std::ranges::find_if(arguments, [name](const argument& a) { return a.name == name; });
-    };
-    for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
-        const auto& declared = graph_.inputs[i];
-        const auto given = find(declared.name);
-        if (given == arguments.end()) throw std::invalid_argument("reference: the graph reads " + quoted(declared.name) + ", which is not among the arguments");
-        if (declared.is_scalar != std::holds_alternative<double>(given->value))
-            throw std::invalid_argument("reference: " + quoted(declared.name) + (declared.is_scalar ? " is a number" : " is a tensor"));
-        if (declared.is_scalar) {
-            const double x = std::get<double>(given->value);
-            scalars_[i] = declared.element == element_type::f32 ? static_cast<double>(static_cast<float>(x)) : x;
-        } else {
-            views_[i] = view(std::get<tensor>(given->value));
-            if (views_[i].extents.size() != declared.rank)
-                throw std::invalid_argument("reference: " + quoted(declared.name) + " has rank " + std::to_string(views_[i].extents.size()) +
-                                            ", expected " + std::to_string(declared.rank));
-        }
-    }
-    if (const auto given = find("kv_lengths"); given != arguments.end()) {
-        const view lengths(std::get<tensor>(given->value));
-        for (std::int64_t b = 0; b < lengths.extents.at(0); ++b) lengths_.push_back(static_cast<std::int64_t>(lengths.at({{b}})));
-    }
-}
-
-void evaluation::measure() {
+/// Formed tensors may say the lengths, by formulas over what the arguments' shapes say.
+void evaluation::measure_formed() {
+    std::optional<std::int64_t> queries, keys;
     for (const instruction& n : graph_.nodes) {
-        if (n.op == operation::contract) {
-            const auto& q = tensor_of(n.arguments[0]).extents;
-            const auto& k = tensor_of(node(n.arguments[1]).arguments[0]).extents;
-            size.batches = q[0], size.heads = q[1], size.queries = q[2], size.depth = q[3];
-            size.key_heads = k[1], size.keys = k[2];
-        } else if (n.op == operation::weighted_sum) {
-            size.value_depth = tensor_of(n.arguments[1]).extents[3];
-        }
+        const bool forms = n.op == operation::queries || n.op == operation::keys || n.op == operation::values;
+        if (!forms || n.argument_count < 2) continue;
+        auto& length = n.op == operation::queries ? queries : keys;
+        const std::int64_t said = value(n.arguments[1])->integer.at(0);
+        if (length && *length != said) refuse("two lengths for one axis: " + std::to_string(*length) + " and " + std::to_string(said));
+        length = std::max<std::int64_t>(said, 0);
     }
-}
-
-const view& evaluation::tensor_of(std::int16_t i) const {
-    return views_[static_cast<std::size_t>(node(i).input)];
+    bound_.size.queries = queries.value_or(bound_.size.queries);
+    bound_.size.keys = keys.value_or(bound_.size.keys);
+    kept_.assign(graph_.nodes.size(), {});
 }
 
 std::int64_t evaluation::keys_in_use(std::int64_t b) const {
-    if (lengths_.empty()) return size.keys;
-    const std::size_t at = lengths_.size() == 1 ? 0 : static_cast<std::size_t>(b);
-    return std::clamp<std::int64_t>(lengths_.at(at), 0, size.keys);
+    if (bound_.lengths.empty()) return size().keys;
+    const std::size_t at = bound_.lengths.size() == 1 ? 0 : static_cast<std::size_t>(b);
+    return std::clamp<std::int64_t>(bound_.lengths.at(at), 0, size().keys);
 }
 
-std::int64_t evaluation::key_head() const { return h_ / std::max<std::int64_t>(1, size.heads / std::max<std::int64_t>(1, size.key_heads)); }
+std::int64_t evaluation::key_head() const { return h_ / std::max<std::int64_t>(1, size().heads / std::max<std::int64_t>(1, size().key_heads)); }
 
-void evaluation::evaluate_row(std::int64_t b, std::int64_t h, std::int64_t q) {
-    b_ = b, h_ = h, q_ = q, n_ = keys_in_use(b);
-    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
-        const instruction& n = graph_.nodes[i];
-        column& to = columns_[i];
-        switch (n.op) {
-            case operation::input: case operation::transpose: break;
-            case operation::load: load(n, to); break;
-            case operation::contract: contract(static_cast<std::int16_t>(i), to); break;
-            case operation::softmax: softmax(value(n.arguments[0]).real, to.real); break;
-            case operation::log_sum_exp: to.real.assign(1, log_sum_exp(value(n.arguments[0]).real)); break;
-            case operation::weighted_sum: weighted_sum(static_cast<std::int16_t>(i), to); break;
-            default:
-                if (n.argument_count == 0) {
-                    terminal(n, to);
-                } else {
-                    std::array<kind, max_rank + 1> kinds{};
-                    std::array<const column*, max_rank + 1> arguments{};
-                    for (std::size_t a = 0; a < n.argument_count; ++a) kinds[a] = node(n.arguments[a]).is, arguments[a] = &value(n.arguments[a]);
-                    const std::span all_kinds(kinds.data(), n.argument_count);
-                    if (!evaluate_pointwise(n, all_kinds, {arguments.data(), n.argument_count}, to))
-                        throw std::invalid_argument("reference: operation " + std::to_string(static_cast<int>(n.op)) + " is not known here");
-                }
-        }
+void evaluation::go_to(std::int64_t b, std::int64_t h, std::int64_t q) {
+    if (b != b_ || n_ != keys_in_use(b)) changed(batch_index), changed(key_index);
+    if (h != h_) changed(head_index);
+    if (q != q_) changed(query_index);
+    if (channels_.count != size().value_depth) changed(channel_index);
+    b_ = b, h_ = h, q_ = q, n_ = keys_in_use(b), channels_ = {0, size().value_depth};
+}
+
+evaluation::shared_column evaluation::value(std::int16_t i) {
+    const auto at = static_cast<std::size_t>(i);
+    std::uint64_t newest = 0;
+    for (std::size_t v = 0; v < stamps_.size(); ++v)
+        if (depends_[at][v]) newest = std::max(newest, stamps_[v]);
+    if (!kept_[at].is || kept_[at].when < newest) {
+        auto computed = std::make_shared<const column>(compute(i));
+        kept_[at] = {clock_, std::move(computed)};
     }
+    return kept_[at].is;
 }
 
-void evaluation::terminal(const instruction& n, column& to) const {
-    const auto integer = [&to](std::int64_t i) { to.integer.assign(1, static_cast<std::int32_t>(i)); };
+column evaluation::compute(std::int16_t i) {
+    const instruction& n = node(i);
     switch (n.op) {
-        case operation::constant:
-            if (n.is == kind::integer) integer(n.integer);
-            else to.real.assign(1, n.number);
-            return;
-        case operation::scalar:
-            if (n.is == kind::integer) integer(static_cast<std::int64_t>(scalars_[static_cast<std::size_t>(n.input)]));
-            else to.real.assign(1, scalars_[static_cast<std::size_t>(n.input)]);
-            return;
-        case operation::kv_idx:
-            to.integer.resize(static_cast<std::size_t>(n_));
-            std::iota(to.integer.begin(), to.integer.end(), 0);
-            return;
-        case operation::b: return integer(b_);
-        case operation::h: return integer(h_);
-        case operation::q_idx: return integer(q_);
-        case operation::depth: return integer(size.depth);
-        case operation::value_depth: return integer(size.value_depth);
-        case operation::query_length: return integer(size.queries);
-        case operation::key_length: return integer(size.keys);
-        case operation::heads: return integer(size.heads);
-        case operation::key_heads: return integer(size.key_heads);
-        case operation::batches: return integer(size.batches);
-        case operation::kv_lengths: return integer(n_);
-        default: throw std::invalid_argument("reference: terminal " + std::to_string(static_cast<int>(n.op)) + " is not known here");
+        case operation::load: return load(n);
+        case operation::extent: return one(tensor_of(n.arguments[0]).extents.at(static_cast<std::size_t>(n.integer)));
+        case operation::sum:
+        case operation::any: return over_bound_index(n);
+        case operation::contract: return contract(i);
+        case operation::weighted_sum: return weighted_sum(i);
+        case operation::softmax:
+        case operation::log_sum_exp:
+        case operation::row_maximum:
+        case operation::row_sum: return statistic(n);
+        case operation::unnormalized:
+        case operation::as_row:
+        case operation::as_output: return *value(n.arguments[0]);
+        default: break;
+    }
+    if (n.argument_count == 0) return terminal(n);
+    std::array<kind, max_rank + 1> kinds{};
+    std::array<shared_column, max_rank + 1> held;
+    std::array<const column*, max_rank + 1> arguments{};
+    for (std::size_t a = 0; a < n.argument_count; ++a) kinds[a] = node(n.arguments[a]).is, held[a] = value(n.arguments[a]), arguments[a] = held[a].get();
+    column result;
+    if (!evaluate_pointwise(n, {kinds.data(), n.argument_count}, {arguments.data(), n.argument_count}, result))
+        refuse("operation " + std::to_string(static_cast<int>(n.op)) + " is not known here");
+    return result;
+}
+
+column evaluation::terminal(const instruction& n) const {
+    switch (n.op) {
+        case operation::constant: return n.is == kind::real ? one(n.number) : one(n.integer);
+        case operation::scalar: {
+            const double x = bound_.scalars[static_cast<std::size_t>(n.input)];
+            return n.is == kind::real ? one(x) : one(static_cast<std::int64_t>(x));
+        }
+        case operation::kv_idx: return counting(0, n_);
+        case operation::d_idx: return counting(channels_.first, channels_.count);
+        case operation::bound: return one(bound_indices_[bound_variable(n)]);
+        case operation::b: return one(b_);
+        case operation::h: return one(h_);
+        case operation::q_idx: return one(q_);
+        case operation::depth: return one(known(size().depth, "q and k"));
+        case operation::value_depth: return one(known(size().value_depth, "the values"));
+        case operation::query_length: return one(size().queries);
+        case operation::key_length: return one(size().keys);
+        case operation::heads: return one(size().heads);
+        case operation::key_heads: return one(size().key_heads);
+        case operation::batches: return one(size().batches);
+        case operation::kv_lengths: return one(n_);
+        default: refuse("terminal " + std::to_string(static_cast<int>(n.op)) + " is not known here");
     }
 }
 
-void evaluation::load(const instruction& n, column& to) const {
+column evaluation::load(const instruction& n) {
     const view& from = tensor_of(n.arguments[0]);
     const input_declaration& declared = graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)];
     const std::size_t rank = from.extents.size();
-    std::array<const std::vector<std::int32_t>*, max_rank> indices{};
+    std::array<shared_column, max_rank> indices;
     std::size_t count = 1;
     for (std::size_t a = 0; a < rank; ++a) {
-        indices[a] = &value(n.arguments[a + 1]).integer;
-        if (indices[a]->size() != 1) count = indices[a]->size();
+        const bool reads_its_key_head = declared.axes[a].is == axis_kind::key_head && node(n.arguments[a + 1]).op == operation::h;
+        indices[a] = reads_its_key_head ? std::make_shared<const column>(one(key_head())) : value(n.arguments[a + 1]);
+        const std::size_t length = indices[a]->integer.size();
+        if (length == 1) continue;
+        if (count != 1 && count != length) refuse("keys and channels index one tensor together");
+        count = length;
     }
-    const bool real = n.is == kind::real || n.is == kind::scores;
-    to.real.resize(real ? count : 0);
-    to.integer.resize(real ? 0 : count);
+    const bool integer = n.is == kind::integer || n.is == kind::condition;
+    column to{std::vector<double>(integer ? 0 : count), std::vector<std::int32_t>(integer ? count : 0)};
     for (std::size_t i = 0; i < count; ++i) {
         std::array<std::int64_t, max_rank> at{};
         for (std::size_t a = 0; a < rank; ++a) {
-            at[a] = (*indices[a])[indices[a]->size() == 1 ? 0 : i];
+            const auto& index = indices[a]->integer;
+            at[a] = index[index.size() == 1 ? 0 : i];
             if (declared.axes[a].is == axis_kind::key) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
         }
         const double x = from.empty() ? 0.0 : from.at({at.data(), rank});
-        if (real) to.real[i] = x;
-        else to.integer[i] = static_cast<std::int32_t>(x);
+        if (integer) to.integer[i] = static_cast<std::int32_t>(x);
+        else to.real[i] = x;
+    }
+    return to;
+}
+
+/// sum and any: arguments are the bound index, its extent, and what is joined.
+column evaluation::over_bound_index(const instruction& n) {
+    const std::size_t variable = bound_variable(node(n.arguments[0]));
+    const std::int32_t extent = value(n.arguments[1])->integer.at(0);
+    const instruction join{.op = n.op == operation::any ? operation::logical_or : operation::add};
+    const std::array kinds{node(n.arguments[2]).is, node(n.arguments[2]).is};
+    column joined = n.is == kind::real ? one(0.0) : one(std::int64_t{0});
+    const std::int64_t outer = bound_indices_[variable];
+    for (std::int32_t i = 0; i < extent; ++i) {
+        bound_indices_[variable] = i, changed(variable);
+        const shared_column term = value(n.arguments[2]);
+        column next;
+        evaluate_pointwise(join, kinds, std::array{static_cast<const column*>(&joined), term.get()}, next);
+        joined = std::move(next);
+    }
+    bound_indices_[variable] = outer, changed(variable);
+    return joined;
+}
+
+column evaluation::statistic(const instruction& n) {
+    const shared_column from = value(n.arguments[0]);
+    const double sink = n.op != operation::row_sum && n.argument_count > 1 ? value(n.arguments[1])->real.at(0) : masked;
+    switch (n.op) {
+        case operation::softmax: return {softmax(from->real, sink), {}};
+        case operation::log_sum_exp: return one(log_sum_exp(from->real, sink));
+        case operation::row_maximum: return one(largest(from->real));
+        default: return one(sum_of_weights(from->real));
     }
 }
 
-void evaluation::contract(std::int16_t i, column& to) {
-    const instruction& n = node(i);
-    const view& q = tensor_of(n.arguments[0]);
-    const view& k = tensor_of(node(n.arguments[1]).arguments[0]);
-    const std::int64_t depth = q.extents[3];
-    const auto keys = static_cast<std::size_t>(n_);
-    panel& cached = panels_[i];
-    if (cached.b != b_ || cached.key_head != key_head()) {  // (depth, key): the loop over keys below is contiguous
-        cached = {b_, key_head(), std::vector<double>(static_cast<std::size_t>(depth) * keys)};
-        for (std::int64_t d = 0; d < depth; ++d)
-            for (std::int64_t key = 0; key < n_; ++key)
-                cached.values[static_cast<std::size_t>(d * n_ + key)] = k.at({{b_, key_head(), key, d}});
+std::vector<double> evaluation::query(std::int16_t tensor) {
+    const bool formed = node(tensor).op == operation::queries;
+    const std::int64_t depth = formed ? known(size().depth, "q and k") : tensor_of(tensor).extents[3];
+    std::vector<double> channels(static_cast<std::size_t>(depth));
+    if (!formed) {
+        for (std::int64_t d = 0; d < depth; ++d) channels[static_cast<std::size_t>(d)] = tensor_of(tensor).at({{b_, h_, q_, d}});
+    } else {
+        with_channels({0, depth}, [&] {
+            const shared_column all = value(node(tensor).arguments[0]);
+            for (std::size_t d = 0; d < channels.size(); ++d) channels[d] = all->real[all->real.size() == 1 ? 0 : d];
+        });
     }
-    to.real.assign(keys, 0.0);
+    return channels;
+}
+
+const std::vector<double>& evaluation::panel_of(std::int16_t user, std::int16_t tensor, std::int64_t depth) {
+    const bool formed = node(tensor).op != operation::input;
+    const std::int64_t head = formed ? h_ : key_head();
+    panel& cached = panels_[user];
+    if (cached.b == b_ && cached.head == head) return cached.values;
+    cached = {b_, head, std::vector<double>(static_cast<std::size_t>(depth * n_))};
     for (std::int64_t d = 0; d < depth; ++d) {
-        const double x = q.at({{b_, h_, q_, d}});
-        const double* row = cached.values.data() + d * n_;
-        for (std::size_t key = 0; key < keys; ++key) to.real[key] += x * row[key];
+        double* to = cached.values.data() + d * n_;
+        if (!formed) {
+            for (std::int64_t key = 0; key < n_; ++key) to[key] = tensor_of(tensor).at({{b_, head, key, d}});
+        } else {
+            with_channels({d, 1}, [&] {
+                const shared_column keys = value(node(tensor).arguments[0]);
+                for (std::int64_t key = 0; key < n_; ++key) to[key] = keys->real[keys->real.size() == 1 ? 0 : static_cast<std::size_t>(key)];
+            });
+        }
     }
+    return cached.values;
 }
 
-void evaluation::weighted_sum(std::int16_t i, column& to) {
-    const instruction& n = node(i);
-    const view& v = tensor_of(n.arguments[1]);
-    const auto depth = static_cast<std::size_t>(v.extents[3]);
-    panel& cached = panels_[i];
-    if (cached.b != b_ || cached.key_head != key_head()) {
-        cached = {b_, key_head(), {}};
-        cached.values.reserve(static_cast<std::size_t>(n_) * depth);
-        for (std::int64_t key = 0; key < n_; ++key)
-            for (std::int64_t d = 0; d < v.extents[3]; ++d) cached.values.push_back(v.at({{b_, key_head(), key, d}}));
+column evaluation::contract(std::int16_t i) {
+    const std::vector<double> channels = query(node(i).arguments[0]);
+    const std::vector<double>& keys = panel_of(i, node(node(i).arguments[1]).arguments[0], static_cast<std::int64_t>(channels.size()));
+    const auto count = static_cast<std::size_t>(n_);
+    column to{std::vector<double>(count), {}};
+    for (std::size_t d = 0; d < channels.size(); ++d)
+        for (std::size_t key = 0; key < count; ++key) to.real[key] += channels[d] * keys[d * count + key];
+    return to;
+}
+
+column evaluation::weighted_sum(std::int16_t i) {
+    const std::int16_t tensor = node(i).arguments[1];
+    const bool formed = node(tensor).op == operation::values;
+    const std::int64_t depth = formed ? known(size().value_depth, "the values") : tensor_of(tensor).extents[3];
+    const shared_column weights = value(node(i).arguments[0]);
+    const std::vector<double>& values = panel_of(i, tensor, depth);
+    struct term {
+        std::size_t key;
+        double weight;
+    };
+    std::vector<term> terms;  // what weighs nothing is left out, whatever its value is: NaN included
+    for (std::size_t key = 0; key < static_cast<std::size_t>(n_); ++key) {
+        const double w = weight_of(weights->real[weights->real.size() == 1 ? 0 : key]);
+        if (w != 0.0) terms.push_back({key, w});
     }
-    to.real.assign(depth, 0.0);
-    const auto& weights = value(n.arguments[0]).real;
-    for (std::size_t key = 0; key < weights.size(); ++key) {
-        if (weights[key] == 0.0) continue;  // masked: whatever its value is, NaN included
-        const double* row = cached.values.data() + key * depth;
-        for (std::size_t d = 0; d < depth; ++d) to.real[d] += weights[key] * row[d];
+    column to{std::vector<double>(static_cast<std::size_t>(depth)), {}};
+    for (std::size_t d = 0; d < to.real.size(); ++d) {
+        const double* channel = values.data() + d * static_cast<std::size_t>(n_);
+        for (const term& t : terms) to.real[d] += t.weight * channel[t.key];
     }
+    return to;
 }
 
 }  // namespace attune::reference

@@ -1,53 +1,83 @@
 #pragma once
+#include "arguments.hpp"
+#include "dependence.hpp"
 #include "pointwise.hpp"
-#include "view.hpp"
-
-#include <attune/reference.hpp>
 
 #include <map>
+#include <memory>
 
 namespace attune::reference {
 
-/// The state of one call: arguments bound to inputs, the sizes that they imply, and the value of every node for the query at hand.
+/// The state of one call: arguments bound to inputs, the sizes that they imply, and the value of every node for the row at hand.
+///
+/// A node is evaluated when asked for and kept until something that it depends on changes: what depends on the key alone is evaluated once a batch
+/// element. kv_idx stands for all keys in use at once and d_idx for a range of channels, so that a node's value is a column over one of them.
 class evaluation {
 public:
-    evaluation(const listing& graph, std::span<const argument> arguments);
+    using shared_column = std::shared_ptr<const column>;
 
-    struct {
-        std::int64_t batches = 0, heads = 0, key_heads = 0, queries = 0, keys = 0, depth = 0, value_depth = 0;
-    } size;
+    evaluation(const listing& graph, std::span<const argument> arguments, const options& how);
+
+    const sizes& size() const { return bound_.size; }
 
     /// Keys in use of a batch element; memory beyond is never touched.
     std::int64_t keys_in_use(std::int64_t b) const;
 
-    /// Evaluates all nodes for one query.
-    void evaluate_row(std::int64_t b, std::int64_t h, std::int64_t q);
+    /// Goes to another row; d_idx runs over the channels of the values.
+    void go_to(std::int64_t b, std::int64_t h, std::int64_t q);
 
-    const column& value(std::int16_t node) const { return columns_[static_cast<std::size_t>(node)]; }
+    shared_column value(std::int16_t node);
 
 private:
-    struct panel {  // the keys or values of one (batch, key head) as doubles
-        std::int64_t b = -1, key_head = -1;
+    struct kept {
+        std::uint64_t when = 0;
+        shared_column is;
+    };
+    struct panel {  // the keys or values of one (batch, head) as doubles
+        std::int64_t b = -1, head = -1;
         std::vector<double> values;
     };
+    struct channels {
+        std::int64_t first = 0, count = 0;
+    };
 
-    void bind(std::span<const argument> arguments);
-    void measure();
     const instruction& node(std::int16_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
-    const view& tensor_of(std::int16_t i) const;
+    const view& tensor_of(std::int16_t i) const { return bound_.views[static_cast<std::size_t>(node(i).input)]; }
     std::int64_t key_head() const;
-    void terminal(const instruction& n, column& to) const;
-    void load(const instruction& n, column& to) const;
-    void contract(std::int16_t i, column& to);
-    void weighted_sum(std::int16_t i, column& to);
+    void changed(std::size_t what) { stamps_[what] = ++clock_; }
+    void measure_formed();
+
+    /// Runs `body` while d_idx stands for other channels.
+    template <class Body>
+    void with_channels(channels these, Body body) {
+        std::swap(channels_, these), changed(channel_index);
+        body();
+        std::swap(channels_, these), changed(channel_index);
+    }
+
+    column compute(std::int16_t i);
+    column terminal(const instruction& n) const;
+    column load(const instruction& n);
+    column over_bound_index(const instruction& n);
+    column statistic(const instruction& n);
+    column contract(std::int16_t i);
+    column weighted_sum(std::int16_t i);
+
+    /// Channels of the query at hand.
+    std::vector<double> query(std::int16_t tensor);
+    /// Keys or values of the (batch, head) at hand, as (channel, key).
+    const std::vector<double>& panel_of(std::int16_t user, std::int16_t tensor, std::int64_t depth);
 
     listing graph_;
-    std::vector<view> views_;        // by input; empty for scalars
-    std::vector<double> scalars_;    // by input
-    std::vector<std::int64_t> lengths_;  // kv_lengths, empty if not given
-    std::vector<column> columns_;
+    bound_arguments bound_;
+    std::vector<variables> depends_;                         // by node
+    std::vector<kept> kept_;                                 // by node
+    std::array<std::uint64_t, variables().size()> stamps_{};  // by variable: when it last changed
+    std::uint64_t clock_ = 0;
     std::map<std::int16_t, panel> panels_;
-    std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the query at hand and its number of keys
+    std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
+    channels channels_;
+    std::array<std::int64_t, variables().size()> bound_indices_{};
 };
 
 }  // namespace attune::reference

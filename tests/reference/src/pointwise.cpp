@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 namespace attune::reference {
 namespace {
@@ -23,6 +24,8 @@ template <class Out, class In, class F>
 void zip(std::vector<Out>& out, const std::vector<In>& x, const std::vector<In>& y, F f) {
     const bool empty = x.empty() || y.empty();
     const std::size_t n = empty ? 0 : std::max(x.size(), y.size());
+    for (std::size_t size : {x.size(), y.size()})
+        if (size > 1 && size != n) throw std::invalid_argument("reference: a column over the keys meets one over the channels");
     out.resize(n);
     const std::size_t dx = x.size() == 1 ? 0 : 1, dy = y.size() == 1 ? 0 : 1;
     for (std::size_t i = 0; i < n; ++i) out[i] = f(x[i * dx], y[i * dy]);
@@ -79,6 +82,8 @@ std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y) {
         case operation::bit_and: return x & y;
         case operation::bit_or: return x | y;
         case operation::bit_xor: return x ^ y;
+        case operation::shift_left: return wrapped(ux << (uy & 31));
+        case operation::shift_right: return x >> (uy & 31);
         default: return 0;
     }
 }
@@ -139,6 +144,7 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
             return true;
         case operation::add: case operation::subtract: case operation::multiply: case operation::divide: case operation::remainder:
         case operation::minimum: case operation::maximum: case operation::bit_and: case operation::bit_or: case operation::bit_xor:
+        case operation::shift_left: case operation::shift_right:
             if (integers) zip(result.integer, x.integer, arguments[1]->integer, [op](auto i, auto j) { return integer_operation(op, i, j); });
             else zip(result.real, x.real, arguments[1]->real, [op](double r, double s) { return real_operation(op, r, s); });
             return true;

@@ -1,4 +1,5 @@
 #include "evaluation.hpp"
+#include "statistics.hpp"
 
 #include <cmath>
 #include <limits>
@@ -8,11 +9,11 @@
 namespace attune::reference {
 namespace {
 
-/// Nodes whose scores a softmax or log-sum-exp sees.
+/// Nodes whose scores a softmax or another statistic sees.
 std::vector<std::int16_t> normalised_scores(const listing& graph) {
     std::vector<std::int16_t> nodes;
     for (const instruction& n : graph.nodes)
-        if (n.op == operation::softmax || n.op == operation::log_sum_exp)
+        if (n.op == operation::softmax || n.op == operation::log_sum_exp || n.op == operation::unnormalized || n.op == operation::row_maximum)
             if (std::ranges::find(nodes, n.arguments[0]) == nodes.end()) nodes.push_back(n.arguments[0]);
     return nodes;
 }
@@ -32,71 +33,130 @@ const array& results::operator[](std::string_view name) const {
     throw std::out_of_range("reference: no output `" + std::string(name) + "`, only " + known);
 }
 
-results evaluate(const listing& graph, std::span<const argument> arguments, const options& how) {
-    evaluation e(graph, arguments);
-    results r;
-    r.rows = how.rows;
-    if (r.rows.empty()) {
-        r.rows.resize(static_cast<std::size_t>(e.size.queries));
-        std::iota(r.rows.begin(), r.rows.end(), 0);
+namespace {
+
+/// Where the values of one named output go as rows are evaluated, one (b, h, q) after the other.
+class output_writer {
+public:
+    output_writer(const listing& graph, const output_declaration& declared, const sizes& size, std::int64_t rows)
+        : node_(declared.node), is_(graph.nodes[static_cast<std::size_t>(node_)].is), size_(size), rows_(rows), to_{std::string(declared.name), {}, {}} {
+        if (is_ == kind::column || is_ == kind::head_mean) node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
+        const std::vector<axis_kind> axes = axes_of(is_);
+        to_.query_axis = -1;
+        for (std::size_t a = 0; a < axes.size(); ++a) {
+            if (axes[a] == axis_kind::query) to_.query_axis = static_cast<int>(a);
+            to_.shape.push_back(extent(axes[a]));
+        }
+        const bool is_scores = is_ == kind::scores;
+        to_.values.assign(static_cast<std::size_t>(product(to_.shape)), is_scores ? masked : 0.0);
     }
+
+    bool sums_over_queries() const { return is_ == kind::column; }
+
+    void write(evaluation& e, std::int64_t b, std::int64_t h, std::int64_t row) {
+        const std::int64_t bh = b * size_.heads + h;
+        const std::int64_t at = is_ == kind::column ? bh : is_ == kind::head_mean ? b * rows_ + row : bh * rows_ + row;
+        const std::int64_t width = is_ == kind::row ? 1 : to_.shape.back(), used = is_ == kind::row || is_ == kind::output ? width : e.keys_in_use(b);
+        const auto from = e.value(node_);
+        double* to = to_.values.data() + at * width;
+        for (std::int64_t i = 0; i < used; ++i) {
+            const double x = from->real[from->real.size() == 1 ? 0 : static_cast<std::size_t>(i)];
+            if (is_ == kind::weights) to[i] = weight_of(x);
+            else if (is_ == kind::column) to[i] += weight_of(x);
+            else if (is_ == kind::head_mean) to[i] += weight_of(x) / static_cast<double>(size_.heads);
+            else to[i] = x;
+        }
+    }
+
+    array take() { return std::move(to_); }
+
+private:
+    std::int64_t extent(axis_kind axis) const {
+        switch (axis) {
+            case axis_kind::batch: return size_.batches;
+            case axis_kind::head: return size_.heads;
+            case axis_kind::query: return rows_;
+            case axis_kind::key: return size_.keys;
+            default: return size_.value_depth;
+        }
+    }
+
+    std::int16_t node_;
+    kind is_;
+    sizes size_;
+    std::int64_t rows_;
+    array to_;
+};
+
+}  // namespace
+
+results evaluate(const listing& graph, std::span<const argument> arguments, const options& how) {
+    evaluation e(graph, arguments, how);
+    const sizes size = e.size();
+    std::vector<std::int64_t> all(static_cast<std::size_t>(size.queries));
+    std::iota(all.begin(), all.end(), 0);
+    results r;
+    r.rows = how.rows.empty() ? all : how.rows;
     for (std::int64_t row : r.rows)
-        if (row < 0 || row >= e.size.queries) throw std::invalid_argument("reference: query " + std::to_string(row) + " of " + std::to_string(e.size.queries));
+        if (row < 0 || row >= size.queries) throw std::invalid_argument("reference: query " + std::to_string(row) + " of " + std::to_string(size.queries));
 
     const auto count = static_cast<std::int64_t>(r.rows.size());
+    std::vector<output_writer> by_row, by_column;
+    std::vector<bool> is_column;
     for (const output_declaration& o : graph.outputs) {
-        array a{std::string(o.name), {e.size.batches, e.size.heads, count}, {}};
-        const kind is = graph.nodes[static_cast<std::size_t>(o.node)].is;
-        if (is == kind::output) a.shape.push_back(e.size.value_depth);
-        else if (is != kind::row) a.shape.push_back(e.size.keys);
-        a.values.assign(static_cast<std::size_t>(product(a.shape)), 0.0);
-        r.outputs.push_back(std::move(a));
+        output_writer w(graph, o, size, count);
+        is_column.push_back(w.sums_over_queries());
+        (w.sums_over_queries() ? by_column : by_row).push_back(std::move(w));
     }
     const auto seen = how.keep_visible ? normalised_scores(graph) : std::vector<std::int16_t>{};
-    if (how.keep_visible) r.visible.assign(static_cast<std::size_t>(e.size.batches * e.size.heads * count * e.size.keys), 0);
+    if (how.keep_visible) r.visible.assign(static_cast<std::size_t>(size.batches * size.heads * count * size.keys), 0);
 
-    std::int64_t at = 0;  // position of (b, h, row)
-    for (std::int64_t b = 0; b < e.size.batches; ++b)
-        for (std::int64_t h = 0; h < e.size.heads; ++h)
-            for (std::int64_t row : r.rows) {
-                e.evaluate_row(b, h, row);
-                for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-                    const std::vector<double>& from = e.value(graph.outputs[i].node).real;
-                    const std::int64_t width = r.outputs[i].shape.size() == 3 ? 1 : r.outputs[i].shape[3];
-                    std::ranges::copy(from, r.outputs[i].values.begin() + at * width);
-                }
+    for (std::int64_t b = 0; b < size.batches; ++b)
+        for (std::int64_t h = 0; h < size.heads; ++h) {
+            for (std::int64_t i = 0; i < count; ++i) {
+                e.go_to(b, h, r.rows[static_cast<std::size_t>(i)]);
+                for (output_writer& w : by_row) w.write(e, b, h, i);
                 for (std::int16_t scores : seen) {
-                    const std::vector<double>& s = e.value(scores).real;
-                    for (std::size_t key = 0; key < s.size(); ++key)
-                        if (s[key] != -std::numeric_limits<double>::infinity())
-                            r.visible[static_cast<std::size_t>(at * e.size.keys) + key] = 1;
+                    const auto s = e.value(scores);
+                    const std::size_t at = static_cast<std::size_t>((b * size.heads + h) * count + i) * static_cast<std::size_t>(size.keys);
+                    for (std::size_t key = 0; key < s->real.size(); ++key)
+                        if (s->real[key] != masked) r.visible[at + key] = 1;
                 }
-                ++at;
             }
+            for (std::int64_t q : all) {
+                if (by_column.empty()) break;
+                e.go_to(b, h, q);
+                for (output_writer& w : by_column) w.write(e, b, h, q);
+            }
+        }
+    auto row = by_row.begin(), column = by_column.begin();
+    for (bool c : is_column) r.outputs.push_back((c ? column++ : row++)->take());
     return r;
 }
 
 double largest_error(const tensor& got, const array& expected, std::span<const std::int64_t> rows) {
     const view g(got);
     const std::vector<std::int64_t>& shape = expected.shape;
-    const bool same = g.extents.size() == shape.size() && g.extents[0] == shape[0] && g.extents[1] == shape[1] &&
-                      (shape.size() == 3 || g.extents[3] == shape[3]) && shape[2] == static_cast<std::int64_t>(rows.size()) &&
-                      std::ranges::all_of(rows, [&g](std::int64_t row) { return row >= 0 && row < g.extents[2]; });
+    bool same = g.extents.size() == shape.size();
+    for (std::size_t a = 0; same && a < shape.size(); ++a) {
+        const std::int64_t extent = g.extents[a];
+        if (static_cast<int>(a) != expected.query_axis) same = extent == shape[a];
+        else same = shape[a] == static_cast<std::int64_t>(rows.size()) && std::ranges::all_of(rows, [extent](std::int64_t row) { return row >= 0 && row < extent; });
+    }
     if (!same) throw std::invalid_argument("reference: `" + expected.name + "` has another shape than the reference");
     double worst = 0;
-    std::size_t at = 0;
-    for (std::int64_t b = 0; b < shape[0]; ++b)
-        for (std::int64_t h = 0; h < shape[1]; ++h)
-            for (std::int64_t row : rows) {
-                const std::int64_t width = shape.size() == 3 ? 1 : shape[3];
-                for (std::int64_t d = 0; d < width; ++d, ++at) {
-                    const std::array<std::int64_t, 4> index{b, h, row, d};
-                    const double x = g.at({index.data(), shape.size()}), y = expected.values[at];
-                    if (x == y || (std::isnan(x) && std::isnan(y))) continue;
-                    const double error = std::abs(x - y);
-                    worst = std::max(worst, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
-                }
-            }
+    std::vector<std::int64_t> index(shape.size());
+    for (std::size_t at = 0; at < expected.values.size(); ++at) {
+        auto rest = static_cast<std::int64_t>(at);
+        for (std::size_t a = shape.size(); a-- > 0; rest /= shape[a]) {
+            const std::int64_t i = rest % shape[a];
+            index[a] = static_cast<int>(a) == expected.query_axis ? rows[static_cast<std::size_t>(i)] : i;
+        }
+        const double x = g.at(index), y = expected.values[at];
+        if (x == y || (std::isnan(x) && std::isnan(y))) continue;
+        const double error = std::abs(x - y);
+        worst = std::max(worst, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
+    }
     return worst;
 }
 

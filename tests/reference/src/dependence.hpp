@@ -1,0 +1,19 @@
+#pragma once
+#include <attune/dsl/listing.hpp>
+
+#include <bitset>
+#include <vector>
+
+namespace attune::reference {
+
+/// What a node's value changes with: the indices of the row at hand, and the bound indices of the sums around it.
+enum variable : std::size_t { batch_index, head_index, query_index, key_index, channel_index, first_bound_index };
+
+using variables = std::bitset<64>;
+
+/// By position in listing::nodes. An index that a node runs over itself, as a sum over its bound index, is not among them.
+std::vector<variables> dependences(const listing& graph);
+
+inline std::size_t bound_variable(const instruction& bound) { return first_bound_index + static_cast<std::size_t>(bound.integer); }
+
+}  // namespace attune::reference
