@@ -1,6 +1,7 @@
 #include "bind.hpp"
 #include "text.hpp"
 #include "threads.hpp"
+#include "workspace.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -16,6 +17,13 @@ struct bound_call::slot {
     halide_buffer_t buffer{};
     std::array<halide_dimension_t, max_rank> dimensions{};  // innermost first
     scalar_value value{};
+
+    /// Kernels make all outputs in one loop: a row repeats along the value depth. Its own dimensions lie behind the first.
+    void repeat_along_depth(int value_depth) {
+        dimensions[0] = {0, value_depth, 0};
+        buffer.dim = dimensions.data();
+        ++buffer.dimensions;
+    }
 };
 
 namespace {
@@ -34,10 +42,14 @@ halide_type_t halide_type(element_type e) {
     return {halide_type_handle, 64, 1};
 }
 
+/// What an empty tensor is bound to: kernels clamp what they read to where something could be, so it has to be there. Longer than any depth.
+alignas(128) std::array<std::uint8_t, 16384> nothing{};
+
 /// Fills a slot, with extents as the kernel sees them: where the tensor has 1 and the call has more, the stride is 0.
 template <class Logical>
 void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::string_view name, const tensor& t, Logical logical) {
-    buffer.host = static_cast<std::uint8_t*>(const_cast<void*>(t.data()));
+    const bool empty = t.empty();
+    buffer.host = empty ? nothing.data() : static_cast<std::uint8_t*>(const_cast<void*>(t.data()));
     buffer.type = halide_type(t.type());
     buffer.dimensions = t.rank();
     buffer.dim = dimensions;
@@ -45,7 +57,7 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
     for (int axis = 0; axis < t.rank(); ++axis) {
         const bool innermost = axis == t.rank() - 1;
         const std::int64_t own = t.extent(axis), seen = logical(axis);
-        const std::int64_t stride = own > 1 ? t.stride(axis) : own == seen && innermost ? 1 : 0;  // kernels insist on 1 along a depth
+        const std::int64_t stride = own > 1 && !(empty && !innermost) ? t.stride(axis) : own == seen && innermost ? 1 : 0;  // kernels insist on 1 along a depth
         dimensions[t.rank() - 1 - axis] = {0, static_cast<std::int32_t>(seen), static_cast<std::int32_t>(stride)};
         elements *= seen;  // below 2^62: refused as soon as it is above 2^31
         if (elements > most)
@@ -78,12 +90,13 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
         fail(say("kernels of ", table.variant, " built for layout ", kernel_table_version), say("layout ", table.version),
              "building the variant again with this version of attune");
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
-    shape_ = check_inputs(table.graph, given_);
+    shape_ = agree(table.graph, given_);
     choose_kernel(how, explain);
+    settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
     bind_inputs();
     bind_outputs();
-    if (given_.kv_lengths) check_lengths(given_.kv_lengths->view, shape_.has(axis_kind::key) ? shape_[axis_kind::key] : 0);
+    if (given_.kv_lengths) check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
 }
 
 bound_call::~bound_call() = default;
@@ -107,7 +120,7 @@ void bound_call::choose_kernel(const options& how, bool explain) {
 void bound_call::bind_inputs() {
     const listing& graph = table_.graph;
     const std::size_t count = graph.inputs.size();
-    slots_.resize(count + 1 + graph.outputs.size());
+    slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows));
     argv_.reserve(slots_.size() + 1);
     argv_.push_back(nullptr);  // the user context: hooks.cpp
     for (std::size_t i = 0; i < count; ++i) {
@@ -119,15 +132,15 @@ void bound_call::bind_inputs() {
             continue;
         }
         const tensor& t = given_.inputs[i]->view;
-        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) { return shape_.logical(d.axes[static_cast<std::size_t>(axis)].is, t.extent(axis)); });
+        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) { return shape_.logical(i, d.axes[static_cast<std::size_t>(axis)].is, t.extent(axis)); });
         argv_.push_back(&s.buffer);
     }
-    all_keys_ = static_cast<std::int32_t>(shape_.has(axis_kind::key) ? shape_[axis_kind::key] : 0);
+    all_keys_ = static_cast<std::int32_t>(shape_[axis_kind::key]);
     const std::int64_t one[] = {1};
     const tensor everything(&all_keys_, one);
     slot& lengths = slots_[count];
     set_buffer(lengths.buffer, lengths.dimensions.data(), "kv_lengths", given_.kv_lengths ? given_.kv_lengths->view : everything,
-               [&](int) { return shape_.has(axis_kind::batch) ? shape_[axis_kind::batch] : 1; });
+               [&](int) { return shape_[axis_kind::batch]; });
     if (!given_.kv_lengths) lengths.dimensions[0].stride = 0;
     argv_.push_back(&lengths.buffer);
 }
@@ -140,13 +153,40 @@ void bound_call::bind_outputs() {
         const tensor& t = given_.outputs[i]->view;
         const bool row = kind_of(graph, graph.outputs[i]) == kind::row;
         set_buffer(s.buffer, s.dimensions.data() + row, graph.outputs[i].name, t, [&](int axis) { return t.extent(axis); });
-        if (row) {  // kernels make all outputs in one loop: a row repeats along the value depth
-            s.dimensions[0] = {0, chosen().value_depth, 0};
-            s.buffer.dim = s.dimensions.data();
-            ++s.buffer.dimensions;
-        }
+        if (row) s.repeat_along_depth(chosen().value_depth);
         argv_.push_back(&s.buffer);
     }
+}
+
+std::size_t bound_call::hidden_bytes() const {
+    std::int64_t bytes = std::int64_t{sizeof(float)} * chosen().hidden_rows;
+    for (const axis_kind axis : axes_of_output(kind::row)) bytes *= shape_[axis];  // rows of outputs that were counted
+    return static_cast<std::size_t>(bytes);
+}
+
+void bound_call::bind_hidden_rows() {
+    if (chosen().hidden_rows == 0) return;
+    std::array<std::int64_t, 3> extents{};
+    std::size_t rank = 0;
+    for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
+    const std::int64_t elements = extents[0] * extents[1] * extents[2];
+    float* const rows = hidden_.take(hidden_bytes());
+    for (int i = 0; i < chosen().hidden_rows; ++i) {
+        slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(i)];
+        const tensor view(rows + i * elements, extents);
+        set_buffer(s.buffer, s.dimensions.data() + 1, "hidden rows", view, [&](int axis) { return view.extent(axis); });
+        s.repeat_along_depth(chosen().value_depth);
+        argv_.push_back(&s.buffer);
+    }
+}
+
+bound_call::lent_rows::~lent_rows() { give_scratch(block_); }
+
+float* bound_call::lent_rows::take(std::size_t bytes) {
+    give_scratch(block_);
+    block_ = take_scratch(bytes);
+    if (!block_) fail(say("memory for ", bytes, " bytes of rows that the kernel keeps for itself"), "none", "fewer batch elements or heads a call");
+    return static_cast<float*>(block_);
 }
 
 bool bound_call::nothing_to_do() const {
@@ -157,7 +197,10 @@ bool bound_call::nothing_to_do() const {
 
 bool bound_call::without_keys() const { return shape_[axis_kind::key] == 0; }
 
-void bound_call::run() { table_.invoke(choice_.chosen->call, argv_.data(), threads_); }
+void bound_call::run() {
+    bind_hidden_rows();
+    table_.invoke(chosen().call, argv_.data(), threads_);
+}
 
 void bound_call::write_empty_rows() {
     const listing& graph = table_.graph;
@@ -171,8 +214,13 @@ void bound_call::write_empty_rows() {
     }
 }
 
+void bound_call::write_empty_sums() {
+    for (const named_argument* const given : given_.outputs)
+        if (!given->view.empty()) fill(static_cast<float*>(given->view.mutable_data()), given->view, 0, 0.0f);
+}
+
 block_map bound_call::blocks() {
-    const auto count = [&](axis_kind axis) { return shape_.has(axis) ? static_cast<int>(shape_[axis]) : 1; };
+    const auto count = [&](axis_kind axis) { return static_cast<int>(shape_[axis]); };
     const auto tiles = [](int length, int tile) { return static_cast<int>((std::int64_t{length} + tile - 1) / tile); };
     block_map map{.batches = count(axis_kind::batch), .heads = count(axis_kind::head), .query_block = chosen().query_block, .key_block = chosen().key_block};
     map.query_blocks = tiles(count(axis_kind::query), map.query_block);

@@ -34,14 +34,29 @@ public:
 
     void run();               ///< neither of the above
     void write_empty_rows();  ///< what attention over no key gives: 0 and log-sum-exp -infinity
+    void write_empty_sums();  ///< what sums over no query and means over no head are: 0
     block_map blocks();
+
+    std::size_t hidden_bytes() const;  ///< of the rows that the kernel keeps for itself
 
 private:
     struct slot;
+    /// Of this thread's scratch; null until `run`.
+    class lent_rows {
+    public:
+        lent_rows() = default;
+        ~lent_rows();
+        lent_rows(const lent_rows&) = delete;
+        float* take(std::size_t bytes);
+
+    private:
+        void* block_{};
+    };
 
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
     void bind_outputs();
+    void bind_hidden_rows();
 
     std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
@@ -53,6 +68,7 @@ private:
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     std::int32_t all_keys_{};
+    lent_rows hidden_;
 };
 
 }  // namespace attune::detail

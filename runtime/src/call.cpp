@@ -9,7 +9,7 @@ namespace attune::detail {
 
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
-    if (bound.nothing_to_do()) return;
+    if (bound.nothing_to_do()) return bound.write_empty_sums();
     if (bound.without_keys()) bound.write_empty_rows();
     else bound.run();
 }
@@ -22,7 +22,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
     const kernel& k = bound.chosen();
     const call_shape& shape = bound.shape();
-    const auto extent = [&](axis_kind axis) { return shape.has(axis) ? shape[axis] : 1; };
+    const auto extent = [&](axis_kind axis) { return shape[axis]; };
     explanation result;
     result.variant = table.variant, result.formula = table.graph.text;
     result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.schedule = k.schedule ? k.schedule : "{}";

@@ -49,7 +49,7 @@ bool overlaps_itself(const tensor& t) {
 void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes, const call_shape& shape) {
     std::array<std::int64_t, max_rank> wanted{};
     std::size_t rank = 0;
-    for (const axis_kind axis : axes) wanted[rank++] = shape.has(axis) ? shape[axis] : 1;
+    for (const axis_kind axis : axes) wanted[rank++] = shape[axis];
     for (std::size_t i = 0; i < rank; ++i)
         if (t.shape()[i] != wanted[i])
             fail(say(name_of(axes[i]), " extent ", wanted[i], " in ", name), shown(name, t), say("the shape ", list_of(std::span(wanted).first(rank)), "; outputs do not broadcast"));
@@ -58,15 +58,29 @@ void check_shape(std::string_view name, const tensor& t, std::span<const axis_ki
 }  // namespace
 
 std::span<const axis_kind> axes_of_output(kind node) {
-    static constexpr axis_kind row[] = {axis_kind::batch, axis_kind::head, axis_kind::query};
     static constexpr axis_kind output[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth};
-    static constexpr axis_kind matrix[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::key};
-    if (node == kind::row) return row;
-    if (node == kind::output) return output;
-    return matrix;
+    static constexpr axis_kind row[] = {axis_kind::batch, axis_kind::head, axis_kind::query};
+    static constexpr axis_kind pairs[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::key};
+    static constexpr axis_kind column[] = {axis_kind::batch, axis_kind::head, axis_kind::key};
+    static constexpr axis_kind head_mean[] = {axis_kind::batch, axis_kind::query, axis_kind::key};
+    switch (node) {
+        case kind::output: return output;
+        case kind::row: return row;
+        case kind::column: return column;
+        case kind::head_mean: return head_mean;
+        default: return pairs;  // scores and weights
+    }
 }
 
 element_type output_type(kind node, element_type chosen) { return node == kind::output ? chosen : element_type::f32; }
+
+void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t) {
+    const kind is = kind_of(graph, d);
+    const auto axes = axes_of_output(is);
+    std::array<std::string_view, max_rank> names{};
+    std::transform(axes.begin(), axes.end(), names.begin(), [](axis_kind axis) { return name_of(axis); });
+    check_alone(d.name, t, std::span(names).first(axes.size()), is != kind::row);  // a row may be a column of the caller's table
+}
 
 void check_outputs(const listing& graph, const matched_arguments& given, const call_shape& shape, element_type chosen) {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
@@ -74,11 +88,7 @@ void check_outputs(const listing& graph, const matched_arguments& given, const c
         const std::string_view name = graph.outputs[i].name;
         const tensor& t = given.outputs[i]->view;
         const kind is = kind_of(graph, graph.outputs[i]);
-        const auto axes = axes_of_output(is);
-        std::array<std::string_view, max_rank> names{};
-        std::transform(axes.begin(), axes.end(), names.begin(), [](axis_kind axis) { return name_of(axis); });
-        check_alone(name, t, std::span(names).first(axes.size()), is != kind::row);  // a row may be a column of the caller's table
-        check_shape(name, t, axes, shape);
+        check_shape(name, t, axes_of_output(is), shape);
         if (const element_type wanted = output_type(is, chosen); t.type() != wanted)
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
         if (t.read_only()) fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");

@@ -36,65 +36,83 @@ void check_type(const input_declaration& d, const tensor& t) {
          say("a tensor of ", d.element == element_type::boolean ? "bool or std::uint8_t" : name_of(d.element)));
 }
 
-/// Agrees on the extents of a call, one tensor after another, remembering who said what.
-class agreement {
-public:
-    call_shape shape;
+[[noreturn]] void refuse(const call_shape& shape, axis_kind axis, std::string_view name, const tensor& t, bool broadcasts, std::string_view attempt) {
+    const std::int64_t wanted = shape[axis];
+    fail(say(name_of(axis), " extent ", wanted, broadcasts && wanted != 1 ? " or 1" : "", " in ", name, ", as in ", shape.from[static_cast<std::size_t>(axis)]), shown(name, t), std::string(attempt));
+}
 
-    agreement() { shape.extents.fill(-1); }
+/// One more tensor that has an axis.
+void enter(call_shape& shape, axis_kind axis, std::int64_t extent, std::string_view name, const tensor& t, bool broadcasts) {
+    const std::int64_t known = shape[axis];
+    if (known < 0 || (broadcasts && known == 1)) shape.set(axis, extent, name);
+    else if (known != extent && !(broadcasts && extent == 1))
+        refuse(shape, axis, name, t, broadcasts, "q (batch, head, query, depth), k (batch, key_head, key, depth) and v (batch, key_head, key, value_depth) of one call");
+}
 
-    void enter(axis_kind axis, std::int64_t extent, std::string_view name, const tensor& t, bool broadcasts) {
-        const auto at = static_cast<std::size_t>(axis);
-        std::int64_t& known = shape.extents[at];
-        if (known < 0 || (broadcasts && known == 1)) known = extent, from_[at] = name;
-        else if (known != extent && !(broadcasts && extent == 1)) refuse(axis, name, t, broadcasts);
+/// Marks what is read on the way to `node`.
+std::uint64_t inputs_under(const listing& graph, int node) {
+    std::array<bool, 1024> reached{};
+    std::uint64_t inputs = 0;
+    reached[static_cast<std::size_t>(node)] = true;
+    for (int at = node; at >= 0; --at) {  // arguments lie before their users
+        if (!reached[static_cast<std::size_t>(at)]) continue;
+        const instruction& n = node_of(graph, at);
+        if (n.op == operation::input && n.input < 64) inputs |= std::uint64_t{1} << n.input;
+        for (int i = 0; i < n.argument_count; ++i) reached[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(i)])] = true;
     }
-    [[noreturn]] void refuse(axis_kind axis, std::string_view name, const tensor& t, bool broadcasts) const {
-        const std::int64_t wanted = shape[axis];
-        fail(say(name_of(axis), " extent ", wanted, broadcasts && wanted != 1 ? " or 1" : "", " in ", name, ", as in ", from(axis)), shown(name, t),
-             "q (batch, head, query, depth), k (batch, key_head, key, depth) and v (batch, key_head, key, value_depth) of one call");
+    return inputs;
+}
+
+void find_own_lengths(call_shape& shape, const listing& graph) {
+    for (const instruction& n : graph.nodes) {
+        if (!states_length(n)) continue;
+        (n.op == operation::queries ? shape.own_queries : shape.own_keys) |= inputs_under(graph, n.arguments[0]);
+        (n.op == operation::queries ? shape.queries_stated : shape.keys_stated) = true;
     }
-    std::string_view from(axis_kind axis) const { return from_[static_cast<std::size_t>(axis)]; }
+}
 
-private:
-    std::array<std::string_view, 9> from_{};
-};
-
-void check_heads(const agreement& agreed) {
-    const call_shape& shape = agreed.shape;
-    if (!shape.has(axis_kind::head) || !shape.has(axis_kind::key_head)) return;
+void check_heads(const call_shape& shape) {
     const std::int64_t heads = shape[axis_kind::head], key_heads = shape[axis_kind::key_head];
     if (heads == 0 || (key_heads > 0 && heads % key_heads == 0)) return;
-    fail(say("a number of heads in ", agreed.from(axis_kind::head), " that is a multiple of those in ", agreed.from(axis_kind::key_head)), say(heads, " and ", key_heads),
+    const auto from = [&](axis_kind axis) { return shape.from[static_cast<std::size_t>(axis)]; };
+    fail(say("a number of heads in ", from(axis_kind::head), " that is a multiple of those in ", from(axis_kind::key_head)), say(heads, " and ", key_heads),
          "key heads that each serve the same number of query heads");
 }
 
+/// Whether the graph asks how long an axis of this input is: then it may be empty.
+bool extent_is_read(const listing& graph, std::size_t input, int axis) {
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& n) {
+        return n.op == operation::extent && n.integer == axis && static_cast<std::size_t>(node_of(graph, n.arguments[0]).input) == input;
+    });
+}
+
 /// The user's inputs against the shape: each axis at its length, or 1.
-void check_extents(const input_declaration& d, const tensor& t, const agreement& agreed) {
+void check_extents(const listing& graph, std::size_t input, const tensor& t, const call_shape& shape) {
+    const input_declaration& d = graph.inputs[input];
     for (int axis = 0; axis < d.rank; ++axis) {
         const axis_declaration& over = d.axes[static_cast<std::size_t>(axis)];
         const std::int64_t extent = t.extent(axis);
         if (over.is == axis_kind::free) {
-            if (extent < 1) fail(say("at least one element along ", over.name, " of ", d.name), shown(d.name, t), "a table with an entry");
+            if (extent < 1 && !extent_is_read(graph, input, axis))
+                fail(say("at least one element along ", over.name, " of ", d.name), shown(d.name, t), "a table with an entry");
+        } else if (shape.is_own(input, over.is)) {
+            continue;
         } else if (over.is == axis_kind::position) {
-            const std::int64_t wanted = agreed.shape.longest();
+            const std::int64_t wanted = shape.longest();
             if (extent != 1 && extent < wanted)
                 fail(say("an extent of at least ", wanted, " (the longer of queries and keys) or 1 along position of ", d.name), shown(d.name, t),
                      say("an entry for each position: ", d.name, " ", signature(d)));
-        } else if (extent != 1 && extent != agreed.shape[over.is]) {
-            fail(say(name_of(over.is), " extent ", agreed.shape[over.is], " or 1 in ", d.name, ", as in ", agreed.from(over.is)), shown(d.name, t),
-                 say("the shape ", signature(d), ", where 1 broadcasts"));
+        } else if (extent != 1 && extent != shape[over.is]) {
+            refuse(shape, over.is, d.name, t, true, say("the shape ", signature(d), ", where 1 broadcasts"));
         }
     }
 }
 
-void check_lengths_tensor(const tensor& t, const agreement& agreed) {
+void check_lengths_tensor(const tensor& t, const call_shape& shape) {
     static constexpr std::string_view axes[] = {name_of(axis_kind::batch)};
     check_alone("kv_lengths", t, axes, false);
     if (t.type() != element_type::i32) fail("i32 elements in kv_lengths", shown("kv_lengths", t), "a tensor of std::int32_t");
-    if (t.extent(0) != 1 && t.extent(0) != agreed.shape[axis_kind::batch])
-        fail(say("batch extent ", agreed.shape[axis_kind::batch], " or 1 in kv_lengths, as in ", agreed.from(axis_kind::batch)), shown("kv_lengths", t),
-             "one length a batch element");
+    if (t.extent(0) != 1 && t.extent(0) != shape[axis_kind::batch]) refuse(shape, axis_kind::batch, "kv_lengths", t, true, "one length a batch element");
 }
 
 }  // namespace
@@ -129,14 +147,23 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
 
 std::int64_t call_shape::longest() const { return std::max((*this)[axis_kind::query], (*this)[axis_kind::key]); }
 
-std::int64_t call_shape::logical(axis_kind a, std::int64_t own) const {
-    if (a == axis_kind::free) return own;
+bool call_shape::is_own(std::size_t input, axis_kind a) const {
+    const auto marked = [&](std::uint64_t inputs) { return input < 64 && (inputs >> input & 1) != 0; };
+    if (a == axis_kind::query) return marked(own_queries);
+    if (a == axis_kind::key) return marked(own_keys);
+    return a == axis_kind::position && marked(own_queries | own_keys);
+}
+
+std::int64_t call_shape::logical(std::size_t input, axis_kind a, std::int64_t own) const {
+    if (a == axis_kind::free || is_own(input, a)) return own;
     if (a == axis_kind::position) return own == 1 ? longest() : own;
     return (*this)[a];
 }
 
-call_shape check_inputs(const listing& graph, const matched_arguments& given) {
-    agreement agreed;
+call_shape agree(const listing& graph, const matched_arguments& given) {
+    call_shape shape{};
+    shape.extents.fill(-1);
+    find_own_lengths(shape, graph);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& d = graph.inputs[i];
         if (d.is_scalar) continue;
@@ -148,26 +175,53 @@ call_shape check_inputs(const listing& graph, const matched_arguments& given) {
             const input_declaration& d = graph.inputs[i];
             if (d.is_scalar || is_core(d) != core) continue;
             const tensor& t = given.inputs[i]->view;
-            for (int axis = 0; axis < d.rank; ++axis) visit(d, d.axes[static_cast<std::size_t>(axis)].is, t, t.extent(axis));
+            for (int axis = 0; axis < d.rank; ++axis)
+                if (const axis_kind is = d.axes[static_cast<std::size_t>(axis)].is; !shape.is_own(i, is)) visit(d, is, t, t.extent(axis));
         }
     };
-    each_axis(true, [&](const auto& d, axis_kind axis, const tensor& t, std::int64_t extent) { agreed.enter(axis, extent, d.name, t, axis == axis_kind::batch); });
-    const call_shape from_core = agreed.shape;
+    each_axis(true, [&](const auto& d, axis_kind axis, const tensor& t, std::int64_t extent) { enter(shape, axis, extent, d.name, t, axis == axis_kind::batch); });
+    const call_shape from_core = shape;
     each_axis(false, [&](const auto& d, axis_kind axis, const tensor& t, std::int64_t extent) {
-        if (axis != axis_kind::position && axis != axis_kind::free && !from_core.has(axis)) agreed.enter(axis, extent, d.name, t, true);
+        if (axis != axis_kind::position && axis != axis_kind::free && !from_core.has(axis)) enter(shape, axis, extent, d.name, t, true);
     });
-    check_heads(agreed);
+    // A depth that is known from inputs of extent 1 alone is not known: they broadcast.
+    for (const axis_kind axis : {axis_kind::depth, axis_kind::value_depth})
+        if (!from_core.has(axis) && shape[axis] == 1) shape.set(axis, -1, {});
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+        if (!given.outputs[i]) continue;
+        const tensor& t = given.outputs[i]->view;
+        check_output_alone(graph, graph.outputs[i], t);
+        int at = 0;
+        for (const axis_kind axis : axes_of_output(kind_of(graph, graph.outputs[i]))) {
+            const bool stated = (axis == axis_kind::query && shape.queries_stated) || (axis == axis_kind::key && shape.keys_stated);
+            if (!shape.has(axis) && !stated) shape.set(axis, t.extent(at), graph.outputs[i].name);
+            ++at;
+        }
+    }
+    return shape;
+}
+
+void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth) {
+    const auto otherwise = [&](axis_kind axis, std::int64_t extent, std::string_view by) {
+        if (!shape.has(axis)) shape.set(axis, extent, by);
+    };
+    otherwise(axis_kind::depth, depth, "the kernel");
+    otherwise(axis_kind::value_depth, value_depth, "the kernel");
+    for (const axis_kind axis : {axis_kind::batch, axis_kind::head}) otherwise(axis, 1, "a call without a tensor that has it");
+    otherwise(axis_kind::key_head, shape[axis_kind::head], shape.from[static_cast<std::size_t>(axis_kind::head)]);
+    if (shape.queries_stated || shape.keys_stated) state_lengths(shape, graph, given);
+    for (const axis_kind axis : {axis_kind::query, axis_kind::key}) otherwise(axis, 1, "a call without a tensor that has it");
+    check_heads(shape);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-        if (!graph.inputs[i].is_scalar && !is_core(graph.inputs[i])) check_extents(graph.inputs[i], given.inputs[i]->view, agreed);
-    if (given.kv_lengths) check_lengths_tensor(given.kv_lengths->view, agreed);
-    return agreed.shape;
+        if (!graph.inputs[i].is_scalar && !is_core(graph.inputs[i])) check_extents(graph, i, given.inputs[i]->view, shape);
+    if (given.kv_lengths) check_lengths_tensor(given.kv_lengths->view, shape);
 }
 
 void check_lengths(const tensor& lengths, std::int64_t key_length) {
     const auto* const values = static_cast<const std::int32_t*>(lengths.data());
     for (std::int64_t i = 0; i < lengths.extent(0); ++i)
         if (const std::int32_t value = values[i * lengths.stride(0)]; value < 0 || value > key_length)
-            fail(say("kv_lengths from 0 to ", key_length, ", the keys of k"), say(value, " for batch element ", i), "the number of keys in use");
+            fail(say("kv_lengths from 0 to ", key_length, ", the key_length"), say(value, " for batch element ", i), "the number of keys in use");
 }
 
 }  // namespace attune::detail

@@ -5,19 +5,36 @@
 
 namespace attune::detail {
 
-/// The numbers of a call, read off q, k and v (and off other inputs where the variant has no such tensor).
+/// The numbers of a call, read off its inputs, its outputs and the lengths that formed tensors state.
 struct call_shape {
-    std::array<std::int64_t, 9> extents;  ///< by axis_kind; -1 where no tensor has the axis
+    std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 where nothing tells
+    std::array<std::string_view, 9> from{};   ///< who said so, for messages: "q"
+    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a formed tensor states its length: they have lengths of their own
+    bool queries_stated{}, keys_stated{};     ///< by a formed tensor
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
-    std::int64_t longest() const;  ///< what a position axis has to reach
     bool has(axis_kind a) const { return (*this)[a] >= 0; }
-    /// The extent along an axis that an input is read over; `own` for a free axis.
-    std::int64_t logical(axis_kind a, std::int64_t own) const;
+    void set(axis_kind a, std::int64_t extent, std::string_view by) {
+        extents[static_cast<std::size_t>(a)] = extent;
+        from[static_cast<std::size_t>(a)] = by;
+    }
+    std::int64_t longest() const;  ///< what a position axis has to reach
+    /// Whether an input's extent along this axis is its own business.
+    bool is_own(std::size_t input, axis_kind a) const;
+    /// The extent along an axis that an input is read over, where the tensor has `own`.
+    std::int64_t logical(std::size_t input, axis_kind a, std::int64_t own) const;
 };
 
 /// q, k and v: their element types and depths choose the kernel.
 inline bool is_core(const input_declaration& d) { return d.element == element_type::any && !d.is_scalar; }
+
+inline const instruction& node_of(const listing& graph, int node) { return graph.nodes[static_cast<std::size_t>(node)]; }
+inline kind kind_of(const listing& graph, const output_declaration& d) { return node_of(graph, d.node).is; }
+
+/// queries(...), keys(...) or values(...) with a length.
+inline bool states_length(const instruction& n) {
+    return n.argument_count == 2 && (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
+}
 
 /// "q: f32 (2, 8, 1024, 64)"
 std::string shown(std::string_view name, const tensor& t);
@@ -26,18 +43,27 @@ std::string shown(std::string_view name, const tensor& t);
 /// a pointer unless it is empty.
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
 
-/// Derives the shape and checks every input's rank, extents, element type (but those of q, k and v), strides and pointer against it.
-call_shape check_inputs(const listing& graph, const matched_arguments& given);
+/// Checks every tensor by itself and agrees on the extents that the tensors have; what nothing tells is left at -1.
+call_shape agree(const listing& graph, const matched_arguments& given);
+
+/// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
+void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
+
+/// The lengths that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is negative, beyond
+/// 32 bits or disagrees with a tensor or with another.
+void state_lengths(call_shape& shape, const listing& graph, const matched_arguments& given);
 
 /// Axes of an output, outermost first: by what its node stands for.
 std::span<const axis_kind> axes_of_output(kind node);
 
-/// Checks the outputs that are given: shape, strides, pointer, that they may be written and overlap neither an input nor each other.
+/// Checks an output by itself, as `check_alone`.
+void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t);
+
+/// Checks the outputs that are given: shape, element type, that they may be written and overlap neither an input nor each other.
 /// Outputs proper have the element type `chosen` of the kernel, everything else is f32.
 void check_outputs(const listing& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
 
 element_type output_type(kind node, element_type chosen);
-inline kind kind_of(const listing& graph, const output_declaration& d) { return graph.nodes[static_cast<std::size_t>(d.node)].is; }
 
 /// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.
 void check_lengths(const tensor& lengths, std::int64_t key_length);

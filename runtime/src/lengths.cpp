@@ -1,0 +1,171 @@
+#include "shape.hpp"
+#include "text.hpp"
+
+#include <attune/runtime/error.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+/// Lengths that formed tensors state are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
+namespace attune::detail {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(), least = std::numeric_limits<std::int32_t>::min();
+
+std::string_view spelling(operation op) { return op == operation::queries ? "queries(...)" : op == operation::keys ? "keys(...)" : "values(...)"; }
+axis_kind axis_of(operation op) { return op == operation::queries ? axis_kind::query : axis_kind::key; }
+
+struct rounded_down {
+    std::int64_t quotient, remainder;
+    rounded_down(std::int64_t x, std::int64_t y) : quotient(x / y), remainder(x % y) {
+        if (remainder != 0 && (remainder < 0) != (y < 0)) --quotient, remainder += y;
+    }
+};
+
+class length_evaluator {
+public:
+    length_evaluator(call_shape& shape, const listing& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
+
+    void state_all() {
+        for (const instruction& n : graph_.nodes)
+            if (states_length(n)) state(n);
+    }
+
+private:
+    void state(const instruction& formed) {
+        const axis_kind axis = axis_of(formed.op);
+        bool& busy = busy_[axis == axis_kind::key];
+        if (busy) fail(say("a length of ", spelling(formed.op), " that other numbers say"), "one that asks for itself", say("extent<2>(tensor) for what a tensor has"));
+        const auto* const outer = std::exchange(formed_, &formed);
+        busy = true;
+        const std::int64_t length = value(formed.arguments[1]);
+        busy = false;
+        formed_ = outer;
+        if (length < 0) fail(say("a length from 0 to ", most, " in ", spelling(formed.op)), std::to_string(length), "max(0, ...), or other extents");
+        if (shape_.has(axis) && shape_[axis] != length)
+            fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(length),
+                 "one length for all keys and values, and one for all queries");
+        shape_.set(axis, length, spelling(formed.op));
+    }
+
+    /// A length of the call, which may be stated by a node that is still to come.
+    std::int64_t length(axis_kind axis) {
+        if (!shape_.has(axis) || busy_[axis == axis_kind::key])
+            for (const instruction& n : graph_.nodes)
+                if (states_length(n) && axis_of(n.op) == axis) {
+                    state(n);
+                    break;
+                }
+        return shape_.has(axis) ? shape_[axis] : 1;
+    }
+
+    std::int64_t extent(const instruction& node) {
+        const instruction& of = node_of(graph_, node.arguments[0]);
+        if (of.op != operation::input) refuse();
+        const auto input = static_cast<std::size_t>(of.input);
+        const axis_kind axis = graph_.inputs[input].axes[static_cast<std::size_t>(node.integer)].is;
+        const std::int64_t own = given_.inputs[input]->view.extent(static_cast<int>(node.integer));
+        if (own == 1 && !shape_.is_own(input, axis)) {  // it broadcasts
+            if (axis == axis_kind::query || axis == axis_kind::key) return length(axis);
+            if (axis == axis_kind::position) return std::max(length(axis_kind::query), length(axis_kind::key));
+        }
+        return shape_.logical(input, axis, own);
+    }
+
+    [[noreturn]] void refuse() const {
+        fail(say("a length of ", spelling(formed_->op), " made of constants, lengths, extents, scalars and their arithmetic"), "one that needs more than the call's numbers",
+             "a scalar of the variant that the caller computes");
+    }
+
+    std::int64_t checked(std::int64_t x) const {
+        if (x < least || x > most) fail(say("numbers of 32 bits in the length of ", spelling(formed_->op)), std::to_string(x), "smaller extents, or a call for each part");
+        return x;
+    }
+
+    std::int64_t value(int at) {
+        const instruction& n = node_of(graph_, at);
+        const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
+        switch (n.op) {
+            case operation::constant:
+                if (n.is == kind::integer) return checked(n.integer);
+                break;
+            case operation::depth: return shape_[axis_kind::depth];
+            case operation::value_depth: return shape_[axis_kind::value_depth];
+            case operation::heads: return shape_[axis_kind::head];
+            case operation::key_heads: return shape_[axis_kind::key_head];
+            case operation::batches: return shape_[axis_kind::batch];
+            case operation::query_length: return length(axis_kind::query);
+            case operation::key_length: return length(axis_kind::key);
+            case operation::scalar: {
+                const auto input = static_cast<std::size_t>(n.input);
+                if (n.is == kind::integer) return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
+                break;
+            }
+            case operation::extent: return extent(n);
+            default: break;
+        }
+        if (n.is == kind::condition) return condition(n);
+        if (n.is != kind::integer) refuse();
+        switch (n.op) {
+            case operation::to_integer:
+                if (node_of(graph_, n.arguments[0]).is == kind::condition) return x(0);
+                break;
+            case operation::negate: return checked(-x(0));
+            case operation::absolute: return checked(std::abs(x(0)));
+            case operation::add: return checked(x(0) + x(1));
+            case operation::subtract: return checked(x(0) - x(1));
+            case operation::multiply: return checked(x(0) * x(1));
+            case operation::divide: return checked(divided(x(0), x(1)).quotient);
+            case operation::remainder: return divided(x(0), x(1)).remainder;
+            case operation::minimum: return std::min(x(0), x(1));
+            case operation::maximum: return std::max(x(0), x(1));
+            case operation::bit_and: return x(0) & x(1);
+            case operation::bit_or: return x(0) | x(1);
+            case operation::bit_xor: return x(0) ^ x(1);
+            case operation::shift_left: return checked(x(0) * (std::int64_t{1} << bits(x(1))));
+            case operation::shift_right: return x(0) >> bits(x(1));
+            case operation::where: return x(x(0) ? 1 : 2);
+            default: break;
+        }
+        refuse();
+    }
+
+    bool condition(const instruction& n) {
+        const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
+        switch (n.op) {
+            case operation::equal: return x(0) == x(1);
+            case operation::not_equal: return x(0) != x(1);
+            case operation::less: return x(0) < x(1);
+            case operation::less_equal: return x(0) <= x(1);
+            case operation::greater: return x(0) > x(1);
+            case operation::greater_equal: return x(0) >= x(1);
+            case operation::logical_and: return x(0) && x(1);
+            case operation::logical_or: return x(0) || x(1);
+            case operation::logical_not: return !x(0);
+            default: refuse();
+        }
+    }
+
+    rounded_down divided(std::int64_t x, std::int64_t y) const {
+        if (y == 0) fail(say("a divisor other than 0 in the length of ", spelling(formed_->op)), "0", "max(1, ...), or other extents");
+        return {x, y};
+    }
+    std::int64_t bits(std::int64_t count) const {
+        if (count < 0 || count > 31) fail(say("shifts by 0 to 31 bits in the length of ", spelling(formed_->op)), std::to_string(count), "min(31, max(0, ...))");
+        return count;
+    }
+
+    call_shape& shape_;
+    const listing& graph_;
+    const matched_arguments& given_;
+    const instruction* formed_{};
+    std::array<bool, 2> busy_{};  // lengths of queries and of keys that are being computed
+};
+
+}  // namespace
+
+void state_lengths(call_shape& shape, const listing& graph, const matched_arguments& given) { length_evaluator(shape, graph, given).state_all(); }
+
+}  // namespace attune::detail
