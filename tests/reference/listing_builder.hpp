@@ -1,7 +1,9 @@
 #pragma once
 #include <attune/dsl/listing.hpp>
 
+#include <algorithm>
 #include <initializer_list>
+#include <iterator>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +32,18 @@ public:
         return n;
     }
     node_id index(operation op) { return add(op, kind::integer); }
+    node_id bound(std::string_view name) {
+        const auto at = std::ranges::find(indices_, name) - indices_.begin();
+        if (at == std::ssize(indices_)) indices_.push_back(name);
+        const node_id n = add(operation::bound, kind::integer);
+        nodes_.back().integer = at;
+        return n;
+    }
+    node_id extent(node_id tensor, int axis) {
+        const node_id n = add(operation::extent, kind::integer, {tensor});
+        nodes_.back().integer = axis;
+        return n;
+    }
     node_id input(std::string_view name, element_type element, std::initializer_list<axis_kind> axes) {
         input_declaration d{.name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
         std::size_t i = 0;
@@ -52,7 +66,7 @@ public:
     }
     void output(std::string_view name, node_id node) { outputs_.push_back({name, node}); }
 
-    listing view() const { return {nodes_, inputs_, outputs_, "by hand", 0}; }
+    listing view() const { return {nodes_, inputs_, outputs_, "by hand", 0, indices_}; }
 
 private:
     node_id declare(const input_declaration& d, operation op, kind is) {
@@ -65,6 +79,7 @@ private:
     std::vector<instruction> nodes_;
     std::vector<input_declaration> inputs_;
     std::vector<output_declaration> outputs_;
+    std::vector<std::string_view> indices_;
 };
 
 }  // namespace attune::testing

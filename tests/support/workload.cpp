@@ -12,8 +12,8 @@ std::string shape::text() const {
     return s(batches) + "x" + s(heads) + "/" + s(key_heads) + "x" + s(queries) + "x" + s(keys) + "x" + s(depth) + "/" + s(value_depth) + (gaps ? " with gaps" : "");
 }
 
-workload::workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers)
-    : graph_(graph), shape_(of), random_(seed), numbers_(std::move(numbers)) {
+workload::workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers, std::map<std::string, std::int64_t> lengths)
+    : graph_(graph), shape_(of), random_(seed), numbers_(std::move(numbers)), lengths_(std::move(lengths)) {
     numbers_.try_emplace("scale", 1.0 / std::sqrt(static_cast<double>(of.depth)));
     for (const input_declaration& declared : graph.inputs) {
         if (declared.is_scalar) {
@@ -21,30 +21,34 @@ workload::workload(const listing& graph, const shape& of, unsigned seed, std::ma
             continue;
         }
         std::vector<std::int64_t> extents;
-        for (std::size_t a = 0; a < declared.rank; ++a) {
-            switch (declared.axes[a].is) {
-                case axis_kind::batch: extents.push_back(of.batches); break;
-                case axis_kind::head: extents.push_back(of.heads); break;
-                case axis_kind::key_head: extents.push_back(of.key_heads); break;
-                case axis_kind::query: extents.push_back(of.queries); break;
-                case axis_kind::key: extents.push_back(of.keys); break;
-                case axis_kind::position: extents.push_back(std::max(of.queries, of.keys)); break;
-                case axis_kind::depth: extents.push_back(of.depth); break;
-                case axis_kind::value_depth: extents.push_back(of.value_depth); break;
-                case axis_kind::free: extents.push_back(17); break;
-            }
-        }
+        for (std::size_t a = 0; a < declared.rank; ++a) extents.push_back(extent(declared.axes[a]));
         const element_type element = declared.element == element_type::any ? element_type::f32 : declared.element;
         add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
         fill(declared.name);
     }
     for (const output_declaration& output : graph.outputs) {
-        std::vector<std::int64_t> extents{of.batches, of.heads, of.queries};
-        const bool is_row = graph.nodes[static_cast<std::size_t>(output.node)].is == kind::row;
-        if (!is_row) extents.push_back(of.value_depth);
-        add(output.name, element_type::f32, extents, of.gaps && !is_row);
+        const kind is = graph.nodes[static_cast<std::size_t>(output.node)].is;
+        std::vector<std::int64_t> extents;
+        for (const axis_kind axis : reference::axes_of(is)) extents.push_back(extent({axis, {}}));
+        add(output.name, element_type::f32, extents, of.gaps && is == kind::output);
     }
     reset_outputs();
+}
+
+std::int64_t workload::extent(const axis_declaration& axis) const {
+    switch (axis.is) {
+        case axis_kind::batch: return shape_.batches;
+        case axis_kind::head: return shape_.heads;
+        case axis_kind::key_head: return shape_.key_heads;
+        case axis_kind::query: return shape_.queries;
+        case axis_kind::key: return shape_.keys;
+        case axis_kind::position: return std::max(shape_.queries, shape_.keys);
+        case axis_kind::depth: return shape_.depth;
+        case axis_kind::value_depth: return shape_.value_depth;
+        case axis_kind::free: break;
+    }
+    const auto said = lengths_.find(std::string(axis.name));
+    return said == lengths_.end() ? 17 : said->second;
 }
 
 owned_tensor& workload::add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps) {
@@ -93,8 +97,16 @@ void workload::scale_by(std::string_view input, float factor) {
     for_each_offset(t.view, [&](std::int64_t at) { auto& x = t.reals[static_cast<std::size_t>(at)]; x = std::abs(x) * factor; });
 }
 
+void workload::draw(std::string_view input, int first, int last) {
+    owned_tensor& t = (*this)[input];
+    std::uniform_int_distribution<int> any(first, last);
+    for (std::int32_t& x : t.integers) x = any(random_);
+    for (std::uint8_t& x : t.bytes) x = static_cast<std::uint8_t>(any(random_));
+}
+
 void workload::set_lengths(std::vector<std::int32_t> lengths) {
     for (const char* name : {"k", "v"}) {
+        if (!tensors_.contains(name)) continue;
         owned_tensor& t = (*this)[name];
         for (std::int64_t b = 0; b < shape_.batches; ++b)
             for (std::int64_t h = 0; h < shape_.key_heads; ++h)
@@ -112,6 +124,10 @@ std::vector<reference::argument> workload::reference_arguments() const {
     for (const auto& [name, t] : tensors_) arguments.push_back({name, t.view});
     for (const auto& [name, number] : numbers_) arguments.push_back({name, number});
     return arguments;
+}
+
+reference::results workload::expected(bool keep_visible) const {
+    return reference::evaluate(graph_, reference_arguments(), {.rows = {}, .keep_visible = keep_visible, .depth = shape_.depth, .value_depth = shape_.value_depth});
 }
 
 std::vector<detail::named_argument> workload::arguments() const {

@@ -27,15 +27,17 @@ struct owned_tensor {
 /// One call: inputs drawn from a fixed seed, outputs filled with a pattern.
 ///
 /// f32 inputs are unit-normal; i32 inputs are documents (non-decreasing); boolean inputs are true one time in ten. Scalars come from `numbers`,
-/// `scale` is 1 / sqrt(depth) unless given.
+/// `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long unless `lengths` says more by their name.
 class workload {
 public:
-    workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {});
+    workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {}, std::map<std::string, std::int64_t> lengths = {});
 
     /// Replaces one in `one_in` elements of an f32 input by a value.
     void sprinkle(std::string_view input, float value, unsigned one_in);
     /// Replaces every element of an f32 input by its magnitude times a factor: slopes, scales.
     void scale_by(std::string_view input, float factor);
+    /// Draws the elements of an integer input from first .. last; of a u8 input 0 .. 255 is a mask of random bits.
+    void draw(std::string_view input, int first, int last);
     /// Passes kv_lengths; keys and values beyond become NaN.
     void set_lengths(std::vector<std::int32_t> lengths);
 
@@ -44,6 +46,8 @@ public:
 
     std::vector<detail::named_argument> arguments() const;  ///< inputs and outputs
     std::vector<reference::argument> reference_arguments() const;
+    reference::results expected(bool keep_visible = false) const;  ///< what the reference makes of the inputs
+    double largest_error(const reference::results& expected, std::string_view output) const { return reference::largest_error(view(output), expected[output], expected.rows); }
 
     /// Fills the outputs with the pattern again.
     void reset_outputs();
@@ -53,11 +57,13 @@ public:
 private:
     owned_tensor& add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps);
     void fill(std::string_view name);
+    std::int64_t extent(const axis_declaration& axis) const;
 
     listing graph_;
     shape shape_;
     std::mt19937 random_;
     std::map<std::string, double> numbers_;
+    std::map<std::string, std::int64_t> lengths_;
     std::map<std::string, owned_tensor> tensors_;
 };
 

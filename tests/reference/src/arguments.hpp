@@ -21,7 +21,4 @@ struct bound_arguments {
 /// Throws std::invalid_argument where an argument is missing or of another rank.
 bound_arguments bind(const listing& graph, std::span<const argument> arguments, const options& how);
 
-/// The axes of an output, outermost first.
-std::vector<axis_kind> axes_of(kind output);
-
 }  // namespace attune::reference

@@ -47,6 +47,9 @@ struct results {
     const array& operator[](std::string_view name) const;
 };
 
+/// The axes of an output, outermost first.
+std::vector<axis_kind> axes_of(kind output);
+
 /// Evaluates every output of the graph. Throws std::invalid_argument where an input that the graph reads is missing or has another rank,
 /// a row is out of range, or the graph has an operation that is not known here.
 results evaluate(const listing& graph, std::span<const argument> arguments, const options& how = {});
