@@ -60,6 +60,15 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
                  compiled(table, right_types, [](const kernel& k) { return depths_of(k); }), ")"),
              depths_of(asked), "adding them to DEPTHS in attune_add_variant");
 
+    const auto refuse_several = [&](std::string_view name, int kernel::*depth) {
+        const auto first = std::find_if(table.kernels.begin(), table.kernels.end(), right_shape);
+        if (std::any_of(first, table.kernels.end(), [&](const kernel& k) { return right_shape(k) && k.*depth != (*first).*depth; }))
+            fail(say("a tensor of the call that has the ", name, ", or kernels of one ", name), say("depths (depth x value depth) ", compiled(table, right_shape, [](const kernel& k) { return depths_of(k); })),
+                 "an input with that axis, or one of them in DEPTHS of attune_add_variant");
+    };
+    if (!asked.depth && asked.depth_matters) refuse_several("depth", &kernel::depth);
+    if (!asked.value_depth && asked.value_depth_matters) refuse_several("value depth", &kernel::value_depth);
+
     choice result;
     const auto asked_for = [&](const kernel& k) { return right_shape(k) && (asked.target.empty() || asked.target == k.target); };
     for (const kernel& k : table.kernels)

@@ -182,7 +182,7 @@ call_shape agree(const listing& graph, const matched_arguments& given) {
     each_axis(true, [&](const auto& d, axis_kind axis, const tensor& t, std::int64_t extent) { enter(shape, axis, extent, d.name, t, axis == axis_kind::batch); });
     const call_shape from_core = shape;
     each_axis(false, [&](const auto& d, axis_kind axis, const tensor& t, std::int64_t extent) {
-        if (axis != axis_kind::position && axis != axis_kind::free && !from_core.has(axis)) enter(shape, axis, extent, d.name, t, true);
+        if (axis != axis_kind::position && axis != axis_kind::free && !from_core.has(axis) && !shape.is_stated(axis)) enter(shape, axis, extent, d.name, t, true);
     });
     // A depth that is known from inputs of extent 1 alone is not known: they broadcast.
     for (const axis_kind axis : {axis_kind::depth, axis_kind::value_depth})
@@ -193,8 +193,7 @@ call_shape agree(const listing& graph, const matched_arguments& given) {
         check_output_alone(graph, graph.outputs[i], t);
         int at = 0;
         for (const axis_kind axis : axes_of_output(kind_of(graph, graph.outputs[i]))) {
-            const bool stated = (axis == axis_kind::query && shape.queries_stated) || (axis == axis_kind::key && shape.keys_stated);
-            if (!shape.has(axis) && !stated) shape.set(axis, t.extent(at), graph.outputs[i].name);
+            if (!shape.has(axis) && !shape.is_stated(axis)) shape.set(axis, t.extent(at), graph.outputs[i].name);
             ++at;
         }
     }

@@ -18,6 +18,7 @@ struct call_shape {
         extents[static_cast<std::size_t>(a)] = extent;
         from[static_cast<std::size_t>(a)] = by;
     }
+    bool is_stated(axis_kind a) const { return (a == axis_kind::query && queries_stated) || (a == axis_kind::key && keys_stated); }
     std::int64_t longest() const;  ///< what a position axis has to reach
     /// Whether an input's extent along this axis is its own business.
     bool is_own(std::size_t input, axis_kind a) const;

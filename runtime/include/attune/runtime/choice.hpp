@@ -12,6 +12,7 @@ namespace attune::detail {
 struct kernel_request {
     std::optional<element_type> query{}, key{}, value{}, output{};
     std::optional<std::int64_t> depth{}, value_depth{};
+    bool depth_matters{}, value_depth_matters{};  ///< to the result: where one is not known, kernels must not differ in it
     std::string_view target{};  ///< empty: any level
     std::string_view forced_by{};  ///< who asked for the target, for messages: "options.target"
 };
