@@ -47,7 +47,7 @@ private:
         if (shape_.has(axis) && shape_[axis] != length)
             fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(length),
                  "one length for all keys and values, and one for all queries");
-        shape_.set(axis, length, spelling(formed.op));
+        if (!shape_.has(axis)) shape_.set(axis, length, spelling(formed.op));
     }
 
     /// A length of the call, which may be stated by a node that is still to come.
