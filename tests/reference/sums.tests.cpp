@@ -100,3 +100,12 @@ TEST_CASE("shifts keep the sign to the right, and take the bits of a packed mask
     const auto left = x.integer_of(operation::shift_left, x.integer(-3), x.kv_idx()), right = x.integer_of(operation::shift_right, x.integer(-3), x.kv_idx());
     CHECK(added(h, x, x.add(operation::to_real, kind::real, {x.integer_of(operation::subtract, left, right)})) == std::vector<double>{0, -4, -11, 0, -4, -11});
 }
+
+TEST_CASE("how long an axis is that an input broadcasts along: as long as the call's") {
+    given g = nothing();
+    writer w;
+    const auto one_row = w.input("one_row", element_type::f32, {axis_kind::query, axis_kind::key}), table = w.input("table", element_type::f32, {axis_kind::free});
+    g.reals("one_row", {1, 3}, {0, 0, 0}).reals("table", {1}, {0});
+    const auto lengths = w.integer_of(operation::add, w.integer_of(operation::multiply, w.extent(one_row, 0), w.integer(10)), w.extent(table, 0));
+    CHECK(added(g, w, w.add(operation::to_real, kind::real, {lengths})) == std::vector<double>(6, 21.0));
+}

@@ -1,6 +1,6 @@
 #include "arguments.hpp"
 
-#include <optional>
+#include <algorithm>
 #include <stdexcept>
 
 namespace attune::reference {
@@ -13,18 +13,24 @@ const argument* find(std::span<const argument> arguments, std::string_view name)
     return found == arguments.end() ? nullptr : &*found;
 }
 
-/// The first input that has such an axis says how long it is, tensors of the call's element type (q, k, v) before the others; then the outputs passed.
+/// The first input that has such an axis says how long it is: tensors of the call's element type (q, k, v) before the others, and an extent of 1, which
+/// may broadcast, only where nobody says more; then the outputs passed.
 class shapes {
 public:
     shapes(const listing& graph, std::span<const argument> arguments, const std::vector<view>& views) : graph_(graph), arguments_(arguments), views_(views) {}
 
-    std::optional<std::int64_t> along(axis_kind axis) const {
+    std::int64_t along(axis_kind axis, std::int64_t otherwise) const {
+        bool one = false;
         for (const bool of_call_type : {true, false})
             for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
                 const input_declaration& declared = graph_.inputs[i];
                 if (declared.is_scalar || (declared.element == element_type::any) != of_call_type) continue;
-                for (std::size_t a = 0; a < declared.rank; ++a)
-                    if (declared.axes[a].is == axis) return views_[i].extents[a];
+                for (std::size_t a = 0; a < declared.rank; ++a) {
+                    if (declared.axes[a].is != axis) continue;
+                    const bool broadcasts = views_[i].extents[a] == 1 && (!of_call_type || axis == axis_kind::batch);
+                    if (!broadcasts) return views_[i].extents[a];
+                    one = true;
+                }
             }
         for (const output_declaration& output : graph_.outputs) {
             const argument* given = find(arguments_, output.name);
@@ -33,7 +39,7 @@ public:
             const auto at = std::ranges::find(axes, axis);
             if (at != axes.end()) return std::get<tensor>(given->value).extent(static_cast<int>(at - axes.begin()));
         }
-        return std::nullopt;
+        return one ? std::max<std::int64_t>(otherwise, 1) : otherwise;
     }
 
 private:
@@ -79,13 +85,13 @@ bound_arguments bind(const listing& graph, std::span<const argument> arguments, 
     }
 
     const shapes known(graph, arguments, bound.views);
-    bound.size.batches = known.along(axis_kind::batch).value_or(1);
-    bound.size.heads = known.along(axis_kind::head).value_or(1);
-    bound.size.key_heads = known.along(axis_kind::key_head).value_or(bound.size.heads);
-    bound.size.queries = known.along(axis_kind::query).value_or(1);
-    bound.size.keys = known.along(axis_kind::key).value_or(1);
-    bound.size.depth = known.along(axis_kind::depth).value_or(how.depth);
-    bound.size.value_depth = known.along(axis_kind::value_depth).value_or(how.value_depth);
+    bound.size.batches = known.along(axis_kind::batch, 1);
+    bound.size.heads = known.along(axis_kind::head, 1);
+    bound.size.key_heads = known.along(axis_kind::key_head, bound.size.heads);
+    bound.size.queries = known.along(axis_kind::query, 1);
+    bound.size.keys = known.along(axis_kind::key, 1);
+    bound.size.depth = known.along(axis_kind::depth, how.depth);
+    bound.size.value_depth = known.along(axis_kind::value_depth, how.value_depth);
     return bound;
 }
 

@@ -81,7 +81,7 @@ column evaluation::compute(std::int16_t i) {
     const instruction& n = node(i);
     switch (n.op) {
         case operation::load: return load(n);
-        case operation::extent: return one(tensor_of(n.arguments[0]).extents.at(static_cast<std::size_t>(n.integer)));
+        case operation::extent: return one(extent(n));
         case operation::sum:
         case operation::any: return over_bound_index(n);
         case operation::contract: return contract(i);
@@ -128,6 +128,23 @@ column evaluation::terminal(const instruction& n) const {
         case operation::batches: return one(size().batches);
         case operation::kv_lengths: return one(n_);
         default: refuse("terminal " + std::to_string(static_cast<int>(n.op)) + " is not known here");
+    }
+}
+
+/// An axis of the call that an input broadcasts along is as long as the call's.
+std::int64_t evaluation::extent(const instruction& n) const {
+    const input_declaration& declared = graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)];
+    const auto axis = static_cast<std::size_t>(n.integer);
+    const std::int64_t own = tensor_of(n.arguments[0]).extents.at(axis);
+    if (own != 1 || declared.element == element_type::any) return own;
+    switch (declared.axes[axis].is) {
+        case axis_kind::batch: return size().batches;
+        case axis_kind::head: return size().heads;
+        case axis_kind::key_head: return size().key_heads;
+        case axis_kind::query: return size().queries;
+        case axis_kind::key: return size().keys;
+        case axis_kind::position: return std::max(size().queries, size().keys);
+        default: return own;
     }
 }
 

@@ -44,6 +44,7 @@ private:
     const instruction& node(std::int16_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
     const view& tensor_of(std::int16_t i) const { return bound_.views[static_cast<std::size_t>(node(i).input)]; }
     std::int64_t key_head() const;
+    std::int64_t extent(const instruction& n) const;
     void changed(std::size_t what) { stamps_[what] = ++clock_; }
     void measure_formed();
 
