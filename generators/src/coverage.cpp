@@ -83,7 +83,7 @@ interval coverage::compute(int number) {
         if (x.hidden.defined()) one.hidden = {x.hidden, x.hidden};
         return one;
     }
-    if (depends.irregular && depends.query != depends.key && !depends.score)
+    if (depends.irregular && depends.query != depends.key && !depends.score && depends.bound == 0)
         return tables_.range(number, depends.query ? at_.query_tile : at_.key_block, at_.h, at_.b);
 
     const auto argument = [&](int i) { return range(node.arguments[i]); };
@@ -141,7 +141,7 @@ verdict coverage::compute_verdict(int number) {
         const Expr c = pointwise(request_, inputs_, depends_, {at_.b, at_.h, 0, 0, keys_, {}}).condition(number);
         return {c, c};
     }
-    if (depends.irregular && depends.query != depends.key && !depends.score) {
+    if (depends.irregular && depends.query != depends.key && !depends.score && depends.bound == 0) {
         const interval zero_or_one = tables_.range(number, depends.query ? at_.query_tile : at_.key_block, at_.h, at_.b);
         return {zero_or_one.hi > 0, zero_or_one.lo > 0};
     }

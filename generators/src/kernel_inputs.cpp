@@ -74,6 +74,8 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
 
 Expr kernel_inputs::keys_in_use(const Expr& b) const { return clamp(kv_lengths_(b), 0, key_length); }
 
+Expr kernel_inputs::key_head(const Expr& h) const { return clamp(h / max(heads / max(key_heads, 1), 1), 0, key_heads - 1); }
+
 std::vector<Argument> kernel_inputs::arguments() const { return arguments_; }
 
 }  // namespace attune::generators

@@ -25,6 +25,9 @@ public:
     /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.
     Halide::Expr keys_in_use(const Halide::Expr& b) const;
 
+    /// The key head that a query head reads.
+    Halide::Expr key_head(const Halide::Expr& h) const;
+
     /// The largest keys_in_use of all batch elements.
     Halide::Func most_keys_in_use;
 

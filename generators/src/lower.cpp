@@ -46,7 +46,6 @@ public:
     }
 
 private:
-    Expr key_head() const { return clamp(h / max(inputs_.heads / max(inputs_.key_heads, 1), 1), 0, inputs_.key_heads - 1); }
     Expr query_at(const Expr& i) const { return qt * cut_.query_block + i; }
     Expr key_at(const Expr& i) const { return kb * cut_.key_block + i; }
     Expr read_query(const Expr& i) const { return clamp(query_at(i), 0, inputs_.query_length - 1); }
@@ -114,7 +113,7 @@ void attention::keep_what_recurs(place& at) {
         if (!reached[n]) continue;
         const instruction& node = graph.nodes[n];
         const dependence& depends = depends_[n];
-        const bool one_sided = !(depends.query && depends.key) && !depends.score;
+        const bool one_sided = !(depends.query && depends.key) && !depends.score && !depends.channel && depends.bound == 0;
         if (one_sided && depends.costly && node.op != operation::input) {
             const bool of_query = depends.query, of_key = depends.key;
             const quantity x = pointwise(request_, inputs_, depends_, {b, h, read_query(qi), read_key(ki), keys_(b), {}})(n);
@@ -178,7 +177,7 @@ void attention::define_scores() {
     query_rows_(d, qi, qt, h, b) = cast<float>(inputs_.tensor(its_.query)(d, read_query(qi), h, b)) * query_sign_;
     query_(qi, d, qt, h, b) = query_rows_(d, qi, qt, h, b);
     rd_ = RDom(0, request_.depths.depth, "rd");
-    const Expr key = cast<float>(inputs_.tensor(its_.key)(rd_, read_key(ki), key_head(), b));
+    const Expr key = cast<float>(inputs_.tensor(its_.key)(rd_, read_key(ki), inputs_.key_head(h), b));
     product_(qi, ki, kb, qt, h, b) = 0.0f;  // (query in block, key in block, key block, query block, head, batch)
     product_(qi, ki, kb, qt, h, b) += query_(qi, rd_, qt, h, b) * key;
     real = substitute(product, product_(qi, ki, kb, qt, h, b), real);
@@ -207,7 +206,7 @@ void attention::define_weights() {
     sum_(qi, kb, qt, h, b) += weights_(qi, rk_, kb, qt, h, b);
     if (!chunk_) return;
     const Expr depth = min(d, request_.depths.value_depth - 1);  // the last chunk may be longer than what is left
-    const Expr value = cast<float>(inputs_.tensor(its_.value)(depth, read_key(rk_), key_head(), b));
+    const Expr value = cast<float>(inputs_.tensor(its_.value)(depth, read_key(rk_), inputs_.key_head(h), b));
     accumulated_(qi, d, kb, qt, h, b) = 0.0f;  // (query in block, value depth, key block, query block, head, batch)
     accumulated_(qi, d, kb, qt, h, b) += weights_(qi, rk_, kb, qt, h, b) * value;
     weighted_(qi, d, kb, qt, h, b) = accumulated_(qi, d, kb, qt, h, b);

@@ -94,10 +94,19 @@ std::vector<dependence> dependences(const listing& graph) {
             case operation::values:
             case operation::transpose:
             case operation::extent: here = {}; break;
+            case operation::softmax:
+            case operation::unnormalized: here.score = true; break;
+            case operation::log_sum_exp:
+            case operation::row_maximum:
+            case operation::row_sum:
+            case operation::weighted_sum:  // one value a query, whatever the keys
+                here.query = here.head = here.batch = here.score = true;
+                here.key = false;
+                break;
             case operation::sum:
             case operation::any:
                 here.bound &= ~all[node.arguments[0]].bound;
-                here.costly = here.irregular = true;
+                here.costly = true;
                 break;
             case operation::load:
             case operation::remainder:
@@ -124,6 +133,7 @@ std::vector<dependence> dependences(const listing& graph) {
             case operation::rsqrt: here.costly = here.irregular = true; break;
             default: break;
         }
+        here.irregular = here.irregular && (here.query || here.key);  // one value is as regular as can be
         all.push_back(here);
     }
     return all;

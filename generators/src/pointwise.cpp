@@ -21,6 +21,9 @@ template <class Fold> bool fold(const Expr& x, Expr& result, Fold&& function) {
     return true;
 }
 
+/// How far to shift: never beyond what the machine can.
+Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
+
 Expr real_function(operation op, const Expr& x) {
     Expr folded;
     switch (op) {
@@ -51,6 +54,8 @@ Expr pointwise::number(const instruction& node, bool as_index) {
         // What is read stays inside the tensors; a pair beyond the lengths is masked or not written.
         case operation::q_idx: return as_index ? clamp(at_.q, 0, inputs_.query_length - 1) : at_.q;
         case operation::kv_idx: return as_index ? clamp(at_.k, 0, max(at_.key_limit, 1) - 1) : at_.k;
+        case operation::d_idx: return at_.d;
+        case operation::bound: return at_.indices.at(static_cast<int>(node.integer));
         case operation::depth: return request_.depths.depth;
         case operation::value_depth: return request_.depths.value_depth;
         case operation::query_length: return inputs_.query_length;
@@ -63,6 +68,14 @@ Expr pointwise::number(const instruction& node, bool as_index) {
     }
 }
 
+bool pointwise::length_is_given(operation formed) const {
+    for (const instruction& node : request_.graph.nodes) {
+        const bool alike = node.op == formed || (formed == operation::keys && node.op == operation::values);
+        if (alike && node.argument_count > 1) return true;
+    }
+    return false;
+}
+
 quantity pointwise::load(const instruction& node) {
     const int input = request_.graph.nodes[node.arguments[0]].input;
     const input_declaration& declared = request_.graph.inputs[input];
@@ -72,12 +85,19 @@ quantity pointwise::load(const instruction& node) {
         const int argument = node.arguments[axis + 1];
         const operation index = request_.graph.nodes[argument].op;
         const axis_kind along = declared.axes[axis].is;
+        const Expr extent = tensor.dim(declared.rank - 1 - axis).extent();
+        if (along == axis_kind::key_head && index == operation::h) {
+            at.push_back(inputs_.key_head(at_.h));
+            continue;
+        }
         const Expr position = evaluate(argument, true).value;
+        const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
         const bool inside = (along == axis_kind::batch && index == operation::b) || (along == axis_kind::head && index == operation::h) ||
-                            (along == axis_kind::query && index == operation::q_idx) ||
-                            (along == axis_kind::key && index == operation::kv_idx);
-        const Expr extent = along == axis_kind::key ? max(at_.key_limit, 1) : tensor.dim(declared.rank - 1 - axis).extent();
-        at.push_back(inside ? position : clamp(position, 0, extent - 1));
+                            (along == axis_kind::query && index == operation::q_idx && !length_is_given(operation::queries)) ||
+                            (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
+                            (is_channel && index == operation::d_idx);
+        const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
+        at.push_back(inside ? position : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
     }
     const Expr element = tensor(at);
     if (node.is == kind::condition) return {element != cast(element.type(), 0), {}};
@@ -119,8 +139,26 @@ quantity pointwise::divide(const instruction& node, const quantity& a, const qua
     return {uniform ? a.value * (1.0f / b.value) : a.value / b.value, hidden};
 }
 
+quantity pointwise::reduce(const instruction& node, bool as_index) {
+    RDom each(0, max(evaluate(node.arguments[1], false).value, 0), "each");
+    place inside = at_;
+    inside.indices[static_cast<int>(request_.graph.nodes[node.arguments[0]].integer)] = each;
+    // Anew, as what was computed so far may have been for another index of this name.
+    const quantity x = pointwise(request_, inputs_, depends_, std::move(inside)).evaluate(node.arguments[2], as_index);
+    const auto for_any = [&](const Expr& condition) { return maximum(each, cast<uint8_t>(condition), "any") != cast<uint8_t>(0); };
+    if (node.op == operation::any) return {for_any(x.value), {}};
+    if (x.value.type().is_int()) return {cast<int>(Halide::sum(each, cast<uint32_t>(x.value), "sum")), {}};
+    if (!x.hidden.defined()) return {Halide::sum(each, x.value, "sum"), {}};
+    return {Halide::sum(each, select(x.hidden, 0.0f, x.value), "sum"), for_any(x.hidden)};
+}
+
 quantity pointwise::compute(const instruction& node, bool as_index) {
     if (node.op == operation::load) return load(node);
+    if (node.op == operation::sum || node.op == operation::any) return reduce(node, as_index);
+    if (node.op == operation::extent) {
+        const instruction& tensor = request_.graph.nodes[node.arguments[0]];
+        return {inputs_.tensor(tensor.input).dim(request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer)).extent(), {}};
+    }
     if (node.op == operation::constant) {
         if (node.is == kind::integer) return {static_cast<int>(node.integer), {}};
         if (node.is == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
@@ -167,6 +205,10 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case operation::bit_and: return {a.value & b.value, {}};
         case operation::bit_or: return {a.value | b.value, {}};
         case operation::bit_xor: return {a.value ^ b.value, {}};
+        case operation::shift_left: return {cast<int>(cast<uint32_t>(a.value) << bits(b.value)), {}};
+        case operation::shift_right: return {a.value >> bits(b.value), {}};
+        case operation::as_row:
+        case operation::as_output: return a;
         case operation::where: {
             // `where(c, s, -inf)` keeps s: only `hidden` depends on the condition.
             const bool b_never_counts = b.hidden.defined() && is_const_one(b.hidden),

@@ -18,11 +18,14 @@ struct quantity {
 /// Where a node is evaluated.
 struct place {
     Halide::Expr b, h, q, k;
-    Halide::Expr key_limit;         ///< keys at or beyond it are not read
-    std::map<int, quantity> known;  ///< nodes that are already computed here: the contraction, what was kept
+    Halide::Expr key_limit;                 ///< keys at or beyond it are not read
+    std::map<int, quantity> known{};        ///< nodes that are already computed here: the contraction, rows, what was kept
+    Halide::Expr d{};                       ///< channel; inside the depth that it counts
+    std::map<int, Halide::Expr> indices{};  ///< of sums around this place, by position in listing::indices
 };
 
-/// Nodes of a listing as Halide expressions at one place. Integers are i32, reals f32, conditions Boolean.
+/// Nodes of a listing as Halide expressions at one place. Integers are i32, reals, rows and outputs f32, conditions Boolean. Sums are
+/// inline reductions.
 class pointwise {
 public:
     pointwise(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, place at)
@@ -35,8 +38,11 @@ private:
     quantity evaluate(int node, bool as_index);
     quantity compute(const instruction& node, bool as_index);
     quantity load(const instruction& node);
+    quantity reduce(const instruction& node, bool as_index);
     quantity compare(operation op, const quantity& a, const quantity& b);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
+    /// Whether tensors formed from a formula, not inputs, say how many queries or keys there are: axes of inputs then differ from that.
+    bool length_is_given(operation formed) const;
     Halide::Expr number(const instruction& node, bool as_index);
 
     const kernel_request& request_;
