@@ -1,5 +1,6 @@
 #include <attune/generators/main.hpp>
 
+#include "draw_command.hpp"
 #include "emit.hpp"
 #include "explain.hpp"
 
@@ -62,9 +63,14 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     explain_app.add_option("--targets", explained.targets, "ISA levels")->capture_default_str();
     explain_app.add_flag("--json", as_json, "as JSON");
 
+    draw_command draw(built);
+    CLI::App& draw_app = *app.add_subcommand("draw", "write a picture of the mask, the scores and the blocks that a kernel visits, as an SVG file or as JSON");
+    draw.add_to(draw_app);
+
     CLI11_PARSE(app, argc, argv);
     try {
         if (emit_app.parsed()) emit.run(variants);
+        if (draw_app.parsed()) draw.run(variants);
         if (explain_app.parsed()) {
             const auto kernels = kernels_of(variants, explained);
             fmt::print("{}", as_json ? explain_json(variants, kernels) : explain_text(variants, kernels));
