@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """check_generator.py <generator program>: what a generator program says about itself, and how it refuses what it cannot do."""
-import json, os, re, subprocess, sys, tempfile
+import json, os, re, struct, subprocess, sys, tempfile
+import xml.etree.ElementTree as xml
 
 PROGRAM = sys.argv[1]
 failures = []
@@ -16,7 +17,7 @@ def check(condition, what, got=""):
 
 
 def helps():
-    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"]):
+    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["draw", "--help"]):
         r = run(*arguments)
         check(r.returncode == 0 and "Usage" in r.stdout, f"{' '.join(arguments)} explains and ends well", r.stdout + r.stderr)
 
@@ -56,8 +57,85 @@ def refuses():
             check(r.returncode == 1 and "expected a file that can be written" in r.stderr, "a file that cannot be written is refused", r.stderr)
 
 
+def drawn(variant, *arguments):
+    r = run("draw", "--variant", variant, "--json", *arguments)
+    check(r.returncode == 0, f"draw --json {variant} {' '.join(arguments)}", r.stderr)
+    return json.loads(r.stdout) if r.returncode == 0 else None
+
+
+def keys_of(picture):
+    """Visible keys by query, as sets."""
+    return [{k for first, end in row for k in range(first, end)} for row in picture["visible"]]
+
+
+def draws():
+    """What a picture shows is what the formula says, and its blocks are the kernel's."""
+    documents = [0] * 30 + [1] * 50 + [2] * 20
+    for name, arguments, sees in [
+        ("causal_mask", [], lambda q, k: q >= k),
+        ("causal_last", ["--keys", "130"], lambda q, k: q + 30 >= k),
+        ("sliding", ["--scalar", "w=7"], lambda q, k: 0 <= q - k <= 7),
+        ("documents", ["--input", "document=0*30,1*50,2*20"], lambda q, k: documents[q] == documents[k]),
+        ("longformer", ["--scalar", "w=7", "--input", "is_global=1,0*15"], lambda q, k: q >= k and (q - k <= 7 or k % 16 == 0)),
+        ("masked_by_where", [], lambda q, k: (q ^ k) % 3 != 0 and q // 5 >= k // 7),
+    ]:
+        picture = drawn(name, "--queries", "100", *arguments)
+        if picture is None:
+            continue
+        keys = picture["keys"]
+        check(keys_of(picture) == [{k for k in range(keys) if sees(q, k)} for q in range(100)], f"draw shows the pairs of {name}", picture["visible"])
+        rows, columns = picture["query_block"], picture["key_block"]
+        for i, row in enumerate(picture["blocks"]):
+            for j, state in enumerate(row):
+                seen = [sees(q, k) for q in range(i * rows, min(100, i * rows + rows)) for k in range(j * columns, min(keys, j * columns + columns))]
+                check(state != 0 or not any(seen), f"no visible pair of {name} is in a skipped block", (i, j))
+                check(state != 2 or all(seen), f"no masked pair of {name} is in a block without mask", (i, j))
+
+    bias = drawn("alibi", "--queries", "10", "--input", "slopes=0.5,0.25", "--heads", "2", "--head", "1")["scores"]
+    check(all(abs(bias[q][k] + 0.25 * (q - k)) < 1e-6 for q in range(10) for k in range(q + 1)) and bias[0][1] is None, "draw shows the bias of a head", bias)
+    lengths = drawn("plain", "--queries", "4", "--keys", "6", "--input", "kv_lengths=3,5", "--batch", "1")
+    check(lengths["visible"] == [[[0, 5]]] * 4, "draw ends at the key lengths of the batch element", lengths)
+    blocks = drawn("causal_mask", "--queries", "96", "--schedule", '{"query_block": 24, "key_block": 32}')["blocks"]
+    check(blocks == [[1, 0, 0], [1, 1, 0], [2, 1, 1], [2, 2, 1]], "draw shows other blocks on demand", blocks)
+
+    with tempfile.TemporaryDirectory() as folder:
+        tensors = os.path.join(folder, "some.safetensors")
+        ids = [3] * 5 + [4] * 7
+        header = json.dumps({"document": {"dtype": "I32", "shape": [12], "data_offsets": [0, 48]}}).encode()
+        with open(tensors, "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header + struct.pack("<12i", *ids))
+        for given in (f"document={tensors}", f"document={tensors}:document", tensors):
+            picture = drawn("documents", "--queries", "12", "--input", given)
+            check(keys_of(picture) == [{k for k in range(12) if ids[k] == ids[q]} for q in range(12)], f"draw reads {given}", picture["visible"])
+        for variant in [v["variant"] for v in json.loads(run("explain", "--json").stdout)]:
+            file = os.path.join(folder, "picture.svg")
+            r = run("draw", "--variant", variant, "--output", file)
+            check(r.returncode == 0 and not r.stdout, f"draw writes a picture of {variant}", r.stderr)
+            with open(file) as f:
+                text = f.read()
+            check(xml.fromstring(text).tag.endswith("svg") and variant in text, f"the picture of {variant} is SVG with its name", text[:200])
+            check(len(text) < 60000, f"the picture of {variant} is small", len(text))
+        for arguments, sentence in [
+            (["--variant", "x"], 'expected a variant among'),
+            (["--input", "x=1"], 'expected the name of an input of this variant, got "x"; try one of'),
+            (["--input", "document"], "expected an input as name=value"),
+            (["--variant", "documents", "--input", "document=1,a"], 'expected numbers for the input document, got "a"'),
+            (["--variant", "documents", "--input", "document=" + os.path.join(folder, "none.safetensors")], "which cannot be read"),
+            (["--variant", "documents", "--queries", "13", "--input", tensors], "expected the input document with 13 along its axis position, got 12"),
+            (["--variant", "documents", "--input", f"document={tensors}:ids"], 'expected a tensor "ids" in'),
+            (["--head", "8", "--heads", "8"], "expected a head below 8, got 8"),
+            (["--queries", "100000"], "expected a picture of 1 to 2^24 pairs"),
+            (["--schedule", '{"colour": 1}'], 'a schedule has no field "colour"'),
+            (["--schedule", "32"], "expected a schedule as a JSON object"),
+            (["--output", os.path.join(folder, "no", "file.svg")], "expected a file that can be written"),
+        ]:
+            r = run("draw", *arguments)
+            check(r.returncode == 1 and sentence in r.stderr, f"draw {' '.join(arguments)} is refused with `{sentence}`", r.stderr)
+
+
 helps()
 explains()
+draws()
 refuses()
 for failure in failures:
     print("FAILED:", failure)
