@@ -1,9 +1,9 @@
-// rejects: a named output is neither an output, such as softmax(scores) * v, nor a row, such as log_sum_exp(scores)
+// rejects: a named output is an output, a row, scores, weights, sum_over_queries(...) or mean_over_heads(...)
 #include "language.hpp"
 
 namespace my {
 #ifdef REJECT
-inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = scores);
+inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = slopes(h));
 inline constexpr auto text = description<variant>;
 #else
 inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));

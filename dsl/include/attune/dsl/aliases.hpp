@@ -35,6 +35,17 @@ inline constexpr auto causal_bottom_right = bottom_right(causal);
 template <operand C, expression S>
 constexpr auto softcap(C c, S s) { return c * tanh(s / c); }
 
+/// all(n, extent, condition): the condition holds for every n of 0 .. extent - 1.
+template <class I, class E, class C> requires involves_graph<I, E, C>
+constexpr auto all(I n, E extent, C c) { return !any(n, extent, !c); }
+
+/// Bit n of x, 0 the lowest: a mask packed by eight is bit(packed(b, q_idx, kv_idx / 8), kv_idx % 8).
+template <class X, class N> requires involves_graph<X, N>
+constexpr auto bit(X x, N n) { return ((x >> n) & 1) != 0; }
+
+/// softmax with a one added to the denominator: a row that finds nothing may weigh nothing.
+template <expression S> constexpr auto softmax_plus_one(S s) { return softmax(s, 0.0); }
+
 template <expression A> constexpr auto exp2(A x) { return exp(x * 0.6931471805599453); }
 template <expression A> constexpr auto sigmoid(A x) { return 1.0 / (1.0 + exp(-x)); }
 

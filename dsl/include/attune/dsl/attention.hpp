@@ -15,48 +15,133 @@ constexpr auto t(T x) {
     }
 }
 
+namespace detail {
+/// A tensor made of a formula, with its length where that is not q's or k's own.
+template <operation Op, class X, class... Length>
+constexpr auto formed(X x, Length... length) {
+    constexpr unsigned forbidden = use::row | use::output | (Op == operation::queries ? use::key : use::query);
+    if constexpr (is_rejected<X> || (is_rejected<Length> || ...)) return rejected{};
+    else if constexpr (!is_plain(kind_of<X>)) {
+        static_assert(plain_number<kind_of<X>>, "attune: queries, keys and values form a tensor of a number; tensors are read at indices, such as q(b, h, q_idx, d_idx)");
+        return rejected{};
+    } else if constexpr (kind_of<X> == kind::integer) {
+        static_assert(!integer_kind<kind_of<X>>, "attune: queries, keys and values form a tensor of reals; this is an integer, as_real(...) of it is a real");
+        return rejected{};
+    } else if constexpr (uses_in<X> & forbidden) {
+        static_assert(free_of<uses_in<X>, forbidden>, "attune: queries are formed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); this depends on something else");
+        return rejected{};
+    } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
+        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor is one integer for the whole call, such as extent<2>(cache)");
+        return rejected{};
+    } else return make<kind::tensor, Op>(lift(x), lift(length)...);
+}
+}  // namespace detail
+
+/// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h, q_idx, d_idx) * gain(d_idx)) * t(k)`.
+/// A length, one integer for the whole call, is then query_length. Each element is computed once.
+template <operand X> constexpr auto queries(X x) { return detail::formed<operation::queries>(x); }
+template <operand X, operand L> constexpr auto queries(X x, L length) { return detail::formed<operation::queries>(x, length); }
+/// The same over b, h, kv_idx and d_idx, used where k is, with query heads; its length is key_length.
+template <operand X> constexpr auto keys(X x) { return detail::formed<operation::keys>(x); }
+template <operand X, operand L> constexpr auto keys(X x, L length) { return detail::formed<operation::keys>(x, length); }
+/// The same where v is.
+template <operand X> constexpr auto values(X x) { return detail::formed<operation::values>(x); }
+template <operand X, operand L> constexpr auto values(X x, L length) { return detail::formed<operation::values>(x, length); }
+
 /// Scores where the condition holds; probability exactly 0 elsewhere.
 template <class S, class C> requires involves_graph<S, C>
 constexpr auto mask(S s, C c) {
-    constexpr kind x = lifted<S>::is, y = lifted<C>::is;
+    constexpr kind x = kind_of<S>, y = kind_of<C>;
     if constexpr (is_rejected<S> || is_rejected<C>) return rejected{};
-    else if constexpr (x == kind::scores && y == kind::condition) return make<kind::scores, operation::mask>(s, c);
     else if constexpr (x == kind::weights || x == kind::output) {
         static_assert(scores_kind<x>, "attune: the mask comes before softmax: softmax(mask(scores, condition)) * v");
         return rejected{};
     } else if constexpr (x != kind::scores) {
         static_assert(scores_kind<x>, "attune: mask(scores, condition): the first argument is not scores, such as q * t(k)");
         return rejected{};
-    } else {
+    } else if constexpr (y != kind::condition) {
         static_assert(condition<y>, "attune: mask(scores, condition): the second argument is not a condition; did you forget a comparison?");
         return rejected{};
-    }
+    } else return detail::number_node<kind::scores, operation::mask, detail::uses_in_all<S, C>>(s, c);
 }
 
-/// Scores normalised over the visible keys of a row; a row without any is 0 throughout.
-template <expression S>
-constexpr auto softmax(S s) {
-    if constexpr (is_rejected<S>) return rejected{};
-    else if constexpr (S::is == kind::scores) return make<kind::weights, operation::softmax>(s);
-    else if constexpr (S::is == kind::weights) {
-        static_assert(scores_kind<S::is>, "attune: softmax of weights: the scores are normalised already; softmax is applied once");
+namespace detail {
+/// softmax and log_sum_exp, with a sink or without.
+template <kind Is, operation Op, class S, class... Sink>
+constexpr auto normalised(S s, Sink... sink) {
+    constexpr unsigned forbidden = use::key | use::channel | use::row | use::output;
+    if constexpr (is_rejected<S> || (is_rejected<Sink> || ...)) return rejected{};
+    else if constexpr (kind_of<S> == kind::weights) {
+        static_assert(scores_kind<kind_of<S>>, "attune: softmax of weights: the scores are normalised already; softmax is applied once");
         return rejected{};
-    } else {
-        static_assert(scores_kind<S::is>, "attune: softmax(scores): the argument is not scores, such as q * t(k) * rsqrt(depth)");
+    } else if constexpr (!scores_kind<kind_of<S>>) {
+        static_assert(scores_kind<kind_of<S>>, "attune: softmax(scores): the argument is not scores, such as q * t(k) * rsqrt(depth); log_sum_exp takes the same");
         return rejected{};
-    }
+    } else if constexpr (!(is_plain(kind_of<Sink>) && ...) || ((uses_in<Sink> & forbidden) | ... | 0)) {
+        static_assert((is_plain(kind_of<Sink>) && ...) && free_of<(uses_in<Sink> | ... | 0u), forbidden>,
+                      "attune: softmax(scores, sink): the sink is one number for each (b, h, q_idx), such as sinks(h)");
+        return rejected{};
+    } else return make<Is, Op>(s, as_real(lift(sink))...);
 }
 
-/// The natural logarithm of the sum of the exponentials of a row's visible scores; -infinity for a row without any. (LSE)
-template <expression S>
-constexpr auto log_sum_exp(S s) {
-    if constexpr (is_rejected<S>) return rejected{};
-    else if constexpr (S::is == kind::scores) return make<kind::row, operation::log_sum_exp>(s);
+/// A function of scores or of weights.
+template <kind Is, operation Op, class W>
+constexpr auto of_scores(W w) {
+    if constexpr (is_rejected<W>) return rejected{};
+    else if constexpr (W::is == kind::scores) return make<Is, Op>(w);
     else {
-        static_assert(scores_kind<S::is>, "attune: log_sum_exp(scores): the argument is not scores, such as q * t(k) * rsqrt(depth)");
+        static_assert(scores_kind<W::is>, "attune: unnormalized(scores) and row_maximum(scores): the argument is not scores, such as q * t(k)");
         return rejected{};
     }
 }
+template <kind Is, operation Op, class W>
+constexpr auto of_weights(W w) {
+    if constexpr (is_rejected<W>) return rejected{};
+    else if constexpr (W::is == kind::weights) return make<Is, Op>(w);
+    else {
+        static_assert(weights_kind<W::is>, "attune: row_sum, sum_over_queries and mean_over_heads take weights, such as softmax(scores)");
+        return rejected{};
+    }
+}
+template <kind Is, operation Op, unsigned Forbidden, class X>
+constexpr auto of_number(X x) {
+    if constexpr (is_rejected<X> || kind_of<X> == Is) return x;
+    else if constexpr (!is_number(kind_of<X>) || kind_of<X> == kind::scores || kind_of<X> == kind::output) {
+        static_assert(plain_number<kind_of<X>>, "attune: as_row and as_output take a number that has no keys");
+        return rejected{};
+    } else if constexpr (uses_in<X> & Forbidden) {
+        static_assert(free_of<uses_in<X>, Forbidden>, "attune: as_row takes a real of (b, h, q_idx), as_output one of (b, h, q_idx, d_idx); this depends on something else");
+        return rejected{};
+    } else return make<Is, Op>(as_real(lift(x)));
+}
+}  // namespace detail
+
+/// Scores normalised over the visible keys of a row; a row without any is 0 throughout. A sink, one real for each (b, h, q_idx), joins the
+/// denominator only, as a further key whose value is 0.
+template <operand S> constexpr auto softmax(S s) { return detail::normalised<kind::weights, operation::softmax>(s); }
+template <class S, class N> requires involves_graph<S, N>
+constexpr auto softmax(S s, N sink) { return detail::normalised<kind::weights, operation::softmax>(s, sink); }
+
+/// The natural logarithm of the sum of the exponentials of a row's visible scores, and of the sink; -infinity for a row without any. (LSE)
+template <operand S> constexpr auto log_sum_exp(S s) { return detail::normalised<kind::row, operation::log_sum_exp>(s); }
+template <class S, class N> requires involves_graph<S, N>
+constexpr auto log_sum_exp(S s, N sink) { return detail::normalised<kind::row, operation::log_sum_exp>(s, sink); }
+
+/// Scores as weights, not normalised: `unnormalized(mask(sigmoid(scores), causal)) * v`. A masked pair weighs 0.
+template <expression S> constexpr auto unnormalized(S s) { return detail::of_scores<kind::weights, operation::unnormalized>(s); }
+
+/// The largest visible score of a row; -infinity for a row without any.
+template <expression S> constexpr auto row_maximum(S s) { return detail::of_scores<kind::row, operation::row_maximum>(s); }
+/// Weights summed over the keys.
+template <expression W> constexpr auto row_sum(W w) { return detail::of_weights<kind::row, operation::row_sum>(w); }
+/// Weights summed over the queries: what each key received. An output (batch, head, key).
+template <expression W> constexpr auto sum_over_queries(W w) { return detail::of_weights<kind::column, operation::sum_over_queries>(w); }
+/// Weights averaged over the heads. An output (batch, query, key).
+template <expression W> constexpr auto mean_over_heads(W w) { return detail::of_weights<kind::head_mean, operation::mean_over_heads>(w); }
+
+/// A real of (b, h, q_idx) as a row, one of (b, h, q_idx, d_idx) as an output. Beside rows and outputs reals are that by themselves.
+template <operand X> constexpr auto as_row(X x) { return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x); }
+template <operand X> constexpr auto as_output(X x) { return detail::of_number<kind::output, operation::as_output, use::key>(x); }
 
 /// Several named outputs of one graph; what they share is computed once, what is not named is not made.
 template <class... Named>
@@ -64,15 +149,19 @@ struct outputs_of {
     detail::hana::tuple<Named...> named;
 };
 
-template <kind Found>
-inline constexpr bool an_output = Found == kind::output || Found == kind::row;
+/// Echoed with the name and the kind found.
+template <name Label, kind Found>
+inline constexpr bool can_be_named = Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
+                                     Found == kind::column || Found == kind::head_mean;
 
-/// outputs(out = softmax(s) * v, lse = log_sum_exp(s))
+/// outputs(out = softmax(s) * v, lse = log_sum_exp(s), output<"weights"> = softmax(s))
 template <name... Label, expression... Value>
 constexpr auto outputs(named_output<Label, Value>... named) {
-    static_assert(((an_output<Value::is> || is_rejected<Value>) && ...), "attune: a named output is neither an output, such as softmax(scores) * v, nor a row, such as log_sum_exp(scores)");
-    if constexpr ((an_output<Value::is> && ...)) return outputs_of<named_output<Label, Value>...>{{named...}};
-    else return rejected{};
+    if constexpr ((is_rejected<Value> || ...)) return rejected{};
+    else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
+        static_assert((can_be_named<Label, Value::is> && ...), "attune: a named output is an output, a row, scores, weights, sum_over_queries(...) or mean_over_heads(...); numbers become one by as_row or as_output");
+        return rejected{};
+    } else return outputs_of<named_output<Label, Value>...>{{named...}};
 }
 
 }  // namespace attune::dsl

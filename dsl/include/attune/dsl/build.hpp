@@ -6,32 +6,55 @@
 /// Graph to listing: the one fold over the graph's type. See listing.hpp for the result.
 namespace attune::dsl::detail {
 
-inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 8;
+inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
 
 /// A listing under construction; nodes that are equal are entered once.
 struct listing_builder {
     std::array<instruction, max_nodes> nodes{};
     std::array<input_declaration, max_inputs> inputs{};
     std::array<output_declaration, max_outputs> outputs{};
-    int node_count{}, input_count{}, output_count{};
-    std::string_view declared_twice{};  ///< name that stands for two things; empty in a valid graph
+    std::array<std::string_view, max_indices> indices{};
+    int node_count{}, input_count{}, output_count{}, index_count{};
 
-    std::int64_t too_large{};            ///< an integer constant beyond i32; 0 in a valid graph
+    // What is wrong with the graph; empty, 0 and false in a valid one.
+    std::string_view declared_twice{};   ///< name that stands for two things
+    std::string_view unbound{};          ///< bound index outside its sum
+    std::string_view bound_twice{};      ///< bound index of a sum within a sum over the same
+    std::int64_t too_large{};            ///< an integer constant beyond i32
+    bool weights_or_other{};             ///< where(condition, weights, x) with another x than 0
+    int contractions{};                  ///< products q * t(k), all told
+    bool too_long{};                     ///< there was no room for something
+
+    /// Where the next entry goes; the last place over and over when all are taken.
+    constexpr int next(int& count, int room) {
+        if (count == room) too_long = true, count = room - 1;
+        return count++;
+    }
 
     constexpr std::int16_t add(const instruction& i) {
         for (int at = 0; at < node_count; ++at)
             if (nodes[at].op == i.op && nodes[at].arguments[1] == i.arguments[1] && nodes[at] == i) return static_cast<std::int16_t>(at);  // cheap tests first
-        nodes[node_count] = i;
-        return static_cast<std::int16_t>(node_count++);
+        const int at = next(node_count, max_nodes);
+        nodes[at] = i;
+        return static_cast<std::int16_t>(at);
     }
     constexpr std::int16_t add_input(const input_declaration& d) {
         for (int at = 0; at < input_count; ++at) {
             if (inputs[at] == d) return static_cast<std::int16_t>(at);
             if (inputs[at].name == d.name) declared_twice = d.name;
         }
-        inputs[input_count] = d;
-        return static_cast<std::int16_t>(input_count++);
+        const int at = next(input_count, max_inputs);
+        inputs[at] = d;
+        return static_cast<std::int16_t>(at);
     }
+    constexpr std::int64_t add_index(std::string_view name) {
+        for (int at = 0; at < index_count; ++at)
+            if (indices[at] == name) return at;
+        const int at = next(index_count, max_indices);
+        indices[at] = name;
+        return at;
+    }
+    constexpr void add_output(std::string_view name, std::int16_t node) { outputs[next(output_count, max_outputs)] = {name, node}; }
     constexpr std::int16_t as_real(std::int16_t at) {
         if (nodes[at].is != kind::integer) return at;
         if (nodes[at].op == operation::constant) return add({.op = operation::constant, .is = kind::real, .number = static_cast<double>(nodes[at].integer)});
@@ -44,6 +67,7 @@ constexpr bool mixes(operation op) {
     return (op >= operation::negate && op <= operation::maximum) || op == operation::where ||
            (op >= operation::equal && op <= operation::greater_equal);
 }
+constexpr bool is_real(kind k) { return is_number(k) && k != kind::integer; }
 
 template <class N>
 constexpr std::int16_t enter(listing_builder& list, const N& n) {
@@ -55,20 +79,48 @@ constexpr std::int16_t enter(listing_builder& list, const N& n) {
         return list.add({.op = N::op, .is = N::is, .integer = n.value});
     } else if constexpr (std::is_same_v<N, constant<kind::real>>) {
         return list.add({.op = N::op, .is = N::is, .number = n.value});
+    } else if constexpr (N::op == operation::bound) {
+        return list.add({.op = N::op, .is = N::is, .integer = list.add_index(N::label)});
+    } else if constexpr (N::op == operation::extent) {
+        return list.add({.op = N::op, .is = N::is, .argument_count = 1, .arguments = {enter(list, n.tensor)}, .integer = N::axis});
+    } else if constexpr (N::op == operation::to_real) {
+        return list.as_real(hana::unpack(n.children, [&](const auto& child) { return enter(list, child); }));
     } else {
         instruction i{.op = N::op, .is = N::is};
         hana::unpack(n.children, [&](const auto&... child) { ((i.arguments[i.argument_count++] = enter(list, child)), ...); });
         if (mixes(i.op)) {
-            bool real = i.is == kind::real || i.is == kind::scores;
-            for (int a = 0; a < i.argument_count; ++a) {
-                const kind k = list.nodes[i.arguments[a]].is;
-                real = real || k == kind::real || k == kind::scores;
-            }
+            bool real = is_real(i.is) || i.is == kind::weights;
+            for (int a = 0; a < i.argument_count; ++a) real = real || is_real(list.nodes[i.arguments[a]].is);
             if (real)
                 for (int a = 0; a < i.argument_count; ++a) i.arguments[a] = list.as_real(i.arguments[a]);
         }
         return list.add(i);
     }
+}
+
+/// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or nothing.
+constexpr void judge(listing_builder& list) {
+    std::array<std::uint32_t, max_nodes> open{}, closed{};  // bound indices of each node: free in it, and summed over within it
+    const auto name_in = [&](std::uint32_t bits) { return bits ? list.indices[std::countr_zero(bits)] : std::string_view{}; };
+    for (int at = 0; at < list.node_count; ++at) {
+        const instruction& i = list.nodes[at];
+        for (int a = 0; a < i.argument_count; ++a) open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]];
+        if (i.op == operation::bound) open[at] = 1u << i.integer;
+        if (i.op == operation::sum || i.op == operation::any) {
+            const std::uint32_t own = open[i.arguments[0]];
+            if (closed[at] & own) list.bound_twice = name_in(own);
+            open[at] &= ~own, closed[at] |= own;
+        }
+        const bool formed = i.op == operation::queries || i.op == operation::keys || i.op == operation::values;
+        if (formed && open[at]) list.unbound = name_in(open[at]);
+        if (i.op == operation::contract) ++list.contractions;
+        if (i.op == operation::where && i.is == kind::weights) {
+            const instruction& other = list.nodes[i.arguments[2]];
+            list.weights_or_other = list.weights_or_other || other.op != operation::constant || other.number != 0;
+        }
+    }
+    for (int at = 0; at < list.output_count; ++at)
+        if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
 }
 
 // Echoed when a graph stops too early.
@@ -81,11 +133,11 @@ constexpr listing_builder enter_graph(const Graph& graph) {
     if constexpr (is_rejected<Graph>) {  // said already
     } else if constexpr (requires { graph.named; }) {
         hana::unpack(graph.named, [&](const auto&... named) {
-            ((list.outputs[list.output_count] = {named.label, enter(list, named.value)}, ++list.output_count), ...);
+            (list.add_output(named.label, enter(list, named.value)), ...);
         });
     } else {
         static_assert(ends_in_an_output<Graph::is>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
-        list.outputs[list.output_count++] = {"out", enter(list, graph)};
+        list.add_output("out", enter(list, graph));
     }
     for (int at = 0; at < list.output_count; ++at) {
         const std::string_view name = list.outputs[at].name;
@@ -96,6 +148,10 @@ constexpr listing_builder enter_graph(const Graph& graph) {
     }
     for (int at = 0; at < list.input_count; ++at)
         if (list.inputs[at].name == "kv_lengths") list.declared_twice = list.inputs[at].name;
+    for (int at = 0; at < list.index_count; ++at)
+        for (int other = 0; other < list.input_count; ++other)
+            if (list.inputs[other].name == list.indices[at]) list.declared_twice = list.indices[at];
+    judge(list);
     return list;
 }
 
@@ -111,6 +167,7 @@ constexpr std::uint64_t fingerprint_of(const listing_builder& list) {
         byte(static_cast<std::uint8_t>(i.is));
         for (int a = 0; a < i.argument_count; ++a) byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
         byte(static_cast<std::uint8_t>(i.input));
+        if (i.op == operation::bound || i.op == operation::extent) byte(static_cast<std::uint8_t>(i.integer));
         if (i.op == operation::constant) word(i.is == kind::integer ? static_cast<std::uint64_t>(i.integer) : std::bit_cast<std::uint64_t>(i.number));
     }
     for (int at = 0; at < list.input_count; ++at) {
@@ -130,11 +187,22 @@ template <std::int64_t Constant> inline constexpr bool fits_in_32_bits = Constan
 // Echoed with the name.
 template <name... Repeated> inline constexpr bool declared_once = sizeof...(Repeated) == 0;
 
+template <name... Index> inline constexpr bool stands_inside_its_sum = sizeof...(Index) == 0;
+template <name... Index> inline constexpr bool bound_once = sizeof...(Index) == 0;
+template <int Count> inline constexpr int products_of_queries_and_keys = Count;
+
 template <const auto& Graph>
 inline constexpr listing_builder built = [] {
     constexpr listing_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
-        static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: one name stands for two things in this graph: inputs declared differently, an input and an output, or the built-in kv_lengths");
+        static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: one name stands for two things in this graph: inputs declared differently, an input and an output or bound index, or the built-in kv_lengths");
+    if constexpr (constexpr auto index = list.unbound; !index.empty())
+        static_assert(stands_inside_its_sum<name<index.size() + 1>(index)>, "attune: a bound index stands outside the sum, any or all that runs over it");
+    if constexpr (constexpr auto index = list.bound_twice; !index.empty())
+        static_assert(bound_once<name<index.size() + 1>(index)>, "attune: a sum within a sum runs over the same bound index; give it an index of its own");
+    static_assert(!list.too_long, "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs and 16 bound indices");
+    static_assert(!list.weights_or_other, "attune: weights are chosen as where(condition, weights, 0), nothing else");
+    static_assert(products_of_queries_and_keys<list.contractions> <= 1, "attune: a graph has one product q * t(k); a further one is a sum over its channels: sum(n, extent<3>(x), x(b, h, q_idx, n) * y(b, h, kv_idx, n))");
     static_assert(fits_in_32_bits<list.too_large>, "attune: an integer constant does not fit in 32 bits");
     return list;
 }();
@@ -151,6 +219,7 @@ struct listing_storage {
     static constexpr auto nodes = first<instruction, built<Graph>.node_count>(built<Graph>.nodes);
     static constexpr auto inputs = first<input_declaration, built<Graph>.input_count>(built<Graph>.inputs);
     static constexpr auto outputs = first<output_declaration, built<Graph>.output_count>(built<Graph>.outputs);
+    static constexpr auto indices = first<std::string_view, built<Graph>.index_count>(built<Graph>.indices);
 };
 
 }  // namespace attune::dsl::detail

@@ -125,6 +125,21 @@ constexpr spelling spelling_of(operation op) {
     return {"?", 99};
 }
 
+/// Words that an input or index must not be called in the text: those of the language, and C++'s.
+constexpr bool is_a_word(std::string_view name) {
+    constexpr std::string_view words =
+        " b h q_idx kv_idx d_idx depth value_depth query_length key_length heads key_heads batches inf q k v kv_lengths batch head key_head query key position axis input "
+        "scalar extent output out lse bound_index sum any all bit t queries keys values mask softmax softmax_plus_one log_sum_exp unnormalized row_maximum row_sum "
+        "sum_over_queries mean_over_heads as_row as_output as_real as_integer outputs state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
+        "window bottom_right causal_bottom_right softcap alibi_slope flex score_mod mask_mod f32 bf16 f16 i32 u8 boolean element_type attune dsl name kind node "
+        "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit extern false final float for "
+        "friend goto if inline int long mutable namespace new not operator or override private protected public register requires return short signed sizeof static "
+        "struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile while xor and ";
+    for (std::size_t at = words.find(name); at != std::string_view::npos; at = words.find(name, at + 1))
+        if (words[at - 1] == ' ' && words[at + name.size()] == ' ') return true;
+    return false;
+}
+
 struct describer {
     const listing_builder& list;
     text_writer to{};
@@ -146,21 +161,31 @@ struct describer {
         }
     }
 
+    constexpr void identifier(std::string_view name) {
+        to.put(name);
+        if (is_a_word(name)) to.put('_');
+    }
+
+    /// q, k or v: the language declares them.
+    constexpr bool is_given(const input_declaration& d) const {
+        return d == decltype(dsl::q)::declaration || d == decltype(dsl::k)::declaration || d == decltype(dsl::v)::declaration;
+    }
+
     constexpr void name(std::int16_t at) { to.put("part_"), to.put_unsigned(static_cast<std::uint64_t>(named[at])); }
 
-    /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied.
+    /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied, and in functions that know reals only.
     constexpr bool conversion_is_implied(const instruction& user) const {
-        if (user.argument_count == 1) return user.op != operation::to_real;
+        if (user.argument_count == 1) return (user.op >= operation::exp && user.op <= operation::rsqrt) || user.op == operation::as_row || user.op == operation::as_output;
         for (int a = 0; a < user.argument_count; ++a) {
             const instruction& x = list.nodes[user.arguments[a]];
-            if ((x.is == kind::real || x.is == kind::scores) && x.op != operation::to_real) return true;
+            if ((is_real(x.is) || x.is == kind::weights) && x.op != operation::to_real) return true;
         }
         return false;
     }
 
-    /// Parentheses beyond C++'s need, where compilers ask for them: && inside ||, anything inside & ^ |.
+    /// Parentheses beyond C++'s need, where compilers ask for them: && inside ||, anything inside & ^ | << >>.
     constexpr int left_of(operation op, int precedence, std::int16_t child) const {
-        if (op == operation::bit_and || op == operation::bit_or || op == operation::bit_xor) return 14;
+        if (op >= operation::bit_and && op <= operation::shift_right) return 14;
         return op == operation::logical_or && list.nodes[child].op == operation::logical_and ? 5 : precedence;
     }
 
@@ -168,7 +193,8 @@ struct describer {
         const instruction& i = list.nodes[at];
         if (named[at] && !whole) return name(at);
         if (i.op == operation::constant) return i.is == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
-        if (i.op == operation::input || i.op == operation::scalar) return to.put(list.inputs[i.input].name);
+        if (i.op == operation::input || i.op == operation::scalar) return given(list.inputs[i.input]);
+        if (i.op == operation::bound) return identifier(list.indices[static_cast<std::size_t>(i.integer)]);
         if (i.op == operation::to_real && skip_conversion) return value(i.arguments[0], outer);
         const bool implied = conversion_is_implied(i);
         const auto [text, precedence] = spelling_of(i.op);
@@ -178,6 +204,7 @@ struct describer {
         }
         if (precedence == 0) {
             to.put(text);
+            if (i.op == operation::extent) to.put('<'), to.put_integer(i.integer), to.put('>');
             return arguments(i, 0, implied);
         }
         const bool parentheses = precedence < outer;
@@ -201,8 +228,12 @@ struct describer {
         to.put(')');
     }
 
+    constexpr void given(const input_declaration& d) { is_given(d) ? to.put(d.name) : identifier(d.name); }
+
     constexpr void declaration(const input_declaration& d) {
-        to.put(d.name), to.put(d.is_scalar ? " = scalar<\"" : " = input<\""), to.put(d.name), to.put("\", "), to.put(attune::name_of(d.element)), to.put('>');
+        identifier(d.name), to.put(d.is_scalar ? " = scalar<\"" : " = input<\""), to.put(d.name), to.put("\", ");
+        if (d.element == element_type::any) to.put("attune::element_type::");
+        to.put(attune::name_of(d.element)), to.put('>');
         if (d.is_scalar) return to.put('\n');
         for (int a = 0; a < d.rank; ++a) {
             to.put(a ? ", " : "(");
@@ -215,7 +246,9 @@ struct describer {
     constexpr std::size_t all(char* buffer) {
         to = {buffer, 0};
         for (int at = 0; at < list.input_count; ++at)
-            if (list.inputs[at].element != element_type::any) declaration(list.inputs[at]);
+            if (!is_given(list.inputs[at])) declaration(list.inputs[at]);
+        for (int at = 0; at < list.index_count; ++at)
+            identifier(list.indices[at]), to.put(" = bound_index<\""), to.put(list.indices[at]), to.put("\">\n");
         for (std::int16_t at = 0; at < list.node_count; ++at)
             if (named[at]) name(at), to.put(" = "), value(at, 0, false, true), to.put('\n');
         for (int at = 0; at < list.output_count; ++at) {
@@ -250,6 +283,6 @@ inline constexpr std::string_view description{detail::text_storage<Graph>.data()
 /// The graph as a flat list: what generators, the runtime and tests work on.
 template <const auto& Graph>
 inline constexpr listing listing_of{detail::listing_storage<Graph>::nodes, detail::listing_storage<Graph>::inputs, detail::listing_storage<Graph>::outputs,
-                                    description<Graph>, fingerprint<Graph>};
+                                    description<Graph>, fingerprint<Graph>, detail::listing_storage<Graph>::indices};
 
 }  // namespace attune::dsl

@@ -20,10 +20,6 @@ inline constexpr bool takes_score_and_indices = std::is_invocable_v<F, decltype(
 template <class F>
 inline constexpr bool takes_indices = std::is_invocable_v<F, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
 
-/// What a lambda returned: a plain number or bool is no condition and no score.
-template <class T> inline constexpr kind kind_of = kind::real;
-template <expression T> inline constexpr kind kind_of<T> = T::is;
-
 template <class F, expression S>
 constexpr auto modified(F modify, S scores) {
     if constexpr (!takes_score_and_indices<F>) {

@@ -10,6 +10,7 @@ namespace attune::dsl {
 /// What operators return after they rejected their operands: everything accepts it silently, so that one mistake is one error.
 struct rejected {
     static constexpr kind is = kind::tensor;
+    static constexpr unsigned uses = 0;
 };
 
 /// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by listing.
@@ -18,6 +19,35 @@ concept expression = requires { { T::is } -> std::convertible_to<kind>; };
 
 template <class T>
 inline constexpr bool is_rejected = std::is_same_v<T, rejected>;
+
+/// What a value depends on, as bits: it decides where the value may stand.
+namespace use {
+inline constexpr unsigned place = 1;    ///< b or h
+inline constexpr unsigned query = 2;    ///< q_idx
+inline constexpr unsigned key = 4;      ///< kv_idx
+inline constexpr unsigned channel = 8;  ///< d_idx
+inline constexpr unsigned bound = 16;   ///< a bound index, or a sum
+inline constexpr unsigned data = 32;    ///< elements of tensors
+inline constexpr unsigned row = 64;     ///< what is known only after all scores of a row
+inline constexpr unsigned output = 128;
+}  // namespace use
+
+constexpr unsigned uses_of(operation op, unsigned below) {
+    switch (op) {
+        case operation::b: case operation::h: return use::place;
+        case operation::q_idx: return use::query;
+        case operation::kv_idx: return use::key;
+        case operation::d_idx: return use::channel;
+        case operation::bound: return use::bound;
+        case operation::kv_lengths: return use::place | use::data;
+        case operation::load: return below | use::data;
+        case operation::extent: return 0;
+        case operation::contract: return use::place | use::query | use::key | use::data;
+        case operation::log_sum_exp: case operation::row_maximum: case operation::row_sum: case operation::as_row: return use::row;
+        case operation::weighted_sum: case operation::as_output: return use::output;
+        default: return below;
+    }
+}
 
 namespace detail {
 template <class T>
@@ -29,6 +59,7 @@ template <kind Is, operation Op, class... Children>
 struct node {
     static constexpr kind is = Is;
     static constexpr operation op = Op;
+    static constexpr unsigned uses = uses_of(Op, (0u | ... | Children::uses));
     detail::hana::tuple<Children...> children{};
 
     /// `if (causal)` and `causal ? a : b` would decide at compile time what only the kernel knows.
@@ -45,6 +76,7 @@ template <kind Is>
 struct constant {
     static constexpr kind is = Is;
     static constexpr operation op = operation::constant;
+    static constexpr unsigned uses = 0;
     std::conditional_t<Is == kind::integer, std::int64_t, double> value;
 };
 
@@ -62,14 +94,22 @@ constexpr auto lift(T x) {
     else return x;
 }
 
-template <operand T>
-using lifted = decltype(lift(std::declval<T>()));
+template <class T> inline constexpr kind kind_of = std::is_integral_v<T> ? kind::integer : kind::real;
+template <expression T> inline constexpr kind kind_of<T> = T::is;
+template <class T> inline constexpr unsigned uses_in = 0;
+template <expression T> inline constexpr unsigned uses_in<T> = T::uses;
+template <class T> inline constexpr operation operation_of = operation::constant;
+template <expression T> inline constexpr operation operation_of<T> = T::op;
 
-constexpr bool is_number(kind k) { return k == kind::integer || k == kind::real || k == kind::scores; }
+constexpr bool is_number(kind k) { return k == kind::integer || k == kind::real || k == kind::scores || k == kind::row || k == kind::output; }
+/// Known before any score is.
+constexpr bool is_plain(kind k) { return k == kind::integer || k == kind::real; }
 
-/// Scores win over reals, reals over integers.
-constexpr kind joined(kind a, kind b) {
+/// Of numbers that meet: outputs win over rows, rows and scores over reals, reals over integers. Rows and scores do not meet.
+constexpr kind joined(kind a, kind b, unsigned uses) {
     if (a == kind::scores || b == kind::scores) return kind::scores;
+    if (uses & use::output) return kind::output;
+    if (uses & use::row) return uses & use::channel ? kind::output : kind::row;
     return (a == kind::real || b == kind::real) ? kind::real : kind::integer;
 }
 
@@ -80,10 +120,16 @@ constexpr auto make(C... c) {
 
 // Named so that compilers echo what was found: "'number<condition>' evaluates to false".
 template <kind Found> inline constexpr bool number = is_number(Found);
+template <kind Found> inline constexpr bool plain_number = is_plain(Found);
 template <kind Found> inline constexpr bool condition = Found == kind::condition;
 template <kind Found> inline constexpr bool scores_kind = Found == kind::scores;
 template <kind Found> inline constexpr bool weights_kind = Found == kind::weights;
 template <kind Found> inline constexpr bool tensor_kind = Found == kind::tensor;
 template <kind Found> inline constexpr bool integer_kind = Found == kind::integer;
+template <kind Found> inline constexpr bool row_kind = Found == kind::row;
+template <kind Found> inline constexpr bool output_kind = Found == kind::output;
+
+/// Echoed with what a value depends on and must not.
+template <unsigned Uses, unsigned Forbidden> inline constexpr bool free_of = (Uses & Forbidden) == 0;
 
 }  // namespace attune::dsl

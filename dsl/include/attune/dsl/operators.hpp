@@ -10,13 +10,34 @@ concept involves_graph = (operand<T> && ...) && (expression<T> || ...);
 
 namespace detail {
 
+/// Scores and plain numbers meet before the softmax, rows and outputs after it, and no key is left there.
+template <kind Is, operation Op, unsigned Uses, class... A>
+constexpr auto number_node(A... a) {
+    if constexpr (Is == kind::scores && (Uses & (use::row | use::output))) {
+        static_assert(free_of<Uses, use::row | use::output>, "attune: scores meet a row or an output; those are known only after all scores of a row");
+        return rejected{};
+    } else if constexpr (Is == kind::scores && (Uses & use::channel)) {
+        static_assert(free_of<Uses, use::channel>, "attune: scores have no channel; d_idx stands in queries(...), keys(...), values(...), as_output(...) and beside outputs");
+        return rejected{};
+    } else if constexpr ((Is == kind::row || Is == kind::output) && (Uses & use::key)) {
+        static_assert(free_of<Uses, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
+        return rejected{};
+    } else return make<Is, Op>(lift(a)...);
+}
+
+template <class... A>
+inline constexpr unsigned uses_in_all = (0u | ... | uses_in<A>);
+
 template <operation Op, class A, class B>
 constexpr auto arithmetic(A a, B b) {
-    constexpr kind x = lifted<A>::is, y = lifted<B>::is;
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (is_number(x) && is_number(y)) return make<joined(x, y), Op>(lift(a), lift(b));
+    else if constexpr (is_number(x) && is_number(y)) return number_node<joined(x, y, uses_in_all<A, B>), Op, uses_in_all<A, B>>(a, b);
     else if constexpr (x == kind::condition || y == kind::condition) {
         static_assert(number<x> && number<y>, "attune: a condition is used as a number; write where(condition, a, b)");
+        return rejected{};
+    } else if constexpr (x == kind::weights || y == kind::weights) {
+        static_assert(number<x> && number<y>, "attune: weights are multiplied and divided by numbers, and nothing else; other arithmetic belongs to the scores before softmax or to the output");
         return rejected{};
     } else {
         static_assert(number<x> && number<y>, "attune: arithmetic on something that is not a number; a tensor is read at indices, such as slopes(h), and q meets k as q * t(k)");
@@ -26,21 +47,25 @@ constexpr auto arithmetic(A a, B b) {
 
 template <operation Op, class A, class B>
 constexpr auto integer_arithmetic(A a, B b) {
-    constexpr kind x = lifted<A>::is, y = lifted<B>::is;
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (x == kind::integer && y == kind::integer) return make<kind::integer, Op>(lift(a), lift(b));
     else {
-        static_assert(integer_kind<x> && integer_kind<y>, "attune: %, ^, & and | are for integers; conditions are joined with &&, || and !");
+        static_assert(integer_kind<x> && integer_kind<y>, "attune: %, ^, &, |, << and >> are for integers; conditions are joined with &&, || and !");
         return rejected{};
     }
 }
 
 template <operation Op, class A, class B>
 constexpr auto comparison(A a, B b) {
-    constexpr kind x = lifted<A>::is, y = lifted<B>::is;
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (is_number(x) && is_number(y)) return make<kind::condition, Op>(lift(a), lift(b));
-    else if constexpr (x == kind::condition || y == kind::condition) {
+    else if constexpr (is_number(x) && is_number(y)) {
+        if constexpr ((uses_in_all<A, B> & use::key) && (uses_in_all<A, B> & (use::row | use::output))) {
+            static_assert(free_of<uses_in_all<A, B>, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
+            return rejected{};
+        } else return make<kind::condition, Op>(lift(a), lift(b));
+    } else if constexpr (x == kind::condition || y == kind::condition) {
         static_assert(number<x> && number<y>, "attune: a condition is compared with a number; a <= x <= b is written a <= x && x <= b");
         return rejected{};
     } else {
@@ -51,7 +76,7 @@ constexpr auto comparison(A a, B b) {
 
 template <operation Op, class A, class B>
 constexpr auto logical(A a, B b) {
-    constexpr kind x = lifted<A>::is, y = lifted<B>::is;
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (x == kind::condition && y == kind::condition) return make<kind::condition, Op>(a, b);
     else {
@@ -62,52 +87,93 @@ constexpr auto logical(A a, B b) {
 
 template <operation Op, class A>
 constexpr auto real_function(A a) {
-    constexpr kind x = lifted<A>::is;
     if constexpr (is_rejected<A>) return rejected{};
-    else if constexpr (is_number(x)) return make<joined(x, kind::real), Op>(lift(a));
+    else if constexpr (is_number(A::is)) return make<joined(A::is, kind::real, A::uses), Op>(a);
     else {
-        static_assert(number<x>, "attune: a function of numbers and scores is applied to something else");
+        static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
     }
 }
 
 template <operation Op, class A>
 constexpr auto keeping_function(A a) {  // integers stay integers
-    constexpr kind x = lifted<A>::is;
     if constexpr (is_rejected<A>) return rejected{};
-    else if constexpr (is_number(x)) return make<x, Op>(lift(a));
+    else if constexpr (is_number(A::is)) return make<A::is, Op>(a);
     else {
-        static_assert(number<x>, "attune: a function of numbers and scores is applied to something else");
+        static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
     }
 }
 
-// Echoed when two tensors meet that do not share their last axis.
-template <axis_kind Left, axis_kind Right>
-inline constexpr bool contracted_over_the_same_axis = Left == Right;
+// Echoed when two tensors meet that are not queries and keys, or weights and values.
+template <axis_kind Length, axis_kind Depth> inline constexpr bool queries_over = Length == axis_kind::query && Depth == axis_kind::depth;
+template <axis_kind Length, axis_kind Depth> inline constexpr bool keys_over = Length == axis_kind::key && Depth == axis_kind::depth;
+template <axis_kind Length, axis_kind Depth> inline constexpr bool values_over = Length == axis_kind::key && Depth == axis_kind::value_depth;
 
+/// The last two axes of an input, or of a tensor formed by queries, keys or values.
 template <class T>
-inline constexpr axis_kind last_axis = T::declaration.axes[T::declaration.rank - 1].is;
+inline constexpr axis_kind length_axis = T::op == operation::queries ? axis_kind::query : axis_kind::key;
+template <class T>
+inline constexpr axis_kind depth_axis = T::op == operation::values ? axis_kind::value_depth : axis_kind::depth;
+template <name Label, element_type Element, class... Axes>
+inline constexpr axis_kind length_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[2].is : axis_kind::free;
+template <name Label, element_type Element, class... Axes>
+inline constexpr axis_kind depth_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[3].is : axis_kind::free;
+
+template <class A, class K>
+constexpr auto contraction(A a, node<kind::transposed, operation::transpose, K> b) {
+    if constexpr (!queries_over<length_axis<A>, depth_axis<A>>) {
+        static_assert(queries_over<length_axis<A>, depth_axis<A>>, "attune: scores are q * t(k); the left factor is not a tensor (batch, head, query, depth)");
+        return rejected{};
+    } else if constexpr (!keys_over<length_axis<K>, depth_axis<K>>) {
+        static_assert(keys_over<length_axis<K>, depth_axis<K>>, "attune: two tensors are contracted over different axes; scores are q * t(k), k a tensor (batch, head, key, depth)");
+        return rejected{};
+    } else return make<kind::scores, operation::contract>(a, b);
+}
+
+/// Weights times or over a number; the number may differ from pair to pair.
+template <operation Op, class W, class N>
+constexpr auto scaled_weights(W w, N n) {
+    constexpr unsigned uses = uses_in<N>;
+    if constexpr (!is_plain(kind_of<N>)) {
+        static_assert(plain_number<kind_of<N>>, "attune: weights are multiplied and divided by plain numbers of (b, h, q_idx, kv_idx); a row or an output belongs to weights * v");
+        return rejected{};
+    } else if constexpr (uses & use::channel) {
+        static_assert(free_of<uses, use::channel>, "attune: weights have no channel; d_idx stands in queries(...), keys(...), values(...), as_output(...) and beside outputs");
+        return rejected{};
+    } else return make<kind::weights, Op>(w, lift(n));
+}
 
 template <class A, class B>
 constexpr auto product(A a, B b) {
-    constexpr kind x = lifted<A>::is, y = lifted<B>::is;
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (x == kind::tensor && y == kind::transposed) {
-        using K = std::remove_cvref_t<decltype(b.children[hana::size_c<0>])>;
-        static_assert(contracted_over_the_same_axis<last_axis<A>, last_axis<K>>, "attune: two tensors are contracted over different axes; scores are q * t(k)");
-        return make<kind::scores, operation::contract>(a, b);
-    } else if constexpr (x == kind::weights && y == kind::tensor) return make<kind::output, operation::weighted_sum>(a, b);
-    else if constexpr (x == kind::scores && y == kind::tensor) {
+    else if constexpr (is_number(x) && is_number(y)) return arithmetic<operation::multiply>(a, b);
+    else if constexpr (x == kind::tensor && y == kind::transposed) return contraction(a, b);
+    else if constexpr (x == kind::weights && y == kind::tensor) {
+        if constexpr (!values_over<length_axis<B>, depth_axis<B>>) {
+            static_assert(values_over<length_axis<B>, depth_axis<B>>, "attune: weights weigh the values of a tensor (batch, head, key, value_depth), such as v");
+            return rejected{};
+        } else return make<kind::output, operation::weighted_sum>(a, b);
+    } else if constexpr (x == kind::tensor && y == kind::weights) {
+        static_assert(tensor_kind<y>, "attune: a tensor is multiplied by weights; the weighted sum is written weights * v");
+        return rejected{};
+    } else if constexpr (x == kind::scores && y == kind::tensor) {
         static_assert(weights_kind<x>, "attune: scores are multiplied by a tensor without normalisation; wrap them in softmax(...)");
         return rejected{};
     } else if constexpr (x == kind::tensor && y == kind::tensor) {
         static_assert(y == kind::transposed, "attune: two tensors are multiplied; the contraction of q and k is written q * t(k)");
         return rejected{};
-    } else if constexpr (x == kind::weights && is_number(y)) {
-        static_assert(tensor_kind<y>, "attune: weights are multiplied by a number; scale the scores before softmax, or v after it");
-        return rejected{};
-    } else return arithmetic<operation::multiply>(a, b);
+    } else if constexpr (x == kind::weights && is_number(y)) return scaled_weights<operation::multiply>(a, b);
+    else if constexpr (is_number(x) && y == kind::weights) return scaled_weights<operation::multiply>(b, a);
+    else return arithmetic<operation::multiply>(a, b);
+}
+
+template <class A, class B>
+constexpr auto quotient(A a, B b) {
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
+    if constexpr (x == kind::weights && is_number(y)) return scaled_weights<operation::divide>(a, b);
+    else return arithmetic<operation::divide>(a, b);
 }
 
 }  // namespace detail
@@ -115,15 +181,18 @@ constexpr auto product(A a, B b) {
 // --- arithmetic: on integers `/` and `%` round down, as in Python; an integer and a real give a real
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator+(A x, B y) { return detail::arithmetic<operation::add>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator-(A x, B y) { return detail::arithmetic<operation::subtract>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator/(A x, B y) { return detail::arithmetic<operation::divide>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator/(A x, B y) { return detail::quotient(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator%(A x, B y) { return detail::integer_arithmetic<operation::remainder>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator&(A x, B y) { return detail::integer_arithmetic<operation::bit_and>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator|(A x, B y) { return detail::integer_arithmetic<operation::bit_or>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator^(A x, B y) { return detail::integer_arithmetic<operation::bit_xor>(x, y); }
+/// Shifts by 0 .. 31 bits; to the right the sign is kept.
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator<<(A x, B y) { return detail::integer_arithmetic<operation::shift_left>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator>>(A x, B y) { return detail::integer_arithmetic<operation::shift_right>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto min(A x, B y) { return detail::arithmetic<operation::minimum>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto max(A x, B y) { return detail::arithmetic<operation::maximum>(x, y); }
 
-/// number * number scales; q * t(k) contracts over depth; weights * v sums over the keys.
+/// number * number scales, weights * number too; q * t(k) contracts over depth; weights * v sums over the keys.
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator*(A x, B y) { return detail::product(x, y); }
 
 template <expression A> constexpr auto operator-(A x) {
@@ -138,7 +207,19 @@ template <expression A> constexpr auto erf(A x) { return detail::real_function<o
 template <expression A> constexpr auto sqrt(A x) { return detail::real_function<operation::sqrt>(x); }
 template <expression A> constexpr auto rsqrt(A x) { return detail::real_function<operation::rsqrt>(x); }
 /// An integer as a real: as_real(q_idx) / key_length is a fraction, q_idx / key_length rounds down.
-template <expression A> constexpr auto as_real(A x) { return detail::real_function<operation::to_real>(x); }
+template <expression A> constexpr auto as_real(A x) {
+    if constexpr (is_number(A::is) && A::is != kind::integer) return x;
+    else return detail::real_function<operation::to_real>(x);
+}
+/// A real rounded toward zero, or a condition as 0 or 1.
+template <expression A> constexpr auto as_integer(A x) {
+    if constexpr (is_rejected<A> || A::is == kind::integer) return x;
+    else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::row | use::output>) return make<kind::integer, operation::to_integer>(x);
+    else {
+        static_assert(plain_number<A::is>, "attune: as_integer takes a real or a condition that is known before the scores");
+        return rejected{};
+    }
+}
 
 // --- comparisons give conditions; true = visible
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator==(A x, B y) { return detail::comparison<operation::equal>(x, y); }
@@ -158,20 +239,76 @@ template <expression A> constexpr auto operator!(A x) {
     }
 }
 
-/// a where the condition holds, b elsewhere; -inf masks.
+/// a where the condition holds, b elsewhere; -inf masks. Weights are kept where the condition holds: where(condition, weights, 0).
 template <class C, class A, class B> requires involves_graph<C, A, B>
 constexpr auto where(C c, A x, B y) {
-    constexpr kind given = lifted<C>::is, s = lifted<A>::is, t = lifted<B>::is;
+    constexpr kind given = kind_of<C>, s = kind_of<A>, t = kind_of<B>;
+    constexpr unsigned uses = detail::uses_in_all<C, A, B>;
     if constexpr (is_rejected<C> || is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (given != kind::condition) {
         static_assert(condition<given>, "attune: where(condition, a, b): the first argument is not a condition; did you forget a comparison?");
         return rejected{};
     } else if constexpr (s == kind::condition && t == kind::condition) return make<kind::condition, operation::where>(c, x, y);
-    else if constexpr (is_number(s) && is_number(t)) return make<joined(s, t), operation::where>(c, lift(x), lift(y));
-    else {
+    else if constexpr (is_number(s) && is_number(t)) return detail::number_node<joined(s, t, uses), operation::where, uses>(c, x, y);
+    else if constexpr (s == kind::weights && operation_of<B> == operation::constant) {
+        if constexpr (uses & (use::row | use::output | use::channel)) {
+            static_assert(free_of<uses, use::row | use::output | use::channel>, "attune: weights are kept by a condition of (b, h, q_idx, kv_idx); rows, outputs and d_idx have no place in it");
+            return rejected{};
+        } else return make<kind::weights, operation::where>(c, x, lift(y));
+    } else if constexpr (s == kind::weights || t == kind::weights) {
+        static_assert(number<s> && number<t>, "attune: weights are chosen as where(condition, weights, 0), nothing else");
+        return rejected{};
+    } else {
         static_assert(number<s> && number<t>, "attune: where(condition, a, b): a and b are two numbers or two conditions");
         return rejected{};
     }
+}
+
+namespace detail {
+template <class I> inline constexpr bool a_bound_index = operation_of<I> == operation::bound;
+template <class E> inline constexpr bool a_number_of_the_call = kind_of<E> == kind::integer && uses_in<E> == 0;
+
+/// What a sum or any needs besides its body.
+template <operation Op, kind Is, class I, class E, class B>
+constexpr auto reduction(I n, E extent, B body) {
+    constexpr unsigned uses = uses_in<B>;
+    if constexpr (is_rejected<I> || is_rejected<E> || is_rejected<B>) return rejected{};
+    else if constexpr (!a_bound_index<I>) {
+        static_assert(a_bound_index<I>, "attune: sum, any and all run over a bound index: n = bound_index<\"n\">, then sum(n, extent, body)");
+        return rejected{};
+    } else if constexpr (!integer_kind<kind_of<E>>) {
+        static_assert(integer_kind<kind_of<E>>, "attune: the extent of a sum, any or all is an integer");
+        return rejected{};
+    } else if constexpr (!a_number_of_the_call<E>) {
+        static_assert(free_of<uses_in<E>, ~0u>, "attune: the extent of a sum, any or all is one number for the whole call; what differs is said in its body, as in n < len(b)");
+        return rejected{};
+    } else if constexpr (uses & (use::row | use::output)) {
+        static_assert(free_of<uses, use::row | use::output>, "attune: a sum, any or all runs over what is known before the scores; a row or an output is not");
+        return rejected{};
+    } else return make<Is, Op>(n, lift(extent), lift(body));
+}
+}  // namespace detail
+
+/// The sum of the body for n = 0 .. extent - 1; a condition counts as 0 or 1. `sum(n, 8, where(n < len(b), table(h, n), 0))`
+template <class I, class E, class B> requires involves_graph<I, E, B>
+constexpr auto sum(I n, E extent, B body) {
+    constexpr kind found = kind_of<B>;
+    if constexpr (is_rejected<B>) return rejected{};
+    else if constexpr (found == kind::condition) return detail::reduction<operation::sum, kind::integer>(n, extent, as_integer(body));
+    else if constexpr (!is_plain(found)) {
+        static_assert(plain_number<found>, "attune: a sum adds plain numbers or counts conditions; scores are made by q * t(k)");
+        return rejected{};
+    } else return detail::reduction<operation::sum, found>(n, extent, body);
+}
+
+/// Whether the condition holds for an n of 0 .. extent - 1: `any(n, extent<1>(ends), kv_idx == ends(b, n))`
+template <class I, class E, class B> requires involves_graph<I, E, B>
+constexpr auto any(I n, E extent, B body) {
+    if constexpr (is_rejected<B>) return rejected{};
+    else if constexpr (!condition<kind_of<B>>) {
+        static_assert(condition<kind_of<B>>, "attune: any(n, extent, condition): the third argument is not a condition; did you forget a comparison?");
+        return rejected{};
+    } else return detail::reduction<operation::any, kind::condition>(n, extent, body);
 }
 
 }  // namespace attune::dsl

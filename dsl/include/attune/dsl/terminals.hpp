@@ -13,6 +13,17 @@ inline constexpr index_node<operation::b> b{};            ///< batch element
 inline constexpr index_node<operation::h> h{};            ///< query head
 inline constexpr index_node<operation::q_idx> q_idx{};    ///< query position, from 0
 inline constexpr index_node<operation::kv_idx> kv_idx{};  ///< key position, from 0
+inline constexpr index_node<operation::d_idx> d_idx{};    ///< channel of a formed tensor or output, from 0
+
+/// The index that a sum or any runs over: `n = bound_index<"n">`, `sum(n, 8, table(h, n))`.
+template <name Label>
+struct bound_index_node {
+    static constexpr kind is = kind::integer;
+    static constexpr operation op = operation::bound;
+    static constexpr unsigned uses = use::bound;
+    static constexpr std::string_view label = Label.view();
+};
+template <name Label> inline constexpr bound_index_node<Label> bound_index{};
 
 // --- numbers of the call: what the shapes of q, k and v say
 inline constexpr index_node<operation::depth> depth{};                ///< of q and k
@@ -29,7 +40,7 @@ inline constexpr constant<kind::real> inf{std::numeric_limits<double>::infinity(
 // --- axes: what an input is declared over
 template <axis_kind Is, name Label = "">
 struct axis_node {
-    static constexpr axis_declaration declaration{Is, Is == axis_kind::free ? Label.view() : name_of(Is)};
+    static constexpr axis_declaration axis{Is, Is == axis_kind::free ? Label.view() : name_of(Is)};
 };
 inline constexpr axis_node<axis_kind::batch> batch{};
 inline constexpr axis_node<axis_kind::head> head{};
@@ -38,6 +49,13 @@ inline constexpr axis_node<axis_kind::query> query{};
 inline constexpr axis_node<axis_kind::key> key{};
 inline constexpr axis_node<axis_kind::position> position{};  ///< read at q_idx and at kv_idx
 template <name Label> inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis; indices are clamped to it
+
+/// What an input may be declared over: the axes above, depth and value_depth.
+template <class T> inline constexpr axis_declaration axis_of{axis_kind::free, ""};
+template <axis_kind Is, name Label> inline constexpr axis_declaration axis_of<axis_node<Is, Label>> = axis_node<Is, Label>::axis;
+template <> inline constexpr axis_declaration axis_of<index_node<operation::depth>>{axis_kind::depth, "depth"};
+template <> inline constexpr axis_declaration axis_of<index_node<operation::value_depth>>{axis_kind::value_depth, "value_depth"};
+template <class T> inline constexpr bool is_axis = !axis_of<T>.name.empty();
 
 constexpr kind kind_of_element(element_type e) {
     switch (e) {
@@ -57,6 +75,7 @@ inline constexpr bool index_matches_axis = [] {
         case operation::h: return Axis == axis_kind::head || Axis == axis_kind::key_head || Axis == axis_kind::free;
         case operation::q_idx: return Axis == axis_kind::query || Axis == axis_kind::position || Axis == axis_kind::free;
         case operation::kv_idx: return Axis == axis_kind::key || Axis == axis_kind::position || Axis == axis_kind::free;
+        case operation::d_idx: return Axis == axis_kind::depth || Axis == axis_kind::value_depth || Axis == axis_kind::free;
         default: return true;
     }
 }();
@@ -67,8 +86,9 @@ template <name Label, element_type Element, class... Axes>
 struct input_tensor {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::input;
+    static constexpr unsigned uses = 0;
     static constexpr std::string_view label = Label.view();
-    static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {Axes::declaration...}};
+    static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
 
     template <operand... I>
     constexpr auto operator()(I... i) const {
@@ -77,11 +97,11 @@ struct input_tensor {
             static_assert(indices_match_rank<Label, sizeof...(Axes), sizeof...(I)>,
                           "attune: a tensor is indexed by another number of indices than it has axes");
             return rejected{};
-        } else if constexpr (!(integer_kind<lifted<I>::is> && ...)) {
-            static_assert((integer_kind<lifted<I>::is> && ...), "attune: a tensor is indexed by something that is not an integer; indices are integers such as h, q_idx or q_idx / 16");
+        } else if constexpr (!(integer_kind<kind_of<I>> && ...)) {
+            static_assert((integer_kind<kind_of<I>> && ...), "attune: a tensor is indexed by something that is not an integer; indices are integers such as h, q_idx or q_idx / 16");
             return rejected{};
-        } else if constexpr (!(index_matches_axis<Label, Axes::declaration.is, lifted<I>::op> && ...)) {
-            static_assert((index_matches_axis<Label, Axes::declaration.is, lifted<I>::op> && ...),
+        } else if constexpr (!(index_matches_axis<Label, axis_of<Axes>.is, operation_of<I>> && ...)) {
+            static_assert((index_matches_axis<Label, axis_of<Axes>.is, operation_of<I>> && ...),
                           "attune: a tensor is indexed by other axes than it was declared with");
             return rejected{};
         } else return make<kind_of_element(Element), operation::load>(*this, lift(i)...);
@@ -94,6 +114,7 @@ struct input_tensor {
 /// Declares a tensor input by name, element type and axes, outermost first: `input<"bias", f32>(head, query, key)`.
 template <name Label, element_type Element, class... Axes>
 constexpr auto input(Axes...) {
+    static_assert((is_axis<Axes> && ...), "attune: an input is declared over axes: batch, head, key_head, query, key, position, depth, value_depth or axis<\"name\">");
     static_assert(sizeof...(Axes) >= 1 && sizeof...(Axes) <= max_rank, "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
     return input_tensor<Label, Element, Axes...>{};
 }
@@ -104,6 +125,7 @@ struct scalar_number {
     static_assert(Element == element_type::i32 || Element == element_type::f32, "attune: a scalar is i32 or f32");
     static constexpr kind is = kind_of_element(Element);
     static constexpr operation op = operation::scalar;
+    static constexpr unsigned uses = 0;
     static constexpr std::string_view label = Label.view();
     static constexpr input_declaration declaration{Label.view(), Element, true, 0, {}};
 
@@ -113,20 +135,44 @@ struct scalar_number {
 template <name Label, element_type Element> inline constexpr scalar_number<Label, Element> scalar{};
 
 // --- the three tensors of attention; element types and depths are chosen when kernels are compiled
-inline constexpr input_tensor<"q", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::head>, axis_node<axis_kind::query>, axis_node<axis_kind::depth>> q{};           // (b, h, lq, d)
-inline constexpr input_tensor<"k", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, axis_node<axis_kind::depth>> k{};         // (b, hk, lk, d)
-inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, axis_node<axis_kind::value_depth>> v{};   // (b, hk, lk, dv)
+inline constexpr input_tensor<"q", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::head>, axis_node<axis_kind::query>, index_node<operation::depth>> q{};           // (b, h, lq, d)
+inline constexpr input_tensor<"k", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, index_node<operation::depth>> k{};         // (b, hk, lk, d)
+inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, index_node<operation::value_depth>> v{};   // (b, hk, lk, dv)
 
 /// Keys in use of each batch element, i32 (batch): optional at every call, key_length where it is not passed. Keys beyond are never read.
 struct kv_lengths_input {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::kv_lengths;
+    static constexpr unsigned uses = 0;
     static constexpr std::string_view label = "kv_lengths";
     constexpr auto operator()(index_node<operation::b>) const { return node<kind::integer, operation::kv_lengths>{}; }
     template <class Value>
     constexpr auto operator=(Value value) const { return detail::bind<"kv_lengths">(value); }
 };
 inline constexpr kv_lengths_input kv_lengths{};
+
+/// How long an input's axis is, 0 the outermost: `extent<2>(k)` is key_length. A number of the call, as lengths and scalars are.
+template <int Axis, class Tensor>
+struct extent_node {
+    static constexpr kind is = kind::integer;
+    static constexpr operation op = operation::extent;
+    static constexpr unsigned uses = 0;
+    static constexpr int axis = Axis;
+    Tensor tensor;
+};
+template <int Axis, class Tensor>
+inline constexpr bool has_axis = false;
+template <int Axis, name Label, element_type Element, class... Axes>
+inline constexpr bool has_axis<Axis, input_tensor<Label, Element, Axes...>> = Axis >= 0 && Axis < static_cast<int>(sizeof...(Axes));
+
+template <int Axis, expression T>
+constexpr auto extent(T tensor) {
+    if constexpr (is_rejected<T>) return rejected{};
+    else if constexpr (!has_axis<Axis, T>) {
+        static_assert(has_axis<Axis, T>, "attune: extent<n>(tensor) is the length of axis n of an input, 0 the outermost; this has no such axis");
+        return rejected{};
+    } else return extent_node<Axis, T>{tensor};
+}
 
 /// A name for an output: in `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to write.
 template <name Label>
