@@ -28,7 +28,9 @@ constexpr auto merge(A x, B y) {
         const auto top = max(x.lse, y.lse);
         const auto some = top > -inf;
         const auto base = where(some, top, 0.0);
-        const auto one = exp(x.lse - base), other = exp(y.lse - base), both = one + other;
+        const auto one = exp(x.lse - base);
+        const auto other = exp(y.lse - base);
+        const auto both = one + other;
         return state(where(some, (where(x.lse > -inf, x.out * one, 0.0) + where(y.lse > -inf, y.out * other, 0.0)) / where(some, both, 1.0), 0.0),
                      where(some, base + log(both), -inf));
     }
