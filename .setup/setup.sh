@@ -181,7 +181,7 @@ find_tools() {
 }
 
 install_missing() {
-    local name packages=() catch2=no halide=no
+    local name packages=() catch2=no halide=no numpy=no
     if have apt-get && [ -z "$(candidate libboost-dev)" ] && can_be_root; then apt_refresh || true; fi
     while read -r name || [ -n "$name" ]; do
         case "$name" in
@@ -191,11 +191,13 @@ install_missing() {
             CLI11) packages+=(libcli11-dev) ;;
             Catch2) catch2=yes ;;
             Halide) halide=yes ;;
+            NumPy) numpy=yes ;;
         esac
     done <build/default/missing
     [ ${#packages[@]} = 0 ] || apt_install "${packages[@]}"
     [ $catch2 = no ] || install_catch2
     [ $halide = no ] || pip_install "halide==$halide_version"
+    [ $numpy = no ] || pip_install numpy
 }
 
 configure() {

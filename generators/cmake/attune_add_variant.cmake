@@ -3,18 +3,31 @@
 #     GRAPHS <my::alibi>...                the graphs, as C++ names them
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
-#     [TARGETS x86-64-v3 x86-64-v4...])    ISA levels; default ATTUNE_TARGETS
+#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels; default ATTUNE_TARGETS
+#     [SHARED])                            a shared library, too
 #
 # Makes
 #   <target>_generator   a program in ${CMAKE_BINARY_DIR}/bin that holds the graphs and compiles them: `emit`, `explain`, `--help`
-#   <target>             a static library: one object of kernels an ISA level, and the registry by which attune::run finds them
+#   <target>             a static library: one object of kernels an ISA level, the registry by which attune::run finds them, and
+#                        <target>.h by which C does (attune/c.h)
+#   <target>_shared      with SHARED, the same as lib<target>.so
 #
 # An application links <target> and needs neither Halide nor attune's generators. The kernels are rebuilt when their generator
 # is, that is when the variant header, or anything that it includes, or attune itself has changed.
+#
+# The shared library holds the runtime and depends on the C and C++ libraries only. It exports the functions of attune/c.h, its variants
+# and their tables, and is never unloaded. For attune::run an application links attune::runtime beside it.
+#
+# Cross compiling: ATTUNE_HOST_GENERATORS is the bin/ folder of the same project built for the machine at hand; its generators are then
+# run, and none are built. Nor is Halide's library needed.
+include_guard(GLOBAL)
+
+set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the generator programs that run on this machine")
+
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "" "HEADER" "GRAPHS;DTYPES;DEPTHS;TARGETS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER" "GRAPHS;DTYPES;DEPTHS;TARGETS")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS or TARGETS, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS, TARGETS or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
     endif()
     if(NOT arg_HEADER OR NOT arg_GRAPHS)
         message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most")
@@ -22,6 +35,10 @@ function(attune_add_variant target)
     cmake_path(ABSOLUTE_PATH arg_HEADER BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE OUTPUT_VARIABLE header)
     if(NOT EXISTS "${header}")
         message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER to name a file, got `${arg_HEADER}`; looked for ${header}")
+    endif()
+    if(CMAKE_CROSSCOMPILING AND NOT ATTUNE_HOST_GENERATORS)
+        message(FATAL_ERROR "attune_add_variant(${target}): expected ATTUNE_HOST_GENERATORS in a cross build, got none; build the project for \
+this machine first and pass the bin/ folder of that build, which holds ${target}_generator")
     endif()
     list(REMOVE_DUPLICATES arg_GRAPHS)
     if(NOT DEFINED arg_DTYPES)
@@ -38,30 +55,40 @@ function(attune_add_variant target)
     cmake_path(GET header FILENAME header_name)
     set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels")
 
-    # The generator program.
-    set(rows "")
-    foreach(graph IN LISTS arg_GRAPHS)
-        string(APPEND rows "        {\"${graph}\", attune::dsl::listing_of<${graph}>},\n")
-    endforeach()
-    foreach(list IN ITEMS TARGETS DTYPES DEPTHS)
-        list(JOIN arg_${list} "\", \"" words)
-        set(${list} "{\"${words}\"}")
-    endforeach()
-    configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/generator_main.cpp.in" "${folder}/main.cpp" @ONLY)
+    # The generator program: made here, or found where it was made for this machine.
     set(generator "${target}_generator")
-    add_executable(${generator} "${folder}/main.cpp")
-    target_include_directories(${generator} PRIVATE "${header_folder}")
-    target_link_libraries(${generator} PRIVATE attune::generators)
-    set_target_properties(${generator} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
-    if(ATTUNE_SANITIZE)
-        target_compile_options(${generator} PRIVATE -fno-sanitize=all)
+    if(ATTUNE_HOST_GENERATORS)
+        set(program "${ATTUNE_HOST_GENERATORS}/${generator}")
+        if(NOT EXISTS "${program}")
+            message(FATAL_ERROR "attune_add_variant(${target}): expected ${generator} in ATTUNE_HOST_GENERATORS, got none; looked for ${program}")
+        endif()
+        set(generator_file "${program}")
+    else()
+        set(rows "")
+        foreach(graph IN LISTS arg_GRAPHS)
+            string(APPEND rows "        {\"${graph}\", attune::dsl::listing_of<${graph}>},\n")
+        endforeach()
+        foreach(list IN ITEMS TARGETS DTYPES DEPTHS)
+            list(JOIN arg_${list} "\", \"" words)
+            set(${list} "{\"${words}\"}")
+        endforeach()
+        configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/generator_main.cpp.in" "${folder}/main.cpp" @ONLY)
+        add_executable(${generator} "${folder}/main.cpp")
+        target_include_directories(${generator} PRIVATE "${header_folder}")
+        target_link_libraries(${generator} PRIVATE attune::generators)
+        set_target_properties(${generator} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+        if(ATTUNE_SANITIZE)
+            target_compile_options(${generator} PRIVATE -fno-sanitize=all)
+        endif()
+        set(program ${generator})
+        set(generator_file "$<TARGET_FILE:${generator}>")
     endif()
 
     # What it emits: an object an ISA level, and the registry.
-    set(emit ${generator} emit)
+    set(emit "${program}" emit)
     if(ATTUNE_SANITIZE MATCHES "address")
         # It is not instrumented, but linked as if it were; the compiler inside keeps memory until it ends.
-        set(emit "${CMAKE_COMMAND}" -E env ASAN_OPTIONS=detect_leaks=0 "$<TARGET_FILE:${generator}>" emit)
+        set(emit "${CMAKE_COMMAND}" -E env ASAN_OPTIONS=detect_leaks=0 "${generator_file}" emit)
     endif()
     set(objects "")
     list(JOIN arg_GRAPHS " " graphs)
@@ -72,24 +99,98 @@ function(attune_add_variant target)
         add_custom_command(
             OUTPUT "${object}"
             COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}"
-            DEPENDS ${generator}
+            DEPENDS "${program}"
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)
         list(APPEND objects "${object}")
     endforeach()
     set(registry "${folder}/${target}_registry.cpp")
+    set(c_header "${folder}/include/${target}.h")
+    file(MAKE_DIRECTORY "${folder}/include")
     add_custom_command(
-        OUTPUT "${registry}"
-        COMMAND ${emit} --registry "${registry}" --header "${header_name}"
+        OUTPUT "${registry}" "${c_header}"
+        COMMAND ${emit} --registry "${registry}" --header "${header_name}" --c-header "${c_header}"
             --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS}
-        DEPENDS ${generator}
+        DEPENDS "${program}"
         COMMENT "Writing the registry of ${graphs}"
         VERBATIM)
 
     # The library that applications link.
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
-    add_library(${target} STATIC "${registry}" ${objects})
-    target_include_directories(${target} PUBLIC "${header_folder}")
+    add_library(${target} STATIC "${registry}" "${c_header}" ${objects})
     target_link_libraries(${target} PUBLIC attune::runtime)
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+    target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${header_folder}>" "$<BUILD_INTERFACE:${folder}/include>")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON ATTUNE_HEADER "${header}" ATTUNE_C_HEADER "${c_header}")
+    if(arg_SHARED)
+        attune_add_shared(${target} "${folder}" ${arg_GRAPHS})
+    endif()
+endfunction()
+
+# The shared library beside the static one, of the same objects: a part of attune_add_variant.
+function(attune_add_shared target folder)
+    list(TRANSFORM ARGN REPLACE "[^A-Za-z0-9]+" "_" OUTPUT_VARIABLE variants)
+    list(JOIN variants "_variant; " variants)
+    configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/exports.map.in" "${folder}/exports.map" @ONLY)
+    file(CONFIGURE OUTPUT "${folder}/empty.cpp" CONTENT "")  # not written again where it is there
+    set(shared ${target}_shared)
+    add_library(${shared} SHARED "${folder}/empty.cpp")
+    # attune_run brings in the rest of attune/c.h. Threads of the pool run code that is inside: it must stay loaded.
+    target_link_libraries(${shared} PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}>" attune::runtime)
+    target_link_options(${shared} PRIVATE "LINKER:--version-script=${folder}/exports.map" LINKER:--undefined=attune_run LINKER:-z,nodelete LINKER:--gc-sections)
+    set_target_properties(${shared} PROPERTIES OUTPUT_NAME ${target} LINK_DEPENDS "${folder}/exports.map")
+    target_include_directories(${shared} PUBLIC
+        "$<BUILD_INTERFACE:$<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>>"
+        "$<BUILD_INTERFACE:$<TARGET_PROPERTY:attune::runtime,INTERFACE_INCLUDE_DIRECTORIES>>")
+endfunction()
+
+# attune_install_variant(<target>
+#     [HEADERS <file>...]       further headers that the variant header includes
+#     [COMPONENT <name>])
+#
+# Installs a library of kernels as an ordinary one: the library (both, if there are two), <target>.h, the variant header, a CMake package
+# (find_package(<target>) gives <target>::<target> and <target>::<target>_shared) and <target>.pc for pkg-config. Who links the shared one from
+# C needs nothing else; the static one needs attune's runtime (attune::runtime, attune-runtime.pc). Neither needs Halide, Python or what
+# compiled the kernels.
+function(attune_install_variant target)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "COMPONENT" "HEADERS")
+    if(arg_UNPARSED_ARGUMENTS)
+        message(FATAL_ERROR "attune_install_variant(${target}): expected HEADERS or COMPONENT, got `${arg_UNPARSED_ARGUMENTS}`")
+    endif()
+    get_target_property(header ${target} ATTUNE_HEADER)
+    get_target_property(c_header ${target} ATTUNE_C_HEADER)
+    if(NOT header)
+        message(FATAL_ERROR "attune_install_variant(${target}): expected a library made by attune_add_variant in this project, got another target")
+    endif()
+    include(GNUInstallDirs)
+    set(component "")
+    if(arg_COMPONENT)
+        set(component COMPONENT ${arg_COMPONENT})
+    endif()
+    get_property(attune_c_header GLOBAL PROPERTY ATTUNE_C_HEADER)
+    get_property(attune_version GLOBAL PROPERTY ATTUNE_VERSION)
+    set(runtime_libraries "-lattune_runtime -lstdc++ -lm -pthread -ldl")
+    set(libraries "${runtime_libraries}")
+    set(private_libraries "")
+    set(shared "")
+    if(TARGET ${target}_shared)
+        set(libraries "")
+        set(private_libraries "${runtime_libraries}")
+        set(shared ${target}_shared)
+    endif()
+    set(folder "${CMAKE_CURRENT_BINARY_DIR}/${target}_kernels")
+    set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/${target}")
+    file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+    configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/kernels.pc.in" "${folder}/${target}.pc" @ONLY)
+    configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/kernelsConfig.cmake.in" "${folder}/${target}Config.cmake" @ONLY)
+    foreach(library IN ITEMS ${target} ${shared})
+        target_include_directories(${library} PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+        install(TARGETS ${library} EXPORT ${library}
+            ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${component}
+            LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ${component})
+        install(EXPORT ${library} NAMESPACE ${target}:: FILE ${library}_targets.cmake DESTINATION "${package_folder}" ${component})
+    endforeach()
+    install(FILES "${folder}/${target}Config.cmake" DESTINATION "${package_folder}" ${component})
+    install(FILES "${folder}/${target}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" ${component})
+    install(FILES "${header}" "${c_header}" ${arg_HEADERS} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" ${component})
+    install(FILES "${attune_c_header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/attune" ${component})
 endfunction()

@@ -1,11 +1,14 @@
-# The install rules: headers, the two static libraries, and a relocatable CMake package with the components dsl, runtime and
-# generators. Halide is not part of it: the generators ask for it where kernels are compiled, applications never do.
+# The install rules: headers, the static libraries, a relocatable CMake package with the components dsl, runtime, generators and common,
+# attune-runtime.pc, and packages (cpack). Halide is not part of it: the generators ask for it where kernels are compiled, applications never do.
 include(CMakePackageConfigHelpers)
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/attune")
 
-foreach(component IN ITEMS dsl runtime generators)
-    install(DIRECTORY "${attune_SOURCE_DIR}/${component}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component}
-        FILES_MATCHING PATTERN "*.hpp")
+set(components dsl runtime)
+if(TARGET attune_generators)  # a cross build has none
+    list(APPEND components generators)
+endif()
+foreach(component IN LISTS components)
+    install(DIRECTORY "${attune_SOURCE_DIR}/${component}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component})
     set_target_properties(attune_${component} PROPERTIES EXPORT_NAME ${component})
     install(TARGETS attune_${component} EXPORT attune_${component}
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component})
@@ -14,8 +17,25 @@ foreach(component IN ITEMS dsl runtime generators)
         COMPONENT ${component})
 endforeach()
 
+if(TARGET attune_common)
+    foreach(library IN ITEMS common common_shared)
+        target_include_directories(attune_${library} PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+        set_target_properties(attune_${library} PROPERTIES EXPORT_NAME ${library})
+        install(TARGETS attune_${library} EXPORT attune_${library}
+            ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT common
+            LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT common)
+        install(EXPORT attune_${library} NAMESPACE attune:: FILE attune_${library}.cmake DESTINATION "${package_folder}" COMPONENT common)
+    endforeach()
+    get_target_property(c_header attune_common ATTUNE_C_HEADER)
+    install(FILES "${c_header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT common)
+endif()
+
+file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
+configure_file("${CMAKE_CURRENT_LIST_DIR}/attune-runtime.pc.in" "${attune_BINARY_DIR}/package/attune-runtime.pc" @ONLY)
+install(FILES "${attune_BINARY_DIR}/package/attune-runtime.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT runtime)
+
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/attuneConfig.cmake.in" "${attune_BINARY_DIR}/package/attuneConfig.cmake"
-    INSTALL_DESTINATION "${package_folder}" NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+    INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file("${attune_BINARY_DIR}/package/attuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(
     FILES
@@ -23,5 +43,22 @@ install(
         "${attune_BINARY_DIR}/package/attuneConfigVersion.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_variant.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_halide.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/exports.map.in"
         "${CMAKE_CURRENT_LIST_DIR}/generator_main.cpp.in"
+        "${CMAKE_CURRENT_LIST_DIR}/kernels.pc.in"
+        "${CMAKE_CURRENT_LIST_DIR}/kernelsConfig.cmake.in"
     DESTINATION "${package_folder}" COMPONENT dsl)
+
+set(CPACK_GENERATOR "TGZ;DEB")
+set(CPACK_PACKAGE_NAME attune)
+set(CPACK_PACKAGE_VENDOR attune)
+set(CPACK_PACKAGE_CONTACT "the attune authors <attune@example.org>")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${attune_DESCRIPTION}")
+set(CPACK_RESOURCE_FILE_LICENSE "${attune_SOURCE_DIR}/LICENSE")
+set(CPACK_VERBATIM_VARIABLES ON)
+set(CPACK_STRIP_FILES OFF)  # static libraries keep their symbols
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
+set(CPACK_DEBIAN_PACKAGE_DEPENDS "libboost1.81-dev | libboost-dev (>= 1.81), libstdc++6")
+set(CPACK_DEBIAN_PACKAGE_SUGGESTS "cmake (>= 3.28)")
+include(CPack)

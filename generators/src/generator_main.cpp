@@ -1,5 +1,6 @@
 #include <attune/generators/main.hpp>
 
+#include "c_header.hpp"
 #include "draw_command.hpp"
 #include "emit.hpp"
 #include "explain.hpp"
@@ -20,7 +21,7 @@ void add_to(CLI::App& command, build_request& what) {
 
 struct emit_command {
     build_request what;
-    std::string target, object, registry, header;
+    std::string target, object, registry, header, c_header;
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
@@ -29,6 +30,7 @@ struct emit_command {
         command.add_option("--targets", what.targets, "ISA levels that the registry lists (with --registry)");
         command.add_option("--registry", registry, "write the source of the registry into this file");
         command.add_option("--header", header, "the variant header, as the registry includes it");
+        command.add_option("--c-header", c_header, "write the variants' C header into this file (with --registry)");
     }
 
     void run(std::span<const variant> variants) {
@@ -39,7 +41,9 @@ struct emit_command {
             emit_object(kernels_of(variants, what), object);
         } else {
             if (what.targets.empty() || header.empty()) throw std::runtime_error("expected --targets and --header with --registry");
-            emit_registry(variants, kernels_of(variants, what), header, registry);
+            const auto kernels = kernels_of(variants, what);
+            emit_registry(variants, kernels, header, registry);
+            if (!c_header.empty()) emit_c_header(variants, kernels, c_header);
         }
     }
 };

@@ -1,3 +1,4 @@
+#include "c_header.hpp"
 #include "emit.hpp"
 #include "plan.hpp"
 
@@ -40,6 +41,7 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
             "    return table;\n}}\n",
             each.name, each.graph.fingerprint, i);
     }
+    text += c_handles(variants);
     std::ofstream out(file);
     out << text;
     if (!out.flush()) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");

@@ -1,0 +1,26 @@
+#pragma once
+/// Tensors of other frameworks, and for them, as DLPack passes them around. Not included by attune/runtime.hpp.
+#include <attune/dlpack/dlpack.h>  // DLPack 1.1; an application's own copy of it has the same include guard and may come first
+#include <attune/runtime/tensor.hpp>
+
+#include <memory>
+
+#ifndef DLPACK_MAJOR_VERSION
+#error "attune/dlpack.hpp: expected DLPack 1.0 or later, got a dlpack.h of an older version, included earlier; try including attune/dlpack.hpp first"
+#endif
+
+namespace attune {
+
+/// A view of memory that DLPack describes. It owns nothing: whoever holds the managed tensor goes on to hold it, and deletes it after the calls.
+/// Throws attune::error for memory that the CPU cannot read, element types that attune does not have, vectors and more than 8 axes.
+tensor from_dlpack(const DLTensor& given, bool read_only = false);
+tensor from_dlpack(const DLManagedTensor& given);
+/// Also for a tensor of another major version of DLPack, of which nothing but the version is read.
+tensor from_dlpack(const DLManagedTensorVersioned& given);
+
+/// The view as DLPack. The consumer calls its deleter, which lets go of `owner`; without one, the memory has to outlive the consumer.
+DLManagedTensorVersioned* to_dlpack(const tensor& view, std::shared_ptr<const void> owner = {});
+/// For consumers of DLPack before 1.0. Throws attune::error for a view of const elements, which it could not mark.
+DLManagedTensor* to_dlpack_unversioned(const tensor& view, std::shared_ptr<const void> owner = {});
+
+}  // namespace attune

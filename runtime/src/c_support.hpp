@@ -1,0 +1,50 @@
+#pragma once
+#include <attune/c.h>
+#include <attune/runtime/error.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string_view>
+
+/// What the functions of attune/c.h share.
+namespace attune::detail {
+
+/// Copies as much of `text` as fits, with a terminating zero.
+inline void put(std::string_view text, char* to, std::size_t capacity, std::size_t* length) noexcept {
+    if (length) *length = text.size();
+    if (!to || capacity == 0) return;
+    const std::size_t count = std::min(text.size(), capacity - 1);
+    std::memcpy(to, text.data(), count);
+    to[count] = '\0';
+}
+
+/// Does something that may throw and returns what became of it.
+template <class Work>
+attune_status guarded(char* error_text, std::size_t capacity, Work work) noexcept {
+    const auto ended = [&](attune_status status, const char* text) {
+        put(text, error_text, capacity, nullptr);
+        return status;
+    };
+    try {
+        work();
+        return ATTUNE_OK;
+    } catch (const kernel_failure& e) {
+        return ended(ATTUNE_FAILED, e.what());
+    } catch (const error& e) {
+        return ended(ATTUNE_REFUSED, e.what());
+    } catch (const std::bad_alloc&) {
+        return ended(ATTUNE_NO_MEMORY, "attune: expected memory to prepare the call, got none; try again when there is some");
+    } catch (const std::exception& e) {
+        return ended(ATTUNE_FAILED, e.what());
+    } catch (...) {
+        return ended(ATTUNE_FAILED, "attune: expected an end without an exception, got one of an unknown type; try to report this");
+    }
+}
+
+void from_dlpack(const void* managed, bool versioned, attune_tensor* tensor);
+void to_dlpack(const attune_tensor* tensor, bool versioned, void (*release)(void*), void* owner, void** managed);
+
+}  // namespace attune::detail
