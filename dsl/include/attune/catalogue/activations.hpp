@@ -1,0 +1,29 @@
+#pragma once
+#include <attune/dsl.hpp>
+
+/// Weights that are functions of the score other than softmax. `sigmoid` is the language's own.
+namespace attune::catalogue {
+
+using namespace dsl;
+
+/// max(s, 0)
+constexpr auto relu(expression auto s) { return max(s, 0.0); }
+
+/// s (1 + erf(s / sqrt 2)) / 2
+constexpr auto gelu(expression auto s) { return s * (1.0 + erf(s * 0.7071067811865476)) / 2.0; }
+
+/// log(f(s) + N): the score whose softmax is f(s) + N, normalised. (attention-gym generate_activation_score_mod)
+constexpr auto as_score(expression auto activated, operand auto offset) { return log(activated + offset); }
+
+/// The weights f(s) as they are. (attention-gym undo_softmax; ReLU attention, Wortsman et al. 2023, divides by Lk)
+constexpr auto activation_attention(expression auto activated) { return unnormalized(activated) * v; }
+
+/// sigmoid(s - log Lk), not normalised. (Sigmoid attention, Ramapuram et al. 2024; FlashInfer FlashSigmoid)
+constexpr auto sigmoid_attention(expression auto s) { return unnormalized(sigmoid(s - log(as_real(key_length)))) * v; }
+
+/// f(s) divided by the sum of |f(s)| over the keys, at least 1. (retention's normalisation, Sun et al. 2023)
+constexpr auto normalised_by_sum(expression auto activated) {
+    return unnormalized(activated) * v / max(row_sum(unnormalized(abs(activated))), 1.0);
+}
+
+}  // namespace attune::catalogue
