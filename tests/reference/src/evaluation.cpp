@@ -44,6 +44,7 @@ void evaluation::measure_formed() {
         if (length && *length != said) refuse("two lengths for one axis: " + std::to_string(*length) + " and " + std::to_string(said));
         length = std::max<std::int64_t>(said, 0);
     }
+    keys_are_stated_ = keys.has_value();
     bound_.size.queries = queries.value_or(bound_.size.queries);
     bound_.size.keys = keys.value_or(bound_.size.keys);
     kept_.assign(graph_.nodes.size(), {});
@@ -169,7 +170,7 @@ column evaluation::load(const instruction& n) {
         for (std::size_t a = 0; a < rank; ++a) {
             const auto& index = indices[a]->integer;
             at[a] = index[index.size() == 1 ? 0 : i];
-            if (declared.axes[a].is == axis_kind::key) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
+            if (declared.axes[a].is == axis_kind::key && !keys_are_stated_) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
         }
         const double x = from.empty() ? 0.0 : from.at({at.data(), rank});
         if (integer) to.integer[i] = static_cast<std::int32_t>(x);
