@@ -21,9 +21,10 @@ constexpr auto activation_attention(expression auto activated) { return unnormal
 /// sigmoid(s - log Lk), not normalised. (Sigmoid attention, Ramapuram et al. 2024; FlashInfer FlashSigmoid)
 constexpr auto sigmoid_attention(expression auto s) { return unnormalized(sigmoid(s - log(as_real(key_length)))) * v; }
 
-/// f(s) divided by the sum of |f(s)| over the keys, at least 1. (retention's normalisation, Sun et al. 2023)
+/// f(s) V divided by max(|sum of f(s) over the keys|, 1). (RetNet, Sun et al. 2023)
 constexpr auto normalised_by_sum(expression auto activated) {
-    return unnormalized(activated) * v / max(row_sum(unnormalized(abs(activated))), 1.0);
+    const auto weights = unnormalized(activated);
+    return weights * v / max(abs(row_sum(weights)), 1.0);
 }
 
 }  // namespace attune::catalogue

@@ -23,7 +23,7 @@ inline constexpr auto alibi_slope_gym = alibi_slope;
 
 /// n = 2^floor(log2 H): 2^(-8 (h + 1) / n) of the first n heads, 2^(-4 (2 (h - n) + 1) / n) of the rest. (Press et al. 2022, heads not a power of two)
 inline constexpr auto alibi_slope_paper = [] {
-    const auto n = 1 << sum(bound_index<"bit">, 16, (2 << bound_index<"bit">) <= heads);
+    const auto n = 1 << sum(bound_index<"power">, 16, (2 << bound_index<"power">) <= heads);
     return exp2(where(h < n, -8.0 * (h + 1), -4.0 * (2 * (h - n) + 1)) / n);
 }();
 
