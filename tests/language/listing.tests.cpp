@@ -41,6 +41,48 @@ TEST_CASE("operators give the kinds of the language", "[language]") {
     STATIC_REQUIRE(decltype(log_sum_exp(scores))::is == kind::row);
 }
 
+TEST_CASE("what is known only after the scores has kinds of its own", "[language]") {
+    STATIC_REQUIRE(decltype(sum(n, 4, slopes(n)))::is == kind::real);
+    STATIC_REQUIRE(decltype(sum(n, 4, ends(b, n)))::is == kind::integer);
+    STATIC_REQUIRE(decltype(sum(n, 4, ends(b, n) == kv_idx))::is == kind::integer);
+    STATIC_REQUIRE(decltype(any(n, 4, ends(b, n) == kv_idx))::is == kind::condition);
+    STATIC_REQUIRE(decltype(q(b, h, q_idx, d_idx))::is == kind::real);
+    STATIC_REQUIRE(decltype(queries(q(b, h, q_idx, d_idx)))::is == kind::tensor);
+    STATIC_REQUIRE(decltype(softmax(scores) * 2)::is == kind::weights);
+    STATIC_REQUIRE(decltype(2 * softmax(scores))::is == kind::weights);
+    STATIC_REQUIRE(decltype(row_sum(softmax(scores)) + 1)::is == kind::row);
+    STATIC_REQUIRE(decltype(row_maximum(scores) * gain(d_idx))::is == kind::output);
+    STATIC_REQUIRE(decltype(where(row_maximum(scores) > 0, 1, 0))::is == kind::row);
+    STATIC_REQUIRE(decltype(softmax(scores) * v / log_sum_exp(scores))::is == kind::output);
+    STATIC_REQUIRE(decltype(as_row(slopes(h)))::is == kind::row);
+    STATIC_REQUIRE(decltype(both_states.out)::is == kind::output);
+    STATIC_REQUIRE(decltype(both_states.lse)::is == kind::row);
+}
+
+TEST_CASE("bound indices are listed by name, extents by axis", "[language]") {
+    constexpr auto list = listing_of<paths>;
+    STATIC_REQUIRE(list.indices.size() == 1);
+    STATIC_REQUIRE(list.indices[0] == "n");
+    const auto* sum = std::find_if(list.nodes.data(), list.nodes.data() + list.nodes.size(), [](const instruction& i) { return i.op == operation::sum; });
+    CHECK(list.nodes[static_cast<std::size_t>(sum->arguments[0])].op == operation::bound);
+    const instruction& extent = list.nodes[static_cast<std::size_t>(sum->arguments[1])];
+    CHECK(extent.op == operation::extent);
+    CHECK(extent.integer == 3);
+    CHECK(list.inputs[static_cast<std::size_t>(list.nodes[static_cast<std::size_t>(extent.arguments[0])].input)].name == "types");
+}
+
+TEST_CASE("the name of a bound index is no part of the computation, integers and reals of one value are", "[language]") {
+    static constexpr auto m = bound_index<"m">;
+    static constexpr auto renamed = softmax(mask(scores, causal && sum(m, extent<1>(ends), ends(b, m) <= q_idx) == sum(m, extent<1>(ends), ends(b, m) <= kv_idx))) * v;
+    static constexpr auto by_integer = softmax(scores * 2) * v;
+    static constexpr auto by_real = softmax(scores * 2.0) * v;
+    static constexpr auto halves = softmax(scores + kv_idx / 2) * v;
+    static constexpr auto exact_halves = softmax(scores + kv_idx / 2.0) * v;
+    STATIC_REQUIRE(fingerprint<renamed> == fingerprint<packed_documents>);
+    STATIC_REQUIRE(fingerprint<by_integer> == fingerprint<by_real>);
+    STATIC_REQUIRE(fingerprint<halves> != fingerprint<exact_halves>);
+}
+
 TEST_CASE("a node used twice is listed once", "[language]") {
     STATIC_REQUIRE(count(listing_of<two_outputs>, operation::contract) == 1);
     STATIC_REQUIRE(count(listing_of<two_outputs>, operation::mask) == 1);

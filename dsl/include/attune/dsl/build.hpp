@@ -55,11 +55,6 @@ struct listing_builder {
         return at;
     }
     constexpr void add_output(std::string_view name, std::int16_t node) { outputs[next(output_count, max_outputs)] = {name, node}; }
-    constexpr std::int16_t as_real(std::int16_t at) {
-        if (nodes[at].is != kind::integer) return at;
-        if (nodes[at].op == operation::constant) return add({.op = operation::constant, .is = kind::real, .number = static_cast<double>(nodes[at].integer)});
-        return add({.op = operation::to_real, .is = kind::real, .argument_count = 1, .arguments = {at}});
-    }
 };
 
 /// Whether an operation computes in reals as soon as one of its numbers is real.
@@ -68,6 +63,18 @@ constexpr bool mixes(operation op) {
            (op >= operation::equal && op <= operation::greater_equal);
 }
 constexpr bool is_real(kind k) { return is_number(k) && k != kind::integer; }
+
+template <class N>
+constexpr std::int16_t enter(listing_builder& list, const N& n);
+
+/// An integer among reals: a constant becomes a real constant, any other is converted. The rest is entered as it is.
+template <bool AmongReals, class N>
+constexpr std::int16_t enter_child(listing_builder& list, const N& n) {
+    if constexpr (!AmongReals) return enter(list, n);
+    else if constexpr (std::is_same_v<N, constant<kind::integer>>) return list.add({.op = operation::constant, .is = kind::real, .number = static_cast<double>(n.value)});
+    else if constexpr (N::is == kind::integer) return list.add({.op = operation::to_real, .is = kind::real, .argument_count = 1, .arguments = {enter(list, n)}});
+    else return enter(list, n);
+}
 
 template <class N>
 constexpr std::int16_t enter(listing_builder& list, const N& n) {
@@ -84,16 +91,13 @@ constexpr std::int16_t enter(listing_builder& list, const N& n) {
     } else if constexpr (N::op == operation::extent) {
         return list.add({.op = N::op, .is = N::is, .argument_count = 1, .arguments = {enter(list, n.tensor)}, .integer = N::axis});
     } else if constexpr (N::op == operation::to_real) {
-        return list.as_real(hana::unpack(n.children, [&](const auto& child) { return enter(list, child); }));
+        return hana::unpack(n.children, [&](const auto& child) { return enter_child<true>(list, child); });
     } else {
         instruction i{.op = N::op, .is = N::is};
-        hana::unpack(n.children, [&](const auto&... child) { ((i.arguments[i.argument_count++] = enter(list, child)), ...); });
-        if (mixes(i.op)) {
-            bool real = is_real(i.is) || i.is == kind::weights;
-            for (int a = 0; a < i.argument_count; ++a) real = real || is_real(list.nodes[i.arguments[a]].is);
-            if (real)
-                for (int a = 0; a < i.argument_count; ++a) i.arguments[a] = list.as_real(i.arguments[a]);
-        }
+        hana::unpack(n.children, [&]<class... C>(const C&... child) {
+            [[maybe_unused]] constexpr bool reals = mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));
+            ((i.arguments[i.argument_count++] = enter_child<reals>(list, child)), ...);
+        });
         return list.add(i);
     }
 }
