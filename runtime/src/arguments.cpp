@@ -66,9 +66,6 @@ scalar_value scalar_of(const input_declaration& declared, const named_argument& 
     const bool real = given.is == named_argument::form::real;
     if (declared.element == element_type::f32) {
         result.real = real ? static_cast<float>(given.real) : static_cast<float>(given.integer);
-    } else if (declared.element == element_type::boolean) {
-        if (given.is != named_argument::form::boolean) fail(say("true or false for ", declared.name), what(given), "a comparison");
-        result.boolean = given.integer != 0;
     } else {
         if (real) fail(say("an integer for ", declared.name), what(given), "a conversion to int");
         if (given.integer < std::numeric_limits<std::int32_t>::min() || given.integer > std::numeric_limits<std::int32_t>::max())

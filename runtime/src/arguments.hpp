@@ -22,7 +22,6 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
 union scalar_value {
     std::int32_t integer;
     float real;
-    std::uint8_t boolean;
 };
 
 /// The value of a scalar as its declaration wants it: an i32 takes integers in range, an f32 any number.

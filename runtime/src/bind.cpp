@@ -85,11 +85,15 @@ void fill(Word* at, const tensor& t, int axis, Word bits) {
 
 }  // namespace
 
-bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain)
-    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), slots_(&memory_), argv_(&memory_) {
+void check_version(const kernel_table& table) {
     if (table.version != kernel_table_version)
         fail(say("kernels of ", table.variant, " built for layout ", kernel_table_version), say("layout ", table.version),
              "building the variant again with this version of attune");
+}
+
+bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain)
+    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), slots_(&memory_), argv_(&memory_) {
+    check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
     choose_kernel(how, explain);
@@ -163,9 +167,10 @@ void bound_call::bind_outputs() {
 }
 
 std::size_t bound_call::hidden_bytes() const {
-    std::int64_t bytes = std::int64_t{sizeof(float)} * chosen().hidden_rows;
-    for (const axis_kind axis : axes_of_output(kind::row)) bytes *= shape_[axis];  // rows of outputs that were counted
-    return static_cast<std::size_t>(bytes);
+    std::array<std::int64_t, 4> extents{chosen().hidden_rows};
+    std::size_t rank = 1;
+    for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
+    return static_cast<std::size_t>(bytes_of(extents, element_type::f32));
 }
 
 void bound_call::bind_hidden_rows() {
@@ -173,14 +178,14 @@ void bound_call::bind_hidden_rows() {
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    const std::int64_t elements = extents[0] * extents[1] * extents[2];
-    float* const rows = hidden_.take(hidden_bytes());
+    float* rows = hidden_.take(hidden_bytes());
     for (int i = 0; i < chosen().hidden_rows; ++i) {
         slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(i)];
-        const tensor view(rows + i * elements, extents);
-        set_buffer(s.buffer, s.dimensions.data() + 1, "hidden rows", view, [&](int axis) { return view.extent(axis); });
+        const tensor view(rows, extents);
+        set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view, [&](int axis) { return view.extent(axis); });
         s.repeat_along_depth(chosen().value_depth);
         argv_.push_back(&s.buffer);
+        rows += extents[0] * extents[1] * extents[2];
     }
 }
 
@@ -203,7 +208,7 @@ bool bound_call::without_keys() const { return shape_[axis_kind::key] == 0; }
 
 void bound_call::run() {
     bind_hidden_rows();
-    table_.invoke(chosen().call, argv_.data(), threads_);
+    table_.invoke(chosen().call, argv_.data(), threads_, nullptr);
 }
 
 void bound_call::write_empty_rows() {
@@ -241,7 +246,7 @@ block_map bound_call::blocks() {
     set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
     std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2));
     arguments.push_back(&s.buffer);
-    table_.invoke(chosen().blocks, arguments.data(), threads_);
+    table_.invoke(chosen().blocks, arguments.data(), threads_, &table_bytes_);
     return map;
 }
 

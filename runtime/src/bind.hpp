@@ -13,6 +13,9 @@ struct halide_dimension_t;
 
 namespace attune::detail {
 
+/// Refuses a table of another layout; to be called before anything else in it is looked at.
+void check_version(const kernel_table& table);
+
 /// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused any more.
 /// Neither construction nor the calls allocate from the heap for a variant of ordinary size.
 class bound_call {
@@ -37,7 +40,8 @@ public:
     void write_empty_sums();  ///< what sums over no query and means over no head are: 0
     block_map blocks();
 
-    std::size_t hidden_bytes() const;  ///< of the rows that the kernel keeps for itself
+    std::size_t hidden_bytes() const;                         ///< of the rows that the kernel keeps for itself
+    std::size_t table_bytes() const { return table_bytes_; }  ///< of what conditions are tabulated in; known after `blocks`
 
 private:
     struct slot;
@@ -68,6 +72,7 @@ private:
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     std::int32_t all_keys_{};
+    std::size_t table_bytes_{};
     lent_rows hidden_;
 };
 

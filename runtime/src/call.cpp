@@ -1,11 +1,36 @@
 #include "bind.hpp"
+#include "formula.hpp"
 
 #include <attune/runtime/call.hpp>
 #include <attune/runtime/error.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace attune::detail {
+namespace {
+
+std::string_view name_of(kind k) {
+    switch (k) {
+        case kind::output: return "output";
+        case kind::row: return "row";
+        case kind::scores: return "scores";
+        case kind::weights: return "weights";
+        case kind::column: return "column";
+        case kind::head_mean: return "head mean";
+        default: return "";
+    }
+}
+
+std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
+
+/// Multiplications a pair, of what is contracted over a depth.
+int depths_per_pair(const listing& graph, const kernel& k) {
+    const auto has = [&](operation op) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; }); };
+    return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
+}
+
+}  // namespace
 
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
@@ -31,30 +56,43 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     result.depth = k.depth, result.value_depth = k.value_depth;
     result.query = k.query, result.key = k.key, result.value = k.value, result.output = k.output;
     result.query_block = k.query_block, result.key_block = k.key_block;
-    result.scratch_bytes = k.scratch_bytes, result.threads = bound.threads();
-
     const block_map map = bound.blocks();
     result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
-    result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * (k.depth + k.value_depth);
+    result.conditions = conditions_of(table.graph);
+    result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
+    result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * depths_per_pair(table.graph, k);
+    result.threads = bound.threads();
+    result.scratch_bytes = k.scratch_bytes, result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
+    const auto working = std::min<std::int64_t>(result.threads, std::int64_t{map.batches} * map.heads * map.query_blocks);  // one task a tile of queries
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.table_bytes;
 
-    const auto bytes = [](const tensor& t) {
-        std::int64_t elements = 1;
-        for (const auto e : t.shape()) elements *= e;
-        return elements * bytes_of(t.type());
-    };
-    for (std::size_t i = 0; i < table.graph.inputs.size(); ++i)
-        result.input_bytes += table.graph.inputs[i].is_scalar ? 4 : bytes(bound.given().inputs[i]->view);
-    if (bound.given().kv_lengths) result.input_bytes += bytes(bound.given().kv_lengths->view);
+    for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
+        const input_declaration& d = table.graph.inputs[i];
+        if (d.is_scalar) {
+            result.inputs.push_back({std::string(d.name), "number", d.element, {}, {}});
+            result.input_bytes += 4;
+            continue;
+        }
+        const tensor& t = bound.given().inputs[i]->view;
+        explanation::argument& a = result.inputs.emplace_back(explanation::argument{std::string(d.name), "tensor", t.type(), {}, {t.shape().begin(), t.shape().end()}});
+        for (int axis = 0; axis < d.rank; ++axis) a.axes.emplace_back(d.axes[static_cast<std::size_t>(axis)].name);
+        result.input_bytes += bytes_of(a);
+    }
+    if (const named_argument* const lengths = bound.given().kv_lengths) {
+        result.inputs.push_back({"kv_lengths", "tensor", element_type::i32, {"batch"}, {lengths->view.extent(0)}});
+        result.input_bytes += bytes_of(result.inputs.back());
+    }
     for (const output_declaration& d : table.graph.outputs) {  // by shape: the tensors may have been left out
         const kind is = kind_of(table.graph, d);
-        std::int64_t elements = 1;
-        for (const axis_kind axis : axes_of_output(is)) elements *= extent(axis);
-        result.output_bytes += elements * bytes_of(output_type(is, k.output));
+        explanation::argument& a = result.outputs.emplace_back(explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
+        for (const axis_kind axis : axes_of_output(is)) a.axes.emplace_back(attune::name_of(axis)), a.shape.push_back(shape[axis]);
+        result.output_bytes += bytes_of(a);
     }
     return result;
 }
 
 kernel_list kernels(const kernel_table& table) {
+    check_version(table);
     kernel_list result{.variant = table.variant, .entries = {}};
     const char* const forced = std::getenv("ATTUNE_TARGET");
     for (const kernel& k : table.kernels) {

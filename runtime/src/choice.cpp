@@ -17,10 +17,7 @@ bool depths_fit(const kernel& k, const kernel_request& r) {
     return (!r.depth || *r.depth == k.depth) && (!r.value_depth || *r.value_depth == k.value_depth);
 }
 
-std::string types_of(const kernel& k) {
-    if (k.query == k.key && k.key == k.value && k.value == k.output) return std::string(name_of(k.query));
-    return say("q:", name_of(k.query), ",k:", name_of(k.key), ",v:", name_of(k.value), ",out:", name_of(k.output));
-}
+std::string types_of(const kernel& k) { return detail::types_of(k.query, k.key, k.value, k.output); }
 std::string types_of(const kernel_request& r) {
     std::string result;
     const auto add = [&](std::string_view name, const std::optional<element_type>& type) {

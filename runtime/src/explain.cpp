@@ -7,11 +7,6 @@
 namespace attune {
 namespace {
 
-std::string types_of(element_type q, element_type k, element_type v, element_type out) {
-    if (q == k && k == v && v == out) return std::string(name_of(q));
-    return detail::say("q:", name_of(q), ",k:", name_of(k), ",v:", name_of(v), ",out:", name_of(out));
-}
-
 std::string percent(std::int64_t part, std::int64_t all) {
     return all == 0 ? "" : detail::say(" (", detail::in_short(100.0 * static_cast<double>(part) / static_cast<double>(all)), " %)");
 }
@@ -38,25 +33,55 @@ std::string explanation::text() const {
     if (!all.ends_with('\n')) all += '\n';
     all += say("kernel    ", kernel, "\n", "target    ", target, ": ", why, "\n");
     all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length, " queries, ", key_length, " keys, depth ",
-               depth, "x", value_depth, ", ", types_of(query, key, value, output), "\n");
+               depth, "x", value_depth, ", ", detail::types_of(query, key, value, output), "\n");
+    std::string_view title = "inputs    ";
+    for (const auto* const list : {&inputs, &outputs}) {
+        for (const argument& a : *list) {
+            std::string axes;
+            for (std::size_t i = 0; i < a.axes.size(); ++i) axes += say(i ? ", " : " (", a.axes[i], " ", a.shape[i]);
+            all += say(title, a.name, ": ", name_of(a.element), " ", a.stands_for, axes, axes.empty() ? "\n" : ")\n");
+            title = "          ";
+        }
+        title = "outputs   ";
+    }
     all += say("blocks    ", blocks_visited, " of ", blocks, percent(blocks_visited, blocks), " visited, ", blocks_unmasked, " of them without a mask; ",
                query_block, " queries x ", key_block, " keys each\n");
+    for (const condition& c : conditions) all += say("          ", c.text, ": ", c.skips, "\n");
     all += say("work      at most ", in_short(flops), " useful FLOPs; reads ", in_bytes(static_cast<std::uint64_t>(input_bytes)), ", writes ",
                in_bytes(static_cast<std::uint64_t>(output_bytes)), "\n");
-    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread\n", "threads   ", threads, "\n", "schedule  ", schedule, "\n");
-    return all;
+    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(hidden_bytes), " of rows kept for a second pass, ", in_bytes(table_bytes),
+               " of tables of conditions; ", in_bytes(workspace_bytes), " in all\n", "threads   ", threads, "\n");
+    title = "meaning   ";
+    for (const std::string& sentence : semantics) all += say(title, sentence, "\n"), title = "          ";
+    return all + say("schedule  ", schedule, "\n");
 }
 
 std::string explanation::json() const {
+    using detail::quoted;
+    const auto argument_json = [](const argument& a) {
+        detail::json_object j;
+        j.add("name", a.name), j.add("is", a.stands_for), j.add("element", name_of(a.element));
+        j.add_list("axes", a.axes, [](const std::string& axis) { return quoted(axis); });
+        j.add_list("shape", a.shape, [](std::int64_t extent) { return std::to_string(extent); });
+        return j.text();
+    };
     detail::json_object j;
     j.add("variant", variant), j.add("formula", formula), j.add("kernel", kernel), j.add("target", target), j.add("why", why);
     j.add("batches", batches), j.add("heads", heads), j.add("key_heads", key_heads), j.add("query_length", query_length), j.add("key_length", key_length);
     j.add("depth", depth), j.add("value_depth", value_depth);
-    j.add("element_types", types_of(query, key, value, output));
+    j.add("element_types", detail::types_of(query, key, value, output));
+    j.add_list("inputs", inputs, argument_json), j.add_list("outputs", outputs, argument_json);
     j.add("query_block", query_block), j.add("key_block", key_block);
     j.add("blocks", blocks), j.add("blocks_visited", blocks_visited), j.add("blocks_unmasked", blocks_unmasked);
+    j.add_list("conditions", conditions, [](const condition& c) {
+        detail::json_object j;
+        j.add("text", c.text), j.add("skips", c.skips);
+        return j.text();
+    });
+    j.add_list("semantics", semantics, [](const std::string& sentence) { return quoted(sentence); });
     j.add("flops", flops), j.add("input_bytes", input_bytes), j.add("output_bytes", output_bytes);
-    j.add("scratch_bytes", scratch_bytes), j.add("threads", threads);
+    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("table_bytes", table_bytes), j.add("workspace_bytes", workspace_bytes);
+    j.add("threads", threads);
     j.add_raw("schedule", schedule.empty() ? "null" : schedule);
     return j.text();
 }
@@ -64,24 +89,21 @@ std::string explanation::json() const {
 std::string kernel_list::text() const {
     std::string result = detail::say("kernels of ", variant, "\n");
     for (const entry& e : entries)
-        result += detail::say(e.chosen ? "  * " : "    ", e.target, "  ", types_of(e.query, e.key, e.value, e.output), "  ", e.depth, "x", e.value_depth, "  ",
+        result += detail::say(e.chosen ? "  * " : "    ", e.target, "  ", detail::types_of(e.query, e.key, e.value, e.output), "  ", e.depth, "x", e.value_depth, "  ",
                               !e.missing.empty() ? detail::say("does not run here: lacks ", e.missing) : e.chosen ? detail::say("chosen: ", e.why) : "runs here", "\n");
     return result;
 }
 
 std::string kernel_list::json() const {
-    std::string list;
-    for (const entry& e : entries) {
-        detail::json_object j;
-        j.add("symbol", e.symbol), j.add("target", e.target), j.add("element_types", types_of(e.query, e.key, e.value, e.output));
-        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("runs", e.missing.empty());
-        j.add("missing", e.missing), j.add("chosen", e.chosen), j.add("why", e.why);
-        if (!list.empty()) list += ", ";
-        list += j.text();
-    }
     detail::json_object j;
     j.add("variant", variant);
-    j.add_raw("kernels", "[" + list + "]");
+    j.add_list("kernels", entries, [](const entry& e) {
+        detail::json_object j;
+        j.add("symbol", e.symbol), j.add("target", e.target), j.add("element_types", detail::types_of(e.query, e.key, e.value, e.output));
+        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("runs", e.missing.empty());
+        j.add("missing", e.missing), j.add("chosen", e.chosen), j.add("why", e.why);
+        return j.text();
+    });
     return j.text();
 }
 

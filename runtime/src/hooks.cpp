@@ -22,8 +22,9 @@ namespace {
 /// What one call shares among its threads; Halide hands its address to every hook as the user context.
 struct call_context {
     std::atomic<int> spare_threads;  // beyond the caller
-    std::mutex mutex;
-    std::string message;  // the first error; guarded by mutex
+    std::mutex mutex{};
+    std::string message{};  // the first error; guarded by mutex
+    std::size_t held = 0, most_held = 0;  // bytes outside tasks: by the caller's thread alone
 
     void say_once(std::string text) {
         while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
@@ -39,15 +40,17 @@ struct call_context {
 
 /// The call that this thread works for. A context is attune's if and only if it is this one: pointers of others are never read.
 thread_local call_context* current = nullptr;
+thread_local bool in_task = false;
 
 class working_for {
 public:
-    explicit working_for(call_context* call) : before_(current) { current = call; }
-    ~working_for() { current = before_; }
+    explicit working_for(call_context* call, bool task) : before_(current), task_before_(in_task) { current = call, in_task = task; }
+    ~working_for() { current = before_, in_task = task_before_; }
     working_for(const working_for&) = delete;
 
 private:
     call_context* before_;
+    bool task_before_;
 };
 
 call_context* ours(void* user_context) { return user_context && user_context == current ? current : nullptr; }
@@ -70,7 +73,7 @@ struct kernel_loop {
 
     bool step(int index) {
         if (result.load(std::memory_order_relaxed) != 0) return false;
-        const working_for scope(call);
+        const working_for scope(call, true);
         const int code = task(call, first + index, closure);
         done.fetch_add(1, std::memory_order_relaxed);
         int none = 0;
@@ -123,11 +126,19 @@ void on_error(void* user_context, const char* message) {
     else previous.error(user_context, message);
 }
 
-void* on_malloc(void* user_context, std::size_t bytes) { return ours(user_context) ? take_scratch(bytes) : previous.malloc(user_context, bytes); }
+void* on_malloc(void* user_context, std::size_t bytes) {
+    call_context* const call = ours(user_context);
+    if (!call) return previous.malloc(user_context, bytes);
+    void* const block = take_scratch(bytes);
+    if (block && !in_task) call->held += bytes_of_scratch(block), call->most_held = std::max(call->most_held, call->held);
+    return block;
+}
 
 void on_free(void* user_context, void* block) {
-    if (ours(user_context)) give_scratch(block);
-    else previous.free(user_context, block);
+    call_context* const call = ours(user_context);
+    if (!call) return previous.free(user_context, block);
+    if (block && !in_task) call->held -= bytes_of_scratch(block);
+    give_scratch(block);
 }
 
 void install_hooks() {
@@ -142,16 +153,17 @@ void install_hooks() {
 
 }  // namespace
 
-void invoke(int (*entry)(void**), void** arguments, int threads) {
+void invoke(int (*entry)(void**), void** arguments, int threads, std::size_t* shared_bytes) {
     install_hooks();
-    call_context call{.spare_threads = threads - 1, .mutex = {}, .message = {}};
+    call_context call{.spare_threads = threads - 1};
     void* user_context = &call;
     arguments[0] = &user_context;
     int code;
     {
-        const working_for scope(&call);
+        const working_for scope(&call, false);
         code = entry(arguments);
     }
+    if (shared_bytes) *shared_bytes = call.most_held;
     if (code == 0) return;
     const std::string said = call.message.empty() ? say("error code ", code) : call.message;
     if (code == halide_error_code_out_of_memory) throw kernel_failure(refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));

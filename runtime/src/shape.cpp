@@ -117,6 +117,15 @@ void check_lengths_tensor(const tensor& t, const call_shape& shape) {
 
 }  // namespace
 
+std::int64_t bytes_of(std::span<const std::int64_t> shape, element_type element) {
+    std::int64_t bytes = attune::bytes_of(element);
+    for (const std::int64_t extent : shape)
+        if (extent == 0) return 0;
+    for (const std::int64_t extent : shape)
+        if (__builtin_mul_overflow(bytes, extent, &bytes)) return std::numeric_limits<std::int64_t>::max();
+    return bytes;
+}
+
 std::string shown(std::string_view name, const tensor& t) { return say(name, ": ", t.description()); }
 
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost) {

@@ -37,6 +37,9 @@ inline bool states_length(const instruction& n) {
     return n.argument_count == 2 && (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
 }
 
+/// Bytes of so many elements; the largest number there is where it does not fit.
+std::int64_t bytes_of(std::span<const std::int64_t> shape, element_type element);
+
 /// "q: f32 (2, 8, 1024, 64)"
 std::string shown(std::string_view name, const tensor& t);
 

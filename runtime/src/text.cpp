@@ -50,18 +50,23 @@ std::string in_short(double number) {
     return text.data();
 }
 
-void json_object::add(std::string_view key, std::string_view value) {
-    std::string quoted = "\"";
-    for (const char c : value) {
-        if (c == '"' || c == '\\') quoted += '\\', quoted += c;
-        else if (c == '\n') quoted += "\\n";
+std::string types_of(element_type q, element_type k, element_type v, element_type out) {
+    if (q == k && k == v && v == out) return std::string(name_of(q));
+    return say("q:", name_of(q), ",k:", name_of(k), ",v:", name_of(v), ",out:", name_of(out));
+}
+
+std::string quoted(std::string_view text) {
+    std::string result = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') result += '\\', result += c;
+        else if (c == '\n') result += "\\n";
         else if (static_cast<unsigned char>(c) < 0x20) {
             std::array<char, 8> escaped{};
             std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
-            quoted += escaped.data();
-        } else quoted += c;
+            result += escaped.data();
+        } else result += c;
     }
-    add_raw(key, quoted + '"');
+    return result + '"';
 }
 
 void json_object::add(std::string_view key, double value) {

@@ -76,4 +76,6 @@ void give_scratch(void* block) noexcept {
     else kept.give(whole);
 }
 
+std::size_t bytes_of_scratch(const void* block) noexcept { return (static_cast<const header*>(block) - 1)->capacity; }
+
 }  // namespace attune::detail

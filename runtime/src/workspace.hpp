@@ -7,5 +7,6 @@ namespace attune::detail {
 
 void* take_scratch(std::size_t bytes) noexcept;  ///< null where there is no memory
 void give_scratch(void* block) noexcept;         ///< on any thread
+std::size_t bytes_of_scratch(const void* block) noexcept;
 
 }  // namespace attune::detail

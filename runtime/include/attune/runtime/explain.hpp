@@ -27,15 +27,32 @@ struct block_map {
 
 /// What a call would do, for people (text) and programs (json).
 struct explanation {
+    struct argument {
+        std::string name, stands_for;    ///< "tensor", "number"; of an output its kind: "output", "row", "scores", ...
+        element_type element{};
+        std::vector<std::string> axes;   ///< outermost first
+        std::vector<std::int64_t> shape; ///< of the tensor that was passed; of an output, that it has to have
+    };
+    struct condition {
+        std::string text;   ///< one conjunct of a mask: "kv_idx <= q_idx"
+        std::string skips;  ///< how blocks are skipped for it, or why not
+    };
+
     std::string variant, formula, kernel, target, why, schedule;  ///< schedule is JSON
     std::int64_t batches{}, heads{}, key_heads{}, query_length{}, key_length{};
     int depth{}, value_depth{};
     element_type query{}, key{}, value{}, output{};
+    std::vector<argument> inputs, outputs;
     int query_block{}, key_block{};
     std::int64_t blocks{}, blocks_visited{}, blocks_unmasked{};
-    double flops{};                             ///< of the pairs in visited blocks, multiply and add: no useful work is above it
-    std::int64_t input_bytes{}, output_bytes{}; ///< of the elements, strides aside
-    std::size_t scratch_bytes{};                ///< of one thread, at most
+    std::vector<condition> conditions;
+    std::vector<std::string> semantics;          ///< how the variant's words are meant, a sentence each
+    double flops{};                              ///< of the pairs in visited blocks, multiply and add: no useful work is above it
+    std::int64_t input_bytes{}, output_bytes{};  ///< of the elements, strides aside
+    std::size_t scratch_bytes{};                 ///< of one thread, at most
+    std::size_t hidden_bytes{};                  ///< rows that the kernel keeps from one pass to the next; exact
+    std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads; as the tables of `blocks` took
+    std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables
     int threads{};
 
     std::string text() const;
