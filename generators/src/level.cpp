@@ -9,6 +9,7 @@ constexpr level table[] = {
     {"x86-64-v4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41", 16, 32},
     {"x86-64-v3", "x86-64-linux-avx-avx2-f16c-fma-sse41", 8, 16},
     {"x86-64-v2", "x86-64-linux-sse41", 4, 16},
+    {"aarch64", "arm-64-linux", 4, 32},
 };
 }  // namespace
 

@@ -14,9 +14,9 @@ inline void append(std::string& to, std::string_view part) { to += part; }
 template <std::integral Number>
 void append(std::string& to, Number part) { to += std::to_string(part); }
 
-/// say("expected ", 4, " axes")
+/// say("expected ", 4, " axes"). Cold: optimised for size, as is whatever leads to it only.
 template <class... Parts>
-std::string say(const Parts&... parts) {
+[[gnu::cold]] std::string say(const Parts&... parts) {
     std::string result;
     (append(result, parts), ...);
     return result;

@@ -3,23 +3,34 @@
 
     package        installs into a prefix, moves it, builds a copy of examples/00_skeleton against it with find_package, runs it,
                    and links its kernels into a project that has neither Halide nor attune's generators
+    kernels        has a project install its kernels as a library of its own, static and shared, moves that, and links it from C
+                   (pkg-config, no CMake) and from C++ (find_package)
+    common         a project of twenty lines on attune::common, which compiles no kernels
+    archives       the .tar.gz and the .deb that cpack makes, unpacked: the same project against each
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory
+    cross          builds attune::common for aarch64 with the generators of this build and runs it in an emulator
+    sizes          the runtime and a library of kernels, stripped
 
-Everything happens in --work, which is emptied first; nothing is downloaded.
+Everything happens in --work, which is emptied first; nothing is downloaded. Nothing of attune's source and build folders may be in a
+prefix, in a command of a project that uses it, or among the files that its compiler read: it would be the same without them.
 """
 import argparse
+import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tarfile
+import time
 
-ALLOWED = re.compile(r"(ld-linux|libc\.|libm\.|libstdc\+\+\.|libgcc_s\.|libpthread\.|libdl\.)")
+ALLOWED = re.compile(r"(ld-linux|libc\.|libm\.|libstdc\+\+\.|libgcc_s\.|libpthread\.|libdl\.|libmy_kernels\.|libattune_common\.)")
 
 
-def run(*command):
+def run(*command, **settings):
     print("$", *command, flush=True)
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **settings)
     if done.returncode != 0:
         print(done.stdout)
         raise SystemExit(f"FAILED  {command[0]} ended with {done.returncode}")
@@ -31,79 +42,209 @@ def expect(truth, sentence):
         raise SystemExit("FAILED  " + sentence)
 
 
-class Consumer:
+class User:
     """Projects built as a user would, with the compiler and the Halide of the build under test."""
 
     def __init__(self, options):
         self.options = options
-        self.common = ["-G", options.generator, f"-DCMAKE_MAKE_PROGRAM={options.make_program}",
-                       f"-DCMAKE_CXX_COMPILER={options.compiler}", f"-DCMAKE_PREFIX_PATH={options.prefix_path}"]
+        self.here = os.path.join(options.source, "tests", "install")
+        self.common = ["-G", options.generator, f"-DCMAKE_MAKE_PROGRAM={options.make_program}", f"-DCMAKE_CXX_COMPILER={options.compiler}"]
 
-    def build(self, source, build, *settings):
-        cmake = self.options.cmake
-        run(cmake, "-S", source, "-B", build, *self.common, *settings)
-        run(cmake, "--build", build)
+    def work(self, *parts):
+        return os.path.join(self.options.work, *parts)
 
-    def run_app(self, build):
-        app = os.path.join(build, "app")
-        print(run(app))
-        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", app))
+    def install(self, *components):
+        """Installs attune into a prefix and moves that; returns where it is then."""
+        first, moved = self.work("first"), self.work("moved", "elsewhere")
+        for component in components or [None]:
+            run(self.options.cmake, "--install", self.options.build, "--prefix", first, *(["--component", component] if component else []))
+        os.makedirs(os.path.dirname(moved))
+        os.rename(first, moved)
+        self.no_trace(moved, first)
+        return moved
+
+    def no_trace(self, prefix, *others):
+        for where, _, names in os.walk(prefix):
+            for name in names:
+                if name.endswith((".cmake", ".in", ".hpp", ".h", ".pc")):
+                    with open(os.path.join(where, name), encoding="utf-8") as file:
+                        text = file.read()
+                    for path in (*others, self.options.source, self.options.build):
+                        expect(path not in text, f"{os.path.join(where, name)} mentions {path}")
+
+    def copied(self, *parts):
+        """A folder of the sources, copied as a user would."""
+        to = self.work("projects", parts[-1])
+        shutil.copytree(os.path.join(self.options.source, *parts), to)
+        return to
+
+    def build(self, source, build, *settings, prefixes=(), of_attune=()):
+        """`of_attune`: what of attune's folders the project is told about."""
+        paths = ";".join((*prefixes, self.options.prefix_path))
+        started = time.monotonic()
+        run(self.options.cmake, "-S", source, "-B", build, *self.common, f"-DCMAKE_PREFIX_PATH={paths}", *settings)
+        run(self.options.cmake, "--build", build)
+        print(f"configured and built in {time.monotonic() - started:.1f} s")
+        if self.options.generator == "Ninja" and self.options.source not in of_attune:
+            used = run(self.options.make_program, "-C", build, "-t", "deps") + run(self.options.make_program, "-C", build, "-t", "commands")
+            used = used.replace(self.options.work, "").replace(self.options.halide, "")
+            for path in (self.options.source, self.options.build):
+                expect(path not in used, f"{build} reads files of {path}")
+
+    def run_app(self, app, *arguments, **settings):
+        started = time.monotonic()
+        print(run(app, *arguments, **settings), f"ran for {time.monotonic() - started:.1f} s")
+        self.needs_little(app)
+
+    def needs_little(self, file):
+        needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", file))
         others = [library for library in needed if not ALLOWED.match(library)]
-        expect(needed and not others, f"the application needs {others or 'nothing'}")
+        expect(needed and not others, f"{file} needs {others or 'nothing'}")
 
 
-def package(options):
-    consumer = Consumer(options)
-    first, moved = os.path.join(options.work, "first"), os.path.join(options.work, "moved", "elsewhere")
-    run(options.cmake, "--install", options.build, "--prefix", first)
-    os.makedirs(os.path.dirname(moved))
-    os.rename(first, moved)
-    for where, _, names in os.walk(moved):
-        for name in names:
-            if name.endswith((".cmake", ".in", ".hpp")):
-                with open(os.path.join(where, name), encoding="utf-8") as file:
-                    text = file.read()
-                for path in (first, options.source, options.build):
-                    expect(path not in text, f"{os.path.join(where, name)} mentions {path}")
-
-    # The skeleton, copied as a user would, outside the sources.
-    skeleton = os.path.join(options.work, "skeleton")
-    shutil.copytree(os.path.join(options.source, "examples", "00_skeleton"), skeleton)
-    build = os.path.join(options.work, "skeleton_build")
-    found = f"-DCMAKE_PREFIX_PATH={moved};{options.prefix_path}"
-    consumer.build(skeleton, build, found, f"-DHalide_DIR={options.halide}")
-    consumer.run_app(build)
+def package(user):
+    prefix = user.install()
+    skeleton, build = user.copied("examples", "00_skeleton"), user.work("skeleton_build")
+    user.build(skeleton, build, f"-DHalide_DIR={user.options.halide}", prefixes=[prefix])
+    user.run_app(os.path.join(build, "app"))
     print(run(os.path.join(build, "bin", "my_kernels_generator"), "--help"))
 
     # Its kernels, in a project that can find no Halide.
-    build_ready = os.path.join(options.work, "ready_made_build")
-    consumer.build(os.path.join(options.source, "tests", "install", "ready_made"), build_ready, found, "-DCMAKE_BUILD_TYPE=Release",
-                   "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE", f"-DSKELETON={skeleton}", f"-DMY_KERNELS={build}/libmy_kernels.a")
-    consumer.run_app(build_ready)
+    build_ready = user.work("ready_made_build")
+    user.build(user.copied("tests", "install", "ready_made"), build_ready, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE",
+               f"-DSKELETON={skeleton}", f"-DMY_KERNELS={build}/libmy_kernels.a", prefixes=[prefix])
+    user.run_app(os.path.join(build_ready, "app"))
 
 
-def subdirectory(options):
-    build = os.path.join(options.work, "build")
-    consumer = Consumer(options)
+def kernels(user):
+    attune = user.install()
+    skeleton, build = user.copied("examples", "00_skeleton"), user.work("exporter_build")
+    user.build(user.copied("tests", "install", "exporter"), build, f"-DHalide_DIR={user.options.halide}", f"-DSKELETON={skeleton}", prefixes=[attune])
+    first, moved = user.work("kernels_first"), user.work("moved", "kernels")
+    run(user.options.cmake, "--install", build, "--prefix", first)
+    os.rename(first, moved)
+    user.no_trace(moved, first, attune, build)
+    # With everything else out of reach.
+    os.rename(attune, attune + "_away")
+    os.rename(build, build + "_away")
+    shutil.rmtree(skeleton)
+
+    project = user.copied("tests", "install", "of_kernels")
+    library = next(os.path.join(where, "libmy_kernels.so") for where, _, names in os.walk(moved) if "libmy_kernels.so" in names)
+    user.needs_little(library)
+    shown = re.findall(r" [TWBDRV] (\S+)", run("nm", "-D", "--defined-only", library))
+    strange = [symbol for symbol in shown if not re.match(r"attune_|my_attention_variant$|_ZN6attune10kernels_ofI", symbol)]
+    expect(shown and not strange, f"the shared library shows {strange or 'nothing'}")
+
+    if shutil.which("pkg-config"):
+        settings = {"env": {**os.environ, "PKG_CONFIG_PATH": os.path.join(os.path.dirname(library), "pkgconfig")}}
+        flags = shlex.split(run("pkg-config", "--cflags", "--libs", "my_kernels", **settings))
+        app = user.work("c_app")
+        run(user.options.c_compiler, "-std=c99", "-Wall", "-Wextra", "-pedantic-errors", os.path.join(project, "main.c"), "-o", app, *flags, "-lm",
+            f"-Wl,-rpath,{os.path.dirname(library)}")
+        user.run_app(app)
+    else:
+        print("pkg-config is not there: its file was not tried")
+
+    build = user.work("of_shared_build")
+    user.build(project, build, "-DLIBRARY=my_kernels::my_kernels_shared", prefixes=[moved])
+    user.run_app(os.path.join(build, "app"))
+
+    os.rename(attune + "_away", attune)
+    build = user.work("of_static_build")
+    user.build(project, build, "-DLIBRARY=my_kernels::my_kernels", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE", prefixes=[moved, attune])
+    user.run_app(os.path.join(build, "app"))
+
+
+def small_project(user, prefix, name):
+    project = user.work("projects", "small")
+    if not os.path.exists(project):
+        user.copied("tests", "install", "small")
+    lines = sum(len([line for line in open(os.path.join(project, file), encoding="utf-8") if line.strip()]) for file in os.listdir(project))
+    expect(lines <= 20, f"the project has {lines} lines")
+    build = user.work(name)
+    user.build(project, build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE", prefixes=[prefix])
+    user.run_app(os.path.join(build, "app"))
+
+
+def common(user):
+    small_project(user, user.install("dsl", "runtime", "common"), "small_build")
+
+
+def archives(user):
+    folder = user.work("archives")
+    made = run(user.options.cpack, "--config", os.path.join(user.options.build, "CPackConfig.cmake"), "-B", folder, "-G",
+               "TGZ;DEB" if shutil.which("dpkg-deb") else "TGZ")
+    print(made)
+    names = [name for name in os.listdir(folder) if name.endswith((".tar.gz", ".deb"))]
+    for name in names:
+        file, prefix = os.path.join(folder, name), user.work("unpacked" + os.path.splitext(name)[1])
+        if name.endswith(".deb"):
+            print(run("dpkg-deb", "--info", file))
+            run("dpkg-deb", "--extract", file, prefix)
+            prefix = os.path.join(prefix, "usr")
+        else:
+            with tarfile.open(file) as archive:
+                archive.extractall(prefix)
+            prefix = os.path.join(prefix, os.listdir(prefix)[0])
+        user.no_trace(prefix)
+        print(f"{name}: {os.path.getsize(file)} bytes")
+        small_project(user, prefix, "small" + os.path.splitext(name)[1])
+    expect(len(names) == (2 if shutil.which("dpkg-deb") else 1), f"expected the archives, got {names}")
+
+
+def subdirectory(user):
+    source, build = user.options.source, user.work("build")
     # Without optimisation: this is about CMake, not about speed.
-    consumer.build(os.path.join(options.source, "tests", "install", "as_subdirectory"), build, f"-DHalide_DIR={options.halide}",
-                   "-DCMAKE_BUILD_TYPE=Debug", "-DCMAKE_DISABLE_FIND_PACKAGE_Catch2=TRUE", f"-DATTUNE_SOURCE={options.source}",
-                   f"-DSKELETON={options.source}/examples/00_skeleton")
-    consumer.run_app(build)
+    user.build(user.copied("tests", "install", "as_subdirectory"), build, f"-DHalide_DIR={user.options.halide}", "-DCMAKE_BUILD_TYPE=Debug",
+               "-DCMAKE_DISABLE_FIND_PACKAGE_Catch2=TRUE", f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", of_attune=[source])
+    user.run_app(os.path.join(build, "app"))
+
+
+def cross(user):
+    build, source = user.work("build"), user.options.source
+    user.common[-1] = f"-DCMAKE_CXX_COMPILER={user.options.cross_prefix}g++"
+    user.build(source, build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DHalide_DIR={user.options.halide}",
+               f"-DBoost_DIR={user.options.boost}", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", "-DATTUNE_BUILD_TESTS=OFF", "-DATTUNE_BUILD_EXAMPLES=OFF",
+               of_attune=[source])
+    library, app = os.path.join(build, "libattune_common.so"), user.work("app")
+    expect("AArch64" in run("readelf", "-h", library), "expected a library for AArch64")
+    user.needs_little(library)
+    run(user.options.cross_prefix + "gcc", "-std=c99", "-O1", f"-I{build}/attune_common_kernels/include", f"-I{source}/runtime/include",
+        os.path.join(source, "tests", "c", "c_api.c"), "-o", app, library, "-lm")
+    print(run(*shlex.split(user.options.emulator), app, env={**os.environ, "LD_LIBRARY_PATH": build}))
+    # What was built for another machine installs, too, without generators.
+    prefix = user.work("prefix")
+    run(user.options.cmake, "--install", build, "--prefix", prefix)
+    expect(not os.path.exists(os.path.join(prefix, "include", "attune", "generators")), "generators were installed for another machine")
+
+
+def sizes(user):
+    """One variant of f32 and bf16, two depths and three ISA levels in under 3 MB; the runtime in under 400 KB."""
+    stripped, found = user.work("stripped"), {}
+    whole = user.work("runtime.so")
+    run(user.options.compiler, "-shared", "-o", whole, "-Wl,--whole-archive", os.path.join(user.options.build, "runtime", "libattune_runtime.a"), "-Wl,--no-whole-archive",
+        "-ldl", "-pthread")
+    for name, file, limit in (("runtime", whole, 400e3), ("kernels", user.options.kernels, 3e6)):
+        run("strip", "-o", stripped, file)
+        found[name] = os.path.getsize(stripped)
+        expect(found[name] < limit, f"{name}: {found[name]} bytes, expected fewer than {limit:.0f}")
+    print(json.dumps(found))
 
 
 def main():
-    ways = {way.__name__: way for way in (package, subdirectory)}
+    ways = {way.__name__: way for way in (package, kernels, common, archives, subdirectory, cross, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
-    for name in ("source", "build", "work", "cmake", "generator", "make-program", "compiler", "halide"):
+    for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):
         parser.add_argument("--" + name, required=True)
-    parser.add_argument("--prefix-path", default="")
+    for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels"):
+        parser.add_argument("--" + name, default="")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
     os.makedirs(options.work)
     os.environ["CMAKE_BUILD_PARALLEL_LEVEL"] = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", "2")
-    ways[options.way](options)
+    ways[options.way](User(options))
     shutil.rmtree(options.work)
 
 
