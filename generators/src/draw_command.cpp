@@ -1,6 +1,7 @@
 #include "draw_command.hpp"
 
 #include "schedule_option.hpp"
+#include "variant_named.hpp"
 
 #include <attune/generators/kernel_request.hpp>
 
@@ -10,20 +11,6 @@
 #include <stdexcept>
 
 namespace attune::generators {
-namespace {
-
-const variant& variant_named(std::span<const variant> variants, const std::string& name) {
-    std::string names;
-    for (const variant& v : variants) {
-        const bool last_part = v.name.ends_with(name) && v.name.substr(0, v.name.size() - name.size()).ends_with("::");
-        if (name.empty() || v.name == name || last_part) return v;
-        names += (names.empty() ? "" : ", ") + v.name;
-    }
-    throw std::runtime_error("expected a variant among " + names + ", got \"" + name + "\"");
-}
-
-}  // namespace
-
 void draw_command::add_to(CLI::App& command) {
     command.add_option("--variant", variant_, "which variant, by its name or the last part of it; else the first");
     command.add_option("--queries", request_.queries, "query length; 256 unless an input says otherwise");

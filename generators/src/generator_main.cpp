@@ -1,9 +1,12 @@
 #include <attune/generators/main.hpp>
 
 #include "c_header.hpp"
+#include "describe.hpp"
 #include "draw_command.hpp"
 #include "emit.hpp"
 #include "explain.hpp"
+#include "schedule_option.hpp"
+#include "variant_named.hpp"
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -19,9 +22,17 @@ void add_to(CLI::App& command, build_request& what) {
     command.add_option("--depths", what.depths, "depths of q and k, or depth x depth of v: 64, 64x32")->capture_default_str();
 }
 
+/// Kernels under another schedule: the fields that a JSON object names.
+void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
+    for (listed_kernel& kernel : kernels) {
+        kernel.request.schedule = schedule_with(kernel.request.schedule, fields);
+        check(kernel.request.schedule, kernel.request.depths.depth);
+    }
+}
+
 struct emit_command {
     build_request what;
-    std::string target, object, registry, header, c_header;
+    std::string target, object, registry, header, c_header, cut;
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
@@ -31,6 +42,7 @@ struct emit_command {
         command.add_option("--registry", registry, "write the source of the registry into this file");
         command.add_option("--header", header, "the variant header, as the registry includes it");
         command.add_option("--c-header", c_header, "write the variants' C header into this file (with --registry)");
+        command.add_option("--schedule", cut, "another schedule than the default: a JSON object with some of its fields; the same for --object and --registry");
     }
 
     void run(std::span<const variant> variants) {
@@ -38,14 +50,55 @@ struct emit_command {
         if (!object.empty()) {
             if (target.empty()) throw std::runtime_error("expected --target with --object, got none; try --target x86-64-v3");
             what.targets = {target};
-            emit_object(kernels_of(variants, what), object);
+            emit_object(kernels(variants), object);
         } else {
             if (what.targets.empty() || header.empty()) throw std::runtime_error("expected --targets and --header with --registry");
-            const auto kernels = kernels_of(variants, what);
-            emit_registry(variants, kernels, header, registry);
-            if (!c_header.empty()) emit_c_header(variants, kernels, c_header);
+            const auto made = kernels(variants);
+            emit_registry(variants, made, header, registry);
+            if (!c_header.empty()) emit_c_header(variants, made, c_header);
         }
     }
+
+    std::vector<listed_kernel> kernels(std::span<const variant> variants) const {
+        auto all = kernels_of(variants, what);
+        use_schedule(all, cut);
+        return all;
+    }
+};
+
+struct explain_command {
+    build_request what;
+    std::string variant_name{}, shape{"1x8x1024x1024"}, cut{};
+    bool as_json{};
+
+    void add_to(CLI::App& command) {
+        generators::add_to(command, what);
+        command.add_option("--targets", what.targets, "ISA levels")->capture_default_str();
+        command.add_option("--variant", variant_name, "one variant, by its name or the last part of it; else all");
+        command.add_option("--shape", shape, "sizes of a call whose cost is given, batch x heads x queries x keys; 1x8:2x1024x1024 has 2 key heads")->capture_default_str();
+        command.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
+        command.add_flag("--json", as_json, "as JSON");
+    }
+
+    void run(std::span<const variant> variants) {
+        const call_sizes call = call_sizes_from(shape);
+        if (!variant_name.empty()) variants = {&variant_named(variants, variant_name), 1};
+        auto kernels = kernels_of(variants, what);
+        use_schedule(kernels, cut);
+        fmt::print("{}", as_json ? explain_json(variants, kernels, call) : explain_text(variants, kernels, call));
+    }
+};
+
+struct describe_command {
+    std::string variant_name;
+    bool header{};
+
+    void add_to(CLI::App& command) {
+        command.add_option("--variant", variant_name, "which variant, by its name or the last part of it; else the first");
+        command.add_flag("--header", header, "as a whole header");
+    }
+
+    void run(std::span<const variant> variants) const { fmt::print("{}", described(variant_named(variants, variant_name), header)); }
 };
 
 }  // namespace
@@ -60,12 +113,13 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     CLI::App& emit_app = *app.add_subcommand("emit", "write kernels as an object file, or the registry by which applications find them");
     emit.add_to(emit_app);
 
-    build_request explained = built;
-    bool as_json = false;
-    CLI::App& explain_app = *app.add_subcommand("explain", "print formula, inputs, outputs, kernels and schedules");
-    add_to(explain_app, explained);
-    explain_app.add_option("--targets", explained.targets, "ISA levels")->capture_default_str();
-    explain_app.add_flag("--json", as_json, "as JSON");
+    explain_command explain{built};
+    CLI::App& explain_app = *app.add_subcommand("explain", "print formula, inputs, outputs, blocks, conventions, costs, kernels and schedules");
+    explain.add_to(explain_app);
+
+    describe_command describe;
+    CLI::App& describe_app = *app.add_subcommand("describe", "print a formula as canonical C++, which has the same fingerprint");
+    describe.add_to(describe_app);
 
     draw_command draw(built);
     CLI::App& draw_app = *app.add_subcommand("draw", "write a picture of the mask, the scores and the blocks that a kernel visits, as an SVG file or as JSON");
@@ -75,10 +129,8 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     try {
         if (emit_app.parsed()) emit.run(variants);
         if (draw_app.parsed()) draw.run(variants);
-        if (explain_app.parsed()) {
-            const auto kernels = kernels_of(variants, explained);
-            fmt::print("{}", as_json ? explain_json(variants, kernels) : explain_text(variants, kernels));
-        }
+        if (explain_app.parsed()) explain.run(variants);
+        if (describe_app.parsed()) describe.run(variants);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "{}: {}\n", argv[0], problem.what());
         return 1;

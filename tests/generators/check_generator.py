@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""check_generator.py <generator program>: what a generator program says about itself, and how it refuses what it cannot do."""
+"""check_generator.py <generator program> <compiler command>: what a generator program says about itself, and how it refuses what it cannot do."""
 import json, os, re, struct, subprocess, sys, tempfile
 import xml.etree.ElementTree as xml
 
-PROGRAM = sys.argv[1]
+PROGRAM, COMPILE = sys.argv[1:]
 failures = []
 
 
@@ -17,7 +17,7 @@ def check(condition, what, got=""):
 
 
 def helps():
-    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["draw", "--help"]):
+    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["describe", "--help"], ["draw", "--help"]):
         r = run(*arguments)
         check(r.returncode == 0 and "Usage" in r.stdout, f"{' '.join(arguments)} explains and ends well", r.stdout + r.stderr)
 
@@ -34,6 +34,36 @@ def explains():
         for k in v["kernels"]:
             check(re.fullmatch(r"attune_[a-z0-9_]+_f32_d64x(64|32)_x86_64_v[34]_[0-9a-f]{16}", k["symbol"]), "symbols follow their grammar", k["symbol"])
             check(0 < k["scratch_bytes_per_thread"] < 1 << 20 and "query_block" in k["schedule"], "scratch and schedule are stated", k)
+            check(k["lanes"] > 0 and k["flops_of_call"] > 0 and k["bytes_read_of_call"] > 0, "the cost of a call is stated", k)
+        check(v["symbol_grammar"] == "attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>", "the grammar of symbols is stated", v)
+    of = {v["variant"].split("::")[-1]: v for v in variants}
+    costs = json.loads(run("explain", "--json", "--variant", "plain", "--depths", "64x32", "--shape", "2x8:4x100x200", "--targets", "x86-64-v3").stdout)[0]
+    check(costs["flops"] == "2 B H Lq Lk D + 2 B H Lq Lk Dv" and costs["kernels"][0]["flops_of_call"] == 2 * 2 * 8 * 100 * 200 * (64 + 32), "flops are those of the contractions", costs)
+    check(costs["kernels"][0]["bytes_read_of_call"] == 4 * 2 * (8 * 100 * 64 + 4 * 200 * 64 + 4 * 200 * 32), "bytes read are those of the inputs", costs)
+    check(costs["kernels"][0]["bytes_written_of_call"] == 4 * 2 * 8 * 100 * (32 + 1), "bytes written are those of the outputs", costs)
+    cut = json.loads(run("explain", "--json", "--schedule", '{"key_block": 512}').stdout)[0]
+    check(cut["kernels"][0]["schedule"]["key_block"] == 512, "another schedule is shown", cut)
+    for name, condition, by in [("causal_last", "q_idx + (key_length - query_length) >= kv_idx", "intervals"), ("documents", "document(q_idx) == document(kv_idx)", "tables"),
+                                ("dense_bias", "-infinity in bias", "nothing")]:
+        check([(b["condition"], b["by"]) for b in of[name]["blocks"]] == [(condition, by)], f"explain says why blocks of {name} are skipped", of[name]["blocks"])
+    check(not of["plain"]["blocks"], "a graph without mask has no reasons to skip", of["plain"]["blocks"])
+    for name, about, says in [("causal_mask", "alignment", "top-left"), ("causal_last", "alignment", "bottom-right"), ("sliding", "window", "down to w before its own position, inclusive: w + 1 keys"),
+                              ("plain", "empty rows", "-infinity"), ("plain", "log-sum-exp", "natural")]:
+        check(any(c["about"] == about and says in c["says"] for c in of[name]["semantics"]), f"explain states the {about} of {name}", of[name]["semantics"])
+
+
+def describes():
+    """The text, compiled, is the graph."""
+    variants = json.loads(run("explain", "--json").stdout)
+    with tempfile.TemporaryDirectory() as folder:
+        for v in variants[::4]:
+            header = run("describe", "--header", "--variant", v["variant"]).stdout
+            check(run("describe", "--variant", v["variant"]).stdout.strip() in header, "describe prints declarations, or a header around them", header)
+            file = os.path.join(folder, "described.cpp")
+            with open(file, "w") as f:
+                f.write(header.replace("#pragma once\n", "") + f"\nstatic_assert(attune::dsl::fingerprint<{v['variant']}> == 0x{v['fingerprint']}ull);\n")
+            r = subprocess.run(f"{COMPILE} -fsyntax-only '{file}'", shell=True, capture_output=True, text=True)
+            check(r.returncode == 0, f"the description of {v['variant']} has its fingerprint", header + r.stderr)
 
 
 def refuses():
@@ -47,6 +77,10 @@ def refuses():
             (["emit", "--object", file, "--target", "x86-64-v3", "--depths", "0"], 'expected depths as "64" or "64x32"'),
             (["emit", "--object", file, "--target", "x86-64-v3", "--dtypes", "f31"], "expected an element type among f32, bf16, f16"),
             (["emit", "--registry", file, "--targets", "x86-64-v3"], "expected --targets and --header"),
+            (["emit", "--object", file, "--target", "x86-64-v3", "--schedule", '{"key_block": 3}'], "key_block to be a multiple of key_tile"),
+            (["explain", "--shape", "1x8x1024"], "expected a shape as batch x heads x queries x keys"),
+            (["explain", "--variant", "x"], "expected a variant among"),
+            (["describe", "--variant", "x"], "expected a variant among"),
         ]:
             r = run(*arguments)
             check(r.returncode != 0 and sentence in r.stderr, f"{' '.join(arguments)} is refused with `{sentence}`", r.stderr)
@@ -135,6 +169,7 @@ def draws():
 
 helps()
 explains()
+describes()
 draws()
 refuses()
 for failure in failures:
