@@ -23,6 +23,7 @@ namespace detail {
 template <name Label, class Value>
 constexpr auto bind(Value value) {
     if constexpr (expression<Value>) return named_output<Label, Value>{value};
+    else if constexpr (requires { value.node(); }) return named_output<Label, decltype(value.node())>{value.node()};  // a sequence
     else return argument<Label, Value>{value};
 }
 }  // namespace detail

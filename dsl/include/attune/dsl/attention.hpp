@@ -19,7 +19,7 @@ namespace detail {
 /// A tensor made of a formula, with its length where that is not q's or k's own.
 template <operation Op, class X, class... Length>
 constexpr auto formed(X x, Length... length) {
-    constexpr unsigned forbidden = use::row | use::output | (Op == operation::queries ? use::key : use::query);
+    constexpr unsigned forbidden = use::late | (Op == operation::queries ? use::key : use::query);
     if constexpr (is_rejected<X> || (is_rejected<Length> || ...)) return rejected{};
     else if constexpr (!is_plain(kind_of<X>)) {
         static_assert(plain_number<kind_of<X>>, "attune: queries, keys and values form a tensor of a number; tensors are read at indices, such as q(b, h, q_idx, d_idx)");
@@ -31,22 +31,22 @@ constexpr auto formed(X x, Length... length) {
         static_assert(free_of<uses_in<X>, forbidden>, "attune: queries are formed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); this depends on something else");
         return rejected{};
     } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
-        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor is one integer for the whole call, such as extent<2>(cache)");
+        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor, and its number of heads, are integers of the whole call, such as extent<2>(cache)");
         return rejected{};
     } else return make<kind::tensor, Op>(lift(x), lift(length)...);
 }
 }  // namespace detail
 
 /// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h, q_idx, d_idx) * gain(d_idx)) * t(k)`.
-/// A length, one integer for the whole call, is then query_length. Each element is computed once.
+/// A length, one integer for the whole call, is then query_length; heads given behind it are the call's. Each element is computed once.
 template <operand X> constexpr auto queries(X x) { return detail::formed<operation::queries>(x); }
-template <operand X, operand L> constexpr auto queries(X x, L length) { return detail::formed<operation::queries>(x, length); }
+template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto queries(X x, L... length_and_heads) { return detail::formed<operation::queries>(x, length_and_heads...); }
 /// The same over b, h, kv_idx and d_idx, used where k is, with query heads; its length is key_length.
 template <operand X> constexpr auto keys(X x) { return detail::formed<operation::keys>(x); }
-template <operand X, operand L> constexpr auto keys(X x, L length) { return detail::formed<operation::keys>(x, length); }
+template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto keys(X x, L... length_and_heads) { return detail::formed<operation::keys>(x, length_and_heads...); }
 /// The same where v is.
 template <operand X> constexpr auto values(X x) { return detail::formed<operation::values>(x); }
-template <operand X, operand L> constexpr auto values(X x, L length) { return detail::formed<operation::values>(x, length); }
+template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto values(X x, L... length_and_heads) { return detail::formed<operation::values>(x, length_and_heads...); }
 
 /// Scores where the condition holds; probability exactly 0 elsewhere.
 template <class S, class C> requires involves_graph<S, C>
@@ -69,7 +69,7 @@ namespace detail {
 /// softmax and log_sum_exp, with a sink or without.
 template <kind Is, operation Op, class S, class... Sink>
 constexpr auto normalised(S s, Sink... sink) {
-    constexpr unsigned forbidden = use::key | use::channel | use::row | use::output;
+    constexpr unsigned forbidden = use::key | use::channel | use::late;
     if constexpr (is_rejected<S> || (is_rejected<Sink> || ...)) return rejected{};
     else if constexpr (kind_of<S> == kind::weights) {
         static_assert(scores_kind<kind_of<S>>, "attune: softmax of weights: the scores are normalised already; softmax is applied once");
@@ -143,6 +143,46 @@ template <expression W> constexpr auto mean_over_heads(W w) { return detail::of_
 template <operand X> constexpr auto as_row(X x) { return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x); }
 template <operand X> constexpr auto as_output(X x) { return detail::of_number<kind::output, operation::as_output, use::key>(x); }
 
+namespace detail {
+template <class Node, class... I>
+constexpr auto element_of(const Node& of, I... i) {
+    constexpr std::size_t rank = Node::is == kind::tokens ? 3 : 4;
+    if constexpr ((is_rejected<I> || ...)) return rejected{};
+    else if constexpr (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...)) {
+        static_assert(sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...), "attune: tokens are read at (b, position, channel), an output at (b, head, q_idx, channel), all integers");
+        return rejected{};
+    } else return make<kind::real, operation::load>(of, lift(i)...);
+}
+}  // namespace detail
+
+/// A tensor (batch, query, channel) of its own width, formed of a real over b, q_idx and d_idx: what lies between the attentions of a model. Read at
+/// (b, position, channel).
+template <operand X, operand W>
+constexpr auto tokens(X x, W width) {
+    constexpr unsigned forbidden = use::key | use::row | use::output;
+    if constexpr (is_rejected<X> || is_rejected<W>) return rejected{};
+    else if constexpr (!is_plain(kind_of<X>) || (uses_in<X> & forbidden)) {
+        static_assert(is_plain(kind_of<X>) && free_of<uses_in<X>, forbidden>, "attune: tokens are formed of a real of (b, q_idx, d_idx); an output is read at its elements, as merge_heads does");
+        return rejected{};
+    } else if constexpr (!detail::a_number_of_the_call<W>) {
+        static_assert(detail::a_number_of_the_call<W>, "attune: the width of tokens is one integer for the whole call, such as extent<0>(w)");
+        return rejected{};
+    } else return make<kind::tokens, operation::tokens>(as_real(lift(x)), lift(width));
+}
+
+/// False with probability p, one draw for each (b, h, q_idx, kv_idx): Philox 4x32-10 (Salmon et al. 2011) with the 64-bit seed as key, counter
+/// (kv_idx / 4, q_idx, h, b) and word kv_idx % 4; kept where the word is at least p * 2^32, rounded. The same for every schedule, thread count and target.
+template <operand P, operand S, operand U>
+constexpr auto keep(P p, S seed, U upper_half) {
+    constexpr unsigned uses = uses_in<P> | uses_in<S> | uses_in<U>;
+    if constexpr (is_rejected<P> || is_rejected<S> || is_rejected<U>) return rejected{};
+    else if constexpr (!is_plain(kind_of<P>) || kind_of<S> != kind::integer || kind_of<U> != kind::integer || uses != 0) {
+        static_assert(is_plain(kind_of<P>) && integer_kind<kind_of<S>> && integer_kind<kind_of<U>> && free_of<uses, ~0u>,
+                      "attune: keep(p, seed) takes a probability and an integer of the whole call, literals or scalars");
+        return rejected{};
+    } else return make<kind::condition, operation::keep>(as_real(lift(p)), lift(seed), lift(upper_half));
+}
+
 /// Several named outputs of one graph; what they share is computed once, what is not named is not made.
 template <class... Named>
 struct outputs_of {
@@ -152,7 +192,7 @@ struct outputs_of {
 /// Echoed with the name and the kind found.
 template <name Label, kind Found>
 inline constexpr bool can_be_named = Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
-                                     Found == kind::column || Found == kind::head_mean;
+                                     Found == kind::column || Found == kind::head_mean || Found == kind::tokens;
 
 /// outputs(out = softmax(s) * v, lse = log_sum_exp(s), output<"weights"> = softmax(s))
 template <name... Label, expression... Value>

@@ -115,8 +115,10 @@ constexpr void judge(listing_builder& list) {
             if (closed[at] & own) list.bound_twice = name_in(own);
             open[at] &= ~own, closed[at] |= own;
         }
-        const bool formed = i.op == operation::queries || i.op == operation::keys || i.op == operation::values;
-        if (formed && open[at]) list.unbound = name_in(open[at]);
+        if (i.op == operation::queries || i.op == operation::keys || i.op == operation::values || i.op == operation::tokens) {
+            if (open[at]) list.unbound = name_in(open[at]);
+            closed[at] = 0;  // a tensor: its sums are done
+        }
         if (i.op == operation::contract) ++list.contractions;
         if (i.op == operation::where && i.is == kind::weights) {
             const instruction& other = list.nodes[i.arguments[2]];
@@ -129,7 +131,7 @@ constexpr void judge(listing_builder& list) {
 
 // Echoed when a graph stops too early.
 template <kind Found>
-inline constexpr bool ends_in_an_output = Found == kind::output || Found == kind::row;
+inline constexpr bool ends_in_an_output = Found == kind::output || Found == kind::row || Found == kind::tokens;
 
 template <class Graph>
 constexpr listing_builder enter_graph(const Graph& graph) {
@@ -139,6 +141,8 @@ constexpr listing_builder enter_graph(const Graph& graph) {
         hana::unpack(graph.named, [&](const auto&... named) {
             (list.add_output(named.label, enter(list, named.value)), ...);
         });
+    } else if constexpr (requires { graph.node(); }) {  // a sequence
+        list.add_output("out", enter(list, graph.node()));
     } else {
         static_assert(ends_in_an_output<Graph::is>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
         list.add_output("out", enter(list, graph));

@@ -120,6 +120,8 @@ constexpr spelling spelling_of(operation op) {
         case mean_over_heads: return {"mean_over_heads", 0};
         case as_row: return {"as_row", 0};
         case as_output: return {"as_output", 0};
+        case tokens: return {"tokens", 0};
+        case keep: return {"keep", 0};
         case bound: case constant: case input: case scalar: case load: return {"", 99};
     }
     return {"?", 99};
@@ -199,7 +201,7 @@ struct describer {
         const bool implied = conversion_is_implied(i);
         const auto [text, precedence] = spelling_of(i.op);
         if (i.op == operation::load) {
-            value(i.arguments[0], 0);
+            value(i.arguments[0], 99);
             return arguments(i, 1, false);
         }
         if (precedence == 0) {

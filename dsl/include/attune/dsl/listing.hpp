@@ -26,6 +26,7 @@ enum class kind : std::uint8_t {
     row,         ///< one real a (batch, head, query): log-sum-exp, row maximum
     column,      ///< one real a (batch, head, key): weights summed over the queries
     head_mean,   ///< one real a (batch, query, key): weights averaged over the heads
+    tokens,      ///< one real a (batch, query, channel), of its own width: what lies between the attentions of a model
 };
 
 enum class operation : std::uint8_t {
@@ -39,12 +40,12 @@ enum class operation : std::uint8_t {
     scalar,          ///< a run-time number; `input` is its position in listing::inputs
     kv_lengths,      ///< keys in use of batch element b: the built-in optional input, key_length unless passed
     // tensors
-    load,            ///< arguments: the tensor, then one integer an axis, outermost first; clamped to the axis
+    load,            ///< arguments: the tensor - an input, tokens or an output -, then one integer an axis, outermost first; clamped to the axis
     transpose,
     contract,        ///< q * t(k): scores
-    queries,         ///< real over (b, h, q_idx, d_idx)[, integer] -> tensor (batch, head, query, depth); the integer, a number of the call, is its query_length
-    keys,            ///< real over (b, h, kv_idx, d_idx)[, integer] -> tensor (batch, query head, key, depth); the integer is its key_length
-    values,          ///< real over (b, h, kv_idx, d_idx)[, integer] -> tensor (batch, query head, key, value depth); the integer is its key_length
+    queries,         ///< real over (b, h, q_idx, d_idx)[, length[, heads]] -> tensor (batch, head, query, depth); numbers of the call: its query_length, the call's heads
+    keys,            ///< real over (b, h, kv_idx, d_idx)[, length[, heads]] -> tensor (batch, query head, key, depth); the length is its key_length
+    values,          ///< real over (b, h, kv_idx, d_idx)[, length[, heads]] -> tensor (batch, query head, key, value depth); the length is its key_length
     extent,          ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
     // over a small run-time extent: a bound index, its extent (a number of the call), what is joined for index = 0 .. extent - 1
     sum,             ///< integers or reals; 0 over nothing
@@ -63,6 +64,7 @@ enum class operation : std::uint8_t {
     // conditions
     equal, not_equal, less, less_equal, greater, greater_equal,
     logical_and, logical_or, logical_not,
+    keep,            ///< p, seed, upper half of the seed -> condition of (b, h, q_idx, kv_idx): false with probability p (random.hpp of each room)
     // attention
     mask,            ///< scores, condition -> scores
     softmax,         ///< scores[, sink] -> weights, over the keys; the sink, a real of (b, h, q_idx), joins the denominator only
@@ -75,6 +77,7 @@ enum class operation : std::uint8_t {
     mean_over_heads, ///< weights -> head_mean
     as_row,          ///< real over (b, h, q_idx) -> row
     as_output,       ///< real over (b, h, q_idx, d_idx) -> output
+    tokens,          ///< real over (b, q_idx, d_idx), width -> tokens; the width is a number of the call
     // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the pointwise operations
     // above: `is` says so
 };

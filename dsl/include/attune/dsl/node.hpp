@@ -30,6 +30,8 @@ inline constexpr unsigned bound = 16;   ///< a bound index, or a sum
 inline constexpr unsigned data = 32;    ///< elements of tensors
 inline constexpr unsigned row = 64;     ///< what is known only after all scores of a row
 inline constexpr unsigned output = 128;
+inline constexpr unsigned finished = 256;  ///< elements of an output, read as those of a tensor
+inline constexpr unsigned late = row | output | finished;
 }  // namespace use
 
 constexpr unsigned uses_of(operation op, unsigned below) {
@@ -40,8 +42,10 @@ constexpr unsigned uses_of(operation op, unsigned below) {
         case operation::d_idx: return use::channel;
         case operation::bound: return use::bound;
         case operation::kv_lengths: return use::place | use::data;
-        case operation::load: return below | use::data;
+        case operation::load: return (below & ~use::output) | use::data | (below & use::output ? use::finished : 0);
+        case operation::tokens: return below & use::finished;
         case operation::extent: return 0;
+        case operation::keep: return use::place | use::query | use::key;
         case operation::contract: return use::place | use::query | use::key | use::data;
         case operation::log_sum_exp: case operation::row_maximum: case operation::row_sum: case operation::as_row: return use::row;
         case operation::weighted_sum: case operation::as_output: return use::output;
@@ -52,6 +56,8 @@ constexpr unsigned uses_of(operation op, unsigned below) {
 namespace detail {
 template <class T>
 inline constexpr bool no_bool_conversion = false;
+template <class Node, class... I>
+constexpr auto element_of(const Node& of, I... i);
 }
 
 /// An operation on children. What the operation means is in listing.hpp; which operands it takes is in operators.hpp.
@@ -69,6 +75,10 @@ struct node {
                       "attune: a condition has no value until the kernel runs; write where(condition, a, b) instead of if, ?: or while");
         return false;
     }
+
+    /// An element of an output (b, h, q_idx, channel) or of tokens (b, position, channel), as of an input.
+    template <class... I> requires (Is == kind::output || Is == kind::tokens)
+    constexpr auto operator()(I... i) const { return detail::element_of(*this, i...); }
 };
 
 /// A number known now. Integers stay integers: `kv_idx / 4` rounds down.

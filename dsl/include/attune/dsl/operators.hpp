@@ -13,8 +13,8 @@ namespace detail {
 /// Scores and plain numbers meet before the softmax, rows and outputs after it, and no key is left there.
 template <kind Is, operation Op, unsigned Uses, class... A>
 constexpr auto number_node(A... a) {
-    if constexpr (Is == kind::scores && (Uses & (use::row | use::output))) {
-        static_assert(free_of<Uses, use::row | use::output>, "attune: scores meet a row or an output; those are known only after all scores of a row");
+    if constexpr (Is == kind::scores && (Uses & use::late)) {
+        static_assert(free_of<Uses, use::late>, "attune: scores meet a row or an output; those are known only after all scores of a row");
         return rejected{};
     } else if constexpr (Is == kind::scores && (Uses & use::channel)) {
         static_assert(free_of<Uses, use::channel>, "attune: scores have no channel; d_idx stands in queries(...), keys(...), values(...), as_output(...) and beside outputs");
@@ -61,7 +61,7 @@ constexpr auto comparison(A a, B b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (is_number(x) && is_number(y)) {
-        if constexpr ((uses_in_all<A, B> & use::key) && (uses_in_all<A, B> & (use::row | use::output))) {
+        if constexpr ((uses_in_all<A, B> & use::key) && (uses_in_all<A, B> & use::late)) {
             static_assert(free_of<uses_in_all<A, B>, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
             return rejected{};
         } else return make<kind::condition, Op>(lift(a), lift(b));
@@ -214,7 +214,7 @@ template <expression A> constexpr auto as_real(A x) {
 /// A real rounded toward zero, or a condition as 0 or 1.
 template <expression A> constexpr auto as_integer(A x) {
     if constexpr (is_rejected<A> || A::is == kind::integer) return x;
-    else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::row | use::output>) return make<kind::integer, operation::to_integer>(x);
+    else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::late>) return make<kind::integer, operation::to_integer>(x);
     else {
         static_assert(plain_number<A::is>, "attune: as_integer takes a real or a condition that is known before the scores");
         return rejected{};
@@ -251,8 +251,8 @@ constexpr auto where(C c, A x, B y) {
     } else if constexpr (s == kind::condition && t == kind::condition) return make<kind::condition, operation::where>(c, x, y);
     else if constexpr (is_number(s) && is_number(t)) return detail::number_node<joined(s, t, uses), operation::where, uses>(c, x, y);
     else if constexpr (s == kind::weights && operation_of<B> == operation::constant) {
-        if constexpr (uses & (use::row | use::output | use::channel)) {
-            static_assert(free_of<uses, use::row | use::output | use::channel>, "attune: weights are kept by a condition of (b, h, q_idx, kv_idx); rows, outputs and d_idx have no place in it");
+        if constexpr (uses & (use::late | use::channel)) {
+            static_assert(free_of<uses, use::late | use::channel>, "attune: weights are kept by a condition of (b, h, q_idx, kv_idx); rows, outputs and d_idx have no place in it");
             return rejected{};
         } else return make<kind::weights, operation::where>(c, x, lift(y));
     } else if constexpr (s == kind::weights || t == kind::weights) {

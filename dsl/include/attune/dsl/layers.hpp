@@ -1,0 +1,280 @@
+#pragma once
+#include <attune/dsl/attention.hpp>
+
+/// Whole layers: linear projections, heads split and merged, dropout, layer normalisation. Nothing but formulas over sums: a sequence is a function of
+/// a position and a channel, and becomes queries, keys, values or tokens where it is used.
+namespace attune::dsl {
+
+/// (batch, length, channel), `at` giving the real of (position, channel). `Stored`: reading it costs nothing.
+template <bool Stored, class F, class Width, class Length>
+struct sequence {
+    F at;
+    Width width;
+    Length length;
+    /// As a tensor of its own, computed once.
+    constexpr auto node() const { return tokens(at(q_idx, d_idx), width); }
+};
+template <class T> inline constexpr bool is_sequence = false;
+template <bool S, class F, class W, class L> inline constexpr bool is_sequence<sequence<S, F, W, L>> = true;
+
+namespace detail {
+template <bool Stored, class F, class W, class L>
+constexpr auto make_sequence(F at, W width, L length) { return sequence<Stored, F, W, L>{at, width, length}; }
+
+template <class Tensor>
+struct element_at {
+    Tensor tensor;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const { return tensor(dsl::b, position, lift(channel)); }
+};
+template <class Output>
+struct merged_at {
+    Output output;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const { return output(dsl::b, channel / value_depth, position, channel % value_depth); }
+};
+
+// Echoed with the number of axes that an input has.
+template <int Axes> inline constexpr bool has_three_axes = Axes == 3;
+template <class T> inline constexpr bool a_sequence = is_sequence<T>;
+
+constexpr bool names_positions(axis_kind a) { return a == axis_kind::query || a == axis_kind::key || a == axis_kind::position || a == axis_kind::free; }
+}  // namespace detail
+
+/// An input (batch, position, query or key, channel) or tokens, as a sequence.
+template <class X>
+constexpr auto sequence_of(X x) {
+    if constexpr (is_sequence<X> || is_rejected<X>) return x;
+    else if constexpr (operation_of<X> == operation::tokens) return detail::make_sequence<true>(detail::element_at<X>{x}, detail::hana::at_c<1>(x.children), query_length);
+    else if constexpr (operation_of<X> == operation::input) {
+        if constexpr (X::declaration.rank == 3) return detail::make_sequence<true>(detail::element_at<X>{x}, extent<2>(x), extent<1>(x));
+        else {
+            static_assert(detail::has_three_axes<X::declaration.rank>, "attune: a sequence is an input (batch, position, axis<\"model\">), position also query or key; this has another number of axes");
+            return rejected{};
+        }
+    } else {
+        static_assert(detail::a_sequence<X>, "attune: linear, layer_norm and split_heads take an input (batch, position, axis<\"model\">), tokens, merge_heads(...) or one another's results");
+        return rejected{};
+    }
+}
+
+namespace detail {
+/// What may be read as often as one likes.
+template <class F, class W, class L>
+constexpr auto stored(sequence<true, F, W, L> x) { return x; }
+template <class F, class W, class L>
+constexpr auto stored(sequence<false, F, W, L> x) { return make_sequence<true>(element_at<decltype(x.node())>{x.node()}, x.width, x.length); }
+template <class X>
+constexpr auto stored(X x) {
+    if constexpr (is_rejected<decltype(sequence_of(x))>) return rejected{};
+    else return stored(sequence_of(x));
+}
+
+struct no_bias {
+    template <class C> constexpr auto added_to(auto sum, C) const { return sum; }
+};
+template <class B>
+struct with_bias {
+    B bias;
+    template <class C> constexpr auto added_to(auto sum, C channel) const { return sum + bias(lift(channel)); }
+};
+
+template <class X, class W, class Bias>
+struct projected_at {
+    X x;
+    W w;
+    Bias bias;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        constexpr bound_index_node<"in"> in{};
+        return bias.added_to(sum(in, extent<1>(w), x(position, in) * w(lift(channel), in)), channel);
+    }
+};
+
+template <class X, class W, class Bias>
+constexpr auto projected(X x, W w, Bias bias) {
+    const auto from = stored(x);
+    if constexpr (is_rejected<std::remove_const_t<decltype(from)>>) return rejected{};
+    else return make_sequence<false>(projected_at<decltype(from.at), W, Bias>{from.at, w, bias}, extent<0>(w), from.length);
+}
+}  // namespace detail
+
+/// x w^T + bias: PyTorch's Linear, w (out, in), bias (out). x is an input (batch, position, in), tokens, or another layer's result.
+template <class X, class W> constexpr auto linear(X x, W w) { return detail::projected(x, w, detail::no_bias{}); }
+template <class X, class W, class B> constexpr auto linear(X x, W w, B bias) { return detail::projected(x, w, detail::with_bias<B>{bias}); }
+
+namespace detail {
+template <int I, int N, class S>
+struct part_at {
+    S s;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        if constexpr (I == 0) return s.at(position, channel);
+        else if constexpr (I == 1) return s.at(position, channel + s.width / N);
+        else return s.at(position, channel + I * (s.width / N));
+    }
+};
+}  // namespace detail
+
+/// Part I of N equal parts of the channels: part<0, 3>, part<1, 3> and part<2, 3> of a fused projection are q, k and v.
+template <int I, int N, class S>
+constexpr auto part(S s) {
+    static_assert(0 <= I && I < N, "attune: part<i, n> is one of 0 .. n - 1");
+    return detail::make_sequence<false>(detail::part_at<I, N, S>{s}, s.width / N, s.length);
+}
+
+// --- heads
+
+/// A sequence whose channels are those of heads, one head after another: used as q, t(k) and v are.
+template <class F, class Width, class Length, bool One>
+struct heads_of {
+    F at;  ///< (position, channel of the head), of head h
+    Width width;
+    Length length;
+    template <class Depth> constexpr auto heads_of_depth(Depth depth) const {
+        if constexpr (One) return constant<kind::integer>{1};
+        else return width / depth;
+    }
+};
+template <class T> inline constexpr bool is_heads = false;
+template <class F, class W, class L, bool One> inline constexpr bool is_heads<heads_of<F, W, L, One>> = true;
+
+namespace detail {
+template <class F, class Depth>
+struct head_at {
+    F at;
+    template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const { return at(position, dsl::h * size + channel); }
+};
+template <class F>
+struct only_head_at {
+    F at;
+    template <class P, class C> constexpr auto operator()(P position, C channel, auto) const { return at(position, channel); }
+};
+template <class F, class W, class Bias>
+struct projected_head_at {
+    F x;
+    W w;
+    Bias bias;
+    template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const {
+        constexpr bound_index_node<"in"> in{};
+        return bias.added_to(sum(in, extent<1>(w), x(position, in, size) * w(lift(channel), in)), channel);
+    }
+};
+template <class H> struct transposed_heads { H heads; };
+}  // namespace detail
+
+/// The channels as heads of the kernel's depth: (batch, length, heads * depth) -> (batch, head, length, depth).
+template <class S>
+constexpr auto split_heads(S s) {
+    const auto x = sequence_of(s);
+    using at = detail::head_at<decltype(x.at), void>;
+    return heads_of<at, decltype(x.width), decltype(x.length), false>{{x.at}, x.width, x.length};
+}
+/// All channels as one head.
+template <class S>
+constexpr auto one_head(S s) {
+    const auto x = sequence_of(s);
+    using at = detail::only_head_at<decltype(x.at)>;
+    return heads_of<at, decltype(x.width), decltype(x.length), true>{{x.at}, x.width, x.length};
+}
+/// One projection (depth, depth) that all heads share.
+template <class F, class Width, class Length, bool One, class W>
+constexpr auto linear(heads_of<F, Width, Length, One> x, W w) {
+    return heads_of<detail::projected_head_at<F, W, detail::no_bias>, Width, Length, One>{{x.at, w, {}}, x.width, x.length};
+}
+template <class F, class Width, class Length, bool One, class W, class B>
+constexpr auto linear(heads_of<F, Width, Length, One> x, W w, B bias) {
+    return heads_of<detail::projected_head_at<F, W, detail::with_bias<B>>, Width, Length, One>{{x.at, w, {bias}}, x.width, x.length};
+}
+
+template <class H> requires is_heads<H>
+constexpr auto t(H k) { return detail::transposed_heads<H>{k}; }
+template <class Q, class K> requires is_heads<Q>
+constexpr auto operator*(Q x, detail::transposed_heads<K> k) {
+    return queries(x.at(q_idx, d_idx, depth), x.length, x.heads_of_depth(depth)) * t(keys(k.heads.at(kv_idx, d_idx, depth), k.heads.length, k.heads.heads_of_depth(depth)));
+}
+template <expression W, class V> requires is_heads<V>
+constexpr auto operator*(W weights, V x) { return weights * values(x.at(kv_idx, d_idx, value_depth), x.length, x.heads_of_depth(value_depth)); }
+
+/// (batch, head, query, value depth) -> (batch, query, heads * value_depth)
+template <expression O>
+constexpr auto merge_heads(O output) {
+    if constexpr (is_rejected<O>) return rejected{};
+    else if constexpr (O::is != kind::output) {
+        static_assert(output_kind<O::is>, "attune: merge_heads takes an output, such as softmax(scores) * v");
+        return rejected{};
+    } else return detail::make_sequence<true>(detail::merged_at<O>{output}, heads * value_depth, query_length);
+}
+
+// --- element by element
+
+namespace detail {
+template <class F, class G>
+struct mapped_at {
+    F at;
+    G function;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const { return function(at(position, channel)); }
+};
+template <class A, class B>
+struct added_at {
+    A x;
+    B y;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const { return x(position, channel) + y(position, channel); }
+};
+template <class X, class Gain, class Shift, class Width, class Eps>
+struct normal_at {
+    X x;
+    Gain gain;
+    Shift shift;
+    Width width;
+    Eps eps;
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        constexpr bound_index_node<"in"> in{};
+        constexpr bound_index_node<"across"> across{};
+        const auto mean = sum(in, width, x(position, in)) / width;
+        const auto off = x(position, across) - mean;
+        return (x(position, channel) - mean) * rsqrt(sum(across, width, off * off) / width + eps) * gain(lift(channel)) + shift(lift(channel));
+    }
+};
+}  // namespace detail
+
+/// A function of every element: apply(x, [](auto e) { return max(e, 0.0); }).
+template <class X, class G>
+constexpr auto apply(X x, G function) {
+    const auto s = sequence_of(x);
+    return detail::make_sequence<false>(detail::mapped_at<decltype(s.at), G>{s.at, function}, s.width, s.length);
+}
+
+/// x + y, element by element: a residual connection.
+template <class X, class Y>
+constexpr auto residual(X x, Y y) {
+    const auto a = sequence_of(x);
+    const auto b = sequence_of(y);
+    return detail::make_sequence<false>(detail::added_at<decltype(a.at), decltype(b.at)>{a.at, b.at}, b.width, b.length);
+}
+
+/// x (1 + erf(x / sqrt(2))) / 2, element by element. (Hendrycks, Gimpel 2016)
+template <class X>
+constexpr auto gelu(X x) {
+    return apply(x, [](auto e) { return e * 0.5 * (1.0 + erf(e * 0.7071067811865476)); });
+}
+
+/// (x - mean) / sqrt(variance + eps) * gain + shift, mean and variance over the channels of a position. (Ba, Kiros, Hinton 2016)
+template <class X, class Gain, class Shift, operand Eps>
+constexpr auto layer_norm(X x, Gain gain, Shift shift, Eps eps) {
+    const auto s = detail::stored(x);
+    return detail::make_sequence<false>(detail::normal_at<decltype(s.at), Gain, Shift, decltype(s.width), Eps>{s.at, gain, shift, s.width, eps}, s.width, s.length);
+}
+
+// --- dropout
+
+/// keep(p, seed) of a seed of up to 64 bits known now, or of a scalar that is its lower half.
+template <operand P, operand S>
+constexpr auto keep(P p, S seed) {
+    if constexpr (std::integral<S>) {
+        const auto bits = static_cast<std::uint64_t>(seed);
+        return keep(p, static_cast<std::int32_t>(static_cast<std::uint32_t>(bits)), static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 32)));
+    } else return keep(p, seed, 0);
+}
+
+/// Weights of which each is dropped with probability p, the rest scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed) * v. Its mask is keep(p, seed).
+template <expression W, operand P, operand... S>
+constexpr auto dropout(W weights, P p, S... seed) { return where(keep(p, seed...), weights, 0.0) / (1.0 - as_real(lift(p))); }
+
+}  // namespace attune::dsl
