@@ -28,7 +28,7 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
         const auto start = std::chrono::steady_clock::now();
         try {
             lowered_kernel lowered = lower(k.request);
-            modules.push_back(lowered.attention.compile_to_module(lowered.arguments, k.symbol, target));
+            modules.push_back(lowered.module(k.symbol, target));
             modules.push_back(lowered.blocks.compile_to_module(lowered.arguments, k.symbol + "_blocks", target));
         } catch (const Halide::Error& problem) {  // not a std::exception
             throw std::runtime_error(k.of->name + ": Halide could not compile it: " + problem.what());

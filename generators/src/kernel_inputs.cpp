@@ -1,5 +1,7 @@
 #include "kernel_inputs.hpp"
 
+#include "pointwise.hpp"
+
 #include <stdexcept>
 
 namespace attune::generators {
@@ -18,17 +20,73 @@ Type halide_type(element_type e) {
     throw std::runtime_error("an input has no element type");
 }
 
+namespace {
+
+/// Where kernels are told the elements of q, k and v apart, they are by name, as the runtime does.
+element_type element_of(const input_declaration& input, const element_types& types) {
+    if (input.element != element_type::any) return input.element;
+    return input.name == "q" ? types.query : input.name == "k" ? types.key : types.value;
+}
+
+bool uses(const listing& graph, operation terminal) {
+    for (const instruction& node : graph.nodes)
+        if (node.op == terminal) return true;
+    return false;
+}
+
+}  // namespace
+
+Expr kernel_inputs::extent_along(const listing& graph, axis_kind axis) const {
+    for (const bool any_element : {true, false})
+        for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+            const input_declaration& input = graph.inputs[i];
+            if (input.is_scalar || (input.element == element_type::any) != any_element) continue;
+            for (int a = 0; a < input.rank; ++a)
+                if (input.axes[a].is == axis) return tensors_[i].dim(input.rank - 1 - a).extent();
+        }
+    return {};
+}
+
+/// Numbers of the call; a length that a formed tensor states comes before the axes of inputs.
+void kernel_inputs::read_numbers(const kernel_request& request, const plan& its) {
+    const listing& graph = request.graph;
+    batches = kv_lengths_.dim(0).extent();
+    heads = extent_along(graph, axis_kind::head);
+    key_heads = extent_along(graph, axis_kind::key_head);
+    query_length = extent_along(graph, axis_kind::query);
+    key_length = extent_along(graph, axis_kind::key);
+    const std::vector<dependence> depends = dependences(graph);
+    const auto stated = [&](int tensor) -> Expr {
+        if (tensor < 0 || graph.nodes[tensor].op == operation::input || graph.nodes[tensor].argument_count < 2) return {};
+        return max(pointwise(request, *this, depends, {})(graph.nodes[tensor].arguments[1]).value, 0);
+    };
+    const Expr of_queries = stated(its.query), of_keys = stated(its.key), of_values = stated(its.value);
+    if (of_queries.defined()) query_length = of_queries;
+    if (of_keys.defined()) key_length = of_keys;
+    else if (of_values.defined()) key_length = of_values;
+
+    const auto missing = [](const char* what, const char* where) {
+        throw std::runtime_error(std::string("no input has an axis that says how many ") + what + " there are; " + where);
+    };
+    if (its.has_core() && !key_length.defined()) missing("keys", "state it: keys(formula, length)");
+    if (!heads.defined() && !key_heads.defined() && uses(graph, operation::heads)) missing("heads", "pass a tensor with the axis head");
+    if (!query_length.defined() && uses(graph, operation::query_length)) missing("queries", "state it: queries(formula, length)");
+    if (!key_length.defined()) key_length = 0;
+    // The outputs know; nothing is read along the axis.
+    if (!query_length.defined()) query_length = 1 << 30;
+    if (!heads.defined()) heads = key_heads.defined() ? key_heads : 1;
+    if (!key_heads.defined()) key_heads = heads;
+}
+
 kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
     const listing& graph = request.graph;
     tensors_.resize(graph.inputs.size());
     scalars_.resize(graph.inputs.size());
-    for (int i = 0; i < static_cast<int>(graph.inputs.size()); ++i) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& input = graph.inputs[i];
         // No input may share a name with what kernels compute on their way.
         const std::string name = "input_" + std::string(input.name);
-        element_type element = input.element;
-        if (element == element_type::any)
-            element = i == its.key ? request.types.key : i == its.value ? request.types.value : request.types.query;
+        const element_type element = element_of(input, request.types);
         if (input.is_scalar) {
             const bool real = element == element_type::f32;
             if (!real && element != element_type::i32)
@@ -47,23 +105,17 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
         ImageParam tensor(halide_type(element), input.rank, name);
         if (input.rank > 0) tensor.dim(0).set_stride(Expr());
         for (int d = 0; d < input.rank; ++d) tensor.dim(d).set_min(0);
+        if (input.element == element_type::any && input.rank > 0) {  // read by vectors
+            const bool value = input.axes[input.rank - 1].is == axis_kind::value_depth;
+            tensor.dim(0).set_bounds(0, value ? request.depths.value_depth : request.depths.depth).set_stride(1);
+        }
         tensors_[i] = tensor;
         arguments_.push_back(tensor);
     }
-    // q, k and v have a unit innermost stride, as kernels read them by vectors.
-    ImageParam q = tensors_[its.query], k = tensors_[its.key];
-    q.dim(0).set_bounds(0, request.depths.depth).set_stride(1);
-    k.dim(0).set_bounds(0, request.depths.depth).set_stride(1);
-    if (its.value >= 0) tensors_[its.value].dim(0).set_bounds(0, request.depths.value_depth).set_stride(1);
-    query_length = q.dim(1).extent();
-    heads = q.dim(2).extent();
-    batches = q.dim(3).extent();
-    key_length = k.dim(1).extent();
-    key_heads = k.dim(2).extent();
-
     kv_lengths_ = ImageParam(Int(32), 1, "input_kv_lengths");
     kv_lengths_.dim(0).set_min(0).set_stride(Expr());
     arguments_.push_back(kv_lengths_);
+    read_numbers(request, its);
 
     RDom each(0, batches, "each_batch");
     most_keys_in_use = Func("most_keys_in_use");

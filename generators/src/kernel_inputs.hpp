@@ -10,7 +10,7 @@
 namespace attune::generators {
 
 /// What a kernel is called with, in the order of the call: the listing's inputs, then kv_lengths (batch). Halide's
-/// dimensions, innermost first, so axes appear reversed. Numbers of the call are read off the extents of q and k.
+/// dimensions, innermost first, so axes appear reversed.
 class kernel_inputs {
 public:
     kernel_inputs(const kernel_request& request, const plan& its);
@@ -20,6 +20,7 @@ public:
     /// Position in listing::inputs; a run-time number.
     Halide::Expr scalar(int input) const { return scalars_[input]; }
 
+    /// Of the first input that has the axis, those of any element type first; a length that a formed tensor states comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
 
     /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.
@@ -34,6 +35,9 @@ public:
     std::vector<Halide::Argument> arguments() const;
 
 private:
+    Halide::Expr extent_along(const listing& graph, axis_kind axis) const;
+    void read_numbers(const kernel_request& request, const plan& its);
+
     std::vector<Halide::ImageParam> tensors_;  ///< undefined where the input is a number
     std::vector<Halide::Expr> scalars_;        ///< undefined where it is a tensor
     Halide::ImageParam kv_lengths_;

@@ -1,6 +1,6 @@
 #include "plan.hpp"
 
-#include <set>
+#include <algorithm>
 #include <stdexcept>
 #include <string>
 
@@ -9,65 +9,186 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
 
-int only_contraction(const listing& graph, int scores) {
-    std::set<int> seen{scores}, contractions;
-    for (auto at = seen.rbegin(); at != seen.rend(); ++at) {  // arguments lie before their users
-        const instruction& node = graph.nodes[*at];
-        if (node.op == operation::contract) contractions.insert(*at);
-        for (int i = 0; i < node.argument_count; ++i)
-            if (node.op != operation::contract) seen.insert(node.arguments[i]);
-    }
-    if (contractions.size() != 1)
-        refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) + "; a kernel contracts once");
-    return *contractions.begin();
-}
+/// Finds the attention core in a listing, an output at a time.
+class reader {
+public:
+    explicit reader(const listing& graph) : graph_(graph), depends_(dependences(graph)) {}
 
-int input_of(const listing& graph, int node, const char* what) {
-    const instruction& tensor = graph.nodes[node];
-    if (tensor.op != operation::input)
-        refuse(std::string("expected a tensor as ") + what + ", got an expression; kernels read it as it lies");
-    if (graph.inputs[tensor.input].rank != 4)
-        refuse(std::string("expected ") + what + " as (batch, head, length, depth), got rank " +
-               std::to_string(graph.inputs[tensor.input].rank));
-    return tensor.input;
-}
+    plan read() {
+        if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
+        std::vector<bool> made = under(output_nodes());
+        for (int n = 0; n < size(); ++n)
+            if (made[n]) read_statistic(n);
+        for (const output_declaration& output : graph_.outputs) read_output(output);
+        for (int n = 0; n < size(); ++n)
+            if (made[n]) read_reduction(n);
+        if (its_.has_core()) read_contractions();
+        check_flow(made);
+        const bool pairs = its_.makes(kind::weights) || its_.makes(kind::column) || its_.makes(kind::head_mean);
+        its_.hidden_rows = pairs && its_.is == statistic::softmax ? 2 : 0;
+        return its_;
+    }
+
+private:
+    int size() const { return static_cast<int>(graph_.nodes.size()); }
+    const instruction& node(int n) const { return graph_.nodes[n]; }
+    std::vector<int> output_nodes() const {
+        std::vector<int> all;
+        for (const output_declaration& output : graph_.outputs) all.push_back(output.node);
+        return all;
+    }
+
+    /// Which nodes these are computed from, themselves included.
+    std::vector<bool> under(const std::vector<int>& roots) const {
+        std::vector<bool> reached(graph_.nodes.size());
+        for (int root : roots) reached[root] = true;
+        for (int n = size() - 1; n >= 0; --n)  // arguments lie before their users
+            for (int i = 0; reached[n] && i < node(n).argument_count; ++i) reached[node(n).arguments[i]] = true;
+        return reached;
+    }
+
+    void read_statistic(int n) {
+        const instruction& it = node(n);
+        const bool weighs = it.op == operation::softmax || it.op == operation::unnormalized;
+        if (!weighs && it.op != operation::log_sum_exp && it.op != operation::row_maximum) return;
+        if (its_.scores >= 0 && its_.scores != it.arguments[0]) refuse("the outputs look at different scores; name them in different graphs");
+        its_.scores = it.arguments[0];
+        its_.log_sum |= it.op == operation::log_sum_exp;
+        its_.maximum |= it.op == operation::row_maximum;
+        if (!weighs) return;
+        if (its_.statistic_node >= 0)
+            refuse("the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one unnormalized: make two graphs of it");
+        its_.statistic_node = n;
+        its_.is = it.op == operation::softmax ? statistic::softmax : statistic::unnormalized;
+        if (it.argument_count > 1) its_.sink = it.arguments[1];
+    }
+
+    void read_output(const output_declaration& output) {
+        const std::string name(output.name);
+        const kind what = node(output.node).is;
+        switch (what) {
+            case kind::output:
+            case kind::row:
+            case kind::weights:
+            case kind::column:
+            case kind::head_mean: break;
+            case kind::scores: read_scores_output(name, output.node); break;
+            default: refuse("output \"" + name + "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is written");
+        }
+        its_.outputs.push_back(what);
+    }
+
+    /// Scores are written as they are anywhere below what the statistic sees, or below other scores that are written.
+    void read_scores_output(const std::string& name, int scores) {
+        if (its_.scores >= 0 && under({its_.scores})[scores]) return;
+        if (its_.statistic_node >= 0 || its_.log_sum || its_.maximum || (its_.scores >= 0 && !under({scores})[its_.scores]))
+            refuse("output \"" + name + "\" writes scores that the others are not made of; name them in different graphs");
+        its_.scores = scores;
+    }
+
+    void read_reduction(int n) {
+        const instruction& it = node(n);
+        if (it.op == operation::row_sum) {
+            its_.summed_weights.push_back(it.arguments[0]);
+        } else if (it.op == operation::weighted_sum) {
+            if (its_.weights >= 0 && its_.weights != it.arguments[0])
+                refuse("the outputs weigh values by different weights; name them in different graphs");
+            if (its_.value >= 0 && its_.value != it.arguments[1]) refuse("the outputs weigh two different tensors; name them in different graphs");
+            its_.weights = it.arguments[0];
+            its_.value = tensor(it.arguments[1], "the values of a weighted sum");
+        }
+        if (its_.is == statistic::unnormalized && its_.log_sum)
+            refuse("the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them in different graphs");
+    }
+
+    void read_contractions() {
+        const std::vector<bool> made = under({its_.scores});
+        std::vector<int> contractions;
+        for (int n = 0; n < size(); ++n) {
+            if (!made[n]) continue;
+            if (node(n).op == operation::contract) contractions.push_back(n);
+            if (node(n).op == operation::sum) read_further(n);
+        }
+        if (contractions.size() != 1)
+            refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) + "; a kernel contracts once");
+        its_.contraction = contractions.front();
+        const instruction& transposed = node(node(its_.contraction).arguments[1]);
+        if (transposed.op != operation::transpose) refuse("expected scores as q * t(k), got a product without a transposed tensor");
+        its_.query = tensor(node(its_.contraction).arguments[0], "the queries of a product");
+        its_.key = tensor(transposed.arguments[0], "the keys of a product");
+    }
+
+    /// A sum over products of what depends on the query and what depends on the key.
+    void read_further(int n) {
+        const instruction& body = node(node(n).arguments[2]);
+        if (!depends_[n].query || !depends_[n].key || depends_[n].bound || depends_[n].channel || body.op != operation::multiply || body.is != kind::real)
+            return;
+        for (int side : {0, 1}) {
+            const int of_query = body.arguments[side], of_key = body.arguments[1 - side];
+            const dependence &query = depends_[of_query], &key = depends_[of_key];
+            if (query.key || query.score || key.query || key.score) continue;
+            its_.further.push_back({n, of_query, of_key, node(n).arguments[0], node(n).arguments[1]});
+            return;
+        }
+    }
+
+    int tensor(int n, const char* what) const {
+        const instruction& it = node(n);
+        if (it.op == operation::queries || it.op == operation::keys || it.op == operation::values) return n;
+        if (it.op != operation::input) refuse(std::string("expected a tensor as ") + what + ", got an expression; queries(...), keys(...) and values(...) form one");
+        if (graph_.inputs[it.input].rank != 4)
+            refuse(std::string("expected ") + what + " as (batch, head, length, depth), got rank " + std::to_string(graph_.inputs[it.input].rank));
+        return n;
+    }
+
+    /// What all keys are needed for must not decide what a key's score is.
+    void check_flow(const std::vector<bool>& made) const {
+        std::vector<int> roots;
+        for (int n = 0; n < size(); ++n) {
+            const operation op = node(n).op;
+            const bool weighted = node(n).is == kind::weights && node(n).op != operation::softmax && node(n).op != operation::unnormalized;
+            if (!made[n]) continue;
+            if (op == operation::queries || op == operation::keys || op == operation::values) roots.push_back(n);
+            for (int i = 0; weighted && i < node(n).argument_count; ++i)
+                if (node(node(n).arguments[i]).is != kind::weights) roots.push_back(node(n).arguments[i]);
+        }
+        if (its_.scores >= 0) roots.push_back(its_.scores);
+        if (its_.sink >= 0) roots.push_back(its_.sink);
+        const std::vector<bool> before = under(roots);
+        for (int n = 0; n < size(); ++n) {
+            const kind is = node(n).is;
+            if (before[n] && (is == kind::row || is == kind::output || is == kind::column || is == kind::head_mean))
+                refuse("a score, mask, weight or formed tensor depends on a row or an output, which is known only after all keys were seen");
+        }
+    }
+
+    const listing& graph_;
+    std::vector<dependence> depends_;
+    plan its_;
+};
 
 }  // namespace
 
-plan plan_of(const listing& graph) {
-    if (graph.outputs.empty()) refuse("expected a graph with an output, got none");
-    plan result;
-    int scores = -1;
-    for (const output_declaration& output : graph.outputs) {
-        const instruction& node = graph.nodes[output.node];
-        const std::string name(output.name);
-        int its_scores = -1;
-        if (node.op == operation::log_sum_exp) {
-            its_scores = node.arguments[0];
-            result.outputs.push_back(plan::made::log_sum_exp);
-        } else if (node.op == operation::weighted_sum) {
-            const instruction& weights = graph.nodes[node.arguments[0]];
-            if (weights.op != operation::softmax)
-                refuse("output \"" + name + "\" weighs the values by something other than a softmax; kernels for that are not made yet");
-            its_scores = weights.arguments[0];
-            const int value = input_of(graph, node.arguments[1], "the values of a weighted sum");
-            if (result.value >= 0 && result.value != value) refuse("the outputs weigh two different tensors; name them in two graphs");
-            result.value = value;
-            result.outputs.push_back(plan::made::weighted_sum);
-        } else {
-            refuse("output \"" + name + "\" is neither softmax(scores) * v nor log_sum_exp(scores); kernels for it are not made yet");
+bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.end(), what) != outputs.end(); }
+
+plan plan_of(const listing& graph) { return reader(graph).read(); }
+
+std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+    std::vector<bool> reached(graph.nodes.size());
+    for (int root : roots) reached[root] = true;
+    std::vector<int> found;
+    for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n) {
+        if (!reached[n] || std::find(known.begin(), known.end(), n) != known.end()) continue;
+        const instruction& node = graph.nodes[n];
+        const dependence& its = depends[n];
+        const bool number = node.is == kind::integer || node.is == kind::real || node.is == kind::condition;
+        if (number && its.costly && !(its.query && its.key) && !its.score && !its.channel && its.bound == 0) {
+            found.push_back(n);
+            continue;
         }
-        if (scores >= 0 && scores != its_scores) refuse("the outputs look at different scores; name them in different graphs");
-        scores = its_scores;
+        for (int i = 0; i < node.argument_count; ++i) reached[node.arguments[i]] = true;
     }
-    result.scores = scores;
-    result.contraction = only_contraction(graph, scores);
-    const instruction& contraction = graph.nodes[result.contraction];
-    const instruction& transposed = graph.nodes[contraction.arguments[1]];
-    if (transposed.op != operation::transpose) refuse("expected scores as q * t(k), got a product without a transposed tensor");
-    result.query = input_of(graph, contraction.arguments[0], "the queries of a product");
-    result.key = input_of(graph, transposed.arguments[0], "the keys of a product");
-    return result;
+    return found;
 }
 
 std::vector<dependence> dependences(const listing& graph) {

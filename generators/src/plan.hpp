@@ -2,24 +2,46 @@
 #include <attune/dsl/listing.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace attune::generators {
 
-/// A listing read as one kernel: the nodes that the lowering starts from. Positions in listing::nodes and listing::inputs.
-struct plan {
-    int scores{};        ///< what softmax and log_sum_exp see
-    int contraction{};   ///< the one q * t(k) under it
-    int query{}, key{};  ///< inputs
-    int value{-1};       ///< input; -1 where only rows are made
-    int hidden_rows{};   ///< of the kernel: what its first pass over the scores leaves to a second one
+/// How scores become weights.
+enum class statistic : std::uint8_t { none, softmax, unnormalized };
 
-    enum class made : std::uint8_t { weighted_sum, log_sum_exp };
-    std::vector<made> outputs;  ///< one for each of listing::outputs
+/// sum(n, extent, of_query * of_key): contracted in registers as q * t(k) is.
+struct further_contraction {
+    int node{};                ///< the sum
+    int of_query{}, of_key{};  ///< the factors; neither depends on the other side's position
+    int index{}, extent{};     ///< nodes
 };
 
-/// Throws std::runtime_error, a sentence in the words of the language, for a listing that is not one kernel: no output, an
-/// output that is neither a weighted sum nor a log-sum-exp row, several scores, q * t(k) other than once, several values.
+/// What lies under an attention core, or nothing but reals. Positions in listing::nodes; -1 where there is none.
+struct plan {
+    int scores{-1};           ///< what the statistic sees; where only scores are made, the outermost of them
+    int contraction{-1};      ///< the one q * t(k) under it
+    int query{-1}, key{-1};   ///< what is contracted: an input, or formed by queries(...) and keys(...)
+    std::vector<further_contraction> further;  ///< under the scores
+
+    statistic is{};
+    int statistic_node{-1};         ///< softmax(scores) or unnormalized(scores)
+    int sink{-1};                   ///< of softmax
+    int weights{-1}, value{-1};     ///< of the weighted sums; the value is an input, or formed by values(...)
+    std::vector<int> summed_weights;  ///< what row_sum adds up; each once
+    bool log_sum{}, maximum{};      ///< whether a log-sum-exp or a row maximum is asked for
+
+    std::vector<kind> outputs;  ///< one for each of listing::outputs
+    int hidden_rows{};          ///< of the kernel: what its first pass over the scores leaves to a second one, the row maximum and the inverse sum
+
+    bool has_core() const { return scores >= 0; }
+    /// Whether some output is of this kind.
+    bool makes(kind what) const;
+    /// Whether a pass over the keys is needed for each row.
+    bool needs_state() const { return is != statistic::none ? weights >= 0 || log_sum || maximum || !summed_weights.empty() || hidden_rows > 0 : log_sum || maximum; }
+};
+
+/// Throws std::runtime_error, a sentence in the words of the language, for a listing that is not one kernel.
 plan plan_of(const listing& graph);
 
 /// What a node's value depends on, and whether it is worth computing once and keeping.
@@ -35,5 +57,9 @@ struct dependence {
 
 /// One for each node, in order.
 std::vector<dependence> dependences(const listing& graph);
+
+/// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head) rather than for every
+/// pair or channel. What stands in `known` is left alone, and all below it.
+std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
 
 }  // namespace attune::generators

@@ -1,0 +1,256 @@
+#include "lower_scores.hpp"
+
+#include "numbers.hpp"
+
+#include <numeric>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+/// Stands for a product that is defined once the scale is known.
+std::string placeholder(int contraction) { return "product_of_" + std::to_string(contraction); }
+
+}  // namespace
+
+score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
+    : f_(frame),
+      pass_(std::move(pass)),
+      along_(along),
+      lane_(along == lanes::queries ? frame.qi : frame.ki),
+      other_(along == lanes::queries ? frame.ki : frame.qi),
+      keys_(pass_ + "keys"),
+      last_key_(pass_ + "last_key") {
+    // Algorithm
+    keys_(f_.b) = f_.inputs.keys_in_use(f_.b);
+    last_key_(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
+    // Beyond the last query a task that has its queries in lanes goes on counting; what is made there is not written.
+    at_ = {f_.b, f_.h, along == lanes::queries ? f_.query_at(f_.qi) : f_.read_query(f_.qi), f_.key_at(f_.ki), keys_(f_.b)};
+    std::vector<int> known;
+    const auto add = [&](int node, bool fixed) {
+        at_.known[node] = {Internal::Variable::make(Float(32), placeholder(node)), {}};
+        known.push_back(node);
+        contraction c;
+        c.node = node, c.fixed = fixed;
+        contractions_.push_back(c);
+    };
+    add(f_.its.contraction, true);
+    for (const further_contraction& further : f_.its.further) add(further.node, false);
+    std::vector<int> roots{f_.its.scores};
+    for (int n : f_.its.summed_weights) roots.push_back(n);
+    if (f_.its.weights >= 0) roots.push_back(f_.its.weights);
+    for (const output_declaration& output : f_.graph().outputs)
+        if (f_.node(output.node).is != kind::output && f_.node(output.node).is != kind::row) roots.push_back(output.node);
+    keep(roots, at_);
+    factor_out_scale();
+    for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
+    hidden_by_product = !is_placeholder_free(hidden);
+    if (along == lanes::keys) real = substitute(placeholder(f_.its.contraction), Internal::Variable::make(Float(32), placeholder(f_.its.contraction)) * sign_, real);
+    real = with_products(real);
+    hidden = with_products(hidden);
+}
+
+/// What depends on the query, the key or neither alone, and costs something, is computed once a task or once a block.
+void score_tile::keep(const std::vector<int>& roots, place& at) {
+    std::vector<int> known;
+    for (const auto& [n, value] : at.known) known.push_back(n);
+    for (int n : recurring(f_.graph(), f_.depends, roots, known)) {
+        const bool of_query = f_.depends[n].query, of_key = f_.depends[n].key;
+        const quantity x = f_.evaluate(n, {f_.b, f_.h, f_.read_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
+        if (is_const(x.value)) continue;
+        std::vector<Var> over{f_.h, f_.b};
+        if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
+        if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
+        const bool condition = x.value.type().is_bool();
+        std::vector<Expr> values{condition ? cast<uint8_t>(x.value) : x.value};
+        if (x.hidden.defined()) values.push_back(cast<uint8_t>(x.hidden));
+        // (query in block, query block, head, batch) or (key in block, key block, head, batch) or (head, batch)
+        Func kept(pass_ + (of_query ? "kept_of_queries_" : of_key ? "kept_of_keys_" : "kept_of_task_") + std::to_string(n));
+        if (values.size() == 1)
+            kept(over) = values[0];
+        else
+            kept(over) = Tuple(values);
+        const auto read = [&](int i) { return kept.outputs() == 1 ? Expr(kept(over)) : Expr(kept(over)[i]); };
+        const Expr zero = cast<uint8_t>(0);
+        at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.hidden.defined() ? read(1) != zero : Expr()});
+        (of_query ? kept_of_queries_ : of_key ? kept_of_keys_ : kept_of_task_).push_back(kept);
+    }
+}
+
+bool score_tile::varies(const Expr& e) const {
+    for (const Var& v : {f_.qi, f_.ki, f_.kb, f_.qt})
+        if (Internal::expr_uses_var(e, v.name())) return true;
+    return !is_placeholder_free(e);
+}
+
+bool score_tile::is_placeholder_free(const Expr& e) const {
+    for (const contraction& c : contractions_)
+        if (Internal::expr_uses_var(e, placeholder(c.node))) return false;
+    return true;
+}
+
+/// A product times numbers of the task keeps its factor until the maximum is subtracted: one multiplication less a score, and large
+/// scores lose nothing to its rounding. `real` is what is left of the score, `scale` the factor, positive.
+void score_tile::factor_out_scale() {
+    const quantity score = f_.evaluate(f_.its.scores, at_);
+    const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
+    hidden = score.hidden.defined() ? score.hidden || beyond : beyond;
+    const std::string product = placeholder(f_.its.contraction);
+    Expr left = score.value, factor = 1.0f;
+    while (const auto* times = left.as<Internal::Mul>()) {
+        const bool first = Internal::expr_uses_var(times->a, product);
+        const Expr other = first ? times->b : times->a;
+        if (varies(other)) break;
+        factor = factor * other;
+        left = first ? times->a : times->b;
+    }
+    const auto* alone = left.as<Internal::Variable>();
+    if (!alone || alone->name != product) {
+        scale = 1.0f;
+        left = score.value;
+    } else {
+        // The sign moves into the queries. A factor of zero makes all products zero, never masked pairs visible.
+        const float smallest = 1e-25f;
+        scale = Internal::simplify(max(abs(factor), smallest));
+        sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
+    }
+    real = max(left, lowest_score);
+}
+
+Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known) {
+    const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
+    place at{f_.b, f_.h, f_.read_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b), known, f_.d};
+    keep({formula}, at);
+    Func rows(pass_ + name);
+    rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
+    return rows;
+}
+
+Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
+    const instruction& node = f_.node(tensor);
+    const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
+    if (node.op == operation::input) {
+        const input_declaration& input = f_.graph().inputs[node.input];
+        const Expr position = of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b));
+        const Expr head = input.axes[1].is == axis_kind::key_head ? f_.inputs.key_head(f_.h) : Expr(f_.h);
+        Func rows(pass_ + name);
+        rows(f_.d, i, block, f_.h, f_.b) = cast<float>(f_.inputs.tensor(node.input)(f_.d, position, head, f_.b));
+        return rows;
+    }
+    const Func rows = rows_of_formula(node.arguments[0], of_query, name, {});
+    stored_.push_back({rows, node.op == operation::values ? f_.value_depth() : f_.depth(), of_query});
+    return rows;
+}
+
+void score_tile::contract(contraction& c, bool signs_queries) {
+    if (c.fixed) {
+        c.query_rows = rows_of(f_.its.query, true, "query_rows");
+        c.key_rows = rows_of(f_.its.key, false, "key_rows");
+        c.each = RDom(0, f_.depth(), pass_ + "channel");
+    } else {
+        const further_contraction& further = f_.its.further[&c - &contractions_.front() - 1];
+        const std::map<int, quantity> index{{further.index, {f_.d, {}}}};
+        c.query_rows = rows_of_formula(further.of_query, true, "query_rows", index);
+        c.key_rows = rows_of_formula(further.of_key, false, "key_rows", index);
+        const bool other_is_query = along_ == lanes::keys;
+        stored_.push_back({other_is_query ? c.query_rows : c.key_rows, 0, other_is_query});
+        c.each = RDom(0, max(f_.evaluate(further.extent, {}).value, 0), pass_ + "channel");
+    }
+    c.panel = Func(pass_ + "panel");
+    c.product = Func(pass_ + "product");
+    const auto side = [&](const Expr& channel, bool query) -> Expr {
+        return query ? c.query_rows(channel, f_.qi, f_.qt, f_.h, f_.b) : c.key_rows(channel, f_.ki, f_.kb, f_.h, f_.b);
+    };
+    const bool queries = along_ == lanes::queries;
+    const Var block = queries ? f_.qt : f_.kb;
+    c.panel(lane_, f_.d, block, f_.h, f_.b) = signs_queries ? side(f_.d, queries) * sign_ : side(f_.d, queries);
+    c.product(pair()) = 0.0f;
+    c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
+}
+
+Expr score_tile::with_products(const Expr& e) const {
+    std::map<std::string, Expr> products;
+    for (const contraction& c : contractions_) products[placeholder(c.node)] = c.product(pair());
+    return substitute(products, e);
+}
+
+quantity score_tile::operator()(int scores) {
+    const quantity x = f_.evaluate(scores, at_);
+    const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
+    return {with_products(x.value), x.hidden.defined() ? with_products(x.hidden) || beyond : beyond};
+}
+
+Expr score_tile::weights(int node, const Expr& weight) {
+    place at = at_;
+    at.known[f_.its.statistic_node] = {weight, {}};
+    return f_.evaluate(node, at).value;
+}
+
+void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb, dx("dx");
+    rows.compute_at(block).hoist_storage(storage).bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block).bound_extent(of, 1);
+    const int vector = fixed ? std::gcd(f_.cut.lanes, channels) : 1;
+    if (vector < 4) {
+        rows.vectorize(f_.d, f_.cut.lanes, TailStrategy::GuardWithIf);
+        return;
+    }
+    rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
+    // Written out, so that what a channel's position decides is decided here.
+    if (channels / vector <= 32) rows.unroll(f_.d);
+}
+
+void score_tile::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    const int lanes = f_.cut.lanes;
+    const bool in_lanes = of_query == (along_ == lanes::queries);
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
+    const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
+    for (const stored_rows& stored : stored_)
+        if (stored.of_query == of_query) schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
+    for (Func& kept : of_query ? kept_of_queries_ : kept_of_keys_) {
+        kept.compute_at(block).bound_extent(i, positions).bound_extent(of, 1);
+        if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
+    }
+    if (!in_lanes) return;
+    for (contraction& c : contractions_) {
+        const int turned = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
+        c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
+        if (turned < 4) {
+            c.panel.vectorize(i, std::gcd(lanes, positions));
+            continue;
+        }
+        // Rows as they lie, turned a square at a time.
+        const Var ix("ix"), dx("dx");
+        const int vector = std::gcd(lanes, positions);
+        c.panel.split(f_.d, f_.d, dx, turned).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);
+        const Func rows = of_query ? c.query_rows : c.key_rows;
+        bool stored = false;
+        for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
+        if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, turned).unroll(i);
+    }
+}
+
+void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    keys_.compute_at(storage);
+    last_key_.compute_at(storage);
+    for (Func& kept : kept_of_task_) kept.compute_at(block);
+    schedule_side(true, block, storage);
+}
+
+void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) { schedule_side(false, block, storage); }
+
+void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
+    // Schedule
+    for (contraction& c : contractions_) {
+        Func& product = c.product;
+        product.compute_at(tile).bound_extent(lane_, in_lanes).bound_extent(other_, others).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
+        product.vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        product.update().reorder(lane_, other_, c.each).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        if (c.fixed) product.update().unroll(c.each, f_.cut.depth_unroll);
+    }
+}
+
+}  // namespace attune::generators

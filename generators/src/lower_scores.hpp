@@ -1,0 +1,81 @@
+#pragma once
+#include "kernel_frame.hpp"
+
+#include <string>
+
+namespace attune::generators {
+
+/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes.
+///
+/// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What depends on one side alone and
+/// costs something is computed once for a block and kept; tensors formed from a formula, and the side in lanes, lie in panels.
+class score_tile {
+public:
+    enum class lanes : std::uint8_t { queries, keys };
+
+    /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
+    score_tile(const kernel_frame& frame, std::string pass, lanes along);
+
+    /// What the statistic sees is `real * scale` and counts unless `hidden`; the scale is positive and one for the task.
+    Halide::Expr real, hidden, scale;
+    /// Whether `hidden` depends on the products.
+    bool hidden_by_product{};
+
+    /// Any scores of the graph, at the pair; hidden beyond the keys in use, too.
+    quantity operator()(int scores);
+    /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
+    Halide::Expr weights(int node, const Halide::Expr& weight);
+
+    /// A tensor of the graph, an input or formed, as f32 rows (channel, position in block, block, head, batch).
+    Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
+
+    /// The arguments of a function of pairs.
+    template <class Lane, class Other> static std::vector<Halide::Expr> pair_of(const kernel_frame& f, const Lane& lane, const Other& other) {
+        return {Halide::Expr(lane), Halide::Expr(other), f.kb, f.qt, f.h, f.b};
+    }
+    std::vector<Halide::Var> pair() const { return {lane_, other_, f_.kb, f_.qt, f_.h, f_.b}; }
+
+    /// What serves all keys of a block of queries, what serves all queries of a block of keys, and where their storage stays.
+    void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    /// Products for `in_lanes` x `others` pairs at a time, in registers.
+    void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
+
+private:
+    struct contraction {
+        int node{};
+        bool fixed{};  ///< as many channels as q has
+        Halide::RDom each;
+        Halide::Func query_rows, key_rows, panel, product;
+    };
+
+    /// A formula over one side's positions and a channel, as rows.
+    Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known);
+    void keep(const std::vector<int>& roots, place& at);
+    void factor_out_scale();
+    void contract(contraction& c, bool signs_queries);
+    Halide::Expr with_products(const Halide::Expr& e) const;
+    bool is_placeholder_free(const Halide::Expr& e) const;
+    bool varies(const Halide::Expr& e) const;
+    void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+
+    struct stored_rows {
+        Halide::Func rows;
+        int channels;  ///< 0: known at run time
+        bool of_query;
+    };
+
+    const kernel_frame& f_;
+    const std::string pass_;
+    const lanes along_;
+    const Halide::Var lane_, other_;
+    place at_;
+    std::vector<contraction> contractions_;
+    Halide::Func keys_, last_key_;
+    Halide::Expr sign_ = 1.0f;
+    std::vector<Halide::Func> kept_of_queries_, kept_of_keys_, kept_of_task_;
+    std::vector<stored_rows> stored_;
+};
+
+}  // namespace attune::generators

@@ -1,0 +1,184 @@
+#include "lower_statistics.hpp"
+
+#include "numbers.hpp"
+
+namespace attune::generators {
+using namespace Halide;
+
+row_state::row_state(const kernel_frame& frame)
+    : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), chunk_(frame.its.weights < 0 ? 0 : frame.cut.chunk) {
+    define_visits();
+    define_scores();
+    define_weights();
+    define_state();
+}
+
+void row_state::define_visits() {
+    // Algorithm
+    const verdict visible = f_.visible(f_.its.scores);
+    // Where nothing can say so, the mask joins the scores' own pass.
+    separate_mask_ = !is_const_zero(visible.must) && !scores_at_.hidden_by_product;
+    visits_(f_.kb, f_.qt, f_.h, f_.b) = f_.visit(visible);
+}
+
+void row_state::define_scores() {
+    // Algorithm
+    const std::vector<Var> pair = scores_at_.pair();
+    if (!separate_mask_) {
+        scores_(pair) = choose_whole(scores_at_.hidden, lowest, scores_at_.real);
+        return;
+    }
+    // A pass of its own over the blocks that are not known to be visible throughout.
+    masked_ = RDom(0, f_.cut.key_block, "masked");
+    masked_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(2));
+    const Expr hidden = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked_.x}}, scores_at_.hidden);
+    scores_(pair) = scores_at_.real;
+    const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked_);
+    scores_(there) = select(hidden, lowest, scores_(there));
+}
+
+void row_state::define_weights() {
+    // Algorithm
+    rk_ = RDom(0, f_.cut.key_block, "rk");
+    const std::vector<Var> pair = scores_at_.pair(), row{f_.qi, f_.kb, f_.qt, f_.h, f_.b};  // query in block, key block, ...
+    const std::vector<Expr> of_row(row.begin(), row.end()), along = score_tile::pair_of(f_, f_.qi, rk_);
+    if (softmax() || f_.its.maximum) {
+        highest_(row) = softmax() ? lowest_score : lowest;
+        highest_(row) = max(highest_(of_row), scores_(along));
+    }
+    const auto add_up = [&](Func& total, const Func& weights) {
+        total(row) = 0.0f;
+        total(row) += weights(along);
+    };
+    if (softmax()) {
+        weights_(pair) = exp2_of_nonpositive((scores_(pair) - highest_(row)) * (scores_at_.scale * log2_of_e));
+        add_up(sum_, weights_);
+    } else {
+        weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
+    }
+    const auto modified = [&](int node) {
+        if (node == f_.its.statistic_node) return weights_;
+        const auto [at, is_new] = modified_.try_emplace(node, "weights_" + std::to_string(node));
+        if (is_new) at->second(pair) = scores_at_.weights(node, weights_(pair));
+        return at->second;
+    };
+    for (int node : f_.its.summed_weights) {
+        if (softmax() && node == f_.its.statistic_node) continue;  // its sum is known
+        if (const auto [at, is_new] = row_sums_.try_emplace(node, "sum_" + std::to_string(node)); is_new) add_up(at->second, modified(node));
+    }
+    if (!chunk_) return;
+    values_ = scores_at_.rows_of(f_.its.value, false, "values");
+    const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;  // (query in block, value depth, key block, query block, head, batch)
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += modified(f_.its.weights)(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);
+    weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
+}
+
+void row_state::define_state() {
+    // Algorithm
+    blocks_ = RDom(0, f_.key_blocks(), "blocks");
+    blocks_.where(visits_(blocks_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    const Expr block = blocks_.x;
+    const auto of_block = [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); };
+    // (query in block, chunk, query block, head, batch): chunk accumulators, maximum, sum, other sums
+    std::vector<Expr> initial(chunk_, 0.0f), next;
+    const auto place = [&](const Expr& value) {
+        initial.push_back(value);
+        return static_cast<int>(initial.size()) - 1;
+    };
+    if (softmax() || f_.its.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
+    if (softmax()) sum_at_ = place(0.0f);
+    for (const auto& [node, sum] : row_sums_) summed_at_[node] = place(0.0f);
+    state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(initial);
+    const FuncRef ref = state_(f_.qi, dc_, f_.qt, f_.h, f_.b);
+    const auto old = [&](int i) { return initial.size() == 1 ? Expr(ref) : Expr(ref[i]); };
+    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) { return before + here; };
+    if (softmax()) {
+        const Expr before = old(maximum_at_), here = of_block(highest_);
+        // Of the two factors one is 1.
+        const Expr factor = exp2_of_nonpositive(-abs(before - here) * (scores_at_.scale * log2_of_e));
+        const Expr keep = select(before >= here, 1.0f, factor), take = select(here >= before, 1.0f, factor);
+        join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
+    }
+    for (int j = 0; j < chunk_; ++j) next.push_back(join(old(j), weighted_(f_.qi, dc_ * chunk_ + j, block, f_.qt, f_.h, f_.b)));
+    if (maximum_at_ >= 0) next.push_back(max(old(maximum_at_), of_block(highest_)));
+    if (sum_at_ >= 0) next.push_back(join(old(sum_at_), of_block(sum_)));
+    for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
+    state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(next);
+}
+
+namespace {
+
+/// Element i of the state of a row's chunk.
+Expr element(const Func& state, const std::vector<Expr>& row, const Expr& chunk, int i) {
+    const FuncRef at = state(row[0], chunk, row[1], row[2], row[3]);
+    return state.outputs() == 1 ? Expr(at) : Expr(at[i]);
+}
+
+}  // namespace
+
+Expr row_state::maximum(const std::vector<Expr>& row) const { return element(state_, row, 0, maximum_at_); }
+Expr row_state::sum(const std::vector<Expr>& row) const { return element(state_, row, 0, sum_at_); }
+Expr row_state::summed(int weights, const std::vector<Expr>& row) const {
+    return element(state_, row, 0, weights == f_.its.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights));
+}
+Expr row_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
+    std::vector<Expr> chunk;
+    for (int j = 0; j < chunk_; ++j) chunk.push_back(element(state_, row, d / chunk_, j));
+    return chunk_ == 1 ? chunk[0] : mux(d % chunk_, chunk);
+}
+
+void row_state::schedule(const LoopLevel& task) {
+    // Schedule
+    visits_.compute_at(task).bound_extent(f_.qt, 1);
+    scores_at_.schedule_queries(task, task);
+    scores_at_.schedule_keys(LoopLevel(state_, blocks_.x), task);
+    schedule_scores(task);
+    schedule_state(task);
+}
+
+void row_state::schedule_scores(const LoopLevel& task) {
+    // Schedule
+    const int lanes = f_.cut.lanes, tile = f_.cut.query_tile;
+    const auto in_tile = [&](Func& f) {
+        f.compute_at(state_, f_.qi).bound_extent(f_.qi, tile).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi);
+    };
+    const auto tile_of_pairs = [&](Func& f) {
+        in_tile(f);
+        f.hoist_storage(task).bound_extent(f_.ki, f_.cut.key_block);
+    };
+    tile_of_pairs(scores_);
+    scores_.split(f_.ki, f_.ki, kx_, f_.cut.key_tile).reorder(f_.qi, kx_, f_.ki).unroll(kx_);
+    if (separate_mask_) scores_.update().reorder(f_.qi, masked_).vectorize(f_.qi, lanes).unroll(f_.qi);
+    scores_at_.schedule_products(LoopLevel(scores_, f_.ki), tile, f_.cut.key_tile, lanes);
+    std::vector<Func> rows;
+    if (maximum_at_ >= 0) rows.push_back(highest_);
+    if (sum_at_ >= 0) rows.push_back(sum_);
+    for (const auto& [node, sum] : row_sums_) rows.push_back(sum);
+    for (Func& row : rows) {
+        in_tile(row);
+        row.update().reorder(f_.qi, rk_).vectorize(f_.qi, lanes).unroll(f_.qi);
+    }
+    if (f_.its.is != statistic::none || softmax()) tile_of_pairs(weights_);
+    for (auto& [node, weights] : modified_) tile_of_pairs(weights);
+}
+
+void row_state::schedule_state(const LoopLevel& task) {
+    // Schedule
+    const int lanes = f_.cut.lanes;
+    state_.compute_at(task).bound_extent(f_.qi, f_.cut.query_block).bound_extent(f_.qt, 1).vectorize(f_.qi, lanes);
+    state_.update()
+        .reorder(f_.qi, dc_, blocks_)
+        .split(f_.qi, f_.qi, qv_, f_.cut.query_tile)
+        .reorder(qv_, dc_, f_.qi, blocks_)
+        .vectorize(qv_, lanes)
+        .unroll(qv_);
+    state_.update().never_partition(std::vector<VarOrRVar>{blocks_});  // one loop, for skip_blocks to guard
+    if (!chunk_) return;
+    weighted_.compute_at(state_, dc_).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).split(f_.d, f_.d, dx_, f_.cut.value_tile).reorder(f_.qi, dx_, f_.d);
+    weighted_.vectorize(f_.qi, lanes).unroll(f_.qi).unroll(dx_);
+    accumulated_.compute_at(weighted_, f_.d).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+    accumulated_.update().reorder(f_.qi, f_.d, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+}
+
+}  // namespace attune::generators

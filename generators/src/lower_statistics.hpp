@@ -1,0 +1,56 @@
+#pragma once
+#include "lower_scores.hpp"
+
+#include <functional>
+#include <map>
+
+namespace attune::generators {
+
+/// The pass over the keys: for each row what its outputs are made of, added up over the blocks that are visited.
+///
+/// Online softmax: weights are relative to their block's maximum, and the running state is rescaled where a block exceeds it. The value depth is cut
+/// into chunks, each with a maximum and a sum of its own beside its accumulators.
+class row_state {
+public:
+    explicit row_state(const kernel_frame& frame);
+
+    /// At (in block, query block, head, batch), after the last key; `in_block` is f.qi or stands for it.
+    Halide::Expr maximum(const std::vector<Halide::Expr>& row) const;  ///< of `real`, divided by the scale; below every score where there is none
+    Halide::Expr sum(const std::vector<Halide::Expr>& row) const;      ///< of the softmax's weights relative to the maximum
+    Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const;  ///< what row_sum adds up
+    Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const;
+
+    Halide::Expr scale() const { return scores_at_.scale; }
+    int chunk() const { return chunk_; }
+
+    /// All of it inside one task.
+    void schedule(const Halide::LoopLevel& task);
+    /// The loop to be guarded by a table (skip_blocks.hpp).
+    std::pair<std::string, std::string> guarded_loop() const { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
+
+private:
+    void define_visits();
+    void define_scores();
+    void define_weights();
+    void define_state();
+    void schedule_scores(const Halide::LoopLevel& task);
+    void schedule_state(const Halide::LoopLevel& task);
+    bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
+    Halide::Expr pair(const Halide::Func& f, const Halide::Expr& i, const Halide::Expr& j) const { return f(score_tile::pair_of(f_, i, j)); }
+
+    const kernel_frame& f_;
+    score_tile scores_at_;
+    const int chunk_;  ///< value depths that share a state; 0 where no values are weighed
+    int maximum_at_{-1}, sum_at_{-1};  ///< places in the state
+    std::map<int, int> summed_at_;     ///< by node
+
+    Halide::Var dc_{"dc"}, qv_{"qv"}, kx_{"kx"}, dx_{"dx"};
+    Halide::RDom rk_, masked_, blocks_;
+    bool separate_mask_{};
+    Halide::Func visits_{"visits"}, scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_, accumulated_{"accumulated"},
+        weighted_{"weighted"}, state_{"state"};
+    std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
+    std::map<int, Halide::Func> row_sums_;
+};
+
+}  // namespace attune::generators
