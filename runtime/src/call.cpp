@@ -1,5 +1,6 @@
 #include "bind.hpp"
 #include "formula.hpp"
+#include "threads.hpp"
 
 #include <attune/runtime/call.hpp>
 #include <attune/runtime/error.hpp>
@@ -61,7 +62,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     result.conditions = conditions_of(table.graph);
     result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
     result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * depths_per_pair(table.graph, k);
-    result.threads = bound.threads();
+    result.threads = bound.threads(), result.deterministic = is_deterministic(how);
     result.scratch_bytes = k.scratch_bytes, result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
     const auto working = std::min<std::int64_t>(result.threads, std::int64_t{map.batches} * map.heads * map.query_blocks);  // one task a tile of queries
     result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.table_bytes;

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <new>
 #include <string>
 
 /// Halide's hooks are process-wide. attune's are installed once, at the first call, and pass on what is not attune's: kernels of the
@@ -104,11 +105,7 @@ void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, i
     loop.result.compare_exchange_strong(none, halide_error_code_generic_error);
 }
 
-int on_parallel_for(void* user_context, halide_task_t task, int first, int count, std::uint8_t* closure) {
-    call_context* const call = ours(user_context);
-    if (!call) return previous.parallel_for(user_context, task, first, count, closure);
-    kernel_loop loop{.call = call, .task = task, .first = first, .closure = closure};
-    const int helpers = count > 1 ? call->reserve(count - 1) : 0;
+void run_loop(kernel_loop& loop, int count, int helpers) {
     const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
     if (helpers == 0) {
         for (int index = 0; index < count && loop.step(index); ++index) {}
@@ -117,16 +114,35 @@ int on_parallel_for(void* user_context, halide_task_t task, int first, int count
     } else {
         pool::instance().run(count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); }, &loop);
     }
+}
+
+// What Halide calls is noexcept: there is no way for an exception through a kernel.
+int on_parallel_for(void* user_context, halide_task_t task, int first, int count, std::uint8_t* closure) noexcept {
+    call_context* const call = ours(user_context);
+    if (!call) return previous.parallel_for(user_context, task, first, count, closure);
+    kernel_loop loop{.call = call, .task = task, .first = first, .closure = closure};
+    const int helpers = count > 1 ? call->reserve(count - 1) : 0;
+    try {
+        run_loop(loop, count, helpers);
+    } catch (...) {  // no memory for a pool, or for words about what the application's threw
+        int none = 0;
+        loop.result.compare_exchange_strong(none, halide_error_code_out_of_memory);
+    }
     call->spare_threads.fetch_add(helpers, std::memory_order_relaxed);
     return loop.result;
 }
 
-void on_error(void* user_context, const char* message) {
-    if (call_context* const call = ours(user_context)) call->say_once(message);
-    else previous.error(user_context, message);
+void on_error(void* user_context, const char* message) noexcept {
+    call_context* const call = ours(user_context);
+    if (!call) return previous.error(user_context, message);
+    try {
+        call->say_once(message);
+    } catch (const std::bad_alloc&) {
+        // The code that the kernel returns has to do.
+    }
 }
 
-void* on_malloc(void* user_context, std::size_t bytes) {
+void* on_malloc(void* user_context, std::size_t bytes) noexcept {
     call_context* const call = ours(user_context);
     if (!call) return previous.malloc(user_context, bytes);
     void* const block = take_scratch(bytes);
@@ -134,7 +150,7 @@ void* on_malloc(void* user_context, std::size_t bytes) {
     return block;
 }
 
-void on_free(void* user_context, void* block) {
+void on_free(void* user_context, void* block) noexcept {
     call_context* const call = ours(user_context);
     if (!call) return previous.free(user_context, block);
     if (block && !in_task) call->held -= bytes_of_scratch(block);

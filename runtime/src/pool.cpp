@@ -3,8 +3,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <exception>
 #include <limits>
-#include <system_error>
 #include <thread>
 
 namespace attune::detail {
@@ -53,8 +53,8 @@ void pool::start(int workers) {
     const signals_blocked blocked;
     try {
         for (; workers_ < workers; ++workers_) std::thread([this] { serve(); }).detach();
-    } catch (const std::system_error&) {
-        // No more threads to be had: the loop is done by those there are.
+    } catch (const std::exception&) {
+        // No more threads, or no memory for one: the loop is done by those there are.
     }
 }
 

@@ -1,6 +1,7 @@
 #include "shape.hpp"
 #include "text.hpp"
 
+#include <attune/dsl/build.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -51,17 +52,19 @@ void enter(call_shape& shape, axis_kind axis, std::int64_t extent, std::string_v
 
 /// Marks what is read on the way to `node`.
 std::uint64_t inputs_under(const listing& graph, int node) {
-    std::array<bool, 1024> reached{};
+    std::array<bool, dsl::detail::max_nodes> reached{};
     std::uint64_t inputs = 0;
     reached[static_cast<std::size_t>(node)] = true;
     for (int at = node; at >= 0; --at) {  // arguments lie before their users
         if (!reached[static_cast<std::size_t>(at)]) continue;
         const instruction& n = node_of(graph, at);
-        if (n.op == operation::input && n.input < 64) inputs |= std::uint64_t{1} << n.input;
+        if (n.op == operation::input) inputs |= std::uint64_t{1} << n.input;
         for (int i = 0; i < n.argument_count; ++i) reached[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(i)])] = true;
     }
     return inputs;
 }
+
+static_assert(dsl::detail::max_inputs <= 64, "call_shape has a bit for each input");
 
 void find_own_lengths(call_shape& shape, const listing& graph) {
     for (const instruction& n : graph.nodes) {
@@ -157,7 +160,7 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
 std::int64_t call_shape::longest() const { return std::max((*this)[axis_kind::query], (*this)[axis_kind::key]); }
 
 bool call_shape::is_own(std::size_t input, axis_kind a) const {
-    const auto marked = [&](std::uint64_t inputs) { return input < 64 && (inputs >> input & 1) != 0; };
+    const auto marked = [&](std::uint64_t inputs) { return (inputs >> input & 1) != 0; };
     if (a == axis_kind::query) return marked(own_queries);
     if (a == axis_kind::key) return marked(own_keys);
     return a == axis_kind::position && marked(own_queries | own_keys);

@@ -1,5 +1,6 @@
 #include "threads.hpp"
 #include "text.hpp"
+#include "threads.hpp"
 
 #include <attune/runtime/error.hpp>
 #include <attune/runtime/threads.hpp>
@@ -54,6 +55,13 @@ int threads() {
 
 namespace detail {
 int threads_of(int asked) { return checked(asked, "attune::options") > 0 ? asked : threads(); }
+
+bool is_deterministic(const options& how) {
+    const char* const text = std::getenv("ATTUNE_DETERMINISTIC");
+    const std::string_view given = text ? text : "";
+    if (!given.empty() && given != "0" && given != "1") fail("0 or 1 in ATTUNE_DETERMINISTIC", std::string(given), "1, or leaving it unset");
+    return how.deterministic || given == "1";
+}
 }  // namespace detail
 
 }  // namespace attune

@@ -1,5 +1,7 @@
 #include "workspace.hpp"
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -16,15 +18,8 @@ struct alignas(alignment) header {
     std::size_t capacity;
 };
 
-// Outlives the cache: a call from another thread_local's destructor finds no cache rather than a dead one.
-thread_local constinit bool cache_is_gone = false;
-
 class kept_blocks {
 public:
-    ~kept_blocks() {
-        cache_is_gone = true;
-        while (count_ > 0) std::free(blocks_[--count_]);
-    }
     header* take(std::size_t capacity) {
         int best = -1;
         for (int i = 0; i < count_; ++i)
@@ -47,20 +42,40 @@ public:
         std::free(block);
     }
 
+    /// Keeps nothing from now on.
+    void end() {
+        ended_ = true;
+        while (count_ > 0) std::free(blocks_[--count_]);
+    }
+    /// Whether what is kept is freed when the thread ends: not if there is no memory to register that, nor once it has ended.
+    bool usable();
+
 private:
+    bool ended_ = false, registered_ = false;
     std::array<header*, 16> blocks_{};
     int count_ = 0;
     std::size_t bytes_ = 0;
 };
 
-thread_local kept_blocks kept;
+// Without a destructor: registering one has glibc abort the program where there is no memory for it. A key's registration merely fails.
+thread_local constinit kept_blocks kept;
+
+pthread_once_t key_once = PTHREAD_ONCE_INIT;
+pthread_key_t key;
+bool has_key = false;
+
+bool kept_blocks::usable() {
+    if (registered_ || ended_) return !ended_;
+    pthread_once(&key_once, [] { has_key = pthread_key_create(&key, [](void* blocks) { static_cast<kept_blocks*>(blocks)->end(); }) == 0; });
+    return registered_ = has_key && pthread_setspecific(key, this) == 0;
+}
 
 }  // namespace
 
 void* take_scratch(std::size_t bytes) noexcept {
     if (bytes > SIZE_MAX / 2) return nullptr;
     const std::size_t capacity = (std::max<std::size_t>(bytes, 1) + alignment - 1) / alignment * alignment;
-    header* block = cache_is_gone ? nullptr : kept.take(capacity);
+    header* block = kept.take(capacity);
     if (!block) {
         void* const memory = std::aligned_alloc(alignment, sizeof(header) + capacity + alignment);
         if (!memory) return nullptr;
@@ -72,8 +87,8 @@ void* take_scratch(std::size_t bytes) noexcept {
 void give_scratch(void* block) noexcept {
     if (!block) return;
     header* const whole = static_cast<header*>(block) - 1;
-    if (cache_is_gone) std::free(whole);
-    else kept.give(whole);
+    if (kept.usable()) kept.give(whole);
+    else std::free(whole);
 }
 
 std::size_t bytes_of_scratch(const void* block) noexcept { return (static_cast<const header*>(block) - 1)->capacity; }

@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_string.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <limits>
 
 using Catch::Matchers::ContainsSubstring;
@@ -46,7 +47,7 @@ TEST_CASE("explain says what a call would do") {
     CHECK(e.scratch_bytes == 56);
     CHECK_THAT(e.why, ContainsSubstring("the most demanding level of those linked (opencl; "));
     CHECK_THAT(e.text(), ContainsSubstring("blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") && ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B of rows kept for a second pass, 0 B of tables of conditions; 168 B in all\n") &&
-                             ContainsSubstring("threads   3\n") && ContainsSubstring("\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
+                             ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") && ContainsSubstring("\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
                              ContainsSubstring("          gain: f32 number\n") && ContainsSubstring("\noutputs   out: f32 output (batch 2, head 4, query 5, value_depth 4)\n          lse: f32 row (batch 2, head 4, query 5)\n") &&
                              ContainsSubstring("          kv_idx - q_idx <= w || is_global(kv_idx): bounded over a block from the ranges of its indices and tables\n"
                                                "          kv_idx != table(0): known for each block of keys, from a table of its extremes\n") &&
@@ -82,6 +83,20 @@ attune::explanation explained(Finish finish, int hidden_rows = 0, int (*blocks)(
 }
 
 }  // namespace
+
+TEST_CASE("explain says whether determinism was asked for") {
+    fake::call c;
+    const auto asked = [&](const attune::options& how) { return attune::detail::explain(fake::kernels(), c.arguments(), how).deterministic; };
+    CHECK_FALSE(asked({}));
+    CHECK(asked({.deterministic = true}));
+    ::setenv("ATTUNE_DETERMINISTIC", "1", 1);
+    CHECK(asked({}));
+    ::setenv("ATTUNE_DETERMINISTIC", "0", 1);
+    CHECK_FALSE(asked({}));
+    ::setenv("ATTUNE_DETERMINISTIC", "yes", 1);
+    CHECK_THROWS_AS(asked({}), attune::error);
+    ::unsetenv("ATTUNE_DETERMINISTIC");
+}
 
 TEST_CASE("explain counts every byte that a call takes") {
     using namespace by_hand;

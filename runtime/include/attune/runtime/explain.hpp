@@ -54,6 +54,7 @@ struct explanation {
     std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads; as the tables of `blocks` took
     std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables
     int threads{};
+    bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; results are so in any case
 
     std::string text() const;
     std::string json() const;

@@ -7,7 +7,9 @@ namespace attune {
 struct options {
     int threads = 0;            ///< at most so many; 0: attune::threads()
     std::string_view target{};  ///< the ISA level; empty: ATTUNE_TARGET, else the most demanding one that is linked and runs
-    bool deterministic = false; ///< bits that depend on neither batch nor threads; true of every kernel today, whatever is set here
+    /// Bits that depend on neither the batch nor the number of threads. ATTUNE_DETERMINISTIC=1 asks for it too. It costs nothing and changes nothing: no
+    /// kernel splits its keys over threads, so that all results are such. A kernel that did would not be chosen under it.
+    bool deterministic = false;
 };
 
 }  // namespace attune

@@ -1,0 +1,233 @@
+// What a service depends on: no memory, many callers, forks.
+#include "allocations.hpp"
+#include "by_hand.hpp"
+#include "fake_variant.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <new>
+#include <thread>
+
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+struct wide_call : fake::call {
+    wide_call() {
+        batches = 4, heads = 8, key_heads = 4, queries = 16, keys = 24;
+        fill();
+    }
+};
+
+}  // namespace
+
+TEST_CASE("the second call of a kind takes nothing from the system") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    wide_call c;
+    const auto all = c.arguments();
+    const auto calls = [&](int count, int threads) {
+        for (int i = 0; i < count; ++i) attune::detail::call(fake::kernels(), all, {.threads = threads});
+    };
+    calls(1, 1);
+    {
+        const allocations::counted count;
+        calls(20, 1);
+        CHECK(allocations::taken == 0);
+    }
+    const pid_t child = ::fork();  // whose pool has two threads and no more
+    if (child == 0) {
+        calls(50, 3);
+        const allocations::counted count;
+        calls(20, 3);
+        ::_exit(allocations::taken <= 2 ? 0 : 1);  // one each, if it has not had a task before
+    }
+    int status = 1;
+    ::waitpid(child, &status, 0);
+    CHECK(status == 0);
+}
+
+TEST_CASE("a call with rows that the kernel keeps takes nothing from the system either") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    using namespace by_hand;
+    graph g;
+    g.hidden_rows = 2;
+    const node_id length = g.add(operation::extent, kind::integer, {g.k()}, 2);
+    const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {0}), length});
+    g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
+    auto kernels = kernels_of(g);
+    kernels[0].call = [](void**) { return 0; };
+    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.listing(), .kernels = kernels};
+    std::vector<float> q(2 * 4 * 5 * 8), k(2 * 2 * 7 * 8), lse(2 * 4 * 5);
+    const arguments all{view("k", attune::tensor(k.data(), {2, 2, 7, 8})), view("q", attune::tensor(q.data(), {2, 4, 5, 8})), view("lse", attune::tensor(lse.data(), {2, 4, 5}))};
+    attune::detail::call(table, all, {});
+    const allocations::counted count;
+    attune::detail::call(table, all, {});
+    CHECK(allocations::taken == 0);
+}
+
+TEST_CASE("wherever memory ends, a call is an error that leaves nothing behind") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    wide_call c;
+    const auto all = c.arguments();
+    attune::detail::call(fake::kernels(), all, {.threads = 1});  // what is made once is there
+    int refusals = 0, wrong = 0;
+    bool done = false;
+    const auto calls = [&](long which) {
+        allocations::until_refusal = which;
+        try {
+            attune::detail::call(fake::kernels(), all, {.threads = 1});
+            done = allocations::until_refusal >= 0;  // none was refused: or one that a call can do without
+        } catch (const attune::error& e) {
+            allocations::until_refusal = -1;
+            ++refusals;
+            if (std::string_view(e.what()).find("attune: expected ") != 0) ++wrong;
+        } catch (const std::bad_alloc&) {
+            ++refusals;
+        }
+        allocations::until_refusal = -1;
+        try {
+            attune::detail::call(fake::kernels(), all, {.threads = 1});  // and the next one works
+        } catch (...) {
+            ++wrong;
+        }
+    };
+    std::thread([&] { calls(0); }).join();
+    refusals = 0, done = false;
+    for (long which = 0; !done && which < 100; ++which) {
+        long lost;
+        {
+            const allocations::counted count;
+            std::thread([&] { calls(which); }).join();  // a new thread has kept no scratch from earlier calls
+            lost = allocations::taken - allocations::given_back;
+        }
+        INFO("allocation " << which);
+        CHECK(lost == 0);
+    }
+    CHECK(done);
+    CHECK(refusals >= 1);
+    for (long which = 0; which < 3; ++which) {  // memory is gone for good
+        const allocations::counted count;
+        allocations::for_good = true;
+        std::thread([&] { calls(which); }).join();
+    }
+    CHECK(wrong == 0);
+    c.expect_right_results();
+}
+
+TEST_CASE("a pool for which there is no memory is done without") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    wide_call c;
+    const auto all = c.arguments();
+    attune::detail::call(fake::kernels(), all, {.threads = 1});
+    const auto expected = c.out;
+    int wrong = 0;
+    for (const bool for_good : {false, true})
+        for (long which = 0; which < 12; ++which) {
+            const pid_t child = ::fork();  // which has no pool yet
+            if (child == 0) {
+                ::alarm(20);
+                int result = 1;
+                {
+                    const allocations::counted count;
+                    allocations::for_good = for_good, allocations::until_refusal = which;
+                    try {
+                        attune::detail::call(fake::kernels(), all, {.threads = 3});
+                        result = c.out == expected ? 0 : 2;
+                    } catch (const attune::error&) {
+                        result = 0;
+                    } catch (const std::bad_alloc&) {
+                        result = 0;
+                    }
+                }
+                ::_exit(result);
+            }
+            int status = 1;
+            ::waitpid(child, &status, 0);
+            wrong += status != 0;
+        }
+    CHECK(wrong == 0);
+}
+
+TEST_CASE("a refused call leaks nothing") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    wide_call c;
+    auto all = c.arguments();
+    all[0].view = attune::tensor(c.q.data(), {4, 8, 16, 7});
+    CHECK(fake::refusal(all) != "");
+    long taken, given_back;
+    {
+        const allocations::counted count;
+        for (int i = 0; i < 10; ++i) fake::refusal(all);
+        taken = allocations::taken, given_back = allocations::given_back;
+    }
+    CHECK(taken == given_back);
+    fake::next_mischief = fake::mischief::task_fails;
+    CHECK(fake::refusal(c.arguments(), {.threads = 1}) != "");
+    const auto arguments = c.arguments();
+    {
+        const allocations::counted count;
+        for (int i = 0; i < 10; ++i) fake::refusal(arguments, {.threads = 1});
+        taken = allocations::taken, given_back = allocations::given_back;
+    }
+    fake::reset();
+    CHECK(taken == given_back);
+}
+
+TEST_CASE("sixteen threads call with the same inputs and their own outputs") {
+    wide_call shared;
+    REQUIRE(fake::refusal(shared.arguments(), {.threads = 1}) == "");
+    const auto expected = shared.out;
+    const auto inputs = shared.arguments();
+    std::atomic<int> wrong{0};
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < 16; ++caller)
+        callers.emplace_back([&, caller] {
+            for (int round = 0; round < 25; ++round) {
+                std::vector<float> out(shared.out.size(), -1.0f), lse(shared.lse.size(), -1.0f);
+                auto all = inputs;
+                all[9].view = attune::tensor(out.data(), all[9].view.shape());
+                all[10].view = attune::tensor(lse.data(), all[10].view.shape());
+                if (round % 5 == 4) {  // and some of them are refused
+                    all[0].view = attune::tensor(shared.q.data(), {4, 8, 16, 7});
+                    if (fake::refusal(all, {.threads = 2}).empty() || out[0] != -1.0f) ++wrong;
+                } else if (fake::refusal(all, {.threads = 1 + (caller + round) % 3}) != "" || out != expected) {
+                    ++wrong;
+                }
+            }
+        });
+    for (auto& caller : callers) caller.join();
+    CHECK(wrong == 0);
+}
+
+#if !defined(__SANITIZE_THREAD__)  // which does not let a forked process start threads
+TEST_CASE("forks in the middle of other threads' calls") {
+    wide_call shared;
+    REQUIRE(fake::refusal(shared.arguments(), {.threads = 3}) == "");
+    const auto expected = shared.out;
+    std::atomic<bool> stop{false};
+    std::vector<std::thread> callers;
+    for (int caller = 0; caller < 3; ++caller)
+        callers.emplace_back([&] {
+            for (wide_call c; !stop;) fake::refusal(c.arguments(), {.threads = 3});
+        });
+    int wrong = 0;
+    for (int i = 0; i < 30; ++i) {
+        const pid_t child = ::fork();
+        if (child == 0) {
+            ::alarm(20);  // a child that waits for a thread it does not have is ended
+            wide_call c;
+            ::_exit(fake::refusal(c.arguments(), {.threads = 3}) == "" && c.out == expected ? 0 : 1);
+        }
+        int status = 1;
+        ::waitpid(child, &status, 0);
+        wrong += status != 0;
+    }
+    stop = true;
+    for (auto& caller : callers) caller.join();
+    CHECK(wrong == 0);
+}
+#endif
