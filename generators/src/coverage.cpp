@@ -2,107 +2,383 @@
 
 #include "numbers.hpp"
 
+#include <algorithm>
 #include <cmath>
 
 namespace attune::generators {
 using namespace Halide;
 
-Func tile_tables::tabulate(int node) {
-    if (const auto known = tables_.find(node); known != tables_.end()) return known->second;
-    const dependence& depends = depends_[node];
-    const int block = depends.query ? request_.schedule.query_block : request_.schedule.key_block;
-    Var t("tile"), h("h"), b("b");
-    const Expr keys = depends.batch ? inputs_.keys_in_use(b) : min(inputs_.most_keys_in_use(), inputs_.key_length);
-    const Expr end = depends.query ? inputs_.query_length : keys;
-    RDom i(0, block, "in_tile");
-    const Expr position = t * block + i;
-    i.where(position < end);
+namespace {
 
-    // Algorithm
-    quantity x = pointwise(request_, inputs_, depends_, {b, h, position, position, keys, {}})(node);
-    if (x.value.type().is_bool()) x.value = cast<int>(x.value);
-    const Type type = x.value.type();
-    const Expr lowest = type.is_float() ? Expr(-3.4e38f) : type.min(), highest = type.is_float() ? Expr(3.4e38f) : type.max();
-    std::vector<Var> at{t};
-    if (depends.head) at.push_back(h);
-    if (depends.batch) at.push_back(b);
-    Func extremes("extremes_" + std::to_string(node));  // (tile, head, batch), where they matter
-    const std::vector<Expr> index(at.begin(), at.end());
-    if (x.hidden.defined()) {  // smallest, largest, any hidden, all hidden
-        const Expr is_hidden = cast<uint8_t>(x.hidden);
-        extremes(at) = Tuple(highest, lowest, cast<uint8_t>(0), cast<uint8_t>(1));
-        extremes(index) =
-            Tuple(min(extremes(index)[0], select(x.hidden, highest, x.value)), max(extremes(index)[1], select(x.hidden, lowest, x.value)),
-                  max(extremes(index)[2], is_hidden), min(extremes(index)[3], is_hidden));
-    } else {
-        extremes(at) = Tuple(highest, lowest);
-        extremes(index) = Tuple(min(extremes(index)[0], x.value), max(extremes(index)[1], x.value));
-    }
+Expr yes() { return Internal::const_true(); }
+Expr no() { return Internal::const_false(); }
+Expr byte(const Expr& condition) { return cast<uint8_t>(condition); }
+Expr is_set(const Expr& byte) { return byte != cast<uint8_t>(0); }
 
-    // Schedule
-    extremes.compute_root();
-    return tables_.emplace(node, extremes).first->second;
-}
+/// Least and most comparisons of ends; an undefined end says nothing.
+Expr may_exceed(const interval& a, const interval& b) { return less(b, a).may; }
 
-interval tile_tables::range(int node, const Expr& t, const Expr& h, const Expr& b) {
-    const Func extremes = tabulate(node);
-    std::vector<Expr> at{t};
-    if (depends_[node].head) at.push_back(h);
-    if (depends_[node].batch) at.push_back(b);
-    const FuncRef found = extremes(at);
-    if (extremes.outputs() == 2) return {found[0], found[1]};
-    return {found[0], found[1], {found[2] != cast<uint8_t>(0), found[3] != cast<uint8_t>(0)}};
-}
+bool is_compare(const formula& f) { return f.what == formula::is::positive || f.what == formula::is::zero; }
+
+}  // namespace
 
 coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
-                   tile at)
-    : request_(request), inputs_(inputs), depends_(depends), tables_(tables), at_(std::move(at)), keys_(inputs.keys_in_use(at_.b)) {}
-
-verdict coverage::visible(int scores) {
-    const Expr first = at_.key_block * request_.schedule.key_block;
-    const verdict inside{first < keys_, first + request_.schedule.key_block <= keys_};
-    return inside && !hidden(scores);
+                   tile at, std::map<int, Expr> indices)
+    : request_(request),
+      inputs_(inputs),
+      tables_(tables),
+      known_(tables.known()),
+      at_(std::move(at)),
+      indices_(std::move(indices)),
+      keys_(inputs.keys_in_use(at_.b)),
+      reader_(request.graph, depends) {
+    const Expr query = at_.query_tile * request.schedule.query_block, key = at_.key_block * request.schedule.key_block;
+    whole_.queries = {query, min(query + request.schedule.query_block, inputs.query_length) - 1, {}};
+    whole_.keys = {key, min(key + request.schedule.key_block, keys_) - 1, {}};
 }
 
-interval coverage::range(int node) {
-    if (const auto done = ranges_.find(node); done != ranges_.end()) return done->second;
-    return ranges_.emplace(node, compute(node)).first->second;
+verdict coverage::visible(int scores) {
+    const Expr first = whole_.keys.first;
+    const formula seen = reader_.visible(scores);
+    return {both(first < keys_, may(seen)), both(first + request_.schedule.key_block <= keys_, opposite(may(!seen)))};
 }
 
 verdict coverage::decide(int node) {
-    if (const auto done = verdicts_.find(node); done != verdicts_.end()) return done->second;
-    return verdicts_.emplace(node, compute_verdict(node)).first->second;
+    const formula condition = reader_.condition(node);
+    return {may(condition), opposite(may(!condition))};
 }
 
-interval coverage::compute(int number) {
+pointwise coverage::at(const Expr& q, const Expr& k) const {
+    return pointwise(request_, inputs_, known_.depends, {at_.b, at_.h, q, k, keys_, {}, {}, indices_});
+}
+
+coverage coverage::inside(int index, const Expr& value) const {
+    std::map<int, Expr> indices = indices_;
+    indices[index] = value;
+    return coverage(request_, inputs_, known_.depends, tables_, at_, std::move(indices));
+}
+
+// Which pairs a statement leaves: sound for whatever the statement is, exact for what is said below.
+
+Expr coverage::may(const formula& f) {
+    if (const auto done = decided_.find(f); done != decided_.end()) return done->second;
+    Expr result = no();
+    if (f.what == formula::is::any && !is_one_sided(depends_on(f)))
+        for (const formula& part : f.parts) result = either(result, may(part));
+    else
+        result = may_all(f.what == formula::is::all ? f.parts : std::vector{f});
+    decided_.emplace(f, result);
+    return result;
+}
+
+/// All of some statements: alternatives among them are tried one by one, while they are few.
+Expr coverage::may_all(const std::vector<formula>& parts) {
+    constexpr std::size_t most_cases = 8;
+    std::vector<formula> plain, alternatives;
+    for (const formula& part : parts) {
+        const dependence on = depends_on(part);
+        (part.what == formula::is::any && !is_one_sided(on) && !is_uniform(on) ? alternatives : plain).push_back(part);
+    }
+    std::sort(alternatives.begin(), alternatives.end(), [](const formula& a, const formula& b) { return a.parts.size() < b.parts.size(); });
+    std::size_t cases = 1;
+    Expr apart = yes();
+    for (std::size_t i = 0; i < alternatives.size(); ++i) {
+        cases *= alternatives[i].parts.size();
+        if (cases <= most_cases) continue;
+        for (std::size_t j = i; j < alternatives.size(); ++j) apart = both(apart, may(alternatives[j]));
+        alternatives.resize(i);
+    }
+    if (alternatives.empty()) return both(joint(plain), apart);
+    Expr result = no();
+    for (const formula& one : alternatives[0].parts) {
+        formula together = one;
+        for (const formula& other : plain) together = together && other;
+        for (std::size_t i = 1; i < alternatives.size(); ++i) together = together && alternatives[i];
+        result = either(result, may(together));
+    }
+    return both(result, apart);
+}
+
+/// Whether one pair may have all of some properties: of its query, of its key and of both.
+///
+/// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound the same sum from
+/// two sides; and for several that bound keys between two numbers of a query, or queries between two numbers of a key.
+Expr coverage::joint(const std::vector<formula>& literals) {
+    std::vector<formula> of_queries, of_keys, of_pairs;
+    Expr result = yes();
+    for (const formula& f : literals) {
+        const dependence on = depends_on(f);
+        if (is_uniform(on)) {
+            pointwise here = at(0, 0);
+            result = both(result, holds(f, here, known_));
+        } else {
+            (!is_one_sided(on) ? of_pairs : on.query ? of_queries : of_keys).push_back(f);
+        }
+    }
+    const std::size_t said = of_pairs.size();
+    for (std::size_t i = 0; i < said; ++i)
+        for (std::size_t j = 0; j < said; ++j)
+            if (const auto anew = i == j ? std::nullopt : reader_.given(of_pairs[i], of_pairs[j])) {
+                const dependence on = depends_on(*anew);
+                if (*anew == always_false()) return no();
+                if (!is_uniform(on)) (!is_one_sided(on) ? of_pairs : on.query ? of_queries : of_keys).push_back(*anew);
+            }
+    sides in = whole_;
+    if (!of_queries.empty()) {
+        restrict(in.queries, true, of_queries);
+        result = both(result, in.queries.first <= in.queries.last);
+    }
+    if (!of_keys.empty()) {
+        restrict(in.keys, false, of_keys);
+        result = both(result, in.keys.first <= in.keys.last);
+    }
+    for (const formula& f : of_pairs) result = both(result, may_literal(f, in));
+
+    const auto compare = [&](formula::is what, const linear& sum) {
+        pointwise here = at(0, 0);
+        result = both(result, holds({.what = what, .sum = sum}, here, known_));
+    };
+    const auto is_fixed = [&](const linear& sum) { return is_uniform(generators::depends_on(sum, known_.depends)); };
+    bool by_queries = false, by_keys = false;
+    for (std::size_t i = 0; i < of_pairs.size(); ++i)
+        for (std::size_t j = i + 1; j < of_pairs.size(); ++j) {
+            const formula &a = of_pairs[i], &b = of_pairs[j];
+            if (!is_compare(a) || !is_compare(b)) continue;
+            const bool a_equal = a.what == formula::is::zero, b_equal = b.what == formula::is::zero;
+            const linear sum = a.sum + b.sum, difference = a.sum - b.sum;
+            if (is_fixed(sum)) compare(a_equal && b_equal ? formula::is::zero : formula::is::positive, !a_equal && !b_equal ? sum + -1 : sum);
+            else if (is_fixed(difference) && (a_equal || b_equal))
+                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive, a_equal ? difference * -1 : difference);
+            if (a_equal || b_equal || !split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty()) continue;
+            const parts together = split(sum);
+            by_queries |= together.of_key.terms.empty() && direction_of(together.of_query, known_.directions) == direction::none;
+            by_keys |= together.of_query.terms.empty() && direction_of(together.of_key, known_.directions) == direction::none;
+        }
+    if (by_queries) result = both(result, may_by_rows(of_pairs, in, true));
+    if (by_keys) result = both(result, may_by_rows(of_pairs, in, false));
+    return result;
+}
+
+/// Each query by itself against the range of the keys, or each key against that of the queries.
+Expr coverage::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
+    const side& rows = by_queries ? in.queries : in.keys;
+    RDom each(0, by_queries ? request_.schedule.query_block : request_.schedule.key_block, "row");
+    const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each, max((by_queries ? inputs_.query_length : keys_) - 1, 0));
+    pointwise here = at(position, position);
+    Expr result = rows.first <= position && position <= rows.last;
+    for (const formula& f : rows.where) result = result && holds(f, here, known_);
+    for (const formula& f : literals) {
+        if (!is_compare(f)) continue;
+        const parts of = split(f.sum);
+        if (!of.of_both.terms.empty()) continue;
+        const Expr value = value_of((by_queries ? of.of_query : of.of_key) + of.uniform, here, known_);
+        const interval other = of_side((by_queries ? of.of_key : of.of_query) * -1, !by_queries, in);
+        result = result && (f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may);
+    }
+    return is_set(maximum(each, byte(result), "any_row"));
+}
+
+/// Positions from a bound on: q_idx >= n. False where a statement is not of this form.
+bool coverage::clip(const formula& f, side& of, bool of_queries) {
+    if (!is_compare(f)) return false;
+    const parts its = split(f.sum);
+    const linear& position = of_queries ? its.of_query : its.of_key;
+    if (position.terms.size() != 1) return false;
+    const auto [node, factor] = *position.terms.begin();
+    if (request_.graph.nodes[node].op != (of_queries ? operation::q_idx : operation::kv_idx)) return false;
+    const int times = static_cast<int>(std::abs(factor));
+    if (times > 1024 || (f.what == formula::is::zero && times != 1)) return false;
+    // factor * position + rest >= 1, or == 0
+    Expr rest = uniform(its.uniform, times * longest);
+    if (rest.type().bits() == 64) rest = cast<int>(clamp(rest, Expr(-(std::int64_t{1} << 30)), Expr(std::int64_t{1} << 30)));
+    if (f.what == formula::is::zero) {
+        const Expr only = factor > 0 ? -rest : rest;
+        of.first = max(of.first, only), of.last = min(of.last, only);
+    } else if (factor > 0) {
+        of.first = max(of.first, times == 1 ? 1 - rest : (times - rest) / times);
+    } else {
+        of.last = min(of.last, times == 1 ? rest - 1 : (rest - 1) / times);
+    }
+    return true;
+}
+
+void coverage::restrict(side& of, bool of_queries, std::vector<formula> statements) {
+    std::sort(statements.begin(), statements.end());
+    bool all_clip = true;
+    side clipped = of;
+    for (const formula& f : statements) all_clip = clip(f, clipped, of_queries) && all_clip;
+    clipped.where = statements;
+    if (all_clip) {
+        of = std::move(clipped);
+        return;
+    }
+    const interval left = tables_.positions(statements, {of_queries, of_queries ? at_.query_tile : at_.key_block, at_.h, at_.b});
+    of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(statements)};
+}
+
+Expr coverage::may_literal(const formula& f, const sides& in) {
+    switch (f.what) {
+        case formula::is::flag: {
+            const verdict v = decide_real(f.node, in);
+            return f.negated ? opposite(v.must) : v.may;
+        }
+        case formula::is::hidden: {
+            const verdict v = range(f.node, in).hidden;
+            return f.negated ? opposite(v.must) : v.may;
+        }
+        case formula::is::all:
+        case formula::is::any: return may(f);
+        default: return may_compare(f, in);
+    }
+}
+
+/// Queries' numbers on one side, keys' numbers on the other: no arithmetic joins them, so nothing is lost.
+Expr coverage::may_compare(const formula& f, const sides& in) {
+    const parts its = split(f.sum);
+    const bool one_term = its.of_both.terms.size() == 1 && its.of_query.terms.empty() && its.of_key.terms.empty();
+    if (f.what == formula::is::zero && one_term) {
+        // x % m == c where some x of its range is the next one that is c after a multiple of m.
+        const auto [node, factor] = *its.of_both.terms.begin();
+        const instruction& remains = request_.graph.nodes[node];
+        if (remains.op == operation::remainder && std::abs(factor) == 1 && is_uniform(known_.depends[remains.arguments[1]])) {
+            const interval x = range(remains.arguments[0], in);
+            const Expr c = uniform(its.uniform * -factor, largest_int), m = uniform(linear{{{remains.arguments[1], 1}}}, largest_int);
+            if (x.lo.defined() && x.hi.defined() && x.hi.type() == Int(32) && c.type() == Int(32)) {
+                const Expr last = divide_down(x.hi - c, m) * m + c;
+                return select(m > 0, 0 <= c && c < m && last >= x.lo, yes());
+            }
+        }
+    }
+    interval a = of_side(its.of_query, true, in), b = of_side(its.of_key * -1, false, in);
+    if (!its.uniform.terms.empty() || its.uniform.constant != 0) {
+        const auto size = [&](const linear& sum) { return magnitude_of(sum, known_.magnitudes); };
+        const double others = size(its.of_query) + size(its.of_key) + size(its.of_both);
+        const Expr constant = uniform(its.uniform, others);
+        const bool fits = others <= largest_int / 4 && size(its.uniform) <= largest_int / 4;
+        const auto end = [&](const Expr& e) {
+            return !e.defined() ? e : its.of_query.terms.empty() ? constant : fits || is_cut(its.uniform, others) ? e + constant : cast<int64_t>(e) + cast<int64_t>(constant);
+        };
+        a = {end(a.lo), end(a.hi)};
+    }
+    for (const auto& [node, factor] : its.of_both.terms) {
+        const interval x = range(node, in);
+        const auto end = [&](const Expr& e) { return e.defined() ? cast<int64_t>(e) * Expr(std::int64_t{factor}) : e; };
+        a = add(a, factor > 0 ? interval{end(x.lo), end(x.hi)} : interval{end(x.hi), end(x.lo)});
+    }
+    switch (f.what) {
+        case formula::is::positive: return may_exceed(a, b);
+        case formula::is::zero: return equal(a, b).may;
+        default: return either(may_exceed(a, b), may_exceed(b, a));
+    }
+}
+
+// Ranges of numbers.
+
+coverage::parts coverage::split(const linear& sum) const {
+    parts result;
+    result.uniform.constant = sum.constant;
+    for (const auto& [node, factor] : sum.terms) {
+        const dependence& on = known_.depends[node];
+        linear& part = is_uniform(on) ? result.uniform : on.score || (on.query && on.key) ? result.of_both : on.query ? result.of_query : result.of_key;
+        part.terms[node] = factor;
+    }
+    return result;
+}
+
+/// A number that is passed may be as large as it likes. Beside others that are small, it is cut where it changes nothing.
+bool coverage::is_cut(const linear& sum, double others) const {
+    if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
+    const auto [node, factor] = *sum.terms.begin();
+    return is_passed(request_.graph.nodes[node]) && std::abs(factor) == 1;
+}
+
+Expr coverage::uniform(const linear& sum, double others) {
+    pointwise here = at(0, 0);
+    if (!is_cut(sum, others)) return value_of(sum, here, known_);
+    const auto [node, factor] = *sum.terms.begin();
+    const Expr cut = as_limit(here(node).value), constant = static_cast<int>(sum.constant);
+    return factor > 0 ? cut + constant : constant - cut;
+}
+
+interval coverage::of_side(const linear& sum, bool of_query, const sides& in) {
+    if (sum.terms.empty()) return point(0);
+    const side& here = of_query ? in.queries : in.keys;
+    const tile_tables::place place{of_query, of_query ? at_.query_tile : at_.key_block, at_.h, at_.b};
+    const dependence on = generators::depends_on(sum, known_.depends);
+    const direction goes = direction_of(sum, known_.directions);
+    if (goes != direction::none) {
+        const side& all = of_query ? whole_.queries : whole_.keys;
+        const auto is_reduction = [&](const auto& term) { return known_.reduces[term.first]; };
+        const bool whole = here.where.empty() && here.first.same_as(all.first) && here.last.same_as(all.last);
+        if (whole && on.bound == 0 && std::any_of(sum.terms.begin(), sum.terms.end(), is_reduction)) return tables_.ends(sum, place);
+        pointwise at_first = at(here.first, here.first), at_last = at(here.last, here.last);
+        const Expr first = value_of(sum, at_first, known_), last = value_of(sum, at_last, known_);
+        if (goes == direction::up) return {first, last};
+        if (goes == direction::down) return {last, first};
+        return {min(first, last), max(first, last)};
+    }
+    if (on.bound == 0) return tables_.range(sum, here.where, place);
+    interval result = point(Internal::make_zero(Int(64)));
+    for (const auto& [node, factor] : sum.terms) {
+        const interval x = sum.terms.size() == 1 ? compute(node, in) : range(node, in);
+        const auto end = [&](const Expr& e) { return e.defined() ? cast<int64_t>(e) * Expr(std::int64_t{factor}) : e; };
+        result = add(result, factor > 0 ? interval{end(x.lo), end(x.hi)} : interval{end(x.hi), end(x.lo)});
+    }
+    return result;
+}
+
+interval coverage::range(const linear& sum, const sides& in) {
+    const parts its = split(sum);
+    interval result = point(uniform(its.uniform, largest_int));
+    const bool wide = magnitude_of(sum, known_.magnitudes) >= largest_int / 2;
+    const auto include = [&](interval x) {
+        const auto end = [&](const Expr& e) { return e.defined() && wide ? cast<int64_t>(e) : e; };
+        result = add({end(result.lo), end(result.hi)}, {end(x.lo), end(x.hi)});
+    };
+    if (!its.of_query.terms.empty()) include(of_side(its.of_query, true, in));
+    if (!its.of_key.terms.empty()) include(of_side(its.of_key, false, in));
+    for (const auto& [node, factor] : its.of_both.terms) {
+        const interval x = range(node, in);
+        include(multiply(x, point(Expr(static_cast<int>(factor)))));
+    }
+    return result;
+}
+
+interval coverage::range(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
-    const dependence& depends = depends_[number];
-    if (!depends.query && !depends.key && !depends.score) {  // one value for the tile
-        const quantity x = pointwise(request_, inputs_, depends_, {at_.b, at_.h, 0, 0, keys_, {}})(number);
+    const dependence& on = known_.depends[number];
+    if (is_uniform(on)) {
+        const quantity x = at(0, 0)(number);
         interval one = point(x.value);
         if (x.hidden.defined()) one.hidden = {x.hidden, x.hidden};
         return one;
     }
-    if (depends.irregular && depends.query != depends.key && !depends.score && depends.bound == 0)
-        return tables_.range(number, depends.query ? at_.query_tile : at_.key_block, at_.h, at_.b);
+    if (node.is == kind::integer) {
+        const linear sum = reader_.sum(number);
+        if (sum != linear{{{number, 1}}}) return range(sum, in);
+        if (!on.score && on.query != on.key) return of_side(sum, on.query, in);
+    } else if (is_one_sided(on) && node.op != operation::to_real) {
+        return tables_.range(number, {on.query, on.query ? at_.query_tile : at_.key_block, at_.h, at_.b});
+    }
+    return compute(number, in);
+}
 
-    const auto argument = [&](int i) { return range(node.arguments[i]); };
-    const int queries = request_.schedule.query_block, keys = request_.schedule.key_block;
+interval coverage::compute(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    const auto argument = [&](int i) { return range(node.arguments[i], in); };
     switch (node.op) {
-        case operation::q_idx: return {at_.query_tile * queries, min(at_.query_tile * queries + queries, inputs_.query_length) - 1};
-        case operation::kv_idx: return {at_.key_block * keys, min(at_.key_block * keys + keys, keys_) - 1};
-        case operation::to_real: {
-            if (request_.graph.nodes[node.arguments[0]].is != kind::condition) return to_real(argument(0));
-            const verdict v = decide(node.arguments[0]);
-            return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
-        }
-        case operation::to_integer: {
+        case operation::to_real:
+            if (request_.graph.nodes[node.arguments[0]].is == kind::condition) {
+                const verdict v = decide(node.arguments[0]);
+                return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
+            }
+            return to_real(argument(0));
+        case operation::to_integer:
             if (request_.graph.nodes[node.arguments[0]].is == kind::condition) {
                 const verdict v = decide(node.arguments[0]);
                 return {select(v.must, 1, 0), select(v.may, 1, 0)};
             }
             return {};
-        }
         case operation::negate: return negate(argument(0));
         case operation::absolute: return absolute(argument(0));
         case operation::add: return add(argument(0), argument(1));
@@ -113,6 +389,10 @@ interval coverage::compute(int number) {
         case operation::minimum: return minimum(argument(0), argument(1));
         case operation::maximum: return maximum(argument(0), argument(1));
         case operation::bit_and: return bit_and(argument(0), argument(1));
+        case operation::bit_or:
+        case operation::bit_xor: return bit_or(argument(0), argument(1));
+        case operation::shift_left: return shift_left(argument(0), argument(1));
+        case operation::shift_right: return shift_right(argument(0), argument(1));
         case operation::where: return choose(decide(node.arguments[0]), argument(1), argument(2));
         case operation::mask: {
             interval masked = argument(0);
@@ -125,48 +405,112 @@ interval coverage::compute(int number) {
         case operation::log:
         case operation::sqrt:
         case operation::rsqrt: return {{}, {}, argument(0).hidden};
-        case operation::load: {
-            // Read by query and key together: nothing is known but that integers and bytes are never hidden.
-            const bool may_hide = node.is == kind::real && inputs_.tensor(request_.graph.nodes[node.arguments[0]].input).type().is_float();
-            return {{}, {}, may_hide ? verdict{} : never()};
-        }
+        case operation::load: return enumerate(number, in);
+        case operation::sum: return reduce(number);
         default: return {};
     }
 }
 
-verdict coverage::compute_verdict(int number) {
+/// What a sum is made of, term by term.
+interval coverage::reduce(int number) {
     const instruction& node = request_.graph.nodes[number];
-    const dependence& depends = depends_[number];
-    if (!depends.query && !depends.key && !depends.score) {
-        const Expr c = pointwise(request_, inputs_, depends_, {at_.b, at_.h, 0, 0, keys_, {}}).condition(number);
-        return {c, c};
+    RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
+    coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    const interval x = within.range(node.arguments[2], whole_);
+    const auto total = [&](const Expr& end) { return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr(); };
+    interval result{total(x.lo), total(x.hi)};
+    if (result.lo.defined() && result.hi.defined() && result.lo.type().is_float()) {  // in any order
+        const Expr slack = sum(each, max(abs(x.lo), abs(x.hi)), "slack") * (1.0f / (1 << 11));
+        result = {result.lo - slack, result.hi + slack};
     }
-    if (depends.irregular && depends.query != depends.key && !depends.score && depends.bound == 0) {
-        const interval zero_or_one = tables_.range(number, depends.query ? at_.query_tile : at_.key_block, at_.h, at_.b);
-        return {zero_or_one.hi > 0, zero_or_one.lo > 0};
+    const auto any = [&](const Expr& c) { return is_const(c) ? c : is_set(maximum(each, byte(c), "any_hidden")); };
+    result.hidden = {any(x.hidden.may), any(x.hidden.must)};
+    return result;
+}
+
+/// How many values a number takes over a tile, as far as its formula shows.
+double coverage::width(int number) const {
+    const instruction& node = request_.graph.nodes[number];
+    const dependence& on = known_.depends[number];
+    if (is_uniform(on)) return 1;
+    const auto of = [&](int i) { return width(node.arguments[i]); };
+    const auto constant = [&](int i) { return std::max<double>(static_cast<double>(request_.graph.nodes[node.arguments[i]].integer), 1); };
+    const auto is_constant = [&](int i) { return request_.graph.nodes[node.arguments[i]].op == operation::constant; };
+    constexpr double unknown = 1e9;
+    switch (node.op) {
+        case operation::q_idx: return request_.schedule.query_block;
+        case operation::kv_idx: return request_.schedule.key_block;
+        case operation::add:
+        case operation::subtract: return of(0) + of(1) - 1;
+        case operation::minimum:
+        case operation::maximum: return std::max(of(0), of(1));
+        case operation::divide: return is_constant(1) ? std::ceil(of(0) / constant(1)) + 1 : is_uniform(known_.depends[node.arguments[1]]) ? 2 : unknown;
+        case operation::shift_right: return is_constant(1) ? std::ceil(of(0) / std::exp2(constant(1))) + 1 : unknown;
+        case operation::negate: return of(0);
+        default: return unknown;
     }
-    const auto argument = [&](int i) { return range(node.arguments[i]); };
-    const auto limit = [&](int i) {
-        interval side = argument(i);
-        if (!is_passed(request_.graph.nodes[node.arguments[i]])) return side;
-        if (side.lo.defined()) side.lo = as_limit(side.lo);
-        if (side.hi.defined()) side.hi = as_limit(side.hi);
-        return side;
-    };
+}
+
+/// A tensor read at few places: all of them are looked at.
+interval coverage::enumerate(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    constexpr int most = 5;  // of each index
+    const quantity anywhere = at(0, 0)(number);
+    const Expr one = byte(yes()), none = byte(no());
+    const verdict unknown_hidden = anywhere.hidden.defined() ? verdict{} : never();
+    interval unknown{{}, {}, unknown_hidden};
+    std::vector<std::pair<int, interval>> varying;
+    for (int i = 1; i < node.argument_count; ++i) {
+        const int index = node.arguments[i];
+        if (is_uniform(known_.depends[index])) continue;
+        const interval positions = width(index) <= most ? range(index, in) : interval{};
+        if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
+        if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; })) varying.push_back({index, positions});
+    }
+    if (varying.empty() || varying.size() > 2) return unknown;
+    std::vector<Halide::Range> extents;
+    for (std::size_t i = 0; i < varying.size(); ++i) extents.emplace_back(0, most);
+    RDom each(extents, "places");
+    place here{at_.b, at_.h, 0, 0, keys_, {}, {}, indices_};
+    Expr few = yes();
+    for (std::size_t i = 0; i < varying.size(); ++i) {
+        const interval& positions = varying[i].second;
+        here.known[varying[i].first] = {min(positions.lo + each[static_cast<int>(i)], max(positions.hi, positions.lo)), {}};
+        few = both(few, positions.hi - positions.lo < most);
+    }
+    const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
+    if (node.is == kind::condition) {
+        const Expr all = is_set(minimum(each, byte(x.value), "all_places")), any = is_set(maximum(each, byte(x.value), "any_place"));
+        return {select(few && all, 1, 0), select(few && !any, 0, 1)};
+    }
+    const Type type = node.is == kind::integer ? Int(64) : Float(32);
+    const Expr value = cast(type, x.value), far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
+    interval result{select(few, minimum(each, value, "least"), -far), select(few, maximum(each, value, "most"), far), never()};
+    if (x.hidden.defined())
+        result.hidden = {!few || maximum(each, byte(x.hidden), "any_hidden") == one, few && minimum(each, byte(x.hidden), "all_hidden") != none};
+    return result;
+}
+
+/// Conditions that are no comparisons of integers.
+verdict coverage::decide_real(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    const auto argument = [&](int i) { return range(node.arguments[i], in); };
     switch (node.op) {
         case operation::equal: return equal(argument(0), argument(1));
         case operation::not_equal: return !equal(argument(0), argument(1));
-        case operation::less: return less(limit(0), limit(1));
-        case operation::less_equal: return less_equal(limit(0), limit(1));
-        case operation::greater: return less(limit(1), limit(0));
-        case operation::greater_equal: return less_equal(limit(1), limit(0));
-        case operation::logical_and: return decide(node.arguments[0]) && decide(node.arguments[1]);
-        case operation::logical_or: return decide(node.arguments[0]) || decide(node.arguments[1]);
-        case operation::logical_not: return !decide(node.arguments[0]);
-        case operation::where: {
-            const verdict c = decide(node.arguments[0]), x = decide(node.arguments[1]), y = decide(node.arguments[2]);
-            verdict result = (c && x) || (!c && y);
-            return result;
+        case operation::less: return less(argument(0), argument(1));
+        case operation::less_equal: return less_equal(argument(0), argument(1));
+        case operation::greater: return less(argument(1), argument(0));
+        case operation::greater_equal: return less_equal(argument(1), argument(0));
+        case operation::load: {
+            const interval zero_or_one = enumerate(number, in);
+            return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
+        }
+        case operation::any: {
+            RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
+            coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+            const verdict v = within.decide(node.arguments[2]);
+            return {is_set(maximum(each, byte(v.may), "may_any")), is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
         }
         default: return {};
     }

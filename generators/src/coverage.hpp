@@ -1,30 +1,7 @@
 #pragma once
-#include "interval.hpp"
-#include "pointwise.hpp"
-
-#include <map>
-#include <memory>
+#include "coverage_tables.hpp"
 
 namespace attune::generators {
-
-/// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read by
-/// position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
-class tile_tables {
-public:
-    tile_tables(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends)
-        : request_(request), inputs_(inputs), depends_(depends) {}
-
-    /// Of a node that depends on q_idx or kv_idx, not both; conditions count as 0 and 1.
-    interval range(int node, const Halide::Expr& tile, const Halide::Expr& h, const Halide::Expr& b);
-
-private:
-    Halide::Func tabulate(int node);
-
-    const kernel_request& request_;
-    const kernel_inputs& inputs_;
-    const std::vector<dependence>& depends_;
-    std::map<int, Halide::Func> tables_;
-};
 
 /// A tile of queries and a block of keys.
 struct tile {
@@ -35,28 +12,64 @@ struct tile {
 class coverage {
 public:
     coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
-             tile at);
+             tile at, std::map<int, Halide::Expr> indices = {});
 
     /// Whether softmax sees the pairs of a tile: conditions, hidden scores and the end of the keys together.
     verdict visible(int scores);
 
-    /// Of the conditions and hidden scores alone.
-    verdict hidden(int scores) { return range(scores).hidden; }
+    /// Of a condition.
+    verdict decide(int node);
 
 private:
-    interval range(int node);
-    interval compute(int node);
-    verdict decide(int node);
-    verdict compute_verdict(int node);
+    /// Queries or keys of the tile that some statements about them leave over.
+    struct side {
+        Halide::Expr first, last;
+        std::vector<formula> where;  ///< of these, what `first` and `last` do not say by themselves
+    };
+    struct sides {
+        side queries, keys;
+    };
+    struct parts {
+        linear of_query, of_key, of_both, uniform;
+    };
+
+    Halide::Expr may(const formula& f);
+    Halide::Expr may_all(const std::vector<formula>& parts);
+    Halide::Expr joint(const std::vector<formula>& literals);
+    Halide::Expr may_literal(const formula& f, const sides& in);
+    Halide::Expr may_compare(const formula& f, const sides& in);
+    Halide::Expr may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries);
+    bool clip(const formula& f, side& of, bool of_queries);
+    void restrict(side& of, bool of_queries, std::vector<formula> statements);
+
+    parts split(const linear& sum) const;
+    bool is_cut(const linear& sum, double others) const;
+    Halide::Expr uniform(const linear& sum, double others);
+    interval of_side(const linear& sum, bool of_query, const sides& in);
+    interval range(const linear& sum, const sides& in);
+    interval range(int node, const sides& in);
+    interval compute(int node, const sides& in);
+    interval enumerate(int node, const sides& in);
+    interval reduce(int node);
+    double width(int node) const;
+    verdict decide_real(int node, const sides& in);
+    coverage inside(int index, const Halide::Expr& value) const;
+    pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
+    dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
+    /// Whether tables can hold it: of one index, and closed.
+    bool is_one_sided(const dependence& on) const { return on.query != on.key && !on.score && !on.channel && on.bound == 0; }
+    bool is_uniform(const dependence& on) const { return !on.query && !on.key && !on.score && !on.channel; }
 
     const kernel_request& request_;
     const kernel_inputs& inputs_;
-    const std::vector<dependence>& depends_;
     tile_tables& tables_;
+    const facts& known_;
     tile at_;
+    std::map<int, Halide::Expr> indices_;
     Halide::Expr keys_;
-    std::map<int, interval> ranges_;
-    std::map<int, verdict> verdicts_;
+    formula_reader reader_;
+    sides whole_;
+    std::map<formula, Halide::Expr> decided_;
 };
 
 }  // namespace attune::generators

@@ -10,18 +10,6 @@ namespace {
 Expr yes() { return Internal::const_true(); }
 Expr no() { return Internal::const_false(); }
 
-Expr both(const Expr& a, const Expr& b) {
-    if (is_const_zero(a) || is_const_one(b)) return a;
-    if (is_const_zero(b) || is_const_one(a)) return b;
-    return a && b;
-}
-Expr either(const Expr& a, const Expr& b) {
-    if (is_const_one(a) || is_const_zero(b)) return a;
-    if (is_const_one(b) || is_const_zero(a)) return b;
-    return a || b;
-}
-Expr opposite(const Expr& a) { return is_const_one(a) ? no() : is_const_zero(a) ? yes() : !a; }
-
 /// An i64 end (of a product) meets an i32 one in i64.
 Expr alike(const Expr& x, const Expr& other) { return x.type() == other.type() || other.type().bits() < 64 ? x : cast(other.type(), x); }
 
@@ -50,6 +38,18 @@ interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d, con
 }
 
 }  // namespace
+
+Expr both(const Expr& a, const Expr& b) {
+    if (is_const_zero(a) || is_const_one(b)) return a;
+    if (is_const_zero(b) || is_const_one(a)) return b;
+    return a && b;
+}
+Expr either(const Expr& a, const Expr& b) {
+    if (is_const_one(a) || is_const_zero(b)) return a;
+    if (is_const_one(b) || is_const_zero(a)) return b;
+    return a || b;
+}
+Expr opposite(const Expr& a) { return is_const_one(a) ? no() : is_const_zero(a) ? yes() : !a; }
 
 verdict operator&&(const verdict& a, const verdict& b) { return {both(a.may, b.may), both(a.must, b.must)}; }
 verdict operator||(const verdict& a, const verdict& b) { return {either(a.may, b.may), either(a.must, b.must)}; }
@@ -147,6 +147,25 @@ interval bit_and(const interval& a, const interval& b) {
         if (const auto bits = mask->is_point() ? as_const_int(mask->lo) : std::nullopt; bits && *bits >= 0)
             return {Internal::make_zero(mask->lo.type()), mask->hi, a.hidden || b.hidden};
     return unknown(a, b);
+}
+
+interval bit_or(const interval& a, const interval& b) {
+    if (!bounded(a) || !bounded(b) || a.lo.type() != Int(32) || b.lo.type() != Int(32)) return unknown(a, b);
+    // No bit above the highest one of either end.
+    const Expr ends = a.hi | b.hi, bits = cast<int>((cast<uint32_t>(-1) >> min(cast<uint32_t>(count_leading_zeros(ends)), cast<uint32_t>(31))));
+    const Expr positive = a.lo >= 0 && b.lo >= 0;
+    return {select(positive, 0, Int(32).min()), select(positive, bits, Int(32).max()), a.hidden || b.hidden};
+}
+
+interval shift_left(const interval& a, const interval& b) {
+    const auto by = b.is_point() ? as_const_int(b.lo) : std::nullopt;
+    return by ? multiply(a, point(Internal::make_const(Int(64), std::int64_t{1} << (*by & 31)))) : unknown(a, b);
+}
+
+interval shift_right(const interval& a, const interval& b) {
+    if (!b.is_point() || b.lo.type().bits() == 64) return unknown(a, b);
+    const auto end = [&](const Expr& e) { return e.defined() ? e >> cast(UInt(e.type().bits()), b.lo & 31) : e; };
+    return {end(a.lo), end(a.hi), a.hidden || b.hidden};
 }
 
 interval choose(const verdict& condition, const interval& if_true, const interval& if_false) {

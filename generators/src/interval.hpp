@@ -10,6 +10,11 @@ struct verdict {
     Halide::Expr must = Halide::Internal::const_false();
 };
 
+/// Conditions joined, constants folded.
+Halide::Expr both(const Halide::Expr& a, const Halide::Expr& b);
+Halide::Expr either(const Halide::Expr& a, const Halide::Expr& b);
+Halide::Expr opposite(const Halide::Expr& a);
+
 verdict operator&&(const verdict& a, const verdict& b);
 verdict operator||(const verdict& a, const verdict& b);
 verdict operator!(const verdict& a);
@@ -37,6 +42,9 @@ interval remainder(const interval& a, const interval& b);
 interval minimum(const interval& a, const interval& b);
 interval maximum(const interval& a, const interval& b);
 interval bit_and(const interval& a, const interval& b);
+interval bit_or(const interval& a, const interval& b);  ///< of bit_xor, too
+interval shift_left(const interval& a, const interval& b);
+interval shift_right(const interval& a, const interval& b);
 interval choose(const verdict& condition, const interval& if_true, const interval& if_false);
 interval to_real(const interval& a);
 
