@@ -43,6 +43,11 @@ verdict coverage::visible(int scores) {
     return {both(first < keys_, may(seen)), both(first + request_.schedule.key_block <= keys_, opposite(may(!seen)))};
 }
 
+verdict coverage::hidden(int scores) {
+    const formula seen = reader_.visible(scores);
+    return {may(!seen), opposite(may(seen))};
+}
+
 verdict coverage::decide(int node) {
     const formula condition = reader_.condition(node);
     return {may(condition), opposite(may(!condition))};

@@ -17,6 +17,9 @@ public:
     /// Whether softmax sees the pairs of a tile: conditions, hidden scores and the end of the keys together.
     verdict visible(int scores);
 
+    /// Of the conditions and hidden scores alone, whether they hide the pairs.
+    verdict hidden(int scores);
+
     /// Of a condition.
     verdict decide(int node);
 
