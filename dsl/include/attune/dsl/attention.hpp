@@ -6,7 +6,7 @@ namespace attune::dsl {
 
 /// The transpose of a tensor's last two axes: q * t(k).
 template <expression T>
-constexpr auto t(T x) {
+constexpr auto t(const T& x) {
     if constexpr (is_rejected<T>) return rejected{};
     else if constexpr (T::is == kind::tensor) return make<kind::transposed, operation::transpose>(x);
     else {
@@ -18,7 +18,7 @@ constexpr auto t(T x) {
 namespace detail {
 /// A tensor made of a formula, with its length where that is not q's or k's own.
 template <operation Op, class X, class... Length>
-constexpr auto formed(X x, Length... length) {
+constexpr auto formed(const X& x, const Length&... length) {
     constexpr unsigned forbidden = use::late | (Op == operation::queries ? use::key : use::query);
     if constexpr (is_rejected<X> || (is_rejected<Length> || ...)) return rejected{};
     else if constexpr (!is_plain(kind_of<X>)) {
@@ -33,24 +33,24 @@ constexpr auto formed(X x, Length... length) {
     } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
         static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor, and its number of heads, are integers of the whole call, such as extent<2>(cache)");
         return rejected{};
-    } else return make<kind::tensor, Op>(lift(x), lift(length)...);
+    } else return make<kind::tensor, Op>(x, length...);
 }
 }  // namespace detail
 
 /// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h, q_idx, d_idx) * gain(d_idx)) * t(k)`.
 /// A length, one integer for the whole call, is then query_length; heads given behind it are the call's. Each element is computed once.
-template <operand X> constexpr auto queries(X x) { return detail::formed<operation::queries>(x); }
-template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto queries(X x, L... length_and_heads) { return detail::formed<operation::queries>(x, length_and_heads...); }
+template <operand X> constexpr auto queries(const X& x) { return detail::formed<operation::queries>(x); }
+template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto queries(const X& x, const L&... length_and_heads) { return detail::formed<operation::queries>(x, length_and_heads...); }
 /// The same over b, h, kv_idx and d_idx, used where k is, with query heads; its length is key_length.
-template <operand X> constexpr auto keys(X x) { return detail::formed<operation::keys>(x); }
-template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto keys(X x, L... length_and_heads) { return detail::formed<operation::keys>(x, length_and_heads...); }
+template <operand X> constexpr auto keys(const X& x) { return detail::formed<operation::keys>(x); }
+template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto keys(const X& x, const L&... length_and_heads) { return detail::formed<operation::keys>(x, length_and_heads...); }
 /// The same where v is.
-template <operand X> constexpr auto values(X x) { return detail::formed<operation::values>(x); }
-template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto values(X x, L... length_and_heads) { return detail::formed<operation::values>(x, length_and_heads...); }
+template <operand X> constexpr auto values(const X& x) { return detail::formed<operation::values>(x); }
+template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto values(const X& x, const L&... length_and_heads) { return detail::formed<operation::values>(x, length_and_heads...); }
 
 /// Scores where the condition holds; probability exactly 0 elsewhere.
 template <class S, class C> requires involves_graph<S, C>
-constexpr auto mask(S s, C c) {
+constexpr auto mask(const S& s, const C& c) {
     constexpr kind x = kind_of<S>, y = kind_of<C>;
     if constexpr (is_rejected<S> || is_rejected<C>) return rejected{};
     else if constexpr (x == kind::weights || x == kind::output) {
@@ -68,7 +68,7 @@ constexpr auto mask(S s, C c) {
 namespace detail {
 /// softmax and log_sum_exp, with a sink or without.
 template <kind Is, operation Op, class S, class... Sink>
-constexpr auto normalised(S s, Sink... sink) {
+constexpr auto normalised(const S& s, const Sink&... sink) {
     constexpr unsigned forbidden = use::key | use::channel | use::late;
     if constexpr (is_rejected<S> || (is_rejected<Sink> || ...)) return rejected{};
     else if constexpr (kind_of<S> == kind::weights) {
@@ -86,7 +86,7 @@ constexpr auto normalised(S s, Sink... sink) {
 
 /// A function of scores or of weights.
 template <kind Is, operation Op, class W>
-constexpr auto of_scores(W w) {
+constexpr auto of_scores(const W& w) {
     if constexpr (is_rejected<W>) return rejected{};
     else if constexpr (W::is == kind::scores) return make<Is, Op>(w);
     else {
@@ -95,7 +95,7 @@ constexpr auto of_scores(W w) {
     }
 }
 template <kind Is, operation Op, class W>
-constexpr auto of_weights(W w) {
+constexpr auto of_weights(const W& w) {
     if constexpr (is_rejected<W>) return rejected{};
     else if constexpr (W::is == kind::weights) return make<Is, Op>(w);
     else {
@@ -104,7 +104,7 @@ constexpr auto of_weights(W w) {
     }
 }
 template <kind Is, operation Op, unsigned Forbidden, class X>
-constexpr auto of_number(X x) {
+constexpr auto of_number(const X& x) {
     if constexpr (is_rejected<X> || kind_of<X> == Is) return x;
     else if constexpr (!is_number(kind_of<X>) || kind_of<X> == kind::scores || kind_of<X> == kind::output) {
         static_assert(plain_number<kind_of<X>>, "attune: as_row and as_output take a number that has no keys");
@@ -118,47 +118,47 @@ constexpr auto of_number(X x) {
 
 /// Scores normalised over the visible keys of a row; a row without any is 0 throughout. A sink, one real for each (b, h, q_idx), joins the
 /// denominator only, as a further key whose value is 0.
-template <operand S> constexpr auto softmax(S s) { return detail::normalised<kind::weights, operation::softmax>(s); }
+template <operand S> constexpr auto softmax(const S& s) { return detail::normalised<kind::weights, operation::softmax>(s); }
 template <class S, class N> requires involves_graph<S, N>
-constexpr auto softmax(S s, N sink) { return detail::normalised<kind::weights, operation::softmax>(s, sink); }
+constexpr auto softmax(const S& s, const N& sink) { return detail::normalised<kind::weights, operation::softmax>(s, sink); }
 
 /// The natural logarithm of the sum of the exponentials of a row's visible scores, and of the sink; -infinity for a row without any. (LSE)
-template <operand S> constexpr auto log_sum_exp(S s) { return detail::normalised<kind::row, operation::log_sum_exp>(s); }
+template <operand S> constexpr auto log_sum_exp(const S& s) { return detail::normalised<kind::row, operation::log_sum_exp>(s); }
 template <class S, class N> requires involves_graph<S, N>
-constexpr auto log_sum_exp(S s, N sink) { return detail::normalised<kind::row, operation::log_sum_exp>(s, sink); }
+constexpr auto log_sum_exp(const S& s, const N& sink) { return detail::normalised<kind::row, operation::log_sum_exp>(s, sink); }
 
 /// Scores as weights, not normalised: `unnormalized(mask(sigmoid(scores), causal)) * v`. A masked pair weighs 0.
-template <expression S> constexpr auto unnormalized(S s) { return detail::of_scores<kind::weights, operation::unnormalized>(s); }
+template <expression S> constexpr auto unnormalized(const S& s) { return detail::of_scores<kind::weights, operation::unnormalized>(s); }
 
 /// The largest visible score of a row; -infinity for a row without any.
-template <expression S> constexpr auto row_maximum(S s) { return detail::of_scores<kind::row, operation::row_maximum>(s); }
+template <expression S> constexpr auto row_maximum(const S& s) { return detail::of_scores<kind::row, operation::row_maximum>(s); }
 /// Weights summed over the keys.
-template <expression W> constexpr auto row_sum(W w) { return detail::of_weights<kind::row, operation::row_sum>(w); }
+template <expression W> constexpr auto row_sum(const W& w) { return detail::of_weights<kind::row, operation::row_sum>(w); }
 /// Weights summed over the queries: what each key received. An output (batch, head, key).
-template <expression W> constexpr auto sum_over_queries(W w) { return detail::of_weights<kind::column, operation::sum_over_queries>(w); }
+template <expression W> constexpr auto sum_over_queries(const W& w) { return detail::of_weights<kind::column, operation::sum_over_queries>(w); }
 /// Weights averaged over the heads. An output (batch, query, key).
-template <expression W> constexpr auto mean_over_heads(W w) { return detail::of_weights<kind::head_mean, operation::mean_over_heads>(w); }
+template <expression W> constexpr auto mean_over_heads(const W& w) { return detail::of_weights<kind::head_mean, operation::mean_over_heads>(w); }
 
 /// A real of (b, h, q_idx) as a row, one of (b, h, q_idx, d_idx) as an output. Beside rows and outputs reals are that by themselves.
-template <operand X> constexpr auto as_row(X x) { return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x); }
-template <operand X> constexpr auto as_output(X x) { return detail::of_number<kind::output, operation::as_output, use::key>(x); }
+template <operand X> constexpr auto as_row(const X& x) { return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x); }
+template <operand X> constexpr auto as_output(const X& x) { return detail::of_number<kind::output, operation::as_output, use::key>(x); }
 
 namespace detail {
 template <class Node, class... I>
-constexpr auto element_of(const Node& of, I... i) {
+constexpr auto element_of(const Node& of, const I&... i) {
     constexpr std::size_t rank = Node::is == kind::tokens ? 3 : 4;
     if constexpr ((is_rejected<I> || ...)) return rejected{};
     else if constexpr (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...)) {
         static_assert(sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...), "attune: tokens are read at (b, position, channel), an output at (b, head, q_idx, channel), all integers");
         return rejected{};
-    } else return make<kind::real, operation::load>(of, lift(i)...);
+    } else return make<kind::real, operation::load>(of, i...);
 }
 }  // namespace detail
 
 /// A tensor (batch, query, channel) of its own width, formed of a real over b, q_idx and d_idx: what lies between the attentions of a model. Read at
 /// (b, position, channel).
 template <operand X, operand W>
-constexpr auto tokens(X x, W width) {
+constexpr auto tokens(const X& x, const W& width) {
     constexpr unsigned forbidden = use::key | use::row | use::output;
     if constexpr (is_rejected<X> || is_rejected<W>) return rejected{};
     else if constexpr (!is_plain(kind_of<X>) || (uses_in<X> & forbidden)) {
@@ -167,26 +167,26 @@ constexpr auto tokens(X x, W width) {
     } else if constexpr (!detail::a_number_of_the_call<W>) {
         static_assert(detail::a_number_of_the_call<W>, "attune: the width of tokens is one integer for the whole call, such as extent<0>(w)");
         return rejected{};
-    } else return make<kind::tokens, operation::tokens>(as_real(lift(x)), lift(width));
+    } else return make<kind::tokens, operation::tokens>(as_real(lift(x)), width);
 }
 
 /// False with probability p, one draw for each (b, h, q_idx, kv_idx): Philox 4x32-10 (Salmon et al. 2011) with the 64-bit seed as key, counter
 /// (kv_idx / 4, q_idx, h, b) and word kv_idx % 4; kept where the word is at least p * 2^32, rounded. The same for every schedule, thread count and target.
 template <operand P, operand S, operand U>
-constexpr auto keep(P p, S seed, U upper_half) {
+constexpr auto keep(const P& p, const S& seed, const U& upper_half) {
     constexpr unsigned uses = uses_in<P> | uses_in<S> | uses_in<U>;
     if constexpr (is_rejected<P> || is_rejected<S> || is_rejected<U>) return rejected{};
     else if constexpr (!is_plain(kind_of<P>) || kind_of<S> != kind::integer || kind_of<U> != kind::integer || uses != 0) {
         static_assert(is_plain(kind_of<P>) && integer_kind<kind_of<S>> && integer_kind<kind_of<U>> && free_of<uses, ~0u>,
                       "attune: keep(p, seed) takes a probability and an integer of the whole call, literals or scalars");
         return rejected{};
-    } else return make<kind::condition, operation::keep>(as_real(lift(p)), lift(seed), lift(upper_half));
+    } else return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half);
 }
 
 /// Several named outputs of one graph; what they share is computed once, what is not named is not made.
 template <class... Named>
 struct outputs_of {
-    detail::hana::tuple<Named...> named;
+    detail::hana::basic_tuple<Named...> named;
 };
 
 /// Echoed with the name and the kind found.
@@ -201,7 +201,7 @@ constexpr auto outputs(named_output<Label, Value>... named) {
     else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
         static_assert((can_be_named<Label, Value::is> && ...), "attune: a named output is an output, a row, scores, weights, sum_over_queries(...) or mean_over_heads(...); numbers become one by as_row or as_output");
         return rejected{};
-    } else return outputs_of<named_output<Label, Value>...>{{named...}};
+    } else return outputs_of<named_output<Label, Value>...>{detail::hana::basic_tuple<named_output<Label, Value>...>{named...}};
 }
 
 }  // namespace attune::dsl

@@ -91,10 +91,10 @@ constexpr std::int16_t enter(listing_builder& list, const N& n) {
     } else if constexpr (N::op == operation::extent) {
         return list.add({.op = N::op, .is = N::is, .argument_count = 1, .arguments = {enter(list, n.tensor)}, .integer = N::axis});
     } else if constexpr (N::op == operation::to_real) {
-        return hana::unpack(n.children, [&](const auto& child) { return enter_child<true>(list, child); });
+        return n.children.unpack([&](const auto& child) { return enter_child<true>(list, child); });
     } else {
         instruction i{.op = N::op, .is = N::is};
-        hana::unpack(n.children, [&]<class... C>(const C&... child) {
+        n.children.unpack([&]<class... C>(const C&... child) {
             [[maybe_unused]] constexpr bool reals = mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));
             ((i.arguments[i.argument_count++] = enter_child<reals>(list, child)), ...);
         });
@@ -221,7 +221,7 @@ struct listing_storage {
     template <class T, int Count, std::size_t Room>
     static constexpr std::array<T, Count> first(const std::array<T, Room>& all) {
         std::array<T, Count> result{};
-        std::copy_n(all.begin(), Count, result.begin());
+        for (int i = 0; i < Count; ++i) result[i] = all[i];
         return result;
     }
     static constexpr auto nodes = first<instruction, built<Graph>.node_count>(built<Graph>.nodes);

@@ -13,104 +13,102 @@ template <name... Tensor> inline constexpr bool tensors_are_views = sizeof...(Te
 
 namespace detail {
 
-template <name Label>
-struct label {
-    static constexpr auto value = Label;
-};
-
-/// The inputs and outputs of a graph as types, in listing order: q, k, v, slopes, ..., out.
-template <const auto& Graph>
-struct required {
-    static constexpr const listing_builder& list = built<Graph>;
-    static constexpr std::string_view at(std::size_t i) {
-        return i < static_cast<std::size_t>(list.input_count) ? list.inputs[i].name : list.outputs[i - list.input_count].name;
-    }
-    template <std::size_t I>
-    static constexpr auto label_at() { return label<name<at(I).size() + 1>(at(I))>{}; }
-    template <std::size_t... I>
-    static constexpr auto labels(std::index_sequence<I...>) { return hana::make_tuple(label_at<I>()...); }
-    using type = decltype(labels(std::make_index_sequence<list.input_count + list.output_count>()));
-
-    static constexpr bool names(std::string_view label) {
-        for (int i = 0; i < list.input_count + list.output_count; ++i)
-            if (at(static_cast<std::size_t>(i)) == label) return true;
-        return label == "kv_lengths";
-    }
-    static constexpr bool is_input(std::string_view label) {
-        for (int i = 0; i < list.input_count; ++i)
-            if (list.inputs[i].name == label) return true;
-        return false;
-    }
-    static constexpr bool is_scalar(std::string_view label) {
-        for (int i = 0; i < list.input_count; ++i)
-            if (list.inputs[i].name == label) return list.inputs[i].is_scalar;
-        return false;
-    }
-    static constexpr bool is_integer_scalar(std::string_view label) {
-        for (int i = 0; i < list.input_count; ++i)
-            if (list.inputs[i].name == label) return list.inputs[i].is_scalar && list.inputs[i].element == element_type::i32;
-        return false;
-    }
-};
-
 template <class T> inline constexpr bool is_argument = false;
 template <name Label, class Value> inline constexpr bool is_argument<argument<Label, Value>> = true;
 
-/// The labels for which `keep` holds, spread into a predicate that the compiler echoes.
-template <class Labels, class Keep>
-constexpr auto labels_where(Labels labels, Keep keep) {
-    return hana::filter(labels, [keep](auto l) { return hana::bool_c<keep(decltype(l)::value.view())>; });
-}
-
-template <const auto& Graph, bool OutputsToo, class... Arguments>
-struct call_facts {
-    static constexpr bool given(std::string_view label) { return ((Arguments::label == label) || ...); }
-    static constexpr int times(std::string_view label) { return (int(Arguments::label == label) + ... + 0); }
-    using given_labels = hana::tuple<label<Arguments::label_value>...>;
-    template <class Value> static constexpr bool numeric = std::is_arithmetic_v<Value>;
-
-    using missing = decltype(labels_where(typename required<Graph>::type{}, [](std::string_view l) { return !given(l) && (OutputsToo || required<Graph>::is_input(l)); }));
-    using unread = decltype(labels_where(given_labels{}, [](std::string_view l) { return !required<Graph>::names(l); }));
-    using repeated = decltype(labels_where(given_labels{}, [](std::string_view l) { return times(l) > 1; }));
-    template <class Value>
-    static constexpr bool fits_scalar(std::string_view l) { return numeric<Value> && (!required<Graph>::is_integer_scalar(l) || std::is_integral_v<Value>); }
-    using not_numbers = decltype(labels_where(given_labels{}, [](std::string_view l) {
-        return required<Graph>::is_scalar(l) && !((Arguments::label != l || fits_scalar<decltype(Arguments::value)>(l)) && ...); }));
-    using not_views = decltype(labels_where(given_labels{}, [](std::string_view l) {
-        return required<Graph>::names(l) && !required<Graph>::is_scalar(l) && ((Arguments::label == l && numeric<decltype(Arguments::value)>) || ...); }));
+/// What a call passes under one name.
+struct given_argument {
+    std::string_view label;
+    bool is_number, is_integer;
 };
 
-template <name... L> constexpr bool check_missing(hana::tuple<label<L>...>*) {
-    static_assert(every_input_was_passed<L...>, "attune: the call leaves out inputs or outputs of this variant");
-    return every_input_was_passed<L...>;
+/// Labels that are found at fault.
+struct label_list {
+    std::array<std::string_view, max_inputs + max_outputs + 1> labels{};
+    std::size_t count{};
+    constexpr void add(std::string_view label) {
+        if (count < labels.size()) labels[count++] = label;
+    }
+};
+
+struct call_faults {
+    label_list missing, unread, repeated, not_numbers, not_views;
+    constexpr bool none() const { return missing.count + unread.count + repeated.count + not_numbers.count + not_views.count == 0; }
+};
+
+/// Compares what a graph reads and names with what a call passes. Outputs may be left out where the call is only a question.
+constexpr call_faults faults_of(const listing_builder& list, bool outputs_too, std::span<const given_argument> given) {
+    call_faults found;
+    const auto times = [&](std::string_view label) {
+        int count = 0;
+        for (const given_argument& g : given) count += g.label == label;
+        return count;
+    };
+    for (int i = 0; i < list.input_count; ++i)
+        if (times(list.inputs[i].name) == 0) found.missing.add(list.inputs[i].name);
+    for (int i = 0; i < list.output_count && outputs_too; ++i)
+        if (times(list.outputs[i].name) == 0) found.missing.add(list.outputs[i].name);
+    for (const given_argument& g : given) {
+        const input_declaration* input = nullptr;
+        bool known = g.label == "kv_lengths";
+        for (int i = 0; i < list.input_count; ++i)
+            if (list.inputs[i].name == g.label) input = &list.inputs[i], known = true;
+        for (int i = 0; i < list.output_count; ++i) known = known || list.outputs[i].name == g.label;
+        const bool scalar = input && input->is_scalar;
+        if (!known) found.unread.add(g.label);
+        if (times(g.label) > 1) found.repeated.add(g.label);
+        if (scalar && (!g.is_number || (input->element == element_type::i32 && !g.is_integer))) found.not_numbers.add(g.label);
+        if (known && !scalar && g.is_number) found.not_views.add(g.label);
+    }
+    return found;
 }
-template <name... L> constexpr bool check_unread(hana::tuple<label<L>...>*) {
-    static_assert(variant_reads<L...>, "attune: the call passes something that this variant never reads");
-    return variant_reads<L...>;
+
+template <class... Arguments>
+inline constexpr std::array<given_argument, sizeof...(Arguments)> given_arguments{
+    {{Arguments::label, std::is_arithmetic_v<decltype(Arguments::value)>, std::is_integral_v<decltype(Arguments::value)>}...}};
+template <const auto& Graph, bool OutputsToo, class... Arguments>
+inline constexpr call_faults faults = faults_of(built<Graph>, OutputsToo, given_arguments<Arguments...>);
+
+/// A label that was found at fault, as a type that the compiler echoes.
+template <const label_list& List, std::size_t I>
+inline constexpr auto label_at = name<List.labels[I].size() + 1>(List.labels[I]);
+
+template <const label_list& List, std::size_t... I> constexpr bool check_missing(std::index_sequence<I...>) {
+    static_assert(every_input_was_passed<label_at<List, I>...>, "attune: the call leaves out inputs or outputs of this variant");
+    return every_input_was_passed<label_at<List, I>...>;
 }
-template <name... L> constexpr bool check_repeated(hana::tuple<label<L>...>*) {
-    static_assert(passed_once<L...>, "attune: the call passes something twice");
-    return passed_once<L...>;
+template <const label_list& List, std::size_t... I> constexpr bool check_unread(std::index_sequence<I...>) {
+    static_assert(variant_reads<label_at<List, I>...>, "attune: the call passes something that this variant never reads");
+    return variant_reads<label_at<List, I>...>;
 }
-template <name... L> constexpr bool check_scalars(hana::tuple<label<L>...>*) {
-    static_assert(scalars_are_numbers<L...>, "attune: a scalar of this variant is passed something else than its kind of number; an i32 scalar takes an integer");
-    return scalars_are_numbers<L...>;
+template <const label_list& List, std::size_t... I> constexpr bool check_repeated(std::index_sequence<I...>) {
+    static_assert(passed_once<label_at<List, I>...>, "attune: the call passes something twice");
+    return passed_once<label_at<List, I>...>;
 }
-template <name... L> constexpr bool check_views(hana::tuple<label<L>...>*) {
-    static_assert(tensors_are_views<L...>, "attune: a number is passed where this variant reads a tensor");
-    return tensors_are_views<L...>;
+template <const label_list& List, std::size_t... I> constexpr bool check_scalars(std::index_sequence<I...>) {
+    static_assert(scalars_are_numbers<label_at<List, I>...>, "attune: a scalar of this variant is passed something else than its kind of number; an i32 scalar takes an integer");
+    return scalars_are_numbers<label_at<List, I>...>;
+}
+template <const label_list& List, std::size_t... I> constexpr bool check_views(std::index_sequence<I...>) {
+    static_assert(tensors_are_views<label_at<List, I>...>, "attune: a number is passed where this variant reads a tensor");
+    return tensors_are_views<label_at<List, I>...>;
+}
+
+template <const call_faults& Found>
+constexpr bool check_faults() {
+    if constexpr (Found.none()) return true;
+    else
+        return check_missing<Found.missing>(std::make_index_sequence<Found.missing.count>{}) && check_unread<Found.unread>(std::make_index_sequence<Found.unread.count>{}) &&
+               check_repeated<Found.repeated>(std::make_index_sequence<Found.repeated.count>{}) &&
+               check_scalars<Found.not_numbers>(std::make_index_sequence<Found.not_numbers.count>{}) && check_views<Found.not_views>(std::make_index_sequence<Found.not_views.count>{});
 }
 
 template <const auto& Graph, bool OutputsToo, class... Arguments>
 constexpr bool check_call() {
-    if constexpr (!(is_argument<Arguments> && ...)) {
+    if constexpr ((is_argument<Arguments> && ...)) return check_faults<faults<Graph, OutputsToo, Arguments...>>();
+    else {
         static_assert((is_argument<Arguments> && ...), "attune: a call takes arguments by name: run<variant>(q = Q, k = K, v = V, out = O)");
         return false;
-    } else {
-        using facts = call_facts<Graph, OutputsToo, Arguments...>;
-        return check_missing(static_cast<typename facts::missing*>(nullptr)) && check_unread(static_cast<typename facts::unread*>(nullptr)) &&
-               check_repeated(static_cast<typename facts::repeated*>(nullptr)) && check_scalars(static_cast<typename facts::not_numbers*>(nullptr)) &&
-               check_views(static_cast<typename facts::not_views*>(nullptr));
     }
 }
 

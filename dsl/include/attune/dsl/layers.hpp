@@ -43,7 +43,7 @@ constexpr bool names_positions(axis_kind a) { return a == axis_kind::query || a 
 template <class X>
 constexpr auto sequence_of(X x) {
     if constexpr (is_sequence<X> || is_rejected<X>) return x;
-    else if constexpr (operation_of<X> == operation::tokens) return detail::make_sequence<true>(detail::element_at<X>{x}, detail::hana::at_c<1>(x.children), query_length);
+    else if constexpr (operation_of<X> == operation::tokens) return detail::make_sequence<true>(detail::element_at<X>{x}, x.children.second, query_length);
     else if constexpr (operation_of<X> == operation::input) {
         if constexpr (X::declaration.rank == 3) return detail::make_sequence<true>(detail::element_at<X>{x}, extent<2>(x), extent<1>(x));
         else {

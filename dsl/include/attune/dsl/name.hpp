@@ -1,5 +1,4 @@
 #pragma once
-#include <algorithm>
 #include <cstddef>
 #include <string_view>
 
@@ -9,8 +8,10 @@ namespace attune::dsl {
 template <std::size_t N>
 struct name {
     char text[N]{};
-    constexpr name(const char (&literal)[N]) { std::copy_n(literal, N, text); }
-    constexpr explicit name(std::string_view s) { std::copy_n(s.data(), N - 1, text); }
+    constexpr name(const char (&literal)[N]) : name(std::string_view(literal, N - 1)) {}
+    constexpr explicit name(std::string_view s) {
+        for (std::size_t i = 0; i + 1 < N; ++i) text[i] = s[i];
+    }
     constexpr std::string_view view() const { return {text, N - 1}; }
 };
 

@@ -57,8 +57,42 @@ namespace detail {
 template <class T>
 inline constexpr bool no_bool_conversion = false;
 template <class Node, class... I>
-constexpr auto element_of(const Node& of, I... i);
-}
+constexpr auto element_of(const Node& of, const I&... i);
+
+/// A node's children: an aggregate, which compilers copy at once where a tuple is copied member by member.
+template <class... C> struct children_of;
+template <> struct children_of<> {
+    template <class F> constexpr auto unpack(F&& f) const { return f(); }
+};
+template <class A> struct children_of<A> {
+    A first;
+    template <class F> constexpr auto unpack(F&& f) const { return f(first); }
+};
+template <class A, class B> struct children_of<A, B> {
+    A first;
+    B second;
+    template <class F> constexpr auto unpack(F&& f) const { return f(first, second); }
+};
+template <class A, class B, class C> struct children_of<A, B, C> {
+    A first;
+    B second;
+    C third;
+    template <class F> constexpr auto unpack(F&& f) const { return f(first, second, third); }
+};
+/// A tensor and its indices.
+template <class A, class B, class C, class D, class... Rest> struct children_of<A, B, C, D, Rest...> {
+    A first;
+    B second;
+    C third;
+    D fourth;
+    children_of<Rest...> rest;
+    constexpr children_of() = default;
+    constexpr children_of(const A& a, const B& b, const C& c, const D& d, const Rest&... others) : first(a), second(b), third(c), fourth(d), rest{others...} {}
+    template <class F> constexpr auto unpack(F&& f) const {
+        return rest.unpack([&](const auto&... others) { return f(first, second, third, fourth, others...); });
+    }
+};
+}  // namespace detail
 
 /// An operation on children. What the operation means is in listing.hpp; which operands it takes is in operators.hpp.
 template <kind Is, operation Op, class... Children>
@@ -66,7 +100,7 @@ struct node {
     static constexpr kind is = Is;
     static constexpr operation op = Op;
     static constexpr unsigned uses = uses_of(Op, (0u | ... | Children::uses));
-    detail::hana::tuple<Children...> children{};
+    detail::children_of<Children...> children{};
 
     /// `if (causal)` and `causal ? a : b` would decide at compile time what only the kernel knows.
     template <std::same_as<bool> B>
@@ -78,7 +112,7 @@ struct node {
 
     /// An element of an output (b, h, q_idx, channel) or of tokens (b, position, channel), as of an input.
     template <class... I> requires (Is == kind::output || Is == kind::tokens)
-    constexpr auto operator()(I... i) const { return detail::element_of(*this, i...); }
+    constexpr auto operator()(const I&... i) const { return detail::element_of(*this, i...); }
 };
 
 /// A number known now. Integers stay integers: `kv_idx / 4` rounds down.
@@ -96,12 +130,17 @@ concept literal = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
 template <class T>
 concept operand = expression<T> || literal<T>;
 
+namespace detail {
+template <class T> struct lifted_as { using type = constant<std::is_integral_v<T> ? kind::integer : kind::real>; };
+template <expression T> struct lifted_as<T> { using type = T; };
+}  // namespace detail
+template <class T> using lifted = typename detail::lifted_as<T>::type;
+
 /// Literals become constants, expressions stay themselves.
-template <operand T>
-constexpr auto lift(T x) {
-    if constexpr (std::integral<T>) return constant<kind::integer>{static_cast<std::int64_t>(x)};
-    else if constexpr (std::floating_point<T>) return constant<kind::real>{static_cast<double>(x)};
-    else return x;
+template <class T>
+constexpr lifted<T> lift(const T& x) {
+    if constexpr (expression<T>) return x;
+    else return {static_cast<decltype(lifted<T>::value)>(x)};
 }
 
 template <class T> inline constexpr kind kind_of = std::is_integral_v<T> ? kind::integer : kind::real;
@@ -124,8 +163,8 @@ constexpr kind joined(kind a, kind b, unsigned uses) {
 }
 
 template <kind Is, operation Op, class... C>
-constexpr auto make(C... c) {
-    return node<Is, Op, C...>{detail::hana::tuple<C...>{c...}};
+constexpr node<Is, Op, lifted<C>...> make(const C&... c) {
+    return {detail::children_of<lifted<C>...>{lift(c)...}};
 }
 
 // Named so that compilers echo what was found: "'number<condition>' evaluates to false".

@@ -12,7 +12,7 @@ namespace detail {
 
 /// Scores and plain numbers meet before the softmax, rows and outputs after it, and no key is left there.
 template <kind Is, operation Op, unsigned Uses, class... A>
-constexpr auto number_node(A... a) {
+constexpr auto number_node(const A&... a) {
     if constexpr (Is == kind::scores && (Uses & use::late)) {
         static_assert(free_of<Uses, use::late>, "attune: scores meet a row or an output; those are known only after all scores of a row");
         return rejected{};
@@ -22,14 +22,14 @@ constexpr auto number_node(A... a) {
     } else if constexpr ((Is == kind::row || Is == kind::output) && (Uses & use::key)) {
         static_assert(free_of<Uses, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
         return rejected{};
-    } else return make<Is, Op>(lift(a)...);
+    } else return make<Is, Op>(a...);
 }
 
 template <class... A>
 inline constexpr unsigned uses_in_all = (0u | ... | uses_in<A>);
 
 template <operation Op, class A, class B>
-constexpr auto arithmetic(A a, B b) {
+constexpr auto arithmetic(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (is_number(x) && is_number(y)) return number_node<joined(x, y, uses_in_all<A, B>), Op, uses_in_all<A, B>>(a, b);
@@ -46,10 +46,10 @@ constexpr auto arithmetic(A a, B b) {
 }
 
 template <operation Op, class A, class B>
-constexpr auto integer_arithmetic(A a, B b) {
+constexpr auto integer_arithmetic(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (x == kind::integer && y == kind::integer) return make<kind::integer, Op>(lift(a), lift(b));
+    else if constexpr (x == kind::integer && y == kind::integer) return make<kind::integer, Op>(a, b);
     else {
         static_assert(integer_kind<x> && integer_kind<y>, "attune: %, ^, &, |, << and >> are for integers; conditions are joined with &&, || and !");
         return rejected{};
@@ -57,14 +57,14 @@ constexpr auto integer_arithmetic(A a, B b) {
 }
 
 template <operation Op, class A, class B>
-constexpr auto comparison(A a, B b) {
+constexpr auto comparison(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (is_number(x) && is_number(y)) {
         if constexpr ((uses_in_all<A, B> & use::key) && (uses_in_all<A, B> & use::late)) {
             static_assert(free_of<uses_in_all<A, B>, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
             return rejected{};
-        } else return make<kind::condition, Op>(lift(a), lift(b));
+        } else return make<kind::condition, Op>(a, b);
     } else if constexpr (x == kind::condition || y == kind::condition) {
         static_assert(number<x> && number<y>, "attune: a condition is compared with a number; a <= x <= b is written a <= x && x <= b");
         return rejected{};
@@ -75,7 +75,7 @@ constexpr auto comparison(A a, B b) {
 }
 
 template <operation Op, class A, class B>
-constexpr auto logical(A a, B b) {
+constexpr auto logical(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (x == kind::condition && y == kind::condition) return make<kind::condition, Op>(a, b);
@@ -86,7 +86,7 @@ constexpr auto logical(A a, B b) {
 }
 
 template <operation Op, class A>
-constexpr auto real_function(A a) {
+constexpr auto real_function(const A& a) {
     if constexpr (is_rejected<A>) return rejected{};
     else if constexpr (is_number(A::is)) return make<joined(A::is, kind::real, A::uses), Op>(a);
     else {
@@ -96,7 +96,7 @@ constexpr auto real_function(A a) {
 }
 
 template <operation Op, class A>
-constexpr auto keeping_function(A a) {  // integers stay integers
+constexpr auto keeping_function(const A& a) {  // integers stay integers
     if constexpr (is_rejected<A>) return rejected{};
     else if constexpr (is_number(A::is)) return make<A::is, Op>(a);
     else {
@@ -121,7 +121,7 @@ template <name Label, element_type Element, class... Axes>
 inline constexpr axis_kind depth_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[3].is : axis_kind::free;
 
 template <class A, class K>
-constexpr auto contraction(A a, node<kind::transposed, operation::transpose, K> b) {
+constexpr auto contraction(const A& a, const node<kind::transposed, operation::transpose, K>& b) {
     if constexpr (!queries_over<length_axis<A>, depth_axis<A>>) {
         static_assert(queries_over<length_axis<A>, depth_axis<A>>, "attune: scores are q * t(k); the left factor is not a tensor (batch, head, query, depth)");
         return rejected{};
@@ -133,7 +133,7 @@ constexpr auto contraction(A a, node<kind::transposed, operation::transpose, K> 
 
 /// Weights times or over a number; the number may differ from pair to pair.
 template <operation Op, class W, class N>
-constexpr auto scaled_weights(W w, N n) {
+constexpr auto scaled_weights(const W& w, const N& n) {
     constexpr unsigned uses = uses_in<N>;
     if constexpr (!is_plain(kind_of<N>)) {
         static_assert(plain_number<kind_of<N>>, "attune: weights are multiplied and divided by plain numbers of (b, h, q_idx, kv_idx); a row or an output belongs to weights * v");
@@ -141,11 +141,11 @@ constexpr auto scaled_weights(W w, N n) {
     } else if constexpr (uses & use::channel) {
         static_assert(free_of<uses, use::channel>, "attune: weights have no channel; d_idx stands in queries(...), keys(...), values(...), as_output(...) and beside outputs");
         return rejected{};
-    } else return make<kind::weights, Op>(w, lift(n));
+    } else return make<kind::weights, Op>(w, n);
 }
 
 template <class A, class B>
-constexpr auto product(A a, B b) {
+constexpr auto product(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
     else if constexpr (is_number(x) && is_number(y)) return arithmetic<operation::multiply>(a, b);
@@ -170,7 +170,7 @@ constexpr auto product(A a, B b) {
 }
 
 template <class A, class B>
-constexpr auto quotient(A a, B b) {
+constexpr auto quotient(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (x == kind::weights && is_number(y)) return scaled_weights<operation::divide>(a, b);
     else return arithmetic<operation::divide>(a, b);
@@ -179,40 +179,40 @@ constexpr auto quotient(A a, B b) {
 }  // namespace detail
 
 // --- arithmetic: on integers `/` and `%` round down, as in Python; an integer and a real give a real
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator+(A x, B y) { return detail::arithmetic<operation::add>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator-(A x, B y) { return detail::arithmetic<operation::subtract>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator/(A x, B y) { return detail::quotient(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator%(A x, B y) { return detail::integer_arithmetic<operation::remainder>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator&(A x, B y) { return detail::integer_arithmetic<operation::bit_and>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator|(A x, B y) { return detail::integer_arithmetic<operation::bit_or>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator^(A x, B y) { return detail::integer_arithmetic<operation::bit_xor>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator+(const A& x, const B& y) { return detail::arithmetic<operation::add>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator-(const A& x, const B& y) { return detail::arithmetic<operation::subtract>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator/(const A& x, const B& y) { return detail::quotient(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator%(const A& x, const B& y) { return detail::integer_arithmetic<operation::remainder>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator&(const A& x, const B& y) { return detail::integer_arithmetic<operation::bit_and>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator|(const A& x, const B& y) { return detail::integer_arithmetic<operation::bit_or>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator^(const A& x, const B& y) { return detail::integer_arithmetic<operation::bit_xor>(x, y); }
 /// Shifts by 0 .. 31 bits; to the right the sign is kept.
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator<<(A x, B y) { return detail::integer_arithmetic<operation::shift_left>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator>>(A x, B y) { return detail::integer_arithmetic<operation::shift_right>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto min(A x, B y) { return detail::arithmetic<operation::minimum>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto max(A x, B y) { return detail::arithmetic<operation::maximum>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator<<(const A& x, const B& y) { return detail::integer_arithmetic<operation::shift_left>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator>>(const A& x, const B& y) { return detail::integer_arithmetic<operation::shift_right>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto min(const A& x, const B& y) { return detail::arithmetic<operation::minimum>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto max(const A& x, const B& y) { return detail::arithmetic<operation::maximum>(x, y); }
 
 /// number * number scales, weights * number too; q * t(k) contracts over depth; weights * v sums over the keys.
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator*(A x, B y) { return detail::product(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator*(const A& x, const B& y) { return detail::product(x, y); }
 
-template <expression A> constexpr auto operator-(A x) {
+template <expression A> constexpr auto operator-(const A& x) {
     if constexpr (requires { constant<A::is>{-x.value}; }) return A{-x.value};  // -inf is a constant
     else return detail::keeping_function<operation::negate>(x);
 }
-template <expression A> constexpr auto abs(A x) { return detail::keeping_function<operation::absolute>(x); }
-template <expression A> constexpr auto exp(A x) { return detail::real_function<operation::exp>(x); }
-template <expression A> constexpr auto log(A x) { return detail::real_function<operation::log>(x); }
-template <expression A> constexpr auto tanh(A x) { return detail::real_function<operation::tanh>(x); }
-template <expression A> constexpr auto erf(A x) { return detail::real_function<operation::erf>(x); }
-template <expression A> constexpr auto sqrt(A x) { return detail::real_function<operation::sqrt>(x); }
-template <expression A> constexpr auto rsqrt(A x) { return detail::real_function<operation::rsqrt>(x); }
+template <expression A> constexpr auto abs(const A& x) { return detail::keeping_function<operation::absolute>(x); }
+template <expression A> constexpr auto exp(const A& x) { return detail::real_function<operation::exp>(x); }
+template <expression A> constexpr auto log(const A& x) { return detail::real_function<operation::log>(x); }
+template <expression A> constexpr auto tanh(const A& x) { return detail::real_function<operation::tanh>(x); }
+template <expression A> constexpr auto erf(const A& x) { return detail::real_function<operation::erf>(x); }
+template <expression A> constexpr auto sqrt(const A& x) { return detail::real_function<operation::sqrt>(x); }
+template <expression A> constexpr auto rsqrt(const A& x) { return detail::real_function<operation::rsqrt>(x); }
 /// An integer as a real: as_real(q_idx) / key_length is a fraction, q_idx / key_length rounds down.
-template <expression A> constexpr auto as_real(A x) {
+template <expression A> constexpr auto as_real(const A& x) {
     if constexpr (is_number(A::is) && A::is != kind::integer) return x;
     else return detail::real_function<operation::to_real>(x);
 }
 /// A real rounded toward zero, or a condition as 0 or 1.
-template <expression A> constexpr auto as_integer(A x) {
+template <expression A> constexpr auto as_integer(const A& x) {
     if constexpr (is_rejected<A> || A::is == kind::integer) return x;
     else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::late>) return make<kind::integer, operation::to_integer>(x);
     else {
@@ -222,15 +222,15 @@ template <expression A> constexpr auto as_integer(A x) {
 }
 
 // --- comparisons give conditions; true = visible
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator==(A x, B y) { return detail::comparison<operation::equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator!=(A x, B y) { return detail::comparison<operation::not_equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator<(A x, B y) { return detail::comparison<operation::less>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator<=(A x, B y) { return detail::comparison<operation::less_equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator>(A x, B y) { return detail::comparison<operation::greater>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator>=(A x, B y) { return detail::comparison<operation::greater_equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator&&(A x, B y) { return detail::logical<operation::logical_and>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator||(A x, B y) { return detail::logical<operation::logical_or>(x, y); }
-template <expression A> constexpr auto operator!(A x) {
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator==(const A& x, const B& y) { return detail::comparison<operation::equal>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator!=(const A& x, const B& y) { return detail::comparison<operation::not_equal>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator<(const A& x, const B& y) { return detail::comparison<operation::less>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator<=(const A& x, const B& y) { return detail::comparison<operation::less_equal>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator>(const A& x, const B& y) { return detail::comparison<operation::greater>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator>=(const A& x, const B& y) { return detail::comparison<operation::greater_equal>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator&&(const A& x, const B& y) { return detail::logical<operation::logical_and>(x, y); }
+template <class A, class B> requires involves_graph<A, B> constexpr auto operator||(const A& x, const B& y) { return detail::logical<operation::logical_or>(x, y); }
+template <expression A> constexpr auto operator!(const A& x) {
     if constexpr (is_rejected<A>) return rejected{};
     else if constexpr (A::is == kind::condition) return make<kind::condition, operation::logical_not>(x);
     else {
@@ -241,7 +241,7 @@ template <expression A> constexpr auto operator!(A x) {
 
 /// a where the condition holds, b elsewhere; -inf masks. Weights are kept where the condition holds: where(condition, weights, 0).
 template <class C, class A, class B> requires involves_graph<C, A, B>
-constexpr auto where(C c, A x, B y) {
+constexpr auto where(const C& c, const A& x, const B& y) {
     constexpr kind given = kind_of<C>, s = kind_of<A>, t = kind_of<B>;
     constexpr unsigned uses = detail::uses_in_all<C, A, B>;
     if constexpr (is_rejected<C> || is_rejected<A> || is_rejected<B>) return rejected{};
@@ -254,7 +254,7 @@ constexpr auto where(C c, A x, B y) {
         if constexpr (uses & (use::late | use::channel)) {
             static_assert(free_of<uses, use::late | use::channel>, "attune: weights are kept by a condition of (b, h, q_idx, kv_idx); rows, outputs and d_idx have no place in it");
             return rejected{};
-        } else return make<kind::weights, operation::where>(c, x, lift(y));
+        } else return make<kind::weights, operation::where>(c, x, y);
     } else if constexpr (s == kind::weights || t == kind::weights) {
         static_assert(number<s> && number<t>, "attune: weights are chosen as where(condition, weights, 0), nothing else");
         return rejected{};
@@ -270,7 +270,7 @@ template <class E> inline constexpr bool a_number_of_the_call = kind_of<E> == ki
 
 /// What a sum or any needs besides its body.
 template <operation Op, kind Is, class I, class E, class B>
-constexpr auto reduction(I n, E extent, B body) {
+constexpr auto reduction(const I& n, const E& extent, const B& body) {
     constexpr unsigned uses = uses_in<B>;
     if constexpr (is_rejected<I> || is_rejected<E> || is_rejected<B>) return rejected{};
     else if constexpr (!a_bound_index<I>) {
@@ -285,13 +285,13 @@ constexpr auto reduction(I n, E extent, B body) {
     } else if constexpr (uses & (use::row | use::output)) {
         static_assert(free_of<uses, use::row | use::output>, "attune: a sum, any or all runs over what is known before the scores; a row or an output is not");
         return rejected{};
-    } else return make<Is, Op>(n, lift(extent), lift(body));
+    } else return make<Is, Op>(n, extent, body);
 }
 }  // namespace detail
 
 /// The sum of the body for n = 0 .. extent - 1; a condition counts as 0 or 1. `sum(n, 8, where(n < len(b), table(h, n), 0))`
 template <class I, class E, class B> requires involves_graph<I, E, B>
-constexpr auto sum(I n, E extent, B body) {
+constexpr auto sum(const I& n, const E& extent, const B& body) {
     constexpr kind found = kind_of<B>;
     if constexpr (is_rejected<B>) return rejected{};
     else if constexpr (found == kind::condition) return detail::reduction<operation::sum, kind::integer>(n, extent, as_integer(body));
@@ -303,7 +303,7 @@ constexpr auto sum(I n, E extent, B body) {
 
 /// Whether the condition holds for an n of 0 .. extent - 1: `any(n, extent<1>(ends), kv_idx == ends(b, n))`
 template <class I, class E, class B> requires involves_graph<I, E, B>
-constexpr auto any(I n, E extent, B body) {
+constexpr auto any(const I& n, const E& extent, const B& body) {
     if constexpr (is_rejected<B>) return rejected{};
     else if constexpr (!condition<kind_of<B>>) {
         static_assert(condition<kind_of<B>>, "attune: any(n, extent, condition): the third argument is not a condition; did you forget a comparison?");

@@ -91,7 +91,7 @@ struct input_tensor {
     static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
 
     template <operand... I>
-    constexpr auto operator()(I... i) const {
+    constexpr auto operator()(const I&... i) const {
         if constexpr ((is_rejected<I> || ...)) return rejected{};
         else if constexpr (sizeof...(I) != sizeof...(Axes)) {
             static_assert(indices_match_rank<Label, sizeof...(Axes), sizeof...(I)>,
@@ -104,7 +104,7 @@ struct input_tensor {
             static_assert((index_matches_axis<Label, axis_of<Axes>.is, operation_of<I>> && ...),
                           "attune: a tensor is indexed by other axes than it was declared with");
             return rejected{};
-        } else return make<kind_of_element(Element), operation::load>(*this, lift(i)...);
+        } else return make<kind_of_element(Element), operation::load>(*this, i...);
     }
 
     template <class Value>

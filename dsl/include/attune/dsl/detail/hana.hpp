@@ -1,10 +1,7 @@
 #pragma once
 // The only file that includes Boost.Hana: fine-grained headers, because the umbrella costs every user compile time.
-// Hana holds the children of a node (heterogeneous values) and does the set algebra of required and given inputs.
-#include <boost/hana/bool.hpp>
-#include <boost/hana/filter.hpp>
-#include <boost/hana/integral_constant.hpp>
-#include <boost/hana/tuple.hpp>
+// Hana holds what differs in type and is named: the outputs of a graph.
+#include <boost/hana/basic_tuple.hpp>
 #include <boost/hana/unpack.hpp>
 
 namespace attune::dsl::detail {
