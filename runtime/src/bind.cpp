@@ -73,13 +73,12 @@ std::string_view forced_target(const options& how, std::string_view& by) {
     return {};
 }
 
-/// Writes `bits` to every element, axes from `axis` inwards.
-template <class Word>
-void fill(Word* at, const tensor& t, int axis, Word bits) {
+/// Writes 0 to every element, axes from `axis` inwards.
+void clear(float* at, const tensor& t, int axis = 0) {
     for (std::int64_t i = 0; i < t.extent(axis); ++i) {
-        Word* const to = at + i * t.stride(axis);
-        if (axis + 1 < t.rank()) fill(to, t, axis + 1, bits);
-        else *to = bits;
+        float* const to = at + i * t.stride(axis);
+        if (axis + 1 < t.rank()) clear(to, t, axis + 1);
+        else *to = 0;
     }
 }
 
@@ -204,28 +203,14 @@ bool bound_call::nothing_to_do() const {
     return false;
 }
 
-bool bound_call::without_keys() const { return shape_[axis_kind::key] == 0; }
-
 void bound_call::run() {
     bind_hidden_rows();
     table_.invoke(chosen().call, argv_.data(), threads_, nullptr);
 }
 
-void bound_call::write_empty_rows() {
-    const listing& graph = table_.graph;
-    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-        const tensor& t = given_.outputs[i]->view;
-        const bool row = kind_of(graph, graph.outputs[i]) == kind::row;
-        if (t.empty()) continue;
-        if (row) fill(static_cast<float*>(t.mutable_data()), t, 0, -std::numeric_limits<float>::infinity());
-        else if (bytes_of(t.type()) == 2) fill(static_cast<std::uint16_t*>(t.mutable_data()), t, 0, std::uint16_t{0});
-        else fill(static_cast<std::uint32_t*>(t.mutable_data()), t, 0, std::uint32_t{0});
-    }
-}
-
 void bound_call::write_empty_sums() {
     for (const named_argument* const given : given_.outputs)
-        if (!given->view.empty()) fill(static_cast<float*>(given->view.mutable_data()), given->view, 0, 0.0f);
+        if (!given->view.empty()) clear(static_cast<float*>(given->view.mutable_data()), given->view);
 }
 
 block_map bound_call::blocks() {

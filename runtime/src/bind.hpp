@@ -33,11 +33,9 @@ public:
     int threads() const { return threads_; }
 
     bool nothing_to_do() const;  ///< no batch, head or query
-    bool without_keys() const;
 
-    void run();               ///< neither of the above
-    void write_empty_rows();  ///< what attention over no key gives: 0 and log-sum-exp -infinity
-    void write_empty_sums();  ///< what sums over no query and means over no head are: 0
+    void run();               ///< not if there is nothing to do
+    void write_empty_sums();  ///< if there is nothing to do: sums over no query and means over no head are 0
     block_map blocks();
 
     std::size_t hidden_bytes() const;                         ///< of the rows that the kernel keeps for itself

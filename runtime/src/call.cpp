@@ -19,6 +19,7 @@ std::string_view name_of(kind k) {
         case kind::weights: return "weights";
         case kind::column: return "column";
         case kind::head_mean: return "head mean";
+        case kind::tokens: return "tokens";
         default: return "";
     }
 }
@@ -36,8 +37,7 @@ int depths_per_pair(const listing& graph, const kernel& k) {
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
     if (bound.nothing_to_do()) return bound.write_empty_sums();
-    if (bound.without_keys()) bound.write_empty_rows();
-    else bound.run();
+    bound.run();
 }
 
 block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
@@ -86,7 +86,9 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     for (const output_declaration& d : table.graph.outputs) {  // by shape: the tensors may have been left out
         const kind is = kind_of(table.graph, d);
         explanation::argument& a = result.outputs.emplace_back(explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
-        for (const axis_kind axis : axes_of_output(is)) a.axes.emplace_back(attune::name_of(axis)), a.shape.push_back(shape[axis]);
+        for (const axis_kind axis : axes_of_output(is)) a.axes.emplace_back(name_of_output_axis(axis));
+        const auto extents = extents_of_output(shape, table.graph, bound.given(), d);
+        a.shape.assign(extents.view().begin(), extents.view().end());
         result.output_bytes += bytes_of(a);
     }
     return result;

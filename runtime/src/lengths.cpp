@@ -4,18 +4,32 @@
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <limits>
 #include <utility>
 
-/// Lengths that formed tensors state are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
+/// Lengths and heads that formed tensors state, and widths of tokens, are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
 namespace attune::detail {
 namespace {
 
 constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(), least = std::numeric_limits<std::int32_t>::min();
 
-std::string_view spelling(operation op) { return op == operation::queries ? "queries(...)" : op == operation::keys ? "keys(...)" : "values(...)"; }
-axis_kind axis_of(operation op) { return op == operation::queries ? axis_kind::query : axis_kind::key; }
+std::string_view spelling(operation op) {
+    switch (op) {
+        case operation::queries: return "queries(...)";
+        case operation::keys: return "keys(...)";
+        case operation::values: return "values(...)";
+        default: return "tokens(...)";
+    }
+}
+
+/// What the argument of a formed tensor states, the formula being argument 0.
+axis_kind axis_of(operation op, std::size_t argument) {
+    if (op == operation::tokens) return axis_kind::free;
+    return argument == 2 ? axis_kind::head : op == operation::queries ? axis_kind::query : axis_kind::key;
+}
+std::string_view word_for(axis_kind axis) { return axis == axis_kind::head ? "number of heads" : axis == axis_kind::free ? "width" : "length"; }
 
 struct rounded_down {
     std::int64_t quotient, remainder;
@@ -24,40 +38,49 @@ struct rounded_down {
     }
 };
 
-class length_evaluator {
+class number_evaluator {
 public:
-    length_evaluator(call_shape& shape, const listing& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
+    number_evaluator(call_shape& shape, const listing& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
 
     void state_all() {
         for (const instruction& n : graph_.nodes)
-            if (states_length(n)) state(n);
+            if (states_length(n))
+                for (std::size_t argument = 1; argument < n.argument_count; ++argument) state(n, argument);
     }
+
+    std::int64_t width(const instruction& tokens) { return number_of(tokens, 1); }
 
 private:
-    void state(const instruction& formed) {
-        const axis_kind axis = axis_of(formed.op);
-        bool& busy = busy_[axis == axis_kind::key];
-        if (busy) fail(say("a length of ", spelling(formed.op), " that other numbers say"), "one that asks for itself", say("extent<2>(tensor) for what a tensor has"));
-        const auto* const outer = std::exchange(formed_, &formed);
-        busy = true;
-        const std::int64_t length = value(formed.arguments[1]);
-        busy = false;
-        formed_ = outer;
-        if (length < 0) fail(say("a length from 0 to ", most, " in ", spelling(formed.op)), std::to_string(length), "max(0, ...), or other extents");
-        if (shape_.has(axis) && shape_[axis] != length)
-            fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(length),
-                 "one length for all keys and values, and one for all queries");
-        if (!shape_.has(axis)) shape_.set(axis, length, spelling(formed.op));
+    std::int64_t number_of(const instruction& formed, std::size_t argument) {
+        const auto outer = std::exchange(of_, whose{formed.op, axis_of(formed.op, argument)});
+        const std::int64_t number = value(formed.arguments[argument]);
+        if (number < 0) fail(say("a ", word_for(of_.axis), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number), "max(0, ...), or other extents");
+        of_ = outer;
+        return number;
     }
 
-    /// A length of the call, which may be stated by a node that is still to come.
-    std::int64_t length(axis_kind axis) {
-        if (!shape_.has(axis) || busy_[axis == axis_kind::key])
-            for (const instruction& n : graph_.nodes)
-                if (states_length(n) && axis_of(n.op) == axis) {
-                    state(n);
-                    break;
-                }
+    void state(const instruction& formed, std::size_t argument) {
+        const axis_kind axis = axis_of(formed.op, argument);
+        bool& busy = busy_[static_cast<std::size_t>(axis)];
+        if (busy) fail(say("a ", word_for(axis), " of ", spelling(formed.op), " that other numbers say"), "one that asks for itself", "extent<2>(tensor) for what a tensor has");
+        busy = true;
+        const std::int64_t number = number_of(formed, argument);
+        busy = false;
+        if (shape_.has(axis) && shape_[axis] != number)
+            fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(number),
+                 "one length for all queries, one for all keys and values, and one number of heads");
+        if (!shape_.has(axis)) shape_.set(axis, number, spelling(formed.op));
+    }
+
+    /// A number of the call, which may be stated by a node that is still to come.
+    std::int64_t number(axis_kind axis) {
+        if (!shape_.has(axis) || busy_[static_cast<std::size_t>(axis)])
+            for (const instruction& n : graph_.nodes) {
+                const std::size_t argument = axis == axis_kind::head ? 2 : 1;
+                if (!states_length(n) || argument >= n.argument_count || axis_of(n.op, argument) != axis) continue;
+                state(n, argument);
+                break;
+            }
         return shape_.has(axis) ? shape_[axis] : 1;
     }
 
@@ -68,19 +91,19 @@ private:
         const axis_kind axis = graph_.inputs[input].axes[static_cast<std::size_t>(node.integer)].is;
         const std::int64_t own = given_.inputs[input]->view.extent(static_cast<int>(node.integer));
         if (own == 1 && !shape_.is_own(input, axis)) {  // it broadcasts
-            if (axis == axis_kind::query || axis == axis_kind::key) return length(axis);
-            if (axis == axis_kind::position) return std::max(length(axis_kind::query), length(axis_kind::key));
+            if (axis == axis_kind::query || axis == axis_kind::key || axis == axis_kind::head) return number(axis);
+            if (axis == axis_kind::position) return std::max(number(axis_kind::query), number(axis_kind::key));
         }
         return shape_.logical(input, axis, own);
     }
 
     [[noreturn]] void refuse() const {
-        fail(say("a length of ", spelling(formed_->op), " made of constants, lengths, extents, scalars and their arithmetic"), "one that needs more than the call's numbers",
+        fail(say("a ", word_for(of_.axis), " of ", spelling(of_.op), " made of constants, lengths, extents, scalars and their arithmetic"), "one that needs more than the call's numbers",
              "a scalar of the variant that the caller computes");
     }
 
     std::int64_t checked(std::int64_t x) const {
-        if (x < least || x > most) fail(say("numbers of 32 bits in the length of ", spelling(formed_->op)), std::to_string(x), "smaller extents, or a call for each part");
+        if (x < least || x > most) fail(say("numbers of 32 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(x), "smaller extents, or a call for each part");
         return x;
     }
 
@@ -93,11 +116,11 @@ private:
                 break;
             case operation::depth: return shape_[axis_kind::depth];
             case operation::value_depth: return shape_[axis_kind::value_depth];
-            case operation::heads: return shape_[axis_kind::head];
-            case operation::key_heads: return shape_[axis_kind::key_head];
+            case operation::heads: return number(axis_kind::head);
+            case operation::key_heads: return shape_.has(axis_kind::key_head) ? shape_[axis_kind::key_head] : number(axis_kind::head);
             case operation::batches: return shape_[axis_kind::batch];
-            case operation::query_length: return length(axis_kind::query);
-            case operation::key_length: return length(axis_kind::key);
+            case operation::query_length: return number(axis_kind::query);
+            case operation::key_length: return number(axis_kind::key);
             case operation::scalar: {
                 const auto input = static_cast<std::size_t>(n.input);
                 if (n.is == kind::integer) return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
@@ -149,23 +172,31 @@ private:
     }
 
     rounded_down divided(std::int64_t x, std::int64_t y) const {
-        if (y == 0) fail(say("a divisor other than 0 in the length of ", spelling(formed_->op)), "0", "max(1, ...), or other extents");
+        if (y == 0) fail(say("a divisor other than 0 in the ", word_for(of_.axis), " of ", spelling(of_.op)), "0", "max(1, ...), or other extents");
         return {x, y};
     }
     std::int64_t bits(std::int64_t count) const {
-        if (count < 0 || count > 31) fail(say("shifts by 0 to 31 bits in the length of ", spelling(formed_->op)), std::to_string(count), "min(31, max(0, ...))");
+        if (count < 0 || count > 31) fail(say("shifts by 0 to 31 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(count), "min(31, max(0, ...))");
         return count;
     }
 
     call_shape& shape_;
     const listing& graph_;
     const matched_arguments& given_;
-    const instruction* formed_{};
-    std::array<bool, 2> busy_{};  // lengths of queries and of keys that are being computed
+    struct whose {
+        operation op;
+        axis_kind axis;
+    } of_{};                      // whose number is being computed, for messages
+    std::array<bool, 9> busy_{};  // numbers that are being computed, by axis
 };
 
 }  // namespace
 
-void state_lengths(call_shape& shape, const listing& graph, const matched_arguments& given) { length_evaluator(shape, graph, given).state_all(); }
+void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
+
+std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
+    call_shape settled = shape;  // nothing is left to state
+    return number_evaluator(settled, graph, given).width(node_of(graph, node));
+}
 
 }  // namespace attune::detail

@@ -46,13 +46,10 @@ bool overlaps_itself(const tensor& t) {
     return false;
 }
 
-void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes, const call_shape& shape) {
-    std::array<std::int64_t, max_rank> wanted{};
-    std::size_t rank = 0;
-    for (const axis_kind axis : axes) wanted[rank++] = shape[axis];
-    for (std::size_t i = 0; i < rank; ++i)
-        if (t.shape()[i] != wanted[i])
-            fail(say(name_of(axes[i]), " extent ", wanted[i], " in ", name), shown(name, t), say("the shape ", list_of(std::span(wanted).first(rank)), "; outputs do not broadcast"));
+void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes, const output_extents& wanted) {
+    for (std::size_t i = 0; i < axes.size(); ++i)
+        if (t.shape()[i] != wanted.of[i])
+            fail(say(name_of_output_axis(axes[i]), " extent ", wanted.of[i], " in ", name), shown(name, t), say("the shape ", list_of(wanted.view()), "; outputs do not broadcast"));
 }
 
 }  // namespace
@@ -63,7 +60,9 @@ std::span<const axis_kind> axes_of_output(kind node) {
     static constexpr axis_kind pairs[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::key};
     static constexpr axis_kind column[] = {axis_kind::batch, axis_kind::head, axis_kind::key};
     static constexpr axis_kind head_mean[] = {axis_kind::batch, axis_kind::query, axis_kind::key};
+    static constexpr axis_kind tokens[] = {axis_kind::batch, axis_kind::query, axis_kind::free};
     switch (node) {
+        case kind::tokens: return tokens;
         case kind::output: return output;
         case kind::row: return row;
         case kind::column: return column;
@@ -72,13 +71,22 @@ std::span<const axis_kind> axes_of_output(kind node) {
     }
 }
 
+std::string_view name_of_output_axis(axis_kind axis) { return axis == axis_kind::free ? "channel" : name_of(axis); }
+
+output_extents extents_of_output(const call_shape& shape, const listing& graph, const matched_arguments& given, const output_declaration& d) {
+    output_extents result;
+    for (const axis_kind axis : axes_of_output(kind_of(graph, d)))
+        result.of[result.rank++] = axis == axis_kind::free ? width_of_tokens(shape, graph, given, d.node) : shape[axis];
+    return result;
+}
+
 element_type output_type(kind node, element_type chosen) { return node == kind::output ? chosen : element_type::f32; }
 
 void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t) {
     const kind is = kind_of(graph, d);
     const auto axes = axes_of_output(is);
     std::array<std::string_view, max_rank> names{};
-    std::transform(axes.begin(), axes.end(), names.begin(), [](axis_kind axis) { return name_of(axis); });
+    std::transform(axes.begin(), axes.end(), names.begin(), name_of_output_axis);
     check_alone(d.name, t, std::span(names).first(axes.size()), is != kind::row);  // a row may be a column of the caller's table
 }
 
@@ -88,7 +96,7 @@ void check_outputs(const listing& graph, const matched_arguments& given, const c
         const std::string_view name = graph.outputs[i].name;
         const tensor& t = given.outputs[i]->view;
         const kind is = kind_of(graph, graph.outputs[i]);
-        check_shape(name, t, axes_of_output(is), shape);
+        check_shape(name, t, axes_of_output(is), extents_of_output(shape, graph, given, graph.outputs[i]));
         if (const element_type wanted = output_type(is, chosen); t.type() != wanted)
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
         if (t.read_only()) fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");

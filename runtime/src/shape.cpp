@@ -71,6 +71,7 @@ void find_own_lengths(call_shape& shape, const listing& graph) {
         if (!states_length(n)) continue;
         (n.op == operation::queries ? shape.own_queries : shape.own_keys) |= inputs_under(graph, n.arguments[0]);
         (n.op == operation::queries ? shape.queries_stated : shape.keys_stated) = true;
+        shape.heads_stated |= n.argument_count > 2;
     }
 }
 
@@ -199,13 +200,16 @@ call_shape agree(const listing& graph, const matched_arguments& given) {
     // A depth that is known from inputs of extent 1 alone is not known: they broadcast.
     for (const axis_kind axis : {axis_kind::depth, axis_kind::value_depth})
         if (!from_core.has(axis) && shape[axis] == 1) shape.set(axis, -1, {});
+    // Heads that only keys tell are as many; outputs tell what no input does.
+    if (!shape.has(axis_kind::head) && !shape.heads_stated && shape.has(axis_kind::key_head))
+        shape.set(axis_kind::head, shape[axis_kind::key_head], shape.from[static_cast<std::size_t>(axis_kind::key_head)]);
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (!given.outputs[i]) continue;
         const tensor& t = given.outputs[i]->view;
         check_output_alone(graph, graph.outputs[i], t);
         int at = 0;
         for (const axis_kind axis : axes_of_output(kind_of(graph, graph.outputs[i]))) {
-            if (!shape.has(axis) && !shape.is_stated(axis)) shape.set(axis, t.extent(at), graph.outputs[i].name);
+            if (axis != axis_kind::free && !shape.has(axis) && !shape.is_stated(axis)) shape.set(axis, t.extent(at), graph.outputs[i].name);
             ++at;
         }
     }
@@ -218,10 +222,10 @@ void settle(call_shape& shape, const listing& graph, const matched_arguments& gi
     };
     otherwise(axis_kind::depth, depth, "the kernel");
     otherwise(axis_kind::value_depth, value_depth, "the kernel");
-    for (const axis_kind axis : {axis_kind::batch, axis_kind::head}) otherwise(axis, 1, "a call without a tensor that has it");
+    otherwise(axis_kind::batch, 1, "a call without a tensor that has it");
+    if (shape.queries_stated || shape.keys_stated) state_numbers(shape, graph, given);
+    for (const axis_kind axis : {axis_kind::head, axis_kind::query, axis_kind::key}) otherwise(axis, 1, "a call without a tensor that has it");
     otherwise(axis_kind::key_head, shape[axis_kind::head], shape.from[static_cast<std::size_t>(axis_kind::head)]);
-    if (shape.queries_stated || shape.keys_stated) state_lengths(shape, graph, given);
-    for (const axis_kind axis : {axis_kind::query, axis_kind::key}) otherwise(axis, 1, "a call without a tensor that has it");
     check_heads(shape);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
         if (!graph.inputs[i].is_scalar && !is_core(graph.inputs[i])) check_extents(graph, i, given.inputs[i]->view, shape);

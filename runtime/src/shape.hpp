@@ -10,7 +10,7 @@ struct call_shape {
     std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 where nothing tells
     std::array<std::string_view, 9> from{};   ///< who said so, for messages: "q"
     std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a formed tensor states its length: they have lengths of their own
-    bool queries_stated{}, keys_stated{};     ///< by a formed tensor
+    bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a formed tensor
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
     bool has(axis_kind a) const { return (*this)[a] >= 0; }
@@ -18,7 +18,7 @@ struct call_shape {
         extents[static_cast<std::size_t>(a)] = extent;
         from[static_cast<std::size_t>(a)] = by;
     }
-    bool is_stated(axis_kind a) const { return (a == axis_kind::query && queries_stated) || (a == axis_kind::key && keys_stated); }
+    bool is_stated(axis_kind a) const { return a == axis_kind::query ? queries_stated : a == axis_kind::key ? keys_stated : a == axis_kind::head && heads_stated; }
     std::int64_t longest() const;  ///< what a position axis has to reach
     /// Whether an input's extent along this axis is its own business.
     bool is_own(std::size_t input, axis_kind a) const;
@@ -32,9 +32,9 @@ inline bool is_core(const input_declaration& d) { return d.element == element_ty
 inline const instruction& node_of(const listing& graph, int node) { return graph.nodes[static_cast<std::size_t>(node)]; }
 inline kind kind_of(const listing& graph, const output_declaration& d) { return node_of(graph, d.node).is; }
 
-/// queries(...), keys(...) or values(...) with a length.
+/// queries(...), keys(...) or values(...) with a length, and perhaps with heads.
 inline bool states_length(const instruction& n) {
-    return n.argument_count == 2 && (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
+    return n.argument_count >= 2 && (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
 }
 
 /// Bytes of so many elements; the largest number there is where it does not fit.
@@ -53,12 +53,24 @@ call_shape agree(const listing& graph, const matched_arguments& given);
 /// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
 void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
 
-/// The lengths that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is negative, beyond
-/// 32 bits or disagrees with a tensor or with another.
-void state_lengths(call_shape& shape, const listing& graph, const matched_arguments& given);
+/// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is
+/// negative, beyond 32 bits or disagrees with a tensor or with another.
+void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given);
 
-/// Axes of an output, outermost first: by what its node stands for.
+/// How wide the tokens are that a node makes, once the shape is settled.
+std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
+
+/// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
 std::span<const axis_kind> axes_of_output(kind node);
+std::string_view name_of_output_axis(axis_kind axis);
+
+/// An output's extents, outermost first.
+struct output_extents {
+    std::array<std::int64_t, max_rank> of{};
+    std::size_t rank{};
+    std::span<const std::int64_t> view() const { return {of.data(), rank}; }
+};
+output_extents extents_of_output(const call_shape& shape, const listing& graph, const matched_arguments& given, const output_declaration& d);
 
 /// Checks an output by itself, as `check_alone`.
 void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t);

@@ -110,7 +110,9 @@ TEST_CASE("empty calls are not errors") {
         c.fill();
         CHECK(fake::refusal(c.arguments()) == "");
     }
-    SECTION("no key: rows of 0, log-sum-exp of -infinity") {
+    int kernels = 0;
+    SECTION("no key: the kernel runs, and reads nothing: rows of 0, log-sum-exp of -infinity") {
+        kernels = 1;
         c.keys = 0;
         c.fill();
         auto all = with(c, "k", tensor(static_cast<const float*>(nullptr), {2, 2, 0, 8}));
@@ -124,7 +126,7 @@ TEST_CASE("empty calls are not errors") {
         c.fill();
         CHECK_THAT(fake::refusal(with(c, "k", tensor(c.k.data(), {2, 3, 7, 8}))), ContainsSubstring("key_head extent"));
     }
-    CHECK(fake::seen.calls == 0);
+    CHECK(fake::seen.calls == kernels);
 }
 
 TEST_CASE("tensors of the wrong shape are refused by the names of their axes") {

@@ -147,20 +147,52 @@ TEST_CASE("what no input tells is read off the outputs, or is the kernel's") {
     const auto queries = g.add(operation::queries, kind::tensor, {real}), keys = g.add(operation::keys, kind::tensor, {real});
     g.output("out", g.attend(g.softmax(g.scores(queries, keys)), g.v()));
     memory m;
-    arguments given{view("angles", m({9, 8})), view("v", m({2, 2, 7, 4})), view("out", m({2, 4, 5, 4}))};
+    arguments given{view("angles", m({9, 8})), view("v", m({2, 2, 7, 4})), view("out", m({2, 2, 5, 4}))};
     REQUIRE(call(g, given) == "");
     CHECK(seen.buffers[0].extents == ints{8, 9});
-    CHECK(seen.buffers[3].extents == ints{4, 5, 4, 2});
-    given[2] = view("out", m({2, 3, 5, 4}));
-    CHECK_THAT(call(g, given), StartsWith("attune: expected a number of heads in out that is a multiple of those in v, got 3 and 2"));
-    given[2] = view("out", m({2, 4, 10, 4}));
+    CHECK(seen.buffers[3].extents == ints{4, 5, 2, 2});
+    given[2] = view("out", m({2, 4, 5, 4}));
+    CHECK_THAT(call(g, given), StartsWith("attune: expected head extent 2 in out"));  // v tells: as many heads as key heads
+    given[2] = view("out", m({2, 2, 10, 4}));
     CHECK_THAT(call(g, given), ContainsSubstring("along position of angles"));
 
     // A depth that only broadcasts does not choose among kernels; where it matters that is said.
-    given[2] = view("out", m({2, 4, 5, 4})), given[0] = view("angles", m({9, 1}));
+    given[2] = view("out", m({2, 2, 5, 4})), given[0] = view("angles", m({9, 1}));
     REQUIRE(call(g, given) == "");
     CHECK(seen.buffers[0].extents == ints{8, 9});
     CHECK_THAT(call(g, given, {{8, 4}, {16, 4}}), StartsWith("attune: expected a tensor of the call that has the depth, or kernels of one depth, got depths (depth x value depth) 8x4; 16x4"));
+}
+
+TEST_CASE("heads that no input has are those that a formed tensor states, or the outputs'") {
+    graph g;
+    using enum axis_kind;
+    const node_id x = g.input("x", f32, {batch, position, axis_kind::free}), heads = g.scalar("n", i32);
+    const node_id real = g.add(operation::load, kind::real, {x}), length = g.add(operation::extent, kind::integer, {x}, 1);
+    const node_id queries = g.add(operation::queries, kind::tensor, {real, length, heads}), keys = g.add(operation::keys, kind::tensor, {real, length, heads});
+    g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(queries, keys)}));
+    memory m;
+    const auto with = [&](std::int64_t n, std::int64_t rows) { return call(g, {view("x", m({2, 9, 32})), number("n", n), view("lse", m({2, rows, 9}))}); };
+    CHECK(with(4, 4) == "");
+    CHECK_THAT(with(4, 3), StartsWith("attune: expected head extent 4 in lse, got lse: f32 (2, 3, 9)"));
+    CHECK_THAT(with(-1, 3), StartsWith("attune: expected a number of heads from 0 to 2147483647 in queries(...), got -1"));
+    g.nodes[static_cast<std::size_t>(queries)].argument_count = g.nodes[static_cast<std::size_t>(keys)].argument_count = 2;
+    CHECK(with(0, 3) == "");  // nothing states them: the output does
+}
+
+TEST_CASE("tokens have a width that their formula states") {
+    graph g;
+    using enum axis_kind;
+    const node_id w = g.input("w", f32, {axis_kind::free, axis_kind::free}), x = g.input("x", f32, {batch, query, axis_kind::free});
+    const node_id real = g.add(operation::load, kind::real, {x});
+    g.output("y", g.add(operation::tokens, kind::tokens, {real, g.add(operation::extent, kind::integer, {w}, 0)}));
+    memory m;
+    arguments given{view("w", m({6, 32})), view("x", m({2, 5, 32})), view("y", m({2, 5, 6}))};
+    REQUIRE(call(g, given) == "");
+    CHECK(seen.buffers[3].extents == ints{6, 5, 2});
+    given[2] = view("y", m({2, 5, 32}));
+    CHECK_THAT(call(g, given), StartsWith("attune: expected channel extent 6 in y, got y: f32 (2, 5, 32); try the shape (2, 5, 6)"));
+    given[2] = view("y", m({2, 6}));
+    CHECK_THAT(call(g, given), StartsWith("attune: expected y with 3 axes (batch, query, channel)"));
 }
 
 namespace {
@@ -207,7 +239,7 @@ TEST_CASE("a length that formed keys state is the call's") {
     concatenated::given longer(3, 15);
     CHECK(call(g, longer.all) == "");
     CHECK_THAT(call(g, concatenated::given(-13, 12).all), StartsWith("attune: expected a length from 0 to 2147483647 in keys(...), got -1; try "));
-    CHECK_THAT(call(g, concatenated::given(1, 12).all), StartsWith("attune: expected key extent 12 in keys(...), as in v, got 13; try one length for all keys and values"));
+    CHECK_THAT(call(g, concatenated::given(1, 12).all), StartsWith("attune: expected key extent 12 in keys(...), as in v, got 13; try one length for all queries"));
     CHECK_THAT(call(g, concatenated::given(2147483647).all), StartsWith("attune: expected numbers of 32 bits in the length of keys(...), got 2147483659"));
 
     // Everything else agrees with it: biases, outputs, kv_lengths.

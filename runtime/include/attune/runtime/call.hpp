@@ -22,7 +22,7 @@ struct named_argument {
 };
 
 /// Checks everything, chooses the kernel and runs it. Throws attune::error; nothing is written before all checks have passed.
-/// A call without queries, heads or batch does nothing; one without keys writes rows of 0 and log-sum-exps of -infinity.
+/// A call without queries, heads or batch runs no kernel and writes 0 to sums over the queries and means over the heads.
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
 
 /// As `call` up to the kernel, which is not run; outputs may be left out.
