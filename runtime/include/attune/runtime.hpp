@@ -4,6 +4,7 @@
 #include <attune/runtime/cpu.hpp>
 #include <attune/runtime/error.hpp>
 #include <attune/runtime/explain.hpp>
+#include <attune/runtime/mdspan.hpp>
 #include <attune/runtime/options.hpp>
 #include <attune/runtime/run.hpp>
 #include <attune/runtime/tensor.hpp>

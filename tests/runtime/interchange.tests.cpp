@@ -1,0 +1,123 @@
+// Tensors that come from elsewhere: DLPack and mdspan.
+#include <attune/dlpack.hpp>
+#include <attune/runtime.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+#if __has_include(<mdspan>)
+#include <mdspan>
+#endif
+
+namespace {
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+auto complains(const std::string& what) { return MessageMatches(ContainsSubstring(what)); }
+
+/// The members of std::mdspan that count.
+template <class T>
+struct plain_mdspan {
+    using element_type = T;
+    using data_handle_type = T*;
+    T* data{};
+    std::int64_t shape[2]{}, steps[2]{};
+    bool strided = true;
+
+    static constexpr std::size_t rank() { return 2; }
+    T* data_handle() const { return data; }
+    std::int64_t extent(std::size_t axis) const { return shape[axis]; }
+    std::int64_t stride(std::size_t axis) const { return steps[axis]; }
+    bool is_strided() const { return strided; }
+};
+static_assert(attune::multidimensional_span<plain_mdspan<float>> && attune::multidimensional_span<plain_mdspan<const attune::bfloat16>>);
+static_assert(!attune::multidimensional_span<plain_mdspan<double>> && !attune::multidimensional_span<attune::tensor>);
+
+}  // namespace
+
+TEST_CASE("an mdspan becomes a view of the same elements") {
+    float data[12]{};
+    const attune::tensor t = attune::as_tensor(plain_mdspan<float>{data, {3, 2}, {4, 1}});
+    CHECK(t.data() == data);
+    CHECK(t.description() == "f32 (3, 2)");
+    CHECK(t.stride(0) == 4);
+    CHECK_FALSE(t.read_only());
+    CHECK(attune::as_tensor(plain_mdspan<const float>{data, {3, 2}, {4, 1}}).read_only());
+    CHECK_THROWS_MATCHES(attune::as_tensor(plain_mdspan<float>{data, {3, 2}, {4, 1}, false}), attune::error, complains("strides"));
+#if defined(__cpp_lib_mdspan)
+    const attune::tensor s = attune::as_tensor(std::mdspan(data, 3, 4));
+    CHECK(s.description() == "f32 (3, 4)");
+    CHECK(s.stride(0) == 4);
+#endif
+}
+
+TEST_CASE("a view goes through DLPack and comes back") {
+    std::vector<attune::bfloat16> data(60);
+    auto owner = std::make_shared<int>(1);
+    const attune::tensor view(data.data(), {2, 5, 3}, {30, 3, 1});
+    DLManagedTensorVersioned* const managed = attune::to_dlpack(view, owner);
+    CHECK(owner.use_count() == 2);
+    const attune::tensor back = attune::from_dlpack(*managed);
+    CHECK(back.data() == view.data());
+    CHECK(back.description() == view.description());
+    CHECK(std::equal(back.strides().begin(), back.strides().end(), view.strides().begin()));
+    CHECK_FALSE(back.read_only());
+    managed->deleter(managed);
+    CHECK(owner.use_count() == 1);
+
+    DLManagedTensor* const old = attune::to_dlpack_unversioned(view, owner);
+    CHECK(attune::from_dlpack(*old).description() == "bf16 (2, 5, 3)");
+    old->deleter(old);
+    CHECK(owner.use_count() == 1);
+}
+
+TEST_CASE("const elements stay const through DLPack") {
+    const float data[6]{};
+    const attune::tensor view(data, {2, 3});
+    DLManagedTensorVersioned* const managed = attune::to_dlpack(view);
+    CHECK(attune::from_dlpack(*managed).read_only());
+    managed->deleter(managed);
+    CHECK_THROWS_MATCHES(attune::to_dlpack_unversioned(view), attune::error, complains("const"));
+    CHECK_THROWS_MATCHES(attune::to_dlpack(attune::tensor{}), attune::error, complains("element type"));
+}
+
+TEST_CASE("every element type has a DLPack type") {
+    using enum attune::element_type;
+    std::int64_t shape[] = {4};
+    std::int32_t data[4]{};
+    for (const auto element : {f32, bf16, f16, i32, u8, boolean}) {
+        DLManagedTensorVersioned* const managed = attune::to_dlpack(attune::tensor(element, data, shape));
+        CHECK(managed->dl_tensor.dtype.bits == 8 * attune::bytes_of(element));
+        CHECK(attune::from_dlpack(*managed).type() == element);
+        managed->deleter(managed);
+    }
+}
+
+TEST_CASE("DLPack tensors that a CPU cannot take are refused") {
+    float data[6]{};
+    std::int64_t shape[] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
+    const DLTensor right{.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape, .strides = nullptr, .byte_offset = 4};
+    CHECK(attune::from_dlpack(right).data() == data + 1);
+    CHECK(attune::from_dlpack(right).stride(0) == 3);
+    const auto refused = [&](auto spoil, const std::string& why) {
+        DLTensor wrong = right;
+        spoil(wrong);
+        CHECK_THROWS_MATCHES(attune::from_dlpack(wrong), attune::error, complains(why));
+    };
+    refused([](DLTensor& t) { t.device.device_type = kDLCUDA; }, "memory of the CPU");
+    refused([](DLTensor& t) { t.dtype.bits = 64; }, "64 bits");
+    refused([](DLTensor& t) { t.dtype.lanes = 4; }, "4 lanes");
+    refused([](DLTensor& t) { t.dtype.code = kDLComplex; }, "type code 5");
+    refused([](DLTensor& t) { t.ndim = 9; }, "8 axes");
+    refused([](DLTensor& t) { t.ndim = -1; }, "8 axes");
+    refused([](DLTensor& t) { t.shape = nullptr; }, "a shape");
+    DLManagedTensorVersioned other{};
+    other.version = {2, 0};
+    CHECK_THROWS_MATCHES(attune::from_dlpack(other), attune::error, complains("version 2.0"));
+}
