@@ -158,7 +158,7 @@ void finish::schedule() {
         buffer.dim(0).set_bounds(0, depth);
         for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
     }
-    outputs.bound(d, 0, depth).split(q, qo, qi, block, guard);
+    outputs.bound(d, 0, depth).bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent()).split(q, qo, qi, block, guard);
     for (auto& [sink, row] : denominators_) rows_.push_back(row);
     for (Func& row : rows_) row.compute_at(outputs, task_).bound_extent(qi, block).bound_extent(f_.qt, 1).vectorize(qi, lanes);
     const int turned = std::gcd(lanes, std::gcd(depth, chunk));

@@ -90,9 +90,10 @@ void pair_outputs::define_tile(const std::vector<Expr>& values) {
     std::vector<Var> over = pair;
     std::vector<Expr> at(pair.begin(), pair.end());
     if (of_ == shape::pairs) {
-        // One step, unless the block is skipped; a number that only the caller knows, so that a loop remains to be guarded.
+        // One step, number 0, unless the block is skipped; how many only the caller knows, so that a loop remains to be guarded.
         steps_ = RDom(0, min(f_.inputs.batches, 1), "step");
         guarded_ = steps_.x;
+        at[5] = f_.b + steps_.x;
         steps_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     } else if (of_ == shape::head_means) {
         steps_ = RDom(0, f_.inputs.heads, "each_head");
@@ -148,10 +149,9 @@ void pair_outputs::schedule() {
     const int in_lanes = std::gcd(cut.key_block, 2 * cut.lanes), vector = std::min(in_lanes, cut.lanes);
     const int others = std::gcd(cut.query_block, cut.lanes >= 16 ? 12 : 6);
 
-    for (OutputImageParam buffer : outputs.output_buffers()) {
-        buffer.dim(0).set_stride(1);
-        for (int dim = 0; dim < outputs.dimensions(); ++dim) buffer.dim(dim).set_min(0);
-    }
+    std::vector<OutputImageParam> buffers = outputs.output_buffers();
+    for (OutputImageParam& buffer : buffers) buffer.dim(0).set_stride(1);
+    for (int dim = 0; dim < outputs.dimensions(); ++dim) buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut.key_block, guard).vectorize(ki, cut.lanes, guard);
     if (of_ != shape::columns) outputs.split(q, qo, qi, cut.query_block, guard);
     if (of_ == shape::pairs)

@@ -1,6 +1,8 @@
 #include "skip_blocks.hpp"
 
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace attune::generators {
 using namespace Halide;
@@ -18,9 +20,17 @@ protected:
     using IRMutator::visit;
     Stmt visit(const IfThenElse* branch) override {
         if (!compares_table_with_zero(branch->condition) || branch->else_case.defined()) return IRMutator::visit(branch);
-        if (guard.defined() && !equal(guard, branch->condition)) throw std::runtime_error("a block loop has two different predicates");
-        guard = branch->condition;
+        Expr condition = branch->condition;
+        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) condition = substitute(let->first, let->second, condition);
+        if (guard.defined() && !equal(guard, condition)) throw std::runtime_error("a block loop has two different predicates");
+        guard = condition;
         return mutate(branch->then_case);
+    }
+    Stmt visit(const LetStmt* let) override {  // the guard will stand before it
+        lets_.emplace_back(let->name, let->value);
+        Stmt result = IRMutator::visit(let);
+        lets_.pop_back();
+        return result;
     }
 
 private:
@@ -30,6 +40,7 @@ private:
         return load && load->name == table_ && is_const_zero(differs->b);
     }
     const std::string& table_;
+    std::vector<std::pair<std::string, Expr>> lets_;
 };
 
 }  // namespace
