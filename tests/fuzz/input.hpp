@@ -16,7 +16,7 @@ public:
 
     std::uint8_t byte() { return left_ > 0 ? (--left_, *data_++) : 0; }
     bool flip() { return (byte() & 1) != 0; }
-    bool rarely() { return byte() > 240; }
+    bool rarely() { return byte() > 249; }
     std::int64_t number() {
         std::uint64_t bits = 0;
         for (int i = 0; i < 8; ++i) bits = bits << 8 | byte();
