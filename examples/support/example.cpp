@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
+#include <numeric>
 
 namespace attune::examples {
 namespace {
@@ -51,8 +51,8 @@ double error_against_file(const setup& what, const problem& p) {
     for (const auto& output : what.graph.outputs) {
         const auto at = p.expected().find(std::string(output.name));
         if (at == p.expected().end()) continue;
-        const tensor& made = output.name == "lse" ? p.lse : p.out;
-        const auto count = made.extent(0) * made.extent(1) * made.extent(2) * (made.rank() == 4 ? made.extent(3) : 1);
+        const tensor& made = p.output(output.name);
+        const auto count = std::accumulate(made.shape().begin(), made.shape().end(), std::int64_t{1}, std::multiplies<>());
         if (static_cast<std::int64_t>(at->second.size()) != count)
             throw std::runtime_error(fmt::format("expected {} values of {}, got {}; try a file whose outputs have the shape that q and v give", count, output.name, at->second.size()));
         ++compared;
@@ -71,17 +71,21 @@ double error_against_reference(const setup& what, const problem& p) {
     const auto rows = sample(p.query_length);
     const auto expected = reference::evaluate(what.graph, arguments, {.rows = rows});
     double worst = 0;
-    for (const auto& array : expected.outputs) worst = std::max(worst, reference::largest_error(array.name == "lse" ? p.lse : p.out, array, rows));
+    for (const auto& array : expected.outputs) worst = std::max(worst, reference::largest_error(p.output(array.name), array, rows));
     return worst;
 }
 
 /// Pairs that are visible, over all heads: counted on a problem of depth one, for head 0, since no example's mask depends on the head.
 double visible_pairs(const setup& what, const problem& p) {
     auto arguments = arguments_of(p);
+    const auto counts_once = [](axis_kind axis) { return axis == axis_kind::head || axis == axis_kind::key_head || axis == axis_kind::depth || axis == axis_kind::value_depth; };
     for (auto& argument : arguments)
-        if (argument.name == "q" || argument.name == "k" || argument.name == "v") {
+        for (const input_declaration& input : what.graph.inputs) {
+            if (input.name != argument.name || input.is_scalar) continue;
             const auto& whole = std::get<tensor>(argument.value);
-            const std::array<std::int64_t, 4> thin{whole.extent(0), 1, whole.extent(2), 1};
+            std::vector<std::int64_t> thin(whole.shape().begin(), whole.shape().end());
+            for (std::size_t axis = 0; axis < thin.size(); ++axis)
+                if (counts_once(input.axes[axis].is)) thin[axis] = 1;
             argument.value = tensor(whole.type(), whole.data(), thin, whole.strides());
         }
     const auto seen = reference::evaluate(what.graph, arguments, {.keep_visible = true}).visible;
@@ -89,6 +93,7 @@ double visible_pairs(const setup& what, const problem& p) {
 }
 
 row measure(const setup& what, problem& p, const std::string& data, const std::function<bound(problem&)>& bind, const command_line& line) {
+    p.make_outputs(what.graph);
     const bound call = bind(p);
     call.run();
     row r{};
@@ -112,7 +117,7 @@ row measure(const setup& what, problem& p, const std::string& data, const std::f
 }
 
 void print(const row& r) {
-    fmt::print("{:<16}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}\n", r.variant, r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops,
+    fmt::print("{:<20}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}\n", r.variant, r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops,
                r.peak_share * 100, r.visited, r.blocks, r.kernel, r.right() ? "" : "WRONG");
 }
 
@@ -143,7 +148,7 @@ int run_rows(const setup& what, const std::function<bound(problem&)>& bind, cons
         fmt::print("{}\n", list.dump(1));
     } else {
         if (!line.no_header)
-            fmt::print("{:<16}{:<27}{:<20}{:>9} {:<11}{:>10}{:>10}{:>9}{:>9}/{:<8}{}\n", "variant", "data", "BxHxLqxLkxD", "error", "against", "ms", "GFLOP/s", "peak", "blocks", "all", "kernel");
+            fmt::print("{:<20}{:<27}{:<20}{:>9} {:<11}{:>10}{:>10}{:>9}{:>9}/{:<8}{}\n", "variant", "data", "BxHxLqxLkxD", "error", "against", "ms", "GFLOP/s", "peak", "blocks", "all", "kernel");
         for (const row& r : rows) print(r);
     }
     return std::all_of(rows.begin(), rows.end(), [](const row& r) { return r.right(); }) ? 0 : 1;

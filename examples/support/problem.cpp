@@ -2,9 +2,13 @@
 
 #include "safetensors.hpp"
 
+#include <attune/reference.hpp>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 
 namespace attune::examples {
@@ -31,10 +35,25 @@ void problem::add(const std::string& name, std::vector<std::int64_t> shape, std:
 void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::int32_t> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
 void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::uint8_t> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
 
-void problem::make_outputs() {
-    const auto rows = static_cast<std::size_t>(batches * heads * query_length);
-    out = keep<float>({batches, heads, query_length, value_depth}, std::vector<float>(rows * static_cast<std::size_t>(value_depth)));
-    lse = keep<float>({batches, heads, query_length}, std::vector<float>(rows));
+tensor problem::make(std::vector<std::int64_t> shape) {
+    const auto count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
+    return keep(std::move(shape), std::vector<float>(static_cast<std::size_t>(count)));
+}
+
+void problem::make_outputs(const listing& graph) {
+    for (const output_declaration& output : graph.outputs) {
+        std::vector<std::int64_t> shape;
+        for (const axis_kind axis : reference::axes_of(graph.nodes[static_cast<std::size_t>(output.node)].is))
+            shape.push_back(axis == axis_kind::batch ? batches : axis == axis_kind::head ? heads : axis == axis_kind::query ? query_length : axis == axis_kind::key ? key_length : value_depth);
+        outputs_[std::string(output.name)] = make(shape);
+    }
+    if (const auto at = outputs_.find("out"); at != outputs_.end()) out = at->second;
+}
+
+const tensor& problem::output(std::string_view name) const {
+    const auto at = outputs_.find(std::string(name));
+    if (at == outputs_.end()) throw std::out_of_range("expected an output named " + std::string(name) + ", got none; try one that the variant names");
+    return at->second;
 }
 
 problem problem::of_shape(const std::string& shape) {
@@ -52,7 +71,6 @@ problem problem::of_shape(const std::string& shape) {
         return p.keep({b, h, length, d}, std::move(values));
     };
     p.q = make(lq), p.k = make(lk), p.v = make(lk);
-    p.make_outputs();
     return p;
 }
 
@@ -78,7 +96,6 @@ problem problem::of_file(const std::filesystem::path& path) {
     p.batches = p.q.extent(0), p.heads = p.q.extent(1), p.query_length = p.q.extent(2), p.depth = p.q.extent(3);
     p.key_heads = p.k.extent(1), p.key_length = p.k.extent(2), p.value_depth = p.v.extent(3);
     if (const auto t = file.tolerances.find("out"); t != file.tolerances.end()) p.tolerance = t->second;
-    p.make_outputs();
     return p;
 }
 
