@@ -123,4 +123,13 @@ interval tile_tables::ends(const linear& sum, const place& at) {
     }
 }
 
+std::vector<tile_tables::size> tile_tables::sizes() const {
+    std::vector<size> all;
+    for (const auto& [asked, made] : tables_) {
+        all.push_back({asked.of_queries, made.by_head, made.by_batch, 0});
+        for (const Type& type : made.extremes.types()) all.back().bytes += type.bytes();
+    }
+    return all;
+}
+
 }  // namespace attune::generators

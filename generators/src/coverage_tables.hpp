@@ -20,6 +20,13 @@ public:
         Halide::Expr tile, h, b;
     };
 
+    /// A table that was asked for: elements of `bytes`, one a tile of queries or of keys, for each head and batch element where they matter.
+    struct size {
+        bool of_queries{}, by_head{}, by_batch{};
+        int bytes{};
+    };
+    std::vector<size> sizes() const;
+
     /// Of a real, or of a condition as 0 and 1.
     interval range(int node, const place& at);
     /// Of a sum without constant, over the positions where all of `where` hold; over none it is beyond any value, the lower end above the upper.

@@ -295,7 +295,7 @@ private:
         if (input.element == element_type::i32 || input.element == element_type::u8) {
             const bool row = along == axis_kind::query || along == axis_kind::key || along == axis_kind::position;
             const auto bound = [&](std::span<const int> at) {  // of keys, from one end of the axis to the other
-                const double place = row ? fraction(at) * keys : along == axis_kind::free ? std::pow(fraction(at), 1.25) * positions : along == axis_kind::batch || along == axis_kind::head ? 0.4 * keys : 0;
+                const double place = row ? fraction(at) * keys : along == axis_kind::free ? std::pow(static_cast<double>(at.back()) / std::max(1, length - 1), 1.25) * positions : along == axis_kind::batch || along == axis_kind::head ? 0.4 * keys : 0;
                 const double reach = row ? 0.15 * keys : along == axis_kind::free ? 0 : 0.25 * keys;
                 return role.is == input_role::lower_bound ? std::max(0.0, place - reach) : along == axis_kind::free ? std::pow((at.back() + 1.0) / length, 1.25) * positions : std::min<double>(keys, place + reach + 1);
             };

@@ -49,6 +49,7 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"bytes_written_of_call", written},
             {"scratch_bytes_per_thread", scratch_bytes(r.schedule, r.depths.depth, r.depths.value_depth)},
             {"hidden_row_bytes", json_of(bytes_of_hidden_rows(hidden_rows, call))},
+            {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))}};
 }
 
@@ -124,13 +125,14 @@ std::string text_of(const json& it) {
     const auto& call = it["call"];
     text += fmt::format("cost of a call, here with B = {}, H = {}, Hk = {}, Lq = {}, Lk = {}; bytes with f32\n", call["batches"].get<double>(), call["heads"].get<double>(), call["key_heads"].get<double>(),
                         call["query_length"].get<double>(), call["key_length"].get<double>());
-    text += fmt::format("    flops           {}, less what skipped blocks save\n", string_of(it["flops"]));
+    text += fmt::format("    flops           {}{}\n", string_of(it["flops"]), it["blocks"].empty() ? "" : ", less what skipped blocks save");
     text += fmt::format("kernels          {}\n", string_of(it["symbol_grammar"]));
     for (const auto& k : it["kernels"]) {
         text += fmt::format("    {}\n        {}: {} f32 lanes, {} vector registers; {}flop, {}B read, {}B written at most\n", string_of(k["symbol"]), string_of(k["target"]), k["lanes"].get<int>(),
                             k["vector_registers"].get<int>(), scaled(k["flops_of_call"].get<double>()), scaled(k["bytes_read_of_call"].get<double>()), scaled(k["bytes_written_of_call"].get<double>()));
         text += fmt::format("        scratch of a thread at most {} bytes", k["scratch_bytes_per_thread"].get<std::size_t>());
         if (k["hidden_row_bytes"]["of_call"].get<double>() > 0) text += fmt::format(", rows between two passes {} bytes", string_of(k["hidden_row_bytes"]["formula"]));
+        if (k["table_bytes"]["of_call"].get<double>() > 0) text += fmt::format("; tables, one copy, {} bytes", string_of(k["table_bytes"]["formula"]));
         text += fmt::format("\n        schedule {}\n", k["schedule"].dump());
     }
     return text + "\n";

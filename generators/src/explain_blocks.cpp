@@ -6,25 +6,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <map>
 #include <set>
+#include <tuple>
 
 namespace attune::generators {
 using namespace Halide;
 
 namespace {
-
-/// Functions that an expression reads, inputs and numbers of the call apart: tables.
-class count_tables : public Internal::IRVisitor {
-public:
-    std::set<std::string> tables;
-
-protected:
-    using IRVisitor::visit;
-    void visit(const Internal::Call* call) override {
-        if (call->call_type == Internal::Call::Halide && !call->name.starts_with("input_") && !call->name.starts_with("most_keys_in_use")) tables.insert(call->name);
-        IRVisitor::visit(call);
-    }
-};
 
 /// The conditions under which a score is visible, one and the other together: of masks, of where(c, s, -inf).
 struct visible_where {
@@ -82,6 +71,7 @@ std::string sentence(const block_reason& r, std::size_t tables, const std::set<s
 std::vector<block_reason> block_reasons(const kernel_request& request) {
     const listing& graph = request.graph;
     const plan its = plan_of(graph);
+    if (!its.has_core()) return {};
     const std::vector<dependence> depends = dependences(graph);
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;
@@ -89,34 +79,21 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
 
     std::vector<block_reason> reasons;
     std::set<std::string> said;
+    const kernel_inputs inputs(request, its);
     for (const auto& [condition, negated] : conditions) {
-        // The same graph with this condition as its only mask, as far as coverage is asked.
-        std::vector<instruction> nodes(graph.nodes.begin(), graph.nodes.end());
-        const auto add = [&](const instruction& node) {
-            nodes.push_back(node);
-            return static_cast<std::int16_t>(nodes.size() - 1);
-        };
-        auto visible = static_cast<std::int16_t>(condition);
-        if (negated) visible = add({.op = operation::logical_not, .is = kind::condition, .argument_count = 1, .arguments = {visible}});
-        const int masked = add({.op = operation::mask, .is = kind::scores, .argument_count = 2, .arguments = {static_cast<std::int16_t>(its.contraction), visible}});
-        kernel_request alone = request;
-        alone.graph.nodes = nodes;
-        block_reason reason{text_of(alone.graph, visible), {}, {}, {}, {}};
+        const std::string text = text_of(graph, condition);
+        block_reason reason{negated ? fmt::format("!({})", text) : text, {}, {}, {}, {}};
         if (!said.insert(reason.condition).second) continue;
 
-        const std::vector<dependence> its_depends = dependences(alone.graph);
-        const kernel_inputs inputs(alone, its);
-        tile_tables tables(alone, inputs, its_depends);
+        tile_tables tables(request, inputs, depends);
         const Var q("q"), k("k"), h("h"), b("b");
-        const verdict hidden = coverage(alone, inputs, its_depends, tables, {q, k, h, b}).hidden(masked);
-        const Expr all_hidden = Internal::simplify(hidden.must), any_hidden = Internal::simplify(hidden.may);
-        reason.skips = !is_const_zero(all_hidden), reason.unmasked = !is_const_one(any_hidden);
-        count_tables count;
-        all_hidden.accept(&count), any_hidden.accept(&count);
+        const verdict holds = coverage(request, inputs, depends, tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
+        reason.skips = !is_const_one(Internal::simplify(visible.may)), reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
         std::set<std::string> dense;
         dense_tensors(graph, depends, condition, dense);
-        reason.how = !reason.skips && !reason.unmasked ? "nothing" : count.tables.empty() ? "intervals" : "tables";
-        reason.why = sentence(reason, count.tables.size(), dense);
+        const std::size_t count = tables.sizes().size();
+        reason.how = !reason.skips && !reason.unmasked ? "nothing" : count == 0 ? "intervals" : "tables";
+        reason.why = sentence(reason, count, dense);
         reasons.push_back(std::move(reason));
     }
     for (const int tensor : tensors) {
@@ -126,6 +103,27 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
         reasons.push_back({fmt::format("-infinity in {}", name), false, false, "nothing", name + " is read by query and key together: nothing is known of a block before it is visited"});
     }
     return reasons;
+}
+
+cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
+    const plan its = plan_of(request.graph);
+    cost total;
+    if (its.has_core()) {
+        const std::vector<dependence> depends = dependences(request.graph);
+        const kernel_inputs inputs(request, its);
+        tile_tables tables(request, inputs, depends);
+        const Var q("q"), k("k"), h("h"), b("b");
+        coverage(request, inputs, depends, tables, {q, k, h, b}).visible(its.scores);
+        std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
+        for (const tile_tables::size& table : tables.sizes()) bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
+        for (const auto& [of, all] : bytes) {
+            const auto [of_queries, by_batch, by_head] = of;
+            const int block = of_queries ? request.schedule.query_block : request.schedule.key_block;
+            total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all, by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
+            total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) * std::ceil((of_queries ? call.queries : call.keys) / block);
+        }
+    }
+    return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
 }
 
 }  // namespace attune::generators

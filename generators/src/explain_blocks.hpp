@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/generators/kernel_request.hpp>
+#include "explain_cost.hpp"
 
 #include <string>
 #include <vector>
@@ -17,5 +17,8 @@ struct block_reason {
 
 /// Asked of what decides in a kernel (coverage.hpp), one part of the mask at a time. Empty where nothing is masked.
 std::vector<block_reason> block_reasons(const kernel_request& request);
+
+/// The tables of a call, all together: one copy, whatever the number of threads.
+cost bytes_of_tables(const kernel_request& request, const call_sizes& call);
 
 }  // namespace attune::generators

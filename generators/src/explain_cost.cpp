@@ -1,5 +1,8 @@
 #include "explain_cost.hpp"
 
+#include "node_text.hpp"
+#include "plan.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -64,6 +67,7 @@ cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, c
         add(total, product(2 * times, sizes));
     };
     contracted_over(count(operation::contract) * (hidden_rows > 0 ? 2 : 1), {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
+    for (const further_contraction& other : plan_of(graph).further) contracted_over(1, {text_of(graph, other.extent), 1});
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
     return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
 }
@@ -80,6 +84,7 @@ std::vector<std::string> axes_of_output(kind output) {
         case kind::row: return {"batch", "head", "query"};
         case kind::column: return {"batch", "head", "key"};
         case kind::head_mean: return {"batch", "query", "key"};
+        case kind::tokens: return {"batch", "query", "channel"};
         default: return {"batch", "head", "query", "key"};
     }
 }
@@ -87,7 +92,7 @@ std::vector<std::string> axes_of_output(kind output) {
 cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call) {
     std::vector<size> sizes;
     for (const std::string& axis : axes_of_output(output)) {
-        const axis_kind is = axis == "batch" ? axis_kind::batch : axis == "head" ? axis_kind::head : axis == "query" ? axis_kind::query : axis == "key" ? axis_kind::key : axis_kind::value_depth;
+        const axis_kind is = axis == "batch" ? axis_kind::batch : axis == "head" ? axis_kind::head : axis == "query" ? axis_kind::query : axis == "key" ? axis_kind::key : axis == "value_depth" ? axis_kind::value_depth : axis_kind::free;
         sizes.push_back(size_of(is, axis, depths, call));
     }
     return product(output == kind::output ? bytes_of(of_output) : 4, sizes);

@@ -13,6 +13,9 @@ namespace {
 struct distance {
     int queries{}, keys{}, key_lengths{}, query_lengths{}, constant{};
     std::vector<std::string> limit;  ///< what else there is, with its sign as if moved to the right
+    bool is_simple() const {
+        return std::all_of(limit.begin(), limit.end(), [](const std::string& term) { return term.size() < 32; });
+    }
 };
 
 void add_terms(const listing& graph, int at, int sign, distance& d) {
@@ -52,7 +55,7 @@ void add_comparison(const listing& graph, const instruction& node, std::vector<c
     const bool less = node.op == operation::less || node.op == operation::less_equal, strict = node.op == operation::less || node.op == operation::greater;
     add_terms(graph, node.arguments[0], less ? 1 : -1, d);
     add_terms(graph, node.arguments[1], less ? -1 : 1, d);  // now: d <= 0, or d < 0
-    if (d.queries * d.keys != -1) return;
+    if (d.queries * d.keys != -1 || !d.is_simple()) return;
     const bool last_meets_last = d.key_lengths == d.queries && d.query_lengths == -d.queries;
     if (!last_meets_last && (d.key_lengths != 0 || d.query_lengths != 0)) return;
     const std::string from = last_meets_last ? "its place from the end of the keys" : "its own position";

@@ -12,12 +12,13 @@ std::string text_of(const listing& graph, int node) {
     std::copy(graph.nodes.begin(), graph.nodes.end(), list->nodes.begin());
     std::copy(graph.inputs.begin(), graph.inputs.end(), list->inputs.begin());
     std::copy(graph.indices.begin(), graph.indices.end(), list->indices.begin());
-    dsl::detail::describer count{*list};
-    count.value(static_cast<std::int16_t>(node), 0);
-    std::string text(count.to.size, '\0');
-    dsl::detail::describer write{*list};
-    write.to.to = text.data();
-    write.value(static_cast<std::int16_t>(node), 0);
+    list->node_count = static_cast<int>(graph.nodes.size());
+    dsl::detail::describer describer{*list};
+    describer.find_shared();
+    describer.value(static_cast<std::int16_t>(node), 0, false, true);
+    std::string text(describer.to.size, '\0');
+    describer.to = {text.data(), 0};
+    describer.value(static_cast<std::int16_t>(node), 0, false, true);
     return text;
 }
 

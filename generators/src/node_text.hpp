@@ -5,7 +5,7 @@
 
 namespace attune::generators {
 
-/// One node of a listing, written out as the language spells it.
+/// One node of a listing as the language spells it; parts that listing::text names have their names.
 std::string text_of(const listing& graph, int node);
 
 }  // namespace attune::generators

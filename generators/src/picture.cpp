@@ -36,6 +36,7 @@ class drawing {
 public:
     drawing(const kernel_request& request, const draw_request& of)
         : request_(request), its_(plan_of(request.graph)), depends_(dependences(request.graph)), inputs_(request, its_), tables_(request, inputs_, depends_), b_(of.batch), h_(of.head) {
+        if (!its_.has_core()) throw std::runtime_error("expected a variant with scores q * t(k), got one without; there is nothing to draw");
         define_pairs();
         define_blocks();
     }
@@ -65,6 +66,7 @@ private:
         const Expr keys = inputs_.keys_in_use(b_);
         place at{b_, h_, q, k, keys, {}};
         at.known.emplace(its_.contraction, quantity{product_, {}});
+        for (const further_contraction& other : its_.further) at.known.emplace(other.node, quantity{0.0f, {}});
         const quantity score = pointwise(request_, inputs_, depends_, at)(its_.scores);
         Expr visible = k < keys;
         if (score.hidden.defined()) visible = visible && !score.hidden;
@@ -108,6 +110,9 @@ picture picture_of(const variant& v, const schedule& cut, draw_request request, 
     check(cut, request.depth);
     drawing drawn(made, request);
     std::tie(p.queries, p.keys) = drawn.lengths(p.inputs);
+    if (p.queries > 1 << 24) p.queries = request.queries;  // no input says how many there are
+    if (p.queries < 1 || p.keys < 1 || static_cast<double>(p.queries) * p.keys > (1 << 24))
+        throw std::runtime_error("expected a picture of 1 to 2^24 pairs, got " + std::to_string(p.queries) + " queries and " + std::to_string(p.keys) + " keys");
     p.heads = request.heads, p.key_heads = request.key_heads, p.head = request.head, p.batch = request.batch;
     const std::size_t pairs = static_cast<std::size_t>(p.queries) * static_cast<std::size_t>(p.keys);
     p.visible.resize(pairs), p.score.resize(pairs);
