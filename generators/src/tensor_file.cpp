@@ -42,6 +42,13 @@ std::optional<stored_tensor> tensor_of(const json& entry, const stored_type& typ
     return tensor;
 }
 
+/// An array `a` is a_0, a_1, ...
+void note_numbers(std::map<std::string, double>& numbers, const std::string& name, const json& value) {
+    if (value.is_number()) numbers[name] = value.get<double>();
+    if (value.is_array())
+        for (std::size_t i = 0; i < value.size(); ++i) note_numbers(numbers, name + "_" + std::to_string(i), value[i]);
+}
+
 }  // namespace
 
 tensor_file read_tensor_file(const std::string& path) {
@@ -69,8 +76,7 @@ tensor_file read_tensor_file(const std::string& path) {
     const json metadata = header.value("__metadata__", json::object());
     const json params = metadata.is_object() && metadata.contains("params") && metadata["params"].is_string() ? json::parse(metadata["params"].get<std::string>(), nullptr, false) : json();
     if (params.is_object())
-        for (const auto& [name, value] : params.items())
-            if (value.is_number()) file.numbers[name] = value.get<double>();
+        for (const auto& [name, value] : params.items()) note_numbers(file.numbers, name, value);
     return file;
 }
 

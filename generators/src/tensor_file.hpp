@@ -16,7 +16,7 @@ struct stored_tensor {
     std::vector<std::byte> bytes;
 };
 
-/// What a .safetensors file holds, and the numbers of its metadata's `params`.
+/// What a .safetensors file holds, and the numbers of its metadata's `params`; an array `a` of them is a_0, a_1, ...
 struct tensor_file {
     std::map<std::string, stored_tensor> tensors;
     std::map<std::string, double> numbers;
