@@ -97,6 +97,12 @@ void workload::scale_by(std::string_view input, float factor) {
     for_each_offset(t.view, [&](std::int64_t at) { auto& x = t.reals[static_cast<std::size_t>(at)]; x = std::abs(x) * factor; });
 }
 
+void workload::put(std::string_view input, std::span<const float> elements) {
+    std::vector<float>& to = (*this)[input].reals;
+    if (to.size() != elements.size()) throw std::invalid_argument("workload: another number of elements for `" + std::string(input) + "`");
+    std::ranges::copy(elements, to.begin());
+}
+
 void workload::draw(std::string_view input, int first, int last) {
     owned_tensor& t = (*this)[input];
     std::uniform_int_distribution<int> any(first, last);

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,6 +37,8 @@ public:
     void sprinkle(std::string_view input, float value, unsigned one_in);
     /// Replaces every element of an f32 input by its magnitude times a factor: slopes, scales.
     void scale_by(std::string_view input, float factor);
+    /// Gives an f32 input these elements, as many as it has.
+    void put(std::string_view input, std::span<const float> elements);
     /// Draws the elements of an integer input from first .. last; of a u8 input 0 .. 255 is a mask of random bits.
     void draw(std::string_view input, int first, int last);
     /// Passes kv_lengths; keys and values beyond become NaN.
