@@ -1,9 +1,8 @@
 // What attention systems mean by the same words, a test a row of the table and value, against loops. The names are the systems that mean it so.
-#include "../kernels/variant_list.hpp"
 #include "../support/workload.hpp"
 #include "conventions.hpp"
 
-#include <attune/runtime/call.hpp>
+#include <attune/runtime.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
@@ -13,7 +12,6 @@
 #include <optional>
 
 using namespace attune;
-using namespace attune::testing;
 using support::shape;
 using support::workload;
 

@@ -338,7 +338,7 @@ void random_graph::draw_outputs() {
     }
     if (one_in(6)) out = add(operation::multiply, kind::output, {out, add(operation::as_row, kind::row, {real(2, row)})});
     named("out", out);
-    if (one_in(2)) named("lse", statistic(operation::log_sum_exp, kind::row));
+    if (!sums && one_in(2)) named("lse", statistic(operation::log_sum_exp, kind::row));
     if (one_in(5)) named("top", maximum);
     if (one_in(5)) named("sum", sum);
     if (one_in(6)) named("half_top", add(operation::multiply, kind::row, {maximum, constant_real(0.5)}));
