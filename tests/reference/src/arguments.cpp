@@ -57,6 +57,7 @@ std::vector<axis_kind> axes_of(kind output) {
         case kind::row: return {batch, head, query};
         case kind::column: return {batch, head, key};
         case kind::head_mean: return {batch, query, key};
+        case kind::tokens: return {batch, query, free};
         default: return {batch, head, query, key};
     }
 }

@@ -1,10 +1,12 @@
 #include "evaluation.hpp"
 
+#include "random.hpp"
 #include "statistics.hpp"
 
 #include <numeric>
 #include <optional>
 #include <stdexcept>
+#include <tuple>
 
 namespace attune::reference {
 namespace {
@@ -20,7 +22,7 @@ column counting(std::int64_t first, std::int64_t count) {
     return c;
 }
 
-std::int64_t known(std::int64_t depth, const char* what) {
+std::int64_t known_depth(std::int64_t depth, const char* what) {
     if (depth > 0) return depth;
     refuse(std::string("no input says how many channels ") + what + " have; say it in the options");
 }
@@ -33,20 +35,23 @@ evaluation::evaluation(const listing& graph, std::span<const argument> arguments
     measure_formed();
 }
 
-/// Formed tensors may say the lengths, by formulas over what the arguments' shapes say.
+/// Formed tensors may say the lengths and the number of heads, by formulas over what the arguments' shapes say.
 void evaluation::measure_formed() {
-    std::optional<std::int64_t> queries, keys;
+    std::optional<std::int64_t> queries, keys, heads;
+    const auto say = [this](std::optional<std::int64_t>& number, std::int16_t formula, const char* what) {
+        const std::int64_t said = std::max<std::int64_t>(value(formula)->integer.at(0), 0);
+        if (number && *number != said) refuse(std::string("two ") + what + ": " + std::to_string(*number) + " and " + std::to_string(said));
+        number = said;
+    };
     for (const instruction& n : graph_.nodes) {
         const bool forms = n.op == operation::queries || n.op == operation::keys || n.op == operation::values;
-        if (!forms || n.argument_count < 2) continue;
-        auto& length = n.op == operation::queries ? queries : keys;
-        const std::int64_t said = value(n.arguments[1])->integer.at(0);
-        if (length && *length != said) refuse("two lengths for one axis: " + std::to_string(*length) + " and " + std::to_string(said));
-        length = std::max<std::int64_t>(said, 0);
+        if (forms && n.argument_count > 1) say(n.op == operation::queries ? queries : keys, n.arguments[1], "lengths for one axis");
+        if (forms && n.argument_count > 2) say(heads, n.arguments[2], "numbers of heads");
     }
     keys_are_stated_ = keys.has_value();
     bound_.size.queries = queries.value_or(bound_.size.queries);
     bound_.size.keys = keys.value_or(bound_.size.keys);
+    if (heads) bound_.size.heads = bound_.size.key_heads = *heads;
     kept_.assign(graph_.nodes.size(), {});
 }
 
@@ -58,12 +63,17 @@ std::int64_t evaluation::keys_in_use(std::int64_t b) const {
 
 std::int64_t evaluation::key_head() const { return h_ / std::max<std::int64_t>(1, size().heads / std::max<std::int64_t>(1, size().key_heads)); }
 
-void evaluation::go_to(std::int64_t b, std::int64_t h, std::int64_t q) {
+void evaluation::go_to(std::int64_t b, std::int64_t h, std::int64_t q, channels these) {
     if (b != b_ || n_ != keys_in_use(b)) changed(batch_index), changed(key_index);
     if (h != h_) changed(head_index);
     if (q != q_) changed(query_index);
-    if (channels_.count != size().value_depth) changed(channel_index);
-    b_ = b, h_ = h, q_ = q, n_ = keys_in_use(b), channels_ = {0, size().value_depth};
+    if (channels_.first != these.first || channels_.count != these.count) changed(channel_index);
+    b_ = b, h_ = h, q_ = q, n_ = keys_in_use(b), channels_ = these;
+}
+
+evaluation::shared_column evaluation::tokens(std::int16_t i, std::int64_t b, std::int64_t q) {
+    go_to(b, 0, q, {0, width_of(i)});
+    return value(i);
 }
 
 evaluation::shared_column evaluation::value(std::int16_t i) {
@@ -85,6 +95,7 @@ column evaluation::compute(std::int16_t i) {
         case operation::extent: return one(extent(n));
         case operation::sum:
         case operation::any: return over_bound_index(n);
+        case operation::keep: return keep(n);
         case operation::contract: return contract(i);
         case operation::weighted_sum: return weighted_sum(i);
         case operation::softmax:
@@ -93,7 +104,8 @@ column evaluation::compute(std::int16_t i) {
         case operation::row_sum: return statistic(n);
         case operation::unnormalized:
         case operation::as_row:
-        case operation::as_output: return *value(n.arguments[0]);
+        case operation::as_output:
+        case operation::tokens: return *value(n.arguments[0]);
         default: break;
     }
     if (n.argument_count == 0) return terminal(n);
@@ -120,8 +132,8 @@ column evaluation::terminal(const instruction& n) const {
         case operation::b: return one(b_);
         case operation::h: return one(h_);
         case operation::q_idx: return one(q_);
-        case operation::depth: return one(known(size().depth, "q and k"));
-        case operation::value_depth: return one(known(size().value_depth, "the values"));
+        case operation::depth: return one(known_depth(size().depth, "q and k"));
+        case operation::value_depth: return one(known_depth(size().value_depth, "the values"));
         case operation::query_length: return one(size().queries);
         case operation::key_length: return one(size().keys);
         case operation::heads: return one(size().heads);
@@ -149,9 +161,44 @@ std::int64_t evaluation::extent(const instruction& n) const {
     }
 }
 
+double evaluation::source::at(std::span<const std::int64_t> indices) const {
+    if (input != nullptr) return input->empty() ? 0.0 : input->at(indices);
+    if (std::ranges::find(extents, 0) != extents.end()) return 0.0;
+    std::int64_t place = 0;
+    for (std::size_t a = 0; a < indices.size(); ++a) place = place * extents[a] + std::clamp<std::int64_t>(indices[a], 0, extents[a] - 1);
+    return made[place];
+}
+
+evaluation::source evaluation::source_of(std::int16_t tensor) {
+    if (node(tensor).op == operation::input) return {tensor_of(tensor).extents, &tensor_of(tensor), nullptr};
+    const whole& all = made_whole(tensor);
+    return {all.extents, nullptr, all.values.data()};
+}
+
+/// Tokens (batch, query, channel) or an output (batch, head, query, value depth), at every row.
+const evaluation::whole& evaluation::made_whole(std::int16_t i) {
+    if (const auto known = wholes_.find(i); known != wholes_.end()) return known->second;
+    const auto [b, h, q, these] = std::tuple(b_, h_, q_, channels_);
+    const bool has_heads = node(i).is == kind::output;
+    whole all{{size().batches}, {}};
+    if (has_heads) all.extents.push_back(size().heads);
+    all.extents.push_back(size().queries);
+    const std::int64_t width = has_heads ? known_depth(size().value_depth, "the values") : width_of(i);
+    all.extents.push_back(width);
+    for (std::int64_t at_b = 0; at_b < size().batches; ++at_b)
+        for (std::int64_t at_h = 0; at_h < (has_heads ? size().heads : 1); ++at_h)
+            for (std::int64_t at_q = 0; at_q < size().queries; ++at_q) {
+                go_to(at_b, at_h, at_q, {0, width});
+                const shared_column row = value(i);
+                for (std::int64_t d = 0; d < width; ++d) all.values.push_back(row->real[row->real.size() == 1 ? 0 : static_cast<std::size_t>(d)]);
+            }
+    go_to(b, h, q, these);
+    return wholes_.emplace(i, std::move(all)).first->second;
+}
+
 column evaluation::load(const instruction& n) {
-    const view& from = tensor_of(n.arguments[0]);
-    const input_declaration& declared = graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)];
+    const source from = source_of(n.arguments[0]);
+    const input_declaration computed{}, &declared = from.input != nullptr ? graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)] : computed;
     const std::size_t rank = from.extents.size();
     std::array<shared_column, max_rank> indices;
     std::size_t count = 1;
@@ -172,7 +219,7 @@ column evaluation::load(const instruction& n) {
             at[a] = index[index.size() == 1 ? 0 : i];
             if (declared.axes[a].is == axis_kind::key && !keys_are_stated_) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
         }
-        const double x = from.empty() ? 0.0 : from.at({at.data(), rank});
+        const double x = from.at({at.data(), rank});
         if (integer) to.integer[i] = static_cast<std::int32_t>(x);
         else to.real[i] = x;
     }
@@ -198,6 +245,14 @@ column evaluation::over_bound_index(const instruction& n) {
     return joined;
 }
 
+column evaluation::keep(const instruction& n) {
+    const double p = value(n.arguments[0])->real.at(0);
+    const std::int32_t seed = value(n.arguments[1])->integer.at(0), upper_half = value(n.arguments[2])->integer.at(0);
+    column kept = counting(0, n_);
+    for (std::int32_t& key : kept.integer) key = keeps(p, seed, upper_half, b_, h_, q_, key);
+    return kept;
+}
+
 column evaluation::statistic(const instruction& n) {
     const shared_column from = value(n.arguments[0]);
     const double sink = n.op != operation::row_sum && n.argument_count > 1 ? value(n.arguments[1])->real.at(0) : masked;
@@ -211,7 +266,7 @@ column evaluation::statistic(const instruction& n) {
 
 std::vector<double> evaluation::query(std::int16_t tensor) {
     const bool formed = node(tensor).op == operation::queries;
-    const std::int64_t depth = formed ? known(size().depth, "q and k") : tensor_of(tensor).extents[3];
+    const std::int64_t depth = formed ? known_depth(size().depth, "q and k") : tensor_of(tensor).extents[3];
     std::vector<double> channels(static_cast<std::size_t>(depth));
     if (!formed) {
         for (std::int64_t d = 0; d < depth; ++d) channels[static_cast<std::size_t>(d)] = tensor_of(tensor).at({{b_, h_, q_, d}});
@@ -257,7 +312,7 @@ column evaluation::contract(std::int16_t i) {
 column evaluation::weighted_sum(std::int16_t i) {
     const std::int16_t tensor = node(i).arguments[1];
     const bool formed = node(tensor).op == operation::values;
-    const std::int64_t depth = formed ? known(size().value_depth, "the values") : tensor_of(tensor).extents[3];
+    const std::int64_t depth = formed ? known_depth(size().value_depth, "the values") : tensor_of(tensor).extents[3];
     const shared_column weights = value(node(i).arguments[0]);
     const std::vector<double>& values = panel_of(i, tensor, depth);
     struct term {

@@ -24,7 +24,11 @@ public:
     std::int64_t keys_in_use(std::int64_t b) const;
 
     /// Goes to another row; d_idx runs over the channels of the values.
-    void go_to(std::int64_t b, std::int64_t h, std::int64_t q);
+    void go_to(std::int64_t b, std::int64_t h, std::int64_t q) { go_to(b, h, q, {0, size().value_depth}); }
+    /// Channels of tokens.
+    std::int64_t width_of(std::int16_t tokens) { return value(node(tokens).arguments[1])->integer.at(0); }
+    /// The tokens of a batch element at a position, which have no head.
+    shared_column tokens(std::int16_t i, std::int64_t b, std::int64_t q);
 
     shared_column value(std::int16_t node);
 
@@ -40,6 +44,17 @@ private:
     struct channels {
         std::int64_t first = 0, count = 0;
     };
+    /// What a load reads: an input, or tokens and outputs, which are evaluated whole when first read.
+    struct source {
+        std::span<const std::int64_t> extents;
+        const view* input;
+        const double* made;
+        double at(std::span<const std::int64_t> indices) const;
+    };
+    struct whole {
+        std::vector<std::int64_t> extents;
+        std::vector<double> values;
+    };
 
     const instruction& node(std::int16_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
     const view& tensor_of(std::int16_t i) const { return bound_.views[static_cast<std::size_t>(node(i).input)]; }
@@ -47,6 +62,7 @@ private:
     std::int64_t extent(const instruction& n) const;
     void changed(std::size_t what) { stamps_[what] = ++clock_; }
     void measure_formed();
+    void go_to(std::int64_t b, std::int64_t h, std::int64_t q, channels these);
 
     /// Runs `body` while d_idx stands for other channels.
     template <class Body>
@@ -57,9 +73,12 @@ private:
     }
 
     column compute(std::int16_t i);
+    source source_of(std::int16_t tensor);
+    const whole& made_whole(std::int16_t i);
     column terminal(const instruction& n) const;
     column load(const instruction& n);
     column over_bound_index(const instruction& n);
+    column keep(const instruction& n);
     column statistic(const instruction& n);
     column contract(std::int16_t i);
     column weighted_sum(std::int16_t i);
@@ -76,6 +95,7 @@ private:
     std::array<std::uint64_t, variables().size()> stamps_{};  // by variable: when it last changed
     std::uint64_t clock_ = 0;
     std::map<std::int16_t, panel> panels_;
+    std::map<std::int16_t, whole> wholes_;
     std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
     channels channels_;
     bool keys_are_stated_ = false;  ///< by a formed tensor: inputs over keys are then as long as they are

@@ -38,9 +38,10 @@ namespace {
 /// Where the values of one named output go as rows are evaluated, one (b, h, q) after the other.
 class output_writer {
 public:
-    output_writer(const listing& graph, const output_declaration& declared, const sizes& size, std::int64_t rows)
-        : node_(declared.node), is_(graph.nodes[static_cast<std::size_t>(node_)].is), size_(size), rows_(rows), to_{std::string(declared.name), {}, {}} {
+    output_writer(const listing& graph, const output_declaration& declared, evaluation& e, std::int64_t rows)
+        : node_(declared.node), is_(graph.nodes[static_cast<std::size_t>(node_)].is), size_(e.size()), rows_(rows), to_{std::string(declared.name), {}, {}} {
         if (is_ == kind::column || is_ == kind::head_mean) node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
+        if (is_ == kind::tokens) width_ = e.width_of(node_);
         const std::vector<axis_kind> axes = axes_of(is_);
         to_.query_axis = -1;
         for (std::size_t a = 0; a < axes.size(); ++a) {
@@ -53,11 +54,13 @@ public:
 
     bool sums_over_queries() const { return is_ == kind::column; }
 
-    void write(evaluation& e, std::int64_t b, std::int64_t h, std::int64_t row) {
+    /// The values of row number `row` of those chosen, which is query q.
+    void write(evaluation& e, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t q) {
+        if (is_ == kind::tokens && h > 0) return;
         const std::int64_t bh = b * size_.heads + h;
-        const std::int64_t at = is_ == kind::column ? bh : is_ == kind::head_mean ? b * rows_ + row : bh * rows_ + row;
-        const std::int64_t width = is_ == kind::row ? 1 : to_.shape.back(), used = is_ == kind::row || is_ == kind::output ? width : e.keys_in_use(b);
-        const auto from = e.value(node_);
+        const std::int64_t at = is_ == kind::column ? bh : is_ == kind::head_mean || is_ == kind::tokens ? b * rows_ + row : bh * rows_ + row;
+        const std::int64_t width = is_ == kind::row ? 1 : to_.shape.back(), used = is_ == kind::row || is_ == kind::output || is_ == kind::tokens ? width : e.keys_in_use(b);
+        const auto from = is_ == kind::tokens ? e.tokens(node_, b, q) : e.value(node_);
         double* to = to_.values.data() + at * width;
         for (std::int64_t i = 0; i < used; ++i) {
             const double x = from->real[from->real.size() == 1 ? 0 : static_cast<std::size_t>(i)];
@@ -77,6 +80,7 @@ private:
             case axis_kind::head: return size_.heads;
             case axis_kind::query: return rows_;
             case axis_kind::key: return size_.keys;
+            case axis_kind::free: return width_;
             default: return size_.value_depth;
         }
     }
@@ -84,7 +88,7 @@ private:
     std::int16_t node_;
     kind is_;
     sizes size_;
-    std::int64_t rows_;
+    std::int64_t rows_, width_ = 0;  // width: of tokens
     array to_;
 };
 
@@ -104,7 +108,7 @@ results evaluate(const listing& graph, std::span<const argument> arguments, cons
     std::vector<output_writer> by_row, by_column;
     std::vector<bool> is_column;
     for (const output_declaration& o : graph.outputs) {
-        output_writer w(graph, o, size, count);
+        output_writer w(graph, o, e, count);
         is_column.push_back(w.sums_over_queries());
         (w.sums_over_queries() ? by_column : by_row).push_back(std::move(w));
     }
@@ -114,8 +118,9 @@ results evaluate(const listing& graph, std::span<const argument> arguments, cons
     for (std::int64_t b = 0; b < size.batches; ++b)
         for (std::int64_t h = 0; h < size.heads; ++h) {
             for (std::int64_t i = 0; i < count; ++i) {
-                e.go_to(b, h, r.rows[static_cast<std::size_t>(i)]);
-                for (output_writer& w : by_row) w.write(e, b, h, i);
+                const std::int64_t q = r.rows[static_cast<std::size_t>(i)];
+                for (output_writer& w : by_row) e.go_to(b, h, q), w.write(e, b, h, i, q);
+                e.go_to(b, h, q);
                 for (std::int16_t scores : seen) {
                     const auto s = e.value(scores);
                     const std::size_t at = static_cast<std::size_t>((b * size.heads + h) * count + i) * static_cast<std::size_t>(size.keys);
@@ -126,7 +131,7 @@ results evaluate(const listing& graph, std::span<const argument> arguments, cons
             for (std::int64_t q : all) {
                 if (by_column.empty()) break;
                 e.go_to(b, h, q);
-                for (output_writer& w : by_column) w.write(e, b, h, q);
+                for (output_writer& w : by_column) w.write(e, b, h, q, q);
             }
         }
     auto row = by_row.begin(), column = by_column.begin();

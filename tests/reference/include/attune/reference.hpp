@@ -33,7 +33,7 @@ struct options {
 /// One named output, dense, outermost axis first. Its query axis counts the chosen rows; what sums over the queries sums over all of them.
 struct array {
     std::string name;
-    std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows, lk); column (b, h, lk); head_mean (b, rows, lk)
+    std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows, lk); column (b, h, lk); head_mean (b, rows, lk); tokens (b, rows, width)
     std::vector<double> values;
     int query_axis = 2;               ///< -1: none
 };
