@@ -2,6 +2,7 @@
 
 #include "numbers.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace attune::generators {
@@ -59,8 +60,10 @@ void pair_outputs::define_visits() {
 std::vector<Expr> pair_outputs::values() {
     // Algorithm
     const Expr query = f_.read_query(f_.qi);
+    const bool weighs = std::any_of(nodes_.begin(), nodes_.end(), [this](int node) { return f_.node(node).is != kind::scores; });
     Expr weight;
-    if (f_.its.is == statistic::softmax) {
+    if (!weighs) {  // scores alone need no row
+    } else if (f_.its.is == statistic::softmax) {
         maximum_(f_.qi, f_.qt, f_.h, f_.b) = rows_.maximum(query);
         inverse_(f_.qi, f_.qt, f_.h, f_.b) = rows_.inverse(query);
         const Expr below = (scores_at_.real - maximum_(f_.qi, f_.qt, f_.h, f_.b)) * (scores_at_.scale * log2_of_e);
@@ -68,7 +71,7 @@ std::vector<Expr> pair_outputs::values() {
     } else {
         weight = scores_at_.real * scores_at_.scale;
     }
-    weight = choose_whole(scores_at_.hidden, 0.0f, weight);
+    if (weighs) weight = choose_whole(scores_at_.hidden, 0.0f, weight);
     std::vector<Expr> values;
     for (int node : nodes_) {
         const instruction& it = f_.node(node);

@@ -140,9 +140,18 @@ quantity pointwise::divide(const instruction& node, const quantity& a, const qua
 }
 
 quantity pointwise::reduce(const instruction& node, bool as_index) {
-    RDom each(0, max(evaluate(node.arguments[1], false).value, 0), "each");
+    const Expr extent = max(evaluate(node.arguments[1], false).value, 0);
+    const int index = static_cast<int>(request_.graph.nodes[node.arguments[0]].integer);
+    if ((depends_[node.arguments[2]].bound >> index & 1) == 0) {  // Halide would add it once
+        const quantity x = evaluate(node.arguments[2], as_index);
+        const Expr some = extent > 0;
+        if (node.op == operation::any) return {x.value && some, {}};
+        if (x.value.type().is_int()) return {x.value * extent, {}};
+        return {select(some, x.value * cast<float>(extent), 0.0f), x.hidden.defined() ? x.hidden && some : Expr()};
+    }
+    RDom each(0, extent, "each");
     place inside = at_;
-    inside.indices[static_cast<int>(request_.graph.nodes[node.arguments[0]].integer)] = each;
+    inside.indices[index] = each;
     // Anew, as what was computed so far may have been for another index of this name.
     const quantity x = pointwise(request_, inputs_, depends_, std::move(inside)).evaluate(node.arguments[2], as_index);
     const auto for_any = [&](const Expr& condition) { return maximum(each, cast<uint8_t>(condition), "any") != cast<uint8_t>(0); };

@@ -345,8 +345,8 @@ void random_graph::draw_outputs() {
     if (one_in(6)) named("raw", raw);
     if (one_in(6)) named("scores", scores);
     if (one_in(6)) named("weights", weights);
-    if (one_in(6)) named("by_key", add(operation::sum_over_queries, kind::column, {weights}));
-    if (one_in(6)) named("by_head", add(operation::mean_over_heads, kind::head_mean, {weights}));
+    if (one_in(6)) named("key_sums", add(operation::sum_over_queries, kind::column, {weights}));
+    if (one_in(6)) named("head_means", add(operation::mean_over_heads, kind::head_mean, {weights}));
 }
 
 }  // namespace attune::testing

@@ -48,7 +48,7 @@ double tolerance(const reference::array& expected) {
     double largest = 1;
     for (double x : expected.values)
         if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
-    return 4e-5 * largest;
+    return 1e-5 * largest;
 }
 
 double check_graph(const random_graph& graph, const kernel_table& kernels, unsigned seed) {
