@@ -1,4 +1,4 @@
-// rejects: %, ^, & and | are for integers; conditions are joined with &&, || and !
+// rejects: %, ^, &, |, << and >> are for integers; conditions are joined with &&, || and !
 #include "language.hpp"
 
 namespace my {

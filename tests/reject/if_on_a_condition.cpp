@@ -1,4 +1,4 @@
-// rejects: a condition has no value until the kernel runs; write where(condition, a, b) instead of if, ?: or while
+// rejects: a condition has no value until the kernel runs; write where(condition, a, b) instead of if, ?: and while
 #include "language.hpp"
 
 namespace my {

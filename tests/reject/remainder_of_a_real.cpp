@@ -1,4 +1,4 @@
-// rejects: %, ^, & and | are for integers
+// rejects: %, ^, &, |, << and >> are for integers
 #include "language.hpp"
 
 namespace my {

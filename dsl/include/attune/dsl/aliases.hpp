@@ -12,6 +12,11 @@ template <operand L, operand R>
 constexpr auto window(L left, R right) {
     return q_idx - kv_idx <= left && kv_idx - q_idx <= right;
 }
+template <class... A> requires(sizeof...(A) != 2)
+constexpr auto window(A...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: a window has two sides, both inclusive: window(left, right); w keys up to the query's own are window(w - 1, 0)");
+    return rejected{};
+}
 
 namespace detail {
 template <class N, class By>
@@ -27,13 +32,22 @@ constexpr auto replace_q_idx(const N& n, const By& by) {
 template <expression C>
 constexpr auto bottom_right(C c) {
     if constexpr (is_rejected<C>) return rejected{};
-    else return detail::replace_q_idx(c, q_idx + (key_length - query_length));
+    else if constexpr (C::is != kind::condition) {
+        static_assert(condition<C::is>, "attune: bottom_right(condition) shifts the queries of a condition, such as causal");
+        return rejected{};
+    } else return detail::replace_q_idx(c, q_idx + (key_length - query_length));
 }
 inline constexpr auto causal_bottom_right = bottom_right(causal);
 
 /// c * tanh(s / c): scores bounded to (-c, c). Before the mask. (Gemma 2)
-template <operand C, expression S>
-constexpr auto softcap(C c, S s) { return c * tanh(s / c); }
+template <operand C, operand S> requires involves_graph<C, S>
+constexpr auto softcap(C c, S s) {
+    if constexpr (is_rejected<C> || is_rejected<S>) return rejected{};
+    else if constexpr (kind_of<C> == kind::scores || !expression<S>) {
+        static_assert(plain_number<kind_of<C>> && expression<S>, "attune: softcap(c, scores): the cap comes first, then what it bounds");
+        return rejected{};
+    } else return c * tanh(s / c);
+}
 
 /// all(n, extent, condition): the condition holds for every n of 0 .. extent - 1.
 template <class I, class E, class C> requires involves_graph<I, E, C>

@@ -59,10 +59,19 @@ constexpr auto mask(const S& s, const C& c) {
     } else if constexpr (x != kind::scores) {
         static_assert(scores_kind<x>, "attune: mask(scores, condition): the first argument is not scores, such as q * t(k)");
         return rejected{};
+    } else if constexpr (!a_condition_of_the_graph<C>) {
+        static_assert(a_condition_of_the_graph<C>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        return rejected{};
     } else if constexpr (y != kind::condition) {
         static_assert(condition<y>, "attune: mask(scores, condition): the second argument is not a condition; did you forget a comparison?");
         return rejected{};
     } else return detail::number_node<kind::scores, operation::mask, detail::uses_in_all<S, C>>(s, c);
+}
+
+template <class... A> requires(sizeof...(A) != 2 && involves_expression<A...>)
+constexpr auto mask(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: mask takes scores and one condition; conditions are joined with &&: mask(scores, causal && window(255, 0))");
+    return rejected{};
 }
 
 namespace detail {
@@ -121,6 +130,12 @@ constexpr auto of_number(const X& x) {
 template <operand S> constexpr auto softmax(const S& s) { return detail::normalised<kind::weights, operation::softmax>(s); }
 template <class S, class N> requires involves_graph<S, N>
 constexpr auto softmax(const S& s, const N& sink) { return detail::normalised<kind::weights, operation::softmax>(s, sink); }
+
+template <class... A> requires(sizeof...(A) != 1 && sizeof...(A) != 2 && involves_expression<A...>)
+constexpr auto softmax(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: softmax takes scores, or scores and a sink");
+    return rejected{};
+}
 
 /// The natural logarithm of the sum of the exponentials of a row's visible scores, and of the sink; -infinity for a row without any. (LSE)
 template <operand S> constexpr auto log_sum_exp(const S& s) { return detail::normalised<kind::row, operation::log_sum_exp>(s); }
@@ -194,14 +209,23 @@ template <name Label, kind Found>
 inline constexpr bool can_be_named = Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
                                      Found == kind::column || Found == kind::head_mean || Found == kind::tokens;
 
+template <class T> inline constexpr bool named_part_of_the_graph = false;
+template <name Label, class Value> inline constexpr bool named_part_of_the_graph<named_output<Label, Value>> = true;
+
 /// outputs(out = softmax(s) * v, lse = log_sum_exp(s), output<"weights"> = softmax(s))
-template <name... Label, expression... Value>
+template <name... Label, expression... Value> requires(sizeof...(Label) > 0)
 constexpr auto outputs(named_output<Label, Value>... named) {
     if constexpr ((is_rejected<Value> || ...)) return rejected{};
     else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
         static_assert((can_be_named<Label, Value::is> && ...), "attune: a named output is an output, a row, scores, weights, sum_over_queries(...) or mean_over_heads(...); numbers become one by as_row or as_output");
         return rejected{};
     } else return outputs_of<named_output<Label, Value>...>{detail::hana::basic_tuple<named_output<Label, Value>...>{named...}};
+}
+
+template <class... T> requires(!(named_part_of_the_graph<T> && ...) || sizeof...(T) == 0)
+constexpr auto outputs(const T&...) {
+    static_assert((named_part_of_the_graph<T> && ...) && sizeof...(T) > 0, "attune: outputs have names and are parts of the graph: outputs(out = softmax(s) * v, lse = log_sum_exp(s), output<\"weights\"> = softmax(s))");
+    return rejected{};
 }
 
 }  // namespace attune::dsl

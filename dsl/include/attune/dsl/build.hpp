@@ -129,10 +129,6 @@ constexpr void judge(listing_builder& list) {
         if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
 }
 
-// Echoed when a graph stops too early.
-template <kind Found>
-inline constexpr bool ends_in_an_output = Found == kind::output || Found == kind::row || Found == kind::tokens;
-
 template <class Graph>
 constexpr listing_builder enter_graph(const Graph& graph) {
     listing_builder list;
@@ -144,7 +140,6 @@ constexpr listing_builder enter_graph(const Graph& graph) {
     } else if constexpr (requires { graph.node(); }) {  // a sequence
         list.add_output("out", enter(list, graph.node()));
     } else {
-        static_assert(ends_in_an_output<Graph::is>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
         list.add_output("out", enter(list, graph));
     }
     for (int at = 0; at < list.output_count; ++at) {
@@ -199,8 +194,15 @@ template <name... Index> inline constexpr bool stands_inside_its_sum = sizeof...
 template <name... Index> inline constexpr bool bound_once = sizeof...(Index) == 0;
 template <int Count> inline constexpr int products_of_queries_and_keys = Count;
 
+// Echoed when a graph stops too early.
+template <kind Found>
+inline constexpr bool ends_in_an_output = Found == kind::output || Found == kind::row || Found == kind::tokens;
+
 template <const auto& Graph>
 inline constexpr listing_builder built = [] {
+    using graph = std::remove_cvref_t<decltype(Graph)>;
+    if constexpr (expression<graph> && !is_rejected<graph>)
+        static_assert(ends_in_an_output<kind_of<graph>>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
     constexpr listing_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
         static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: one name stands for two things in this graph: inputs declared differently, an input and an output or bound index, or the built-in kv_lengths");

@@ -106,7 +106,10 @@ constexpr bool check_faults() {
 template <const auto& Graph, bool OutputsToo, class... Arguments>
 constexpr bool check_call() {
     if constexpr ((is_argument<Arguments> && ...)) return check_faults<faults<Graph, OutputsToo, Arguments...>>();
-    else {
+    else if constexpr ((named_part_of_the_graph<Arguments> || ...)) {
+        static_assert(!(named_part_of_the_graph<Arguments> || ...), "attune: a call passes tensors and numbers; a formula belongs to the graph");
+        return false;
+    } else {
         static_assert((is_argument<Arguments> && ...), "attune: a call takes arguments by name: run<variant>(q = Q, k = K, v = V, out = O)");
         return false;
     }

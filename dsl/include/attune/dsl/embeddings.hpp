@@ -72,6 +72,17 @@ constexpr auto channels(input_tensor<Label, Element, Axes...> x) {
 template <class Position, class F>
 constexpr auto channels(channels_of<Position, F> x) { return x; }
 
+namespace detail {
+struct no_channels {
+    template <class D> constexpr rejected operator()(D) const { return {}; }
+};
+}  // namespace detail
+template <class X>
+constexpr auto channels(X) {
+    static_assert(detail::known_now<X>, "attune: channels(x) takes q, k or another input (batch, head, query or key, depth), or a function: channels(q_idx, [](auto d) { return q(b, h, q_idx, d); })");
+    return channels(q_idx, detail::no_channels{});
+}
+
 /// A tensor formed of a function of its channel.
 template <class Position, class F, class... Length> constexpr auto queries(channels_of<Position, F> x, Length... length) { return queries(x(d_idx), length...); }
 template <class Position, class F, class... Length> constexpr auto keys(channels_of<Position, F> x, Length... length) { return keys(x(d_idx), length...); }

@@ -15,15 +15,15 @@ template <class F> constexpr auto score_mod(F modify) { return score_modificatio
 template <class F> constexpr auto mask_mod(F visible) { return mask_modification<F>{visible}; }
 
 namespace detail {
+template <class F, class S>
+inline constexpr bool takes_score_and_indices = requires(F modify, S score) { modify(score, dsl::b, dsl::h, q_idx, kv_idx); };
 template <class F>
-inline constexpr bool takes_score_and_indices = std::is_invocable_v<F, decltype(q * t(k)), decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
-template <class F>
-inline constexpr bool takes_indices = std::is_invocable_v<F, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
+inline constexpr bool takes_indices = requires(F visible) { visible(dsl::b, dsl::h, q_idx, kv_idx); };
 
 template <class F, expression S>
 constexpr auto modified(F modify, S scores) {
-    if constexpr (!takes_score_and_indices<F>) {
-        static_assert(takes_score_and_indices<F>, "attune: a score_mod takes (score, b, h, q_idx, kv_idx)");
+    if constexpr (!takes_score_and_indices<F, S>) {
+        static_assert(takes_score_and_indices<F, S>, "attune: a score_mod takes (score, b, h, q_idx, kv_idx), each as auto");
         return rejected{};
     } else {
         using result = decltype(modify(scores, dsl::b, dsl::h, q_idx, kv_idx));
@@ -38,7 +38,7 @@ constexpr auto modified(F modify, S scores) {
 template <class F>
 constexpr auto visible_pairs(F visible) {
     if constexpr (!takes_indices<F>) {
-        static_assert(takes_indices<F>, "attune: a mask_mod takes (b, h, q_idx, kv_idx)");
+        static_assert(takes_indices<F>, "attune: a mask_mod takes (b, h, q_idx, kv_idx), each as auto");
         return rejected{};
     } else {
         using result = decltype(visible(dsl::b, dsl::h, q_idx, kv_idx));
@@ -53,17 +53,26 @@ constexpr auto visible_pairs(F visible) {
 
 /// Attention with modified scores, masked: softmax(mask(score_mod(q * t(k) * scale), mask_mod)) * v. As in FlexAttention the scale is
 /// rsqrt(depth) unless it is given.
-template <class F, class G, class Scale = decltype(rsqrt(depth))>
+template <class F, class G, operand Scale = decltype(rsqrt(depth))>
 constexpr auto flex(score_modification<F> modify, mask_modification<G> masked, Scale scale = {}) {
     return softmax(mask(detail::modified(modify.modify, q * t(k) * scale), detail::visible_pairs(masked.visible))) * v;
 }
-template <class F, class Scale = decltype(rsqrt(depth))>
+template <class F, operand Scale = decltype(rsqrt(depth))>
 constexpr auto flex(score_modification<F> modify, Scale scale = {}) {
     return softmax(detail::modified(modify.modify, q * t(k) * scale)) * v;
 }
-template <class G, class Scale = decltype(rsqrt(depth))>
+template <class G, operand Scale = decltype(rsqrt(depth))>
 constexpr auto flex(mask_modification<G> masked, Scale scale = {}) {
     return softmax(mask(q * t(k) * scale, detail::visible_pairs(masked.visible))) * v;
+}
+
+template <class... T> inline constexpr bool flex_arguments = false;
+
+/// Anything else, such as lambdas as they are or the two in the other order.
+template <class... T>
+constexpr auto flex(T...) {
+    static_assert(flex_arguments<T...>, "attune: flex takes score_mod(...), mask_mod(...) or both in this order, then a scale if it is not rsqrt(depth)");
+    return rejected{};
 }
 
 }  // namespace attune::dsl

@@ -11,6 +11,7 @@ namespace attune::dsl {
 struct rejected {
     static constexpr kind is = kind::tensor;
     static constexpr unsigned uses = 0;
+    template <class... I> constexpr rejected operator()(const I&...) const { return {}; }
 };
 
 /// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by listing.
@@ -55,7 +56,7 @@ constexpr unsigned uses_of(operation op, unsigned below) {
 
 namespace detail {
 template <class T>
-inline constexpr bool no_bool_conversion = false;
+inline constexpr bool known_now = false;
 template <class Node, class... I>
 constexpr auto element_of(const Node& of, const I&... i);
 
@@ -105,9 +106,20 @@ struct node {
     /// `if (causal)` and `causal ? a : b` would decide at compile time what only the kernel knows.
     template <std::same_as<bool> B>
     explicit constexpr operator B() const {
-        static_assert(detail::no_bool_conversion<node>,
-                      "attune: a condition has no value until the kernel runs; write where(condition, a, b) instead of if, ?: or while");
+        static_assert(detail::known_now<node>, "attune: a condition has no value until the kernel runs; write where(condition, a, b) instead of if, ?: and while, and min and max without std::");
         return false;
+    }
+    /// What std::tanh(scores) and the like try.
+    template <std::same_as<double> D>
+    constexpr operator D() const {
+        static_assert(detail::known_now<node>, "attune: a value of the graph is no C++ number; its functions are exp, log, tanh, erf, sqrt, rsqrt, abs, min and max without std::");
+        return 0;
+    }
+    /// What `score = score + bias` tries: each formula has a type of its own.
+    template <class T> requires(!std::same_as<T, node>)
+    constexpr node& operator=(const T&) {
+        static_assert(detail::known_now<T>, "attune: a value of the graph does not change; give the new one a name of its own: auto biased = score + bias");
+        return *this;
     }
 
     /// An element of an output (b, h, q_idx, channel) or of tokens (b, position, channel), as of an input.
@@ -124,8 +136,15 @@ struct constant {
     std::conditional_t<Is == kind::integer, std::int64_t, double> value;
 };
 
+/// Echoed with how many arguments there are, where a function takes another number of them.
+template <std::size_t Given> inline constexpr bool as_many_as_it_takes = false;
+/// A graph value somewhere among the arguments of such a call.
+template <class... T>
+concept involves_expression = (expression<T> || ...);
+
+/// A bool is taken in order to be refused by a sentence.
 template <class T>
-concept literal = std::is_arithmetic_v<T> && !std::same_as<T, bool>;
+concept literal = std::is_arithmetic_v<T>;
 
 template <class T>
 concept operand = expression<T> || literal<T>;
@@ -144,6 +163,7 @@ constexpr lifted<T> lift(const T& x) {
 }
 
 template <class T> inline constexpr kind kind_of = std::is_integral_v<T> ? kind::integer : kind::real;
+template <> inline constexpr kind kind_of<bool> = kind::condition;
 template <expression T> inline constexpr kind kind_of<T> = T::is;
 template <class T> inline constexpr unsigned uses_in = 0;
 template <expression T> inline constexpr unsigned uses_in<T> = T::uses;
@@ -166,6 +186,8 @@ template <kind Is, operation Op, class... C>
 constexpr node<Is, Op, lifted<C>...> make(const C&... c) {
     return {detail::children_of<lifted<C>...>{lift(c)...}};
 }
+
+template <class T> inline constexpr bool a_condition_of_the_graph = !std::is_same_v<T, bool>;
 
 // Named so that compilers echo what was found: "'number<condition>' evaluates to false".
 template <kind Found> inline constexpr bool number = is_number(Found);

@@ -78,7 +78,10 @@ template <operation Op, class A, class B>
 constexpr auto logical(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (x == kind::condition && y == kind::condition) return make<kind::condition, Op>(a, b);
+    else if constexpr (!(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>)) {
+        static_assert(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        return rejected{};
+    } else if constexpr (x == kind::condition && y == kind::condition) return make<kind::condition, Op>(a, b);
     else {
         static_assert(condition<x> && condition<y>, "attune: &&, || and ! join conditions; did you forget a comparison, such as q_idx >= kv_idx?");
         return rejected{};
@@ -192,6 +195,14 @@ template <class A, class B> requires involves_graph<A, B> constexpr auto operato
 template <class A, class B> requires involves_graph<A, B> constexpr auto min(const A& x, const B& y) { return detail::arithmetic<operation::minimum>(x, y); }
 template <class A, class B> requires involves_graph<A, B> constexpr auto max(const A& x, const B& y) { return detail::arithmetic<operation::maximum>(x, y); }
 
+template <class... A> requires(sizeof...(A) != 2 && involves_expression<A...>)
+constexpr auto min(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: min and max take two numbers; of three, max(max(a, b), c)");
+    return rejected{};
+}
+template <class... A> requires(sizeof...(A) != 2 && involves_expression<A...>)
+constexpr auto max(const A&... a) { return min(a...); }
+
 /// number * number scales, weights * number too; q * t(k) contracts over depth; weights * v sums over the keys.
 template <class A, class B> requires involves_graph<A, B> constexpr auto operator*(const A& x, const B& y) { return detail::product(x, y); }
 
@@ -239,13 +250,27 @@ template <expression A> constexpr auto operator!(const A& x) {
     }
 }
 
+/// ~x on conditions and numbers alike.
+template <expression A> constexpr auto operator~(const A&) {
+    static_assert(detail::known_now<A>, "attune: ~ is no operator here; a condition is negated with !");
+    return rejected{};
+}
+/// x += y and the like would change x.
+template <expression A, class B> constexpr A& operator+=(A& x, const B& y) { return x = y; }
+template <expression A, class B> constexpr A& operator-=(A& x, const B& y) { return x = y; }
+template <expression A, class B> constexpr A& operator*=(A& x, const B& y) { return x = y; }
+template <expression A, class B> constexpr A& operator/=(A& x, const B& y) { return x = y; }
+
 /// a where the condition holds, b elsewhere; -inf masks. Weights are kept where the condition holds: where(condition, weights, 0).
 template <class C, class A, class B> requires involves_graph<C, A, B>
 constexpr auto where(const C& c, const A& x, const B& y) {
     constexpr kind given = kind_of<C>, s = kind_of<A>, t = kind_of<B>;
     constexpr unsigned uses = detail::uses_in_all<C, A, B>;
     if constexpr (is_rejected<C> || is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (given != kind::condition) {
+    else if constexpr (!(a_condition_of_the_graph<C> && a_condition_of_the_graph<A> && a_condition_of_the_graph<B>)) {
+        static_assert(a_condition_of_the_graph<C> && a_condition_of_the_graph<A> && a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        return rejected{};
+    } else if constexpr (given != kind::condition) {
         static_assert(condition<given>, "attune: where(condition, a, b): the first argument is not a condition; did you forget a comparison?");
         return rejected{};
     } else if constexpr (s == kind::condition && t == kind::condition) return make<kind::condition, operation::where>(c, x, y);
@@ -262,6 +287,12 @@ constexpr auto where(const C& c, const A& x, const B& y) {
         static_assert(number<s> && number<t>, "attune: where(condition, a, b): a and b are two numbers or two conditions");
         return rejected{};
     }
+}
+
+template <class... A> requires(sizeof...(A) != 3 && involves_expression<A...>)
+constexpr auto where(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: where takes a condition and two values: where(condition, a, b); where(condition, scores, -inf) masks");
+    return rejected{};
 }
 
 namespace detail {
@@ -290,11 +321,14 @@ constexpr auto reduction(const I& n, const E& extent, const B& body) {
 }  // namespace detail
 
 /// The sum of the body for n = 0 .. extent - 1; a condition counts as 0 or 1. `sum(n, 8, where(n < len(b), table(h, n), 0))`
-template <class I, class E, class B> requires involves_graph<I, E, B>
+template <class I, class E, class B> requires involves_expression<I, E, B>
 constexpr auto sum(const I& n, const E& extent, const B& body) {
     constexpr kind found = kind_of<B>;
     if constexpr (is_rejected<B>) return rejected{};
-    else if constexpr (found == kind::condition) return detail::reduction<operation::sum, kind::integer>(n, extent, as_integer(body));
+    else if constexpr (!a_condition_of_the_graph<B>) {
+        static_assert(a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        return rejected{};
+    } else if constexpr (found == kind::condition) return detail::reduction<operation::sum, kind::integer>(n, extent, as_integer(body));
     else if constexpr (!is_plain(found)) {
         static_assert(plain_number<found>, "attune: a sum adds plain numbers or counts conditions; scores are made by q * t(k)");
         return rejected{};
@@ -302,13 +336,24 @@ constexpr auto sum(const I& n, const E& extent, const B& body) {
 }
 
 /// Whether the condition holds for an n of 0 .. extent - 1: `any(n, extent<1>(ends), kv_idx == ends(b, n))`
-template <class I, class E, class B> requires involves_graph<I, E, B>
+template <class I, class E, class B> requires involves_expression<I, E, B>
 constexpr auto any(const I& n, const E& extent, const B& body) {
     if constexpr (is_rejected<B>) return rejected{};
-    else if constexpr (!condition<kind_of<B>>) {
+    else if constexpr (!a_condition_of_the_graph<B>) {
+        static_assert(a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        return rejected{};
+    } else if constexpr (!condition<kind_of<B>>) {
         static_assert(condition<kind_of<B>>, "attune: any(n, extent, condition): the third argument is not a condition; did you forget a comparison?");
         return rejected{};
     } else return detail::reduction<operation::any, kind::condition>(n, extent, body);
 }
+
+template <class... A> requires(sizeof...(A) != 3 && involves_expression<A...>)
+constexpr auto sum(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: sum, any and all take a bound index, its extent and a body: n = bound_index<\"n\">, then sum(n, extent, body)");
+    return rejected{};
+}
+template <class... A> requires(sizeof...(A) != 3 && involves_expression<A...>)
+constexpr auto any(const A&... a) { return sum(a...); }
 
 }  // namespace attune::dsl

@@ -7,6 +7,14 @@
 
 namespace attune::dsl {
 
+// Echoed with a name that is none.
+template <name Input> inline constexpr bool an_identifier = [] {
+    const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+    for (char c : Input.view())
+        if (!letter(c) && !(c >= '0' && c <= '9')) return false;
+    return !Input.view().empty() && letter(Input.view()[0]);
+}();
+
 // --- indices: which pair of query and key a score belongs to
 template <operation Op> using index_node = node<kind::integer, Op>;
 inline constexpr index_node<operation::b> b{};            ///< batch element
@@ -18,6 +26,7 @@ inline constexpr index_node<operation::d_idx> d_idx{};    ///< channel of a form
 /// The index that a sum or any runs over: `n = bound_index<"n">`, `sum(n, 8, table(h, n))`.
 template <name Label>
 struct bound_index_node {
+    static_assert(an_identifier<Label>, "attune: the name of a bound index is an identifier, as of a variable");
     static constexpr kind is = kind::integer;
     static constexpr operation op = operation::bound;
     static constexpr unsigned uses = use::bound;
@@ -68,6 +77,8 @@ constexpr kind kind_of_element(element_type e) {
 // Echoed by the compiler when an index does not fit its axis.
 template <name Input, std::size_t Declared, std::size_t Given>
 inline constexpr bool indices_match_rank = Declared == Given;
+template <name Input, std::size_t Axes> inline constexpr bool has_one_to_five_axes = Axes >= 1 && Axes <= max_rank;
+template <name Input> inline constexpr bool read_with_parentheses = false;
 template <name Input, axis_kind Axis, operation Index>
 inline constexpr bool index_matches_axis = [] {
     switch (Index) {  // only a bare index can be on the wrong axis; a computed one is taken at its word
@@ -107,6 +118,13 @@ struct input_tensor {
         } else return make<kind_of_element(Element), operation::load>(*this, i...);
     }
 
+    /// What `slopes[h]` tries.
+    template <class I>
+    constexpr auto operator[](I) const {
+        static_assert(read_with_parentheses<Label>, "attune: a tensor is read with parentheses and all its indices at once, such as bias(h, q_idx, kv_idx)");
+        return rejected{};
+    }
+
     template <class Value>
     constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
 };
@@ -114,14 +132,19 @@ struct input_tensor {
 /// Declares a tensor input by name, element type and axes, outermost first: `input<"bias", f32>(head, query, key)`.
 template <name Label, element_type Element, class... Axes>
 constexpr auto input(Axes...) {
+    static_assert(an_identifier<Label>, "attune: the name of an input is an identifier, as of a variable");
     static_assert((is_axis<Axes> && ...), "attune: an input is declared over axes: batch, head, key_head, query, key, position, depth, value_depth or axis<\"name\">");
-    static_assert(sizeof...(Axes) >= 1 && sizeof...(Axes) <= max_rank, "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
-    return input_tensor<Label, Element, Axes...>{};
+    if constexpr (!(is_axis<Axes> && ...)) return rejected{};
+    else if constexpr (!has_one_to_five_axes<Label, sizeof...(Axes)>) {
+        static_assert(has_one_to_five_axes<Label, sizeof...(Axes)>, "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
+        return rejected{};
+    } else return input_tensor<Label, Element, Axes...>{};
 }
 
 /// A number that the caller passes: `w = scalar<"w", i32>`, at the call `w = 256`.
 template <name Label, element_type Element>
 struct scalar_number {
+    static_assert(an_identifier<Label>, "attune: the name of a scalar is an identifier, as of a variable");
     static_assert(Element == element_type::i32 || Element == element_type::f32, "attune: a scalar is i32 or f32");
     static constexpr kind is = kind_of_element(Element);
     static constexpr operation op = operation::scalar;
@@ -146,6 +169,11 @@ struct kv_lengths_input {
     static constexpr unsigned uses = 0;
     static constexpr std::string_view label = "kv_lengths";
     constexpr auto operator()(index_node<operation::b>) const { return node<kind::integer, operation::kv_lengths>{}; }
+    template <class... I>
+    constexpr auto operator()(I...) const {
+        static_assert(as_many_as_it_takes<sizeof...(I)>, "attune: kv_lengths has one axis, the batch: it is read as kv_lengths(b)");
+        return rejected{};
+    }
     template <class Value>
     constexpr auto operator=(Value value) const { return detail::bind<"kv_lengths">(value); }
 };
@@ -174,9 +202,16 @@ constexpr auto extent(T tensor) {
     } else return extent_node<Axis, T>{tensor};
 }
 
+template <expression T>
+constexpr auto extent(T) {
+    static_assert(has_axis<-1, T>, "attune: extent is told which axis: extent<1>(tensor), 0 the outermost");
+    return rejected{};
+}
+
 /// A name for an output: in `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to write.
 template <name Label>
 struct output_name {
+    static_assert(an_identifier<Label>, "attune: the name of an output is an identifier, as of a variable");
     static constexpr std::string_view label = Label.view();
     template <class Value>
     constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }

@@ -13,6 +13,8 @@ namespace detail {
 
 template <class T> inline constexpr bool is_options = std::same_as<T, options>;
 
+template <class T> inline constexpr bool is_tensor = std::is_convertible_v<const T&, tensor>;
+
 /// An unsigned number beyond i64 must not wrap into one that would be accepted.
 template <std::integral I>
 constexpr std::int64_t saturated(I value) {
@@ -28,8 +30,8 @@ named_argument named(const dsl::argument<Label, Value>& given) {
     else if constexpr (std::integral<Value>) result.is = form::integer, result.integer = saturated(given.value);
     else if constexpr (std::floating_point<Value>) result.is = form::real, result.real = static_cast<double>(given.value);
     else {
-        static_assert(std::convertible_to<const Value&, tensor>, "attune: an argument is neither a number nor an attune::tensor; try attune::tensor(pointer, {shape})");
-        if constexpr (std::convertible_to<const Value&, tensor>) result.view = given.value;
+        static_assert(is_tensor<Value>, "attune: an argument is neither a number nor an attune::tensor; try attune::tensor(pointer, {shape})");
+        if constexpr (is_tensor<Value>) result.view = given.value;
     }
     return result;
 }

@@ -1,0 +1,12 @@
+// rejects: row_sum, sum_over_queries and mean_over_heads take weights, such as softmax(scores)
+#include "language.hpp"
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = outputs(out = sum_over_queries(softmax(scores) * v));
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = outputs(out = sum_over_queries(softmax(scores)));
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

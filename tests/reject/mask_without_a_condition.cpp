@@ -1,0 +1,12 @@
+// rejects: mask takes scores and one condition; conditions are joined with &&
+#include "language.hpp"
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(mask(scores)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(mask(scores, causal)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

@@ -1,0 +1,12 @@
+// rejects: outputs have names and are parts of the graph
+#include "language.hpp"
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = 0.0);
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = as_row(0.0));
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my

@@ -1,0 +1,12 @@
+// rejects: scores meet a row or an output; those are known only after all scores of a row
+#include "language.hpp"
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(scores - row_maximum(scores)) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(scores - slopes(h)) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my
