@@ -1,4 +1,4 @@
-// rejects: a mask_mod returns a condition; did you forget a comparison?
+// rejects: a bool of C++ is the same for every query and key; a condition compares indices
 #include "language.hpp"
 
 namespace my {
