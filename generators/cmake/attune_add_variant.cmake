@@ -13,7 +13,8 @@
 #   <target>_shared      with SHARED, the same as lib<target>.so
 #
 # An application links <target> and needs neither Halide nor attune's generators. The kernels are rebuilt when their generator
-# is, that is when the variant header, or anything that it includes, or attune itself has changed.
+# is, that is when the variant header, or anything that it includes, or attune itself has changed. The environment's ATTUNE_KERNEL_CACHE
+# names a folder where compiled kernels are kept by what they are made of, and taken from by other builds.
 #
 # The shared library holds the runtime and depends on the C and C++ libraries only. It exports the functions of attune/c.h, its variants
 # and their tables, and is never unloaded. For attune::run an application links attune::runtime beside it.
@@ -59,6 +60,7 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
     set(generator "${target}_generator")
     if(ATTUNE_HOST_GENERATORS)
         set(program "${ATTUNE_HOST_GENERATORS}/${generator}")
+        set(code "")
         if(NOT EXISTS "${program}")
             message(FATAL_ERROR "attune_add_variant(${target}): expected ${generator} in ATTUNE_HOST_GENERATORS, got none; looked for ${program}")
         endif()
@@ -81,6 +83,7 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
             target_compile_options(${generator} PRIVATE -fno-sanitize=all)
         endif()
         set(program ${generator})
+        set(code --code "$<TARGET_FILE:attune::generators>")
         set(generator_file "$<TARGET_FILE:${generator}>")
     endif()
 
@@ -98,7 +101,7 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
         set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
         add_custom_command(
             OUTPUT "${object}"
-            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}"
+            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}" ${code}
             DEPENDS "${program}"
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)

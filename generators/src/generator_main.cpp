@@ -5,6 +5,7 @@
 #include "draw_command.hpp"
 #include "emit.hpp"
 #include "explain.hpp"
+#include "kernel_cache.hpp"
 #include "schedule_option.hpp"
 #include "variant_named.hpp"
 
@@ -32,13 +33,15 @@ void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields
 
 struct emit_command {
     build_request what;
-    std::string target, object, registry, header, c_header, cut;
+    std::string target, object, registry, header, c_header, cut, cache, code;
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
         command.add_option("--target", target, "compile for this ISA level (with --object)");
         command.add_option("--object", object, "write the kernels of --target into this object file");
         command.add_option("--targets", what.targets, "ISA levels that the registry lists (with --registry)");
+        command.add_option("--cache", cache, "keep objects in this folder, and take from it what was compiled before (with --code)")->envname("ATTUNE_KERNEL_CACHE");
+        command.add_option("--code", code, "the library of generators that this program was linked with: its bytes are part of what an object depends on");
         command.add_option("--registry", registry, "write the source of the registry into this file");
         command.add_option("--header", header, "the variant header, as the registry includes it");
         command.add_option("--c-header", c_header, "write the variants' C header into this file (with --registry)");
@@ -50,7 +53,14 @@ struct emit_command {
         if (!object.empty()) {
             if (target.empty()) throw std::runtime_error("expected --target with --object, got none; try --target x86-64-v3");
             what.targets = {target};
-            emit_object(kernels(variants), object);
+            const auto made = kernels(variants);
+            const kernel_cache kept(cache, code);
+            if (kept.fetch(made, object)) {
+                fmt::print(stderr, "  {} kernels as compiled before, from {}\n", made.size(), cache);
+                return;
+            }
+            emit_object(made, object);
+            kept.store(made, object);
         } else {
             if (what.targets.empty() || header.empty()) throw std::runtime_error("expected --targets and --header with --registry");
             const auto made = kernels(variants);
