@@ -21,6 +21,12 @@ constexpr auto integer_slopes = input<"slopes", i32>(head);
 constexpr auto integer_alibi = softmax(mask(scores + integer_slopes(h) * (kv_idx - q_idx), causal && window(4095, 0))) * v;
 constexpr auto flex_alibi = flex(score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); }),
                                  mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx && window(4095, 0); }));
+constexpr auto bias_by_head = score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); });
+constexpr auto top_left = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx; });
+constexpr auto flex_shared = flex_scores(bias_by_head, top_left);
+constexpr auto flex_two_outputs = outputs(out = softmax(flex_shared) * v, lse = log_sum_exp(flex_shared));
+constexpr auto flex_scaled = flex(top_left, 0.25);
+constexpr auto by_formula_scaled = softmax(mask(q * t(k) * 0.25, causal)) * v;
 }  // namespace
 
 TEST_CASE("operators give the kinds of the language", "[language]") {
@@ -133,4 +139,9 @@ TEST_CASE("FlexAttention's lambdas leave the formula and nothing else", "[langua
     STATIC_REQUIRE(std::is_same_v<decltype(flex_alibi), decltype(alibi)>);
     STATIC_REQUIRE(fingerprint<flex_alibi> == fingerprint<alibi>);
     STATIC_REQUIRE(description<flex_alibi> == description<alibi>);
+    STATIC_REQUIRE(std::is_same_v<decltype(flex_two_outputs), decltype(two_outputs)>);
+    STATIC_REQUIRE(fingerprint<flex_two_outputs> == fingerprint<two_outputs>);
+    STATIC_REQUIRE(description<flex_two_outputs> == description<two_outputs>);
+    STATIC_REQUIRE(std::is_same_v<decltype(flex_scaled), decltype(by_formula_scaled)>);
+    STATIC_REQUIRE(fingerprint<flex_scaled> == fingerprint<by_formula_scaled>);
 }

@@ -51,28 +51,32 @@ constexpr auto visible_pairs(F visible) {
 }
 }  // namespace detail
 
-/// Attention with modified scores, masked: softmax(mask(score_mod(q * t(k) * scale), mask_mod)) * v. As in FlexAttention the scale is
-/// rsqrt(depth) unless it is given.
+/// The scores of FlexAttention, modified and masked: mask(score_mod(q * t(k) * scale), mask_mod). As there the scale is rsqrt(depth) unless it is given.
+/// With them, what return_lse asks for: outputs(out = softmax(s) * v, lse = log_sum_exp(s)). Fewer key heads than query heads (enable_gqa) need no word.
 template <class F, class G, operand Scale = decltype(rsqrt(depth))>
-constexpr auto flex(score_modification<F> modify, mask_modification<G> masked, Scale scale = {}) {
-    return softmax(mask(detail::modified(modify.modify, q * t(k) * scale), detail::visible_pairs(masked.visible))) * v;
+constexpr auto flex_scores(score_modification<F> modify, mask_modification<G> masked, Scale scale = {}) {
+    return mask(detail::modified(modify.modify, q * t(k) * scale), detail::visible_pairs(masked.visible));
 }
 template <class F, operand Scale = decltype(rsqrt(depth))>
-constexpr auto flex(score_modification<F> modify, Scale scale = {}) {
-    return softmax(detail::modified(modify.modify, q * t(k) * scale)) * v;
+constexpr auto flex_scores(score_modification<F> modify, Scale scale = {}) {
+    return detail::modified(modify.modify, q * t(k) * scale);
 }
 template <class G, operand Scale = decltype(rsqrt(depth))>
-constexpr auto flex(mask_modification<G> masked, Scale scale = {}) {
-    return softmax(mask(q * t(k) * scale, detail::visible_pairs(masked.visible))) * v;
+constexpr auto flex_scores(mask_modification<G> masked, Scale scale = {}) {
+    return mask(q * t(k) * scale, detail::visible_pairs(masked.visible));
 }
 
 template <class... T> inline constexpr bool flex_arguments = false;
 
 /// Anything else, such as lambdas as they are or the two in the other order.
 template <class... T>
-constexpr auto flex(T...) {
+constexpr auto flex_scores(T...) {
     static_assert(flex_arguments<T...>, "attune: flex takes score_mod(...), mask_mod(...) or both in this order, then a scale if it is not rsqrt(depth)");
     return rejected{};
 }
+
+/// FlexAttention: softmax(flex_scores(...)) * v.
+template <class... T>
+constexpr auto flex(T... t) { return softmax(flex_scores(t...)) * v; }
 
 }  // namespace attune::dsl
