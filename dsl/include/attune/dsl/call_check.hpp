@@ -49,15 +49,15 @@ constexpr call_faults faults_of(const listing_builder& list, bool outputs_too, s
     for (int i = 0; i < list.output_count && outputs_too; ++i)
         if (times(list.outputs[i].name) == 0) found.missing.add(list.outputs[i].name);
     for (const given_argument& g : given) {
-        const input_declaration* input = nullptr;
+        input_declaration input;  // a copy: g++ does not compare pointers at compile time under -fsanitize=undefined
         bool known = g.label == "kv_lengths";
         for (int i = 0; i < list.input_count; ++i)
-            if (list.inputs[i].name == g.label) input = &list.inputs[i], known = true;
+            if (list.inputs[i].name == g.label) input = list.inputs[i], known = true;
         for (int i = 0; i < list.output_count; ++i) known = known || list.outputs[i].name == g.label;
-        const bool scalar = input && input->is_scalar;
+        const bool scalar = input.is_scalar;
         if (!known) found.unread.add(g.label);
         if (times(g.label) > 1) found.repeated.add(g.label);
-        if (scalar && (!g.is_number || (input->element == element_type::i32 && !g.is_integer))) found.not_numbers.add(g.label);
+        if (scalar && (!g.is_number || (input.element == element_type::i32 && !g.is_integer))) found.not_numbers.add(g.label);
         if (known && !scalar && g.is_number) found.not_views.add(g.label);
     }
     return found;
