@@ -47,7 +47,7 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"flops_of_call", flops_of(r.graph, r.depths, hidden_rows, call).value},
             {"bytes_read_of_call", read},
             {"bytes_written_of_call", written},
-            {"scratch_bytes_per_thread", scratch_bytes(r.schedule, r.depths.depth, r.depths.value_depth)},
+            {"scratch_bytes_per_thread", scratch_bytes(r)},
             {"hidden_row_bytes", json_of(bytes_of_hidden_rows(hidden_rows, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))}};

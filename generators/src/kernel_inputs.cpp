@@ -56,14 +56,15 @@ void kernel_inputs::read_numbers(const kernel_request& request, const plan& its)
     query_length = extent_along(graph, axis_kind::query);
     key_length = extent_along(graph, axis_kind::key);
     const std::vector<dependence> depends = dependences(graph);
-    const auto stated = [&](int tensor) -> Expr {
-        if (tensor < 0 || graph.nodes[tensor].op == operation::input || graph.nodes[tensor].argument_count < 2) return {};
-        return max(pointwise(request, *this, depends, {})(graph.nodes[tensor].arguments[1]).value, 0);
+    const auto stated = [&](std::initializer_list<int> tensors, int argument, Expr otherwise) {
+        for (const int tensor : tensors)
+            if (tensor >= 0 && graph.nodes[tensor].op != operation::input && graph.nodes[tensor].argument_count > argument)
+                return max(pointwise(request, *this, depends, {})(graph.nodes[tensor].arguments[argument]).value, 0);
+        return otherwise;
     };
-    const Expr of_queries = stated(its.query), of_keys = stated(its.key), of_values = stated(its.value);
-    if (of_queries.defined()) query_length = of_queries;
-    if (of_keys.defined()) key_length = of_keys;
-    else if (of_values.defined()) key_length = of_values;
+    heads = stated({its.query, its.key, its.value}, 2, heads);
+    const Expr queries = stated({its.query}, 1, query_length), keys = stated({its.key, its.value}, 1, key_length);
+    query_length = queries, key_length = keys;
 
     const auto missing = [](const char* what, const char* where) {
         throw std::runtime_error(std::string("no input has an axis that says how many ") + what + " there are; " + where);

@@ -16,7 +16,7 @@ std::string kernel_row(const listed_kernel& kernel) {
     return fmt::format(
         "    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, {0}_blocks_argv, {12}}},\n",
         kernel.symbol, kernel.isa->name, element(types.query), element(types.key), element(types.value), element(types.output),
-        depths.depth, depths.value_depth, cut.query_block, cut.key_block, scratch_bytes(cut, depths.depth, depths.value_depth),
+        depths.depth, depths.value_depth, cut.query_block, cut.key_block, scratch_bytes(kernel.request),
         to_json(cut), plan_of(graph).hidden_rows);
 }
 

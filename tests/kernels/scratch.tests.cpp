@@ -1,4 +1,7 @@
 // The memory of a call: bounded by tiles, as explain says, whatever the lengths; and taken from the system once.
+#include "../support/workload.hpp"
+#include "language.hpp"
+#include "variant_list.hpp"
 #include "variants.hpp"
 
 #include <attune/runtime.hpp>
@@ -68,4 +71,30 @@ TEST_CASE("a call's scratch is what explain says, whatever the length", "[kernel
 
 TEST_CASE("the second call takes nothing from the system", "[kernels]") {
     CHECK(of_call(1000).second == 0);
+}
+
+TEST_CASE("so is that of every output and of formed tensors, with the rows that a kernel keeps", "[kernels]") {
+    using namespace attune;
+    const auto cost_of = [](const listing& graph, const kernel_table& kernels, std::int64_t length) {
+        support::workload call(graph, {.heads = 2, .key_heads = 1, .queries = length, .keys = length, .depth = 32, .value_depth = 32}, 1, {}, {{"part", 11}});
+        std::size_t cost = 0;
+        std::thread([&] {
+            const auto arguments = call.arguments();
+            const std::size_t before = taken;
+            detail::call(kernels, arguments, {.threads = 1});
+            cost = taken - before;
+        }).join();
+        const explanation said = detail::explain(kernels, call.arguments(), {.threads = 1});
+        const auto tiles = static_cast<std::size_t>(length / said.query_block + length / said.key_block + 2);
+        const std::size_t rows = static_cast<std::size_t>(kernels.kernels.front().hidden_rows * 2 * length) * sizeof(float);
+        INFO("length " << length << ": " << cost << " bytes, explain says " << said.scratch_bytes << ", rows " << rows << " and tables of " << tiles << " tiles");
+        CHECK(cost <= said.scratch_bytes + rows + 64 * tiles + 8192);
+    };
+    for (const std::int64_t length : {40, 500, 1500})
+        for (const testing::variant& v : {testing::variant_of<under_test::all_pairs>("all_pairs"), testing::variant_of<under_test::window_pairs>("window_pairs"),
+                                          testing::variant_of<under_test::normed>("normed"), testing::variant_of<under_test::rotary>("rotary"),
+                                          testing::variant_of<under_test::dropped>("dropped"), testing::variant_of<under_test::gated>("gated")}) {
+            INFO(v.name);
+            cost_of(v.graph, *v.kernels, length);
+        }
 }

@@ -56,7 +56,7 @@ compiled_graphs::compiled_graphs(const std::vector<request>& requests) {
         const auto entry = [&](const char* suffix) { return reinterpret_cast<int (*)(void**)>(dlsym(library_, (k.symbol + suffix).c_str())); };
         const auto& [graph, types, depths, cut] = k.request;
         kernels_.push_back({text(k.symbol), text(std::string(k.isa->name)), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block,
-                            cut.key_block, generators::scratch_bytes(cut, depths.depth, depths.value_depth), text(generators::to_json(cut)), entry("_argv"), entry("_blocks_argv"),
+                            cut.key_block, generators::scratch_bytes(k.request), text(generators::to_json(cut)), entry("_argv"), entry("_blocks_argv"),
                             generators::plan_of(graph).hidden_rows});
         tables_.push_back({kernel_table_version, k.of->name.c_str(), graph, {&kernels_.back(), 1}});
     }

@@ -35,4 +35,8 @@ struct kernel_request {
     generators::schedule schedule;
 };
 
+/// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and from panels whose depth only the call
+/// knows: those of sums over products of a query's and a key's numbers. Throws std::runtime_error for a graph that is not one kernel.
+std::size_t scratch_bytes(const kernel_request& request);
+
 }  // namespace attune::generators

@@ -47,7 +47,7 @@ std::string to_json(const schedule& s);
 /// Throws std::runtime_error for text that is not such an object: unknown, missing or mistyped fields.
 schedule schedule_from_json(std::string_view text);
 
-/// Upper bound of what one thread allocates during a call, tables of conditions (a few bytes a tile) apart.
+/// What one thread allocates for softmax(q * t(k)) * v at most; kernel_request.hpp knows about other graphs.
 std::size_t scratch_bytes(const schedule& s, int depth, int value_depth);
 
 }  // namespace attune::generators

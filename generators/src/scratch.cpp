@@ -1,0 +1,54 @@
+#include "plan.hpp"
+
+#include <attune/generators/kernel_request.hpp>
+
+#include <utility>
+#include <vector>
+
+namespace attune::generators {
+namespace {
+
+/// What is kept for each query or key in a block: one f32 or i32, and a byte that hides it.
+std::size_t kept_bytes(const listing& graph, const plan& its, const schedule& cut) {
+    std::vector<int> roots, known{its.contraction};
+    for (const further_contraction& further : its.further) known.push_back(further.node);
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        const instruction& node = graph.nodes[n];
+        const bool formed = node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
+        if (formed) roots.push_back(node.arguments[0]);
+        if (node.is == kind::scores || node.is == kind::weights || node.is == kind::output || node.is == kind::row) roots.push_back(static_cast<int>(n));
+    }
+    const auto kept = recurring(graph, dependences(graph), roots, known);
+    return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
+}
+
+}  // namespace
+
+std::size_t scratch_bytes(const kernel_request& request) {
+    const auto& [graph, types, depths, cut] = request;
+    const plan its = plan_of(graph);
+    if (!its.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
+    const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
+    const auto formed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };
+    const std::size_t of_queries = formed(its.query) ? size(cut.query_block, depths.depth) : 0, of_keys = formed(its.key) ? size(cut.key_block, depths.depth) : 0;
+    std::size_t floats = 0;
+    if (its.needs_state()) {
+        floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
+        if (formed(its.value)) floats += size(cut.key_block, depths.value_depth);
+        // Modified weights lie in a tile of their own, and have sums.
+        const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
+        floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
+        floats += size(cut.query_block, 3 * (static_cast<int>(its.outputs.size()) + 4));  // rows
+    }
+    // The second pass: keys turned, a block of each output and the tile that is added to it.
+    for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column), std::pair(kind::head_mean, kind::head_mean)}) {
+        int made = 0;
+        for (const kind output : its.outputs) made += output == first || output == second;
+        if (made == 0) continue;
+        floats += size(cut.key_block, depths.depth) + of_queries + of_keys + size(2, cut.query_block) + size(made, cut.key_block * cut.query_block) +
+                  size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
+    }
+    return sizeof(float) * floats + 3 * kept_bytes(graph, its, cut);
+}
+
+}  // namespace attune::generators
