@@ -122,7 +122,7 @@ TEST_CASE("an error in a task stops the call and carries its words") {
         fake::reset();
         fake::next_mischief = fake::mischief::task_fails;
         CHECK_THAT(fake::refusal(c.arguments(), {.threads = threads}), ContainsSubstring("attune: expected the kernel to finish, got task 2 was told to fail; try "));
-        CHECK(fake::seen.tasks < 32);
+        CHECK(fake::seen.tasks <= (threads == 1 ? 3 : 32));  // others may be under way before the one that fails
         fake::reset();
         CHECK(fake::refusal(c.arguments(), {.threads = threads}) == "");  // and the next one works
     }
