@@ -1,5 +1,7 @@
 #include "golden.hpp"
 
+#include "../support/launches.hpp"
+
 #include <fnmatch.h>
 
 #include <algorithm>
@@ -11,16 +13,6 @@
 namespace attune::testing {
 namespace {
 
-const std::vector<variant_of_stem>& all_variants() {
-    static const std::vector<variant_of_stem> all = [] {
-        std::vector<variant_of_stem> list;
-        for (auto* cases : {plain_cases, causal_cases, window_cases, document_cases, position_cases, image_cases, score_cases})
-            for (const variant_of_stem& v : cases()) list.push_back(v);
-        return list;
-    }();
-    return all;
-}
-
 tensor view_of(const support::file_tensor& t) { return {t.element, static_cast<const void*>(t.bytes.data()), t.shape}; }
 
 [[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) { throw std::runtime_error(path.string() + ": " + what); }
@@ -31,14 +23,21 @@ std::string environment(const char* name) {
 }
 
 /// Largest absolute difference; infinities must agree, NaN never does.
-double largest_difference(const float* got, const float* expected, std::size_t count) {
+template <class T>
+double largest_difference(const T* got, const T* expected, std::int64_t count) {
     double worst = 0;
-    for (std::size_t i = 0; i < count; ++i) {
+    for (std::int64_t i = 0; i < count; ++i) {
         if (got[i] == expected[i]) continue;
         const double error = std::abs(static_cast<double>(got[i]) - static_cast<double>(expected[i]));
         worst = std::max(worst, std::isnan(error) ? std::numeric_limits<double>::infinity() : error);
     }
     return worst;
+}
+
+std::string text_of(const std::vector<std::int64_t>& shape) {
+    std::string text;
+    for (std::int64_t extent : shape) text += (text.empty() ? "" : ", ") + std::to_string(extent);
+    return "(" + text + ")";
 }
 
 }  // namespace
@@ -49,11 +48,21 @@ std::string stem_of(const std::filesystem::path& file) {
     return name.substr(0, name.find("__"));
 }
 
-const variant_of_stem& variant_for(const std::filesystem::path& file) {
+const std::vector<recipe>& all_recipes() {
+    static const std::vector<recipe> all = [] {
+        std::vector<recipe> list;
+        for (auto* cases : {plain_cases, causal_cases, window_cases, document_cases, position_cases, image_cases, tile_cases, score_cases, table_cases, statistic_cases})
+            for (const recipe& r : cases()) list.push_back(r);
+        return list;
+    }();
+    return all;
+}
+
+const recipe& recipe_for(const std::filesystem::path& file) {
     const std::string stem = stem_of(file);
-    const auto& all = all_variants();
-    const auto found = std::ranges::find(all, stem, &variant_of_stem::stem);
-    if (found == all.end()) fail(file, "no variant computes the stem `" + stem + "`; " + std::to_string(all.size()) + " others are known (tests/golden/cases)");
+    const auto& all = all_recipes();
+    const auto found = std::ranges::find(all, stem, &recipe::stem);
+    if (found == all.end()) fail(file, "no recipe computes the stem `" + stem + "`; " + std::to_string(all.size()) + " others are known (tests/golden/cases)");
     return *found;
 }
 
@@ -77,84 +86,126 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
     return files;
 }
 
-bound_file::bound_file(support::tensor_file file, const variant_of_stem& variant) : file_(std::move(file)), variant_(variant) {
-    const std::filesystem::path& path = file_.path;
-    file_.drop_debug();
-    for (const input_declaration& input : variant.graph.inputs) {
+std::vector<reference::argument> arguments_of(const listing& graph, const support::tensor_file& file) {
+    std::vector<reference::argument> arguments;
+    for (const input_declaration& input : graph.inputs) {
         const std::string name(input.name);
         if (input.is_scalar) {
-            const auto found = file_.params.find(name);
-            if (found == file_.params.end()) fail(path, "the graph reads the number `" + name + "`, which is not among the file's params");
+            const auto found = file.params.find(name);
+            if (found == file.params.end()) fail(file.path, "the graph reads the number `" + name + "`, which is not among the file's params");
             if (input.element == element_type::i32 && found->second != std::floor(found->second))
-                fail(path, "the graph reads `" + name + "` as an integer, the file says " + std::to_string(found->second));
-        } else if (file_.find(name) == nullptr) {
-            fail(path, "the graph reads `" + name + "`, which the file does not have (debug tensors aside)");
-        }
-    }
-    for (const std::string& output : file_.outputs)
-        if (std::ranges::find(variant.graph.outputs, output, &output_declaration::name) == variant.graph.outputs.end())
-            fail(path, "the file has the output `" + output + "`, which the variant does not make");
-    for (const output_declaration& output : variant.graph.outputs)
-        if (expected(output.name).type() != element_type::f32) fail(path, "the output `" + std::string(output.name) + "` is not f32");
-}
-
-tensor bound_file::expected(std::string_view output) const { return view_of(file_[output]); }
-
-double bound_file::tolerance(std::string_view output) const {
-    const auto found = file_.tolerances.find(std::string(output));
-    if (found == file_.tolerances.end()) fail(file_.path, "no tolerance for `" + std::string(output) + "`");
-    return found->second;
-}
-
-std::vector<reference::argument> bound_file::reference_arguments() const {
-    std::vector<reference::argument> arguments;
-    for (const input_declaration& input : variant_.graph.inputs) {
-        if (input.is_scalar) arguments.push_back({input.name, file_.params.at(std::string(input.name))});
-        else arguments.push_back({input.name, view_of(file_[input.name])});
-    }
-    if (const auto* lengths = file_.find("kv_lengths")) arguments.push_back({"kv_lengths", view_of(*lengths)});
-    return arguments;
-}
-
-std::vector<detail::named_argument> bound_file::arguments() {
-    using form = detail::named_argument::form;
-    std::vector<detail::named_argument> arguments;
-    for (const reference::argument& a : reference_arguments()) {
-        detail::named_argument named{.name = a.name};
-        if (const auto* view = std::get_if<tensor>(&a.value)) {
-            named.view = *view;
+                fail(file.path, "the graph reads `" + name + "` as an integer, the file says " + std::to_string(found->second));
+            arguments.push_back({input.name, found->second});
         } else {
-            const auto input = std::ranges::find(variant_.graph.inputs, a.name, &input_declaration::name);
-            named.is = input->element == element_type::i32 ? form::integer : form::real;
-            named.real = std::get<double>(a.value);
-            named.integer = static_cast<std::int64_t>(named.real);
+            const support::file_tensor* t = file.find(name);
+            if (t == nullptr) fail(file.path, "the graph reads `" + name + "`, which is not among the file's inputs");
+            arguments.push_back({input.name, view_of(*t)});
         }
-        arguments.push_back(named);
     }
-    written_.clear();
-    for (const output_declaration& output : variant_.graph.outputs) {
-        const tensor like = expected(output.name);
-        auto& values = written_.emplace_back(static_cast<std::size_t>(file_[output.name].count()), std::nanf(""));
-        arguments.push_back({.name = output.name, .view = tensor(values.data(), like.shape())});
-    }
+    if (const auto* lengths = file.find("kv_lengths")) arguments.push_back({"kv_lengths", view_of(*lengths)});
     return arguments;
 }
 
-std::vector<bound_file::comparison> bound_file::compare() const {
+support::file_tensor reals(std::string name, std::vector<std::int64_t> shape) {
+    support::file_tensor t{std::move(name), element_type::f32, std::move(shape), {}};
+    t.bytes.resize(static_cast<std::size_t>(t.count()) * sizeof(float));
+    std::fill_n(t.as<float>(), t.count(), std::nanf(""));
+    return t;
+}
+
+support::file_tensor integers(std::string name, std::vector<std::int64_t> shape, const std::vector<std::int32_t>& values) {
+    support::file_tensor t{std::move(name), element_type::i32, std::move(shape), {}};
+    const auto bytes = std::as_bytes(std::span(values));
+    t.bytes.assign(bytes.begin(), bytes.end());
+    return t;
+}
+
+golden_run::golden_run(support::tensor_file file, const recipe& how) : file_(std::move(file)), how_(how) {
+    file_.drop_debug();
+    now_ = file_;
+    std::erase_if(now_.tensors, [this](const support::file_tensor& t) { return std::ranges::find(file_.outputs, t.name) != file_.outputs.end(); });
+}
+
+std::vector<std::int64_t> golden_run::shape_of(const listing& graph, const output_declaration& output) const {
+    if (const support::file_tensor* expected = file_.find(output.name)) return expected->shape;
+    return by_reference(graph)[output.name].shape;  // what only later steps read is not in the file
+}
+
+reference::results golden_run::by_reference(const listing& graph) const {
+    reference::options how;
+    for (const output_declaration& output : graph.outputs) {  // where no input has the values' channels
+        const support::file_tensor* expected = file_.find(output.name);
+        if (graph.nodes[static_cast<std::size_t>(output.node)].is == kind::output) how.value_depth = (expected != nullptr ? *expected : file_["q"]).shape.at(3);
+    }
+    return reference::evaluate(graph, arguments_of(graph, now_), how);
+}
+
+int golden_run::with_kernels() {
+    int launches = 0;
+    for (const step& s : how_.steps) {
+        if (const auto* between = std::get_if<step_between>(&s)) {
+            (*between)(now_);
+            continue;
+        }
+        const auto& [graph, kernels] = std::get<graph_step>(s);
+        using form = attune::detail::named_argument::form;
+        std::vector<attune::detail::named_argument> arguments;
+        for (const reference::argument& a : arguments_of(graph, now_)) {
+            attune::detail::named_argument named{.name = a.name};
+            if (const auto* view = std::get_if<tensor>(&a.value)) {
+                named.view = *view;
+            } else {
+                const auto input = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
+                named.is = input->element == element_type::i32 ? form::integer : form::real;
+                named.real = std::get<double>(a.value);
+                named.integer = static_cast<std::int64_t>(named.real);
+            }
+            arguments.push_back(named);
+        }
+        std::vector<support::file_tensor> written;
+        written.reserve(graph.outputs.size());
+        for (const output_declaration& output : graph.outputs) {
+            support::file_tensor& t = written.emplace_back(reals(std::string(output.name), shape_of(graph, output)));
+            arguments.push_back({.name = output.name, .view = tensor(t.as<float>(), t.shape)});
+        }
+        const support::counting_table counted(kernels());
+        attune::detail::call(counted.table(), arguments, {});
+        launches += counted.launches();
+        std::ranges::move(written, std::back_inserter(now_.tensors));
+    }
+    return launches;
+}
+
+void golden_run::with_reference() {
+    for (const step& s : how_.steps) {
+        if (const auto* between = std::get_if<step_between>(&s)) {
+            (*between)(now_);
+            continue;
+        }
+        const listing& graph = std::get<graph_step>(s).graph;
+        for (const reference::array& a : by_reference(graph).outputs) {
+            support::file_tensor& t = now_.tensors.emplace_back(reals(a.name, a.shape));
+            std::ranges::transform(a.values, t.as<float>(), [](double x) { return static_cast<float>(x); });
+        }
+    }
+}
+
+std::vector<golden_run::comparison> golden_run::compare() const {
     std::vector<comparison> result;
-    for (std::size_t i = 0; i < written_.size(); ++i) {
-        const auto name = variant_.graph.outputs[i].name;
-        const double error = largest_difference(written_[i].data(), static_cast<const float*>(expected(name).data()), written_[i].size());
-        result.push_back({std::string(name), error, tolerance(name)});
+    for (const std::string& output : file_.outputs) {
+        const support::file_tensor *got = now_.find(output), &expected = file_[output];
+        if (got == nullptr) fail(file_.path, "the file has the output `" + output + "`, which nothing makes");
+        if (got->shape != expected.shape || got->element != expected.element)
+            fail(file_.path, "`" + output + "` is " + text_of(got->shape) + ", in the file " + text_of(expected.shape) + (got->element == expected.element ? "" : ", of another type"));
+        if (expected.element == element_type::i32) {
+            result.push_back({output, largest_difference(got->as<std::int32_t>(), expected.as<std::int32_t>(), expected.count()), 0});
+            continue;
+        }
+        const auto tolerance = file_.tolerances.find(output);
+        if (tolerance == file_.tolerances.end()) fail(file_.path, "no tolerance for `" + output + "`");
+        result.push_back({output, largest_difference(got->as<float>(), expected.as<float>(), expected.count()), tolerance->second});
     }
     return result;
-}
-
-std::vector<bound_file::comparison> bound_file::compare(const reference::results& results) const {
-    std::vector<comparison> list;
-    for (const output_declaration& output : variant_.graph.outputs)
-        list.push_back({std::string(output.name), reference::largest_error(expected(output.name), results[output.name], results.rows), tolerance(output.name)});
-    return list;
 }
 
 }  // namespace attune::testing

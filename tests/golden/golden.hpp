@@ -6,29 +6,43 @@
 #include <attune/runtime/run.hpp>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-/// Golden files: tensors and the outputs that somebody else's implementation computed for them. A file is matched to its variant by its stem.
+/// Golden files: tensors and the outputs that somebody else's implementation computed for them. A file is matched to its recipe by its stem.
 namespace attune::testing {
 
-/// One stem and the variant that computes it.
-struct variant_of_stem {
-    std::string_view stem;
+/// A graph and its kernels. Outputs go by their names into what later steps read.
+struct graph_step {
     listing graph;
     const kernel_table& (*kernels)();
 };
+/// What no attention kernel makes: adds tensors, made of those that are there and of the file's params.
+using step_between = void (*)(support::tensor_file&);
+using step = std::variant<graph_step, step_between>;
+
+/// What computes the outputs of one stem: a graph, of some stems several.
+struct recipe {
+    std::string_view stem;
+    std::vector<step> steps;
+};
 
 template <const auto& Graph>
-variant_of_stem computes(std::string_view stem) { return {stem, dsl::listing_of<Graph>, &detail::table_of<Graph>}; }
+step computes() { return graph_step{dsl::listing_of<Graph>, &detail::table_of<Graph>}; }
+template <const auto& Graph>
+recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
 
 // One function a variant header, in cases/.
-std::vector<variant_of_stem> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), score_cases();
+std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), tile_cases(), score_cases(), table_cases(), statistic_cases();
 
-/// The variant for a file, found by the file's name without extension, up to the first `__` or `.` (mask_causal.safetensors,
+const std::vector<recipe>& all_recipes();
+
+/// The recipe for a file, found by the file's name without extension, up to the first `__` or `.` (mask_causal.safetensors,
 /// mask_causal__2.safetensors and mask_causal.long.safetensors are all mask_causal). Throws std::runtime_error for an unknown stem.
-const variant_of_stem& variant_for(const std::filesystem::path& file);
+const recipe& recipe_for(const std::filesystem::path& file);
 std::string stem_of(const std::filesystem::path& file);
 
 /// The folder: ATTUNE_GOLDEN, else the committed files.
@@ -37,31 +51,40 @@ std::filesystem::path folder();
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const std::string& pattern);
 std::string filter();
 
-/// Reads a file for a variant and binds what the graph reads, by name: tensors from the file, scalars from its params. Tensors under `debug` are dropped first.
-class bound_file {
-public:
-    bound_file(const std::filesystem::path& path, const variant_of_stem& variant) : bound_file(support::read_safetensors(path), variant) {}
-    bound_file(support::tensor_file file, const variant_of_stem& variant);
+/// What the graph reads, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks one.
+std::vector<reference::argument> arguments_of(const listing& graph, const support::tensor_file& file);
 
-    std::vector<reference::argument> reference_arguments() const;  ///< the inputs
-    std::vector<detail::named_argument> arguments();               ///< inputs and outputs; the outputs are filled with NaN
+/// A dense f32 tensor, all NaN.
+support::file_tensor reals(std::string name, std::vector<std::int64_t> shape);
+support::file_tensor integers(std::string name, std::vector<std::int64_t> shape, const std::vector<std::int32_t>& values);
+
+/// Follows a recipe. Of a file it reads the inputs alone: what is under `debug` is dropped, and its outputs are only compared with.
+class golden_run {
+public:
+    golden_run(const std::filesystem::path& path, const recipe& how) : golden_run(support::read_safetensors(path), how) {}
+    golden_run(support::tensor_file file, const recipe& how);
+
+    int with_kernels();    ///< how many were launched; every step's outputs are filled with NaN before
+    void with_reference(); ///< the same steps by the reference evaluator
 
     struct comparison {
         std::string output;
         double error{}, tolerance{};
         bool passes() const { return error <= tolerance; }
     };
-    /// What `arguments()` let the kernel write, against the file.
+    /// What was made, against the file. Integers must be equal.
     std::vector<comparison> compare() const;
-    std::vector<comparison> compare(const reference::results& results) const;
+
+    /// Everything that was made.
+    const support::tensor_file& made() const { return now_; }
 
 private:
-    double tolerance(std::string_view output) const;
-    tensor expected(std::string_view output) const;
+    reference::results by_reference(const listing& graph) const;
+    std::vector<std::int64_t> shape_of(const listing& graph, const output_declaration& output) const;
 
-    support::tensor_file file_;
-    const variant_of_stem& variant_;
-    std::vector<std::vector<float>> written_;
+    support::tensor_file file_;  // inputs and expected outputs
+    support::tensor_file now_;   // inputs and what was made
+    const recipe& how_;
 };
 
 }  // namespace attune::testing

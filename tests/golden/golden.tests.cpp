@@ -1,4 +1,3 @@
-#include "../support/launches.hpp"
 #include "golden.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -6,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 
@@ -16,7 +16,7 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-void report(const std::filesystem::path& file, const std::vector<bound_file::comparison>& comparisons, int launches) {
+void report(const std::filesystem::path& file, const std::vector<golden_run::comparison>& comparisons, int launches) {
     std::string line;
     char part[128];
     for (const auto& c : comparisons) {
@@ -38,7 +38,7 @@ void for_every_file(const char* what, F check) {
     const auto files = files_in(folder(), filter());
     for (const auto& path : files) {
         try {
-            check(path, variant_for(path));
+            check(path, recipe_for(path));
         } catch (const std::exception& e) {
             std::printf("%-32s  FAILS: %s\n", path.stem().string().c_str(), e.what());
             FAIL_CHECK(e.what());
@@ -59,20 +59,20 @@ struct temporary_folder {
 }  // namespace
 
 TEST_CASE("kernels agree with the golden files", "[kernels]") {
-    for_every_file("kernels", [](const auto& path, const variant_of_stem& variant) {
-        bound_file file(path, variant);
-        const support::counting_table counted(variant.kernels());
-        detail::call(counted.table(), file.arguments(), {});
-        report(path, file.compare(), counted.launches());
+    for_every_file("kernels", [](const auto& path, const recipe& how) {
+        golden_run run(path, how);
+        const int launches = run.with_kernels();
+        report(path, run.compare(), launches);
         INFO(path.filename().string());
-        CHECK(counted.launches() <= 1);  // none where there is no key to see
+        CHECK(launches == std::ranges::count_if(how.steps, [](const step& s) { return std::holds_alternative<graph_step>(s); }));
     });
 }
 
-TEST_CASE("the reference evaluator agrees with the golden files", "[reference]") {
-    for_every_file("reference evaluator", [](const auto& path, const variant_of_stem& variant) {
-        const bound_file file(path, variant);
-        report(path, file.compare(reference::evaluate(variant.graph, file.reference_arguments())), -1);
+TEST_CASE("the catalogue's formulas, by the reference evaluator, agree with the golden files", "[reference]") {
+    for_every_file("reference evaluator", [](const auto& path, const recipe& how) {
+        golden_run run(path, how);
+        run.with_reference();
+        report(path, run.compare(), -1);
     });
 }
 
@@ -83,7 +83,7 @@ TEST_CASE("a file's stem ends at its first dot or double underscore", "[harness]
 }
 
 TEST_CASE("an unknown stem, an empty folder and a filter without a match are failures that say so", "[harness]") {
-    CHECK_THROWS_MATCHES(variant_for("mask_of_tomorrow.safetensors"), std::runtime_error, MessageMatches(ContainsSubstring("no variant computes the stem `mask_of_tomorrow`")));
+    CHECK_THROWS_MATCHES(recipe_for("mask_of_tomorrow.safetensors"), std::runtime_error, MessageMatches(ContainsSubstring("no recipe computes the stem `mask_of_tomorrow`")));
     const temporary_folder empty;
     CHECK_THROWS_MATCHES(files_in(empty.path, ""), std::runtime_error, MessageMatches(ContainsSubstring("no golden file")));
     CHECK_THROWS_MATCHES(files_in(empty.path / "nowhere", ""), std::runtime_error, MessageMatches(ContainsSubstring("no such folder")));

@@ -1,7 +1,7 @@
 #include "../golden.hpp"
 #include "../variants/images.hpp"
 
-std::vector<attune::testing::variant_of_stem> attune::testing::image_cases() {
+std::vector<attune::testing::recipe> attune::testing::image_cases() {
     return {
         computes<golden::mask_natten>("mask_natten"),
         computes<golden::mask_natten_morton>("mask_natten_morton"),

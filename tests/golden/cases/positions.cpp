@@ -1,16 +1,14 @@
 #include "../golden.hpp"
 #include "../variants/positions.hpp"
 
-std::vector<attune::testing::variant_of_stem> attune::testing::position_cases() {
+std::vector<attune::testing::recipe> attune::testing::position_cases() {
     return {
         computes<golden::mask_batchify>("mask_batchify"),
         computes<golden::mask_block_diffusion>("mask_block_diffusion"),
         computes<golden::mask_fa4_block_diagonal>("mask_fa4_block_diagonal"),
         computes<golden::mask_fa4_causal_offset>("mask_fa4_causal_offset"),
-        computes<golden::mask_fa4_key_threshold>("mask_fa4_key_threshold"),
         computes<golden::mask_fa4_mini_causal>("mask_fa4_mini_causal"),
         computes<golden::mask_fa4_prefix>("mask_fa4_prefix"),
-        computes<golden::mask_global_window>("mask_global_window"),
         computes<golden::mask_jetspec_training>("mask_jetspec_training"),
         computes<golden::mask_jetspec_tree>("mask_jetspec_tree"),
         computes<golden::mask_prefix_lm>("mask_prefix_lm"),
@@ -18,7 +16,5 @@ std::vector<attune::testing::variant_of_stem> attune::testing::position_cases() 
         computes<golden::mask_svg_spatial>("mask_svg_spatial_sink"),
         computes<golden::mask_svg_temporal>("mask_svg_temporal"),
         computes<golden::mask_vision_cross>("mask_vision_cross"),
-        computes<golden::mask_vsa_map>("mask_vsa_map"),
-        computes<golden::mask_vsa_padding>("mask_vsa_padding"),
     };
 }

@@ -1,7 +1,7 @@
 #include "../golden.hpp"
 #include "../variants/windows.hpp"
 
-std::vector<attune::testing::variant_of_stem> attune::testing::window_cases() {
+std::vector<attune::testing::recipe> attune::testing::window_cases() {
     return {
         computes<golden::conv_causal_bottom_right>("conv_causal_bottom_right_tall"),
         computes<golden::conv_causal_bottom_right>("conv_causal_bottom_right_wide"),
@@ -15,6 +15,8 @@ std::vector<attune::testing::variant_of_stem> attune::testing::window_cases() {
         computes<golden::mask_sliding_window>("conv_window_w_plus_1"),
         computes<golden::mask_dilated_window>("mask_dilated_window"),
         computes<golden::mask_fa4_dilated_causal>("mask_fa4_dilated_causal"),
+        computes<golden::mask_fa4_key_threshold>("mask_fa4_key_threshold"),
+        computes<golden::mask_global_window>("mask_global_window"),
         computes<golden::mask_sliding_window>("mask_sliding_window"),
     };
 }

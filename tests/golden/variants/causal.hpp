@@ -3,6 +3,6 @@
 
 namespace golden {
 
-inline constexpr auto mask_causal = attention(mask(scores, causal));
+inline constexpr auto mask_causal = masked(causal);
 
 }  // namespace golden

@@ -1,10 +1,11 @@
 #pragma once
-#include <attune/dsl.hpp>
+#include <attune/catalogue.hpp>
 
-/// What the golden variants share. Every number of a file's `params` is a run-time scalar of the same name; an array `a` is a_0, a_1, ...
+/// What the golden variants share. They are entries of the catalogue; every number of a file's `params` is a run-time scalar of the same name, an array `a` is a_0, a_1, ...
 namespace golden {
 
 using namespace attune::dsl;
+namespace catalogue = attune::catalogue;
 
 inline constexpr auto scale = scalar<"scale", f32>;
 inline constexpr auto w = scalar<"w", i32>;
@@ -16,7 +17,8 @@ inline constexpr auto scores = q * t(k) * scale;
 template <class Scores>
 constexpr auto attention(Scores s) { return outputs(out = softmax(s) * v, lse = log_sum_exp(s)); }
 
-template <class X, class Low, class High>
-constexpr auto clamp(X x, Low low, High high) { return min(max(x, low), high); }
+/// Of the plain scores where the condition holds.
+template <class Condition>
+constexpr auto masked(Condition visible) { return attention(mask(scores, visible)); }
 
 }  // namespace golden
