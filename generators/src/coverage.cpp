@@ -18,24 +18,38 @@ Expr is_set(const Expr& byte) { return byte != cast<uint8_t>(0); }
 /// Least and most comparisons of ends; an undefined end says nothing.
 Expr may_exceed(const interval& a, const interval& b) { return less(b, a).may; }
 
+constexpr int most_places = 5;  // of each index that a tensor is read at
+
 bool is_compare(const formula& f) { return f.what == formula::is::positive || f.what == formula::is::zero; }
 
 }  // namespace
 
-coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
-                   tile at, std::map<int, Expr> indices)
+coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&, tile_tables& tables, tile at)
     : request_(request),
       inputs_(inputs),
       tables_(tables),
-      known_(tables.known()),
+      its_(std::make_shared<const facts>(tables.known())),
+      known_(*its_),
       at_(std::move(at)),
-      indices_(std::move(indices)),
       keys_(inputs.keys_in_use(at_.b)),
-      reader_(request.graph, depends) {
+      reader_(request.graph, known_.depends) {
     const Expr query = at_.query_tile * request.schedule.query_block, key = at_.key_block * request.schedule.key_block;
     whole_.queries = {query, min(query + request.schedule.query_block, inputs.query_length) - 1, {}};
     whole_.keys = {key, min(key + request.schedule.key_block, keys_) - 1, {}};
 }
+
+coverage::coverage(const coverage& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices, std::map<int, quantity> fixed)
+    : request_(outer.request_),
+      inputs_(outer.inputs_),
+      tables_(outer.tables_),
+      its_(std::move(its)),
+      known_(*its_),
+      at_(outer.at_),
+      indices_(std::move(indices)),
+      fixed_(std::move(fixed)),
+      keys_(outer.keys_),
+      reader_(request_.graph, known_.depends),
+      whole_(outer.whole_) {}
 
 verdict coverage::visible(int scores) {
     const Expr first = whole_.keys.first;
@@ -54,13 +68,21 @@ verdict coverage::decide(int node) {
 }
 
 pointwise coverage::at(const Expr& q, const Expr& k) const {
-    return pointwise(request_, inputs_, known_.depends, {at_.b, at_.h, q, k, keys_, {}, {}, indices_});
+    return pointwise(request_, inputs_, known_.depends, {at_.b, at_.h, q, k, keys_, fixed_, {}, indices_});
 }
 
 coverage coverage::inside(int index, const Expr& value) const {
     std::map<int, Expr> indices = indices_;
     indices[index] = value;
-    return coverage(request_, inputs_, known_.depends, tables_, at_, std::move(indices));
+    return coverage(*this, its_, std::move(indices), fixed_);
+}
+
+coverage coverage::where_is(int node, const Expr& value) const {
+    std::map<int, quantity> fixed = fixed_;
+    fixed[node] = {value, {}};
+    std::set<int> given;
+    for (const auto& [number, known] : fixed) given.insert(number);
+    return coverage(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)), indices_, std::move(fixed));
 }
 
 // Which pairs a statement leaves: sound for whatever the statement is, exact for what is said below.
@@ -459,7 +481,6 @@ double coverage::width(int number) const {
 /// A tensor read at few places: all of them are looked at.
 interval coverage::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
-    constexpr int most = 5;  // of each index
     const quantity anywhere = at(0, 0)(number);
     const Expr one = byte(yes()), none = byte(no());
     const verdict unknown_hidden = anywhere.hidden.defined() ? verdict{} : never();
@@ -468,20 +489,20 @@ interval coverage::enumerate(int number, const sides& in) {
     for (int i = 1; i < node.argument_count; ++i) {
         const int index = node.arguments[i];
         if (is_uniform(known_.depends[index])) continue;
-        const interval positions = width(index) <= most ? range(index, in) : interval{};
+        const interval positions = width(index) <= most_places ? range(index, in) : interval{};
         if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
         if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; })) varying.push_back({index, positions});
     }
     if (varying.empty() || varying.size() > 2) return unknown;
     std::vector<Halide::Range> extents;
-    for (std::size_t i = 0; i < varying.size(); ++i) extents.emplace_back(0, most);
+    for (std::size_t i = 0; i < varying.size(); ++i) extents.emplace_back(0, most_places);
     RDom each(extents, "places");
-    place here{at_.b, at_.h, 0, 0, keys_, {}, {}, indices_};
+    place here{at_.b, at_.h, 0, 0, keys_, fixed_, {}, indices_};
     Expr few = yes();
     for (std::size_t i = 0; i < varying.size(); ++i) {
         const interval& positions = varying[i].second;
         here.known[varying[i].first] = {min(positions.lo + each[static_cast<int>(i)], max(positions.hi, positions.lo)), {}};
-        few = both(few, positions.hi - positions.lo < most);
+        few = both(few, positions.hi - positions.lo < most_places);
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
     if (node.is == kind::condition) {
@@ -494,6 +515,26 @@ interval coverage::enumerate(int number, const sides& in) {
     if (x.hidden.defined())
         result.hidden = {!few || maximum(each, byte(x.hidden), "any_hidden") == one, few && minimum(each, byte(x.hidden), "all_hidden") != none};
     return result;
+}
+
+/// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where there is none.
+int coverage::few_valued_index(int number) const {
+    const instruction& node = request_.graph.nodes[number];
+    for (int i = 0; i < node.argument_count; ++i) {
+        const int argument = node.arguments[i];
+        const bool is_index = node.op == operation::load && i > 0 && is_one_sided(known_.depends[argument]);
+        if (is_index && width(argument) <= most_places) return argument;
+        if (const int below = few_valued_index(argument); below >= 0) return below;
+    }
+    return -1;
+}
+
+verdict coverage::any_of(int number) {
+    const instruction& node = request_.graph.nodes[number];
+    RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
+    coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    const verdict v = within.decide(node.arguments[2]);
+    return {is_set(maximum(each, byte(v.may), "may_any")), is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
 }
 
 /// Conditions that are no comparisons of integers.
@@ -512,10 +553,14 @@ verdict coverage::decide_real(int number, const sides& in) {
             return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
         }
         case operation::any: {
-            RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-            coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
-            const verdict v = within.decide(node.arguments[2]);
-            return {is_set(maximum(each, byte(v.may), "may_any")), is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
+            // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between them does not count.
+            const int index = few_valued_index(number);
+            const interval positions = index < 0 ? interval{} : range(index, in);
+            if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
+            RDom each(0, most_places, "place");
+            const verdict v = where_is(index, min(positions.lo + each, max(positions.hi, positions.lo))).any_of(number);
+            const Expr few = positions.hi - positions.lo < most_places;
+            return {!few || is_set(maximum(each, byte(v.may), "may_at_places")), few && is_set(minimum(each, byte(v.must), "must_at_places"))};
         }
         default: return {};
     }

@@ -1,6 +1,8 @@
 #pragma once
 #include "coverage_tables.hpp"
 
+#include <memory>
+
 namespace attune::generators {
 
 /// A tile of queries and a block of keys.
@@ -12,7 +14,7 @@ struct tile {
 class coverage {
 public:
     coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
-             tile at, std::map<int, Halide::Expr> indices = {});
+             tile at);
 
     /// Whether softmax sees the pairs of a tile: conditions, hidden scores and the end of the keys together.
     verdict visible(int scores);
@@ -24,6 +26,8 @@ public:
     verdict decide(int node);
 
 private:
+    coverage(const coverage& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices, std::map<int, quantity> fixed);
+
     /// Queries or keys of the tile that some statements about them leave over.
     struct side {
         Halide::Expr first, last;
@@ -54,9 +58,12 @@ private:
     interval compute(int node, const sides& in);
     interval enumerate(int node, const sides& in);
     interval reduce(int node);
+    verdict any_of(int node);
+    int few_valued_index(int node) const;
     double width(int node) const;
     verdict decide_real(int node, const sides& in);
     coverage inside(int index, const Halide::Expr& value) const;
+    coverage where_is(int node, const Halide::Expr& value) const;
     pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
     dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
     /// Whether tables can hold it: of one index, and closed.
@@ -66,9 +73,11 @@ private:
     const kernel_request& request_;
     const kernel_inputs& inputs_;
     tile_tables& tables_;
+    std::shared_ptr<const facts> its_;  ///< of this listing, where what is fixed counts as one number of the tile
     const facts& known_;
     tile at_;
-    std::map<int, Halide::Expr> indices_;
+    std::map<int, Halide::Expr> indices_;  ///< of sums around
+    std::map<int, quantity> fixed_;
     Halide::Expr keys_;
     formula_reader reader_;
     sides whole_;

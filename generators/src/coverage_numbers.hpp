@@ -23,9 +23,9 @@ std::vector<bool> reduces(const listing& graph);
 
 /// What is known of a listing's nodes before any kernel is made.
 struct facts {
-    facts(const listing& graph, const std::vector<dependence>& its)
-        : depends(its), directions(generators::directions(graph, its)), magnitudes(generators::magnitudes(graph)), reduces(generators::reduces(graph)) {}
-    const std::vector<dependence>& depends;
+    facts(const listing& graph, std::vector<dependence> its)
+        : depends(std::move(its)), directions(generators::directions(graph, depends)), magnitudes(generators::magnitudes(graph)), reduces(generators::reduces(graph)) {}
+    std::vector<dependence> depends;
     std::vector<direction> directions;
     std::vector<double> magnitudes;
     std::vector<bool> reduces;

@@ -19,6 +19,7 @@ Pipeline pipeline_of_visits(const kernel_frame& f) {
 
     // Schedule
     for (int dim = 0; dim < 4; ++dim) blocks.output_buffer().dim(dim).set_min(0);
+    blocks.vectorize(f.kb, f.cut.lanes, TailStrategy::GuardWithIf);
     return Pipeline(blocks);
 }
 

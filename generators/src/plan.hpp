@@ -2,6 +2,7 @@
 #include <attune/dsl/listing.hpp>
 
 #include <cstdint>
+#include <set>
 #include <optional>
 #include <vector>
 
@@ -55,8 +56,8 @@ struct dependence {
     bool uniform() const { return !query && !key && !channel && !score && bound == 0; }
 };
 
-/// One for each node, in order.
-std::vector<dependence> dependences(const listing& graph);
+/// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
+std::vector<dependence> dependences(const listing& graph, const std::set<int>& given = {});
 
 /// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head) rather than for every
 /// pair or channel. What stands in `known` is left alone, and all below it.

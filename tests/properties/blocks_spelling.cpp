@@ -1,0 +1,255 @@
+#include "blocks_spelling.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attune::testing {
+namespace {
+
+using enum operation;
+
+const char* sign_of(operation op) {
+    switch (op) {
+        case add: return " + ";
+        case subtract: return " - ";
+        case multiply: return " * ";
+        case divide: return " / ";
+        case remainder: return " % ";
+        case equal: return " == ";
+        case not_equal: return " != ";
+        case less: return " < ";
+        case less_equal: return " <= ";
+        case greater: return " > ";
+        case greater_equal: return " >= ";
+        case logical_and: return " && ";
+        case logical_or: return " || ";
+        default: return nullptr;
+    }
+}
+
+/// Values for one query, of all keys: one where they are equal.
+using column = std::vector<int>;
+
+template <class F> column joined(const column& x, const column& y, F f) {
+    column result(std::max(x.size(), y.size()));
+    if (x.size() == y.size()) for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[i]);
+    else if (x.size() == 1) for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[0], y[i]);
+    else for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[0]);
+    return result;
+}
+
+class row_evaluator {
+public:
+    explicit row_evaluator(const lab_inputs& inputs) : inputs_(inputs), keys_(static_cast<std::size_t>(inputs.keys)) {
+        for (std::size_t k = 0; k < keys_.size(); ++k) keys_[k] = static_cast<int>(k);
+        for (const auto& [name, table] : inputs.tables) tables_[name].assign(table.values.begin(), table.values.end());
+    }
+
+    const column& operator()(const term& t, int q) {
+        const bool of_query = differs_with(t, q_idx);
+        const auto [found, added] = done_.try_emplace(t.get());
+        if (!added && (!of_query || found->second.first == q)) return found->second.second;
+        column value = compute(t, q);
+        auto& kept = done_[t.get()];
+        kept = {q, std::move(value)};
+        return kept.second;
+    }
+
+private:
+    bool differs_with(const term& t, operation index) {
+        if (t->op == index) return true;
+        const auto [found, added] = of_query_.try_emplace(t.get());
+        if (added) {
+            bool differs = false;
+            for (const term& a : t->arguments) differs = differs_with(a, index) || differs;
+            of_query_[t.get()] = differs;
+            return differs;
+        }
+        return found->second;
+    }
+
+    column compute(const term& t, int q) {
+        const auto argument = [&](std::size_t i) -> const column& { return (*this)(t->arguments[i], q); };
+        const auto with = [&](auto f) {
+            const column a = argument(0);
+            return joined(a, argument(1), f);
+        };
+        switch (t->op) {
+            case constant: return {t->value};
+            case q_idx: return {q};
+            case kv_idx: return keys_;
+            case load: {
+                column index = argument(0);
+                const std::vector<int>& table = tables_.at(t->table);
+                for (int& i : index) i = table[static_cast<std::size_t>(std::clamp(i, 0, static_cast<int>(table.size()) - 1))];
+                return index;
+            }
+            case absolute: {
+                column x = argument(0);
+                for (int& i : x) i = std::abs(i);
+                return x;
+            }
+            case add: return with([](int a, int b) { return a + b; });
+            case subtract: return with([](int a, int b) { return a - b; });
+            case multiply: return with([](int a, int b) { return a * b; });
+            case divide: return with([](int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); });  // divisors are positive
+            case remainder: return with([](int a, int b) { return (a % b + b) % b; });
+            case minimum: return with([](int a, int b) { return std::min(a, b); });
+            case maximum: return with([](int a, int b) { return std::max(a, b); });
+            case to_integer: return argument(0);
+            case equal: return with([](int a, int b) { return int(a == b); });
+            case not_equal: return with([](int a, int b) { return int(a != b); });
+            case less: return with([](int a, int b) { return int(a < b); });
+            case less_equal: return with([](int a, int b) { return int(a <= b); });
+            case greater: return with([](int a, int b) { return int(a > b); });
+            case greater_equal: return with([](int a, int b) { return int(a >= b); });
+            case logical_and: return with([](int a, int b) { return a & b; });
+            case logical_or: return with([](int a, int b) { return a | b; });
+            case logical_not: return joined(column{1}, argument(0), [](int a, int b) { return a - b; });
+            default: throw std::logic_error("a term that no drawn condition has");
+        }
+    }
+
+    const lab_inputs& inputs_;
+    column keys_;
+    std::map<std::string, std::vector<int>> tables_;
+    std::map<const term_node*, bool> of_query_;
+    std::map<const term_node*, std::pair<int, column>> done_;
+};
+
+}  // namespace
+
+std::string text_of(const term& t) {
+    const auto argument = [&](std::size_t i) { return text_of(t->arguments[i]); };
+    const auto call = [&](const char* function) {
+        std::string text = function;
+        for (std::size_t i = 0; i < t->arguments.size(); ++i) text.append(i == 0 ? "(" : ", ").append(argument(i));
+        return text.append(")");
+    };
+    if (const char* sign = sign_of(t->op)) return std::string("(").append(argument(0)).append(sign).append(argument(1)).append(")");
+    switch (t->op) {
+        case constant: return std::to_string(t->value);
+        case q_idx: return "q_idx";
+        case kv_idx: return "kv_idx";
+        case load: return call(t->table.c_str());
+        case absolute: return call("abs");
+        case logical_not: return call("!");
+        case to_integer: return call("as_integer");
+        case minimum: return call("min");
+        default: return call("max");
+    }
+}
+
+spelt_listing::spelt_listing(const term& condition) {
+    const auto scores = builder_.scores();
+    builder_.output("out", builder_.attend(builder_.add(mask, kind::scores, {scores, write(condition)})));
+}
+
+listing_builder::node_id spelt_listing::write(const term& t) {
+    const std::string text = text_of(t);
+    if (const auto found = written_.find(text); found != written_.end()) return found->second;  // a listing has every node once
+    listing_builder::node_id node{};
+    if (t->op == constant) {
+        node = builder_.integer(t->value);
+    } else if (t->op == load) {
+        const std::string declared = "tensor " + t->table;
+        if (!written_.contains(declared)) {
+            names_.push_back(t->table);
+            written_[declared] = builder_.input(names_.back(), element_type::i32, {axis_kind::position});
+        }
+        node = builder_.add(load, t->is, {written_[declared], write(t->arguments[0])});
+    } else if (t->arguments.empty()) {
+        node = builder_.index(t->op);
+    } else if (t->arguments.size() == 1) {
+        node = builder_.add(t->op, t->is, {write(t->arguments[0])});
+    } else {
+        const auto a = write(t->arguments[0]), b = write(t->arguments[1]);
+        node = builder_.add(t->op, t->is, {a, b});
+    }
+    return written_[text] = node;
+}
+
+std::vector<std::uint8_t> seen_blocks(const term& condition, const lab_inputs& inputs, int query_block, int key_block) {
+    const int query_blocks = (inputs.queries + query_block - 1) / query_block, key_blocks = (inputs.keys + key_block - 1) / key_block;
+    std::vector<std::uint8_t> any(static_cast<std::size_t>(query_blocks * key_blocks), 0), all(any.size(), 1);
+    row_evaluator evaluate(inputs);
+    for (int q = 0; q < inputs.queries; ++q) {
+        const column& row = evaluate(condition, q);
+        for (int j = 0; j < key_blocks; ++j) {
+            const int first = j * key_block, count = std::min(key_block, inputs.keys - first);
+            int visible = 0;
+            if (row.size() == 1) visible = row[0] * count;
+            else for (int k = first; k < first + count; ++k) visible += row[static_cast<std::size_t>(k)];
+            const auto block = static_cast<std::size_t>(q / query_block * key_blocks + j);
+            any[block] |= visible > 0, all[block] &= visible == count;
+        }
+    }
+    for (std::size_t i = 0; i < any.size(); ++i) any[i] = static_cast<std::uint8_t>(any[i] + all[i]);
+    return any;
+}
+
+term respelling::comparison(operation op, const term& a, const term& b) {
+    const term one = number(1), zero = number(0);
+    if (op == equal) {
+        switch (any(6)) {
+            case 0: return compare(equal, b, a);
+            case 1: return opposite(compare(not_equal, a, b));
+            case 2: return both(compare(less_equal, a, b), compare(greater_equal, a, b));
+            case 3: return compare(equal, a - b, zero);
+            case 4: return compare(less_equal, magnitude(b - a), zero);
+            default: return compare(equal, a + number(7), number(7) + b);
+        }
+    }
+    if (op == not_equal) return opposite(comparison(equal, a, b));
+    if (op == greater) return comparison(less, b, a);
+    if (op == greater_equal) return comparison(less_equal, b, a);
+    if (op == less_equal) {
+        switch (any(4)) {
+            case 0: return opposite(compare(less, b, a));
+            case 1: return compare(greater_equal, b, a);
+            case 2: return comparison(less, a, b + one);
+            default: return comparison(less, a - one, b);
+        }
+    }
+    switch (any(11)) {
+        case 0: return compare(greater, b, a);
+        case 1: return opposite(compare(greater_equal, a, b));
+        case 2: return compare(less_equal, a + one, b);
+        case 3: return compare(less, a - b, zero);
+        case 4: return compare(greater, b - a, zero);
+        case 5: return compare(less, number(13) - b, number(13) - a);
+        case 6: return compare(less, a * number(2), number(2) * b);
+        case 7: return compare(greater, larger(a, b), a);
+        case 8: return compare(equal, smaller(a, b - one), a);
+        case 9: return compare(greater_equal, make(to_integer, kind::integer, {compare(less, a, b)}), one);
+        default: return opposite(opposite(compare(less, a, b)));
+    }
+}
+
+term respelling::operator()(const term& t) {
+    const auto said = [&](std::size_t i) { return (*this)(t->arguments[i]); };
+    switch (t->op) {
+        case logical_and: {
+            const term &x = t->arguments[0], &y = t->arguments[1];
+            if (y->op == logical_or && any(3) == 0) return either(both(said(0), (*this)(y->arguments[0])), both(said(0), (*this)(y->arguments[1])));
+            switch (any(4)) {
+                case 0: return both(said(1), said(0));
+                case 1: return opposite(either((*this)(opposite(x)), (*this)(opposite(y))));
+                case 2: return both(said(0), both(said(1), x));
+                default: return both(said(0), said(1));
+            }
+        }
+        case logical_or: {
+            const term &x = t->arguments[0], &y = t->arguments[1];
+            switch (any(3)) {
+                case 0: return either(said(1), said(0));
+                case 1: return opposite(both((*this)(opposite(x)), (*this)(opposite(y))));
+                default: return either(said(0), said(1));
+            }
+        }
+        case logical_not: return t->arguments[0]->op == logical_not ? (*this)(t->arguments[0]->arguments[0]) : opposite(said(0));
+        default: return comparison(t->op, t->arguments[0], t->arguments[1]);
+    }
+}
+
+}  // namespace attune::testing
