@@ -57,7 +57,9 @@ Stmt skip_blocks::visit(const For* loop) {
 }
 
 Stmt allow_empty_inputs::visit(const AssertStmt* assertion) {
-    const auto* error = assertion->message.as<Call>();
+    Expr message = assertion->message;
+    while (const auto* let = message.as<Let>()) message = substitute(let->name, let->value, let->body);
+    const auto* error = message.as<Call>();
     if (!error || error->name != "halide_error_access_out_of_bounds") return assertion;
     // name, dimension, first and last that are touched, first and last that are valid
     const Expr first = error->args[error->args.size() - 2], last = error->args[error->args.size() - 1];

@@ -16,6 +16,7 @@ constexpr std::size_t most_kept = std::size_t{64} << 20;  // bytes a thread keep
 
 struct alignas(alignment) header {
     std::size_t capacity;
+    std::size_t asked;  ///< of it, rounded up to the alignment: what a larger block from the cache is counted as
 };
 
 class kept_blocks {
@@ -79,8 +80,9 @@ void* take_scratch(std::size_t bytes) noexcept {
     if (!block) {
         void* const memory = std::aligned_alloc(alignment, sizeof(header) + capacity + alignment);
         if (!memory) return nullptr;
-        block = new (memory) header{capacity};
+        block = new (memory) header{capacity, capacity};
     }
+    block->asked = capacity;
     return block + 1;
 }
 
@@ -91,6 +93,6 @@ void give_scratch(void* block) noexcept {
     else std::free(whole);
 }
 
-std::size_t bytes_of_scratch(const void* block) noexcept { return (static_cast<const header*>(block) - 1)->capacity; }
+std::size_t bytes_of_scratch(const void* block) noexcept { return (static_cast<const header*>(block) - 1)->asked; }
 
 }  // namespace attune::detail

@@ -52,7 +52,7 @@ class Page:
             self.cpp(folder)
             for kind, _, code, line in self.blocks:
                 getattr(self, "check_" + kind, lambda *_: None)(folder, code, line)
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", BLOCK.sub("", self.text)):
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", BLOCK.sub("", self.text)):
             if "://" not in target and not os.path.exists(os.path.join(os.path.dirname(self.path), target)):
                 self.refuse(1, f"there is no {target}")
         return self.wrong
@@ -77,6 +77,9 @@ class Page:
                 tensors = "".join(f"[[maybe_unused]] attune::tensor {name};" for name in TENSORS)
                 unit += f"namespace page_{page} {{ [[maybe_unused]] static void call_{calls}() {{ {tensors}\n{place}{code}}} }}\n"
             else:
+                included = re.findall(r"^#include .*$", code, re.M)  # stand outside the namespace
+                unit += "".join(f"{line}\n" for line in included)
+                code = re.sub(r"^#include .*$", "", code, flags=re.M)
                 unit += f"namespace page_{page} {{ using namespace attune::dsl;\n{place}{code}}}\n"
         if len(unit.splitlines()) > 3:
             self.compile(["-x", "c++", "-", "-I", folder], unit)

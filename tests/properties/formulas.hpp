@@ -54,7 +54,7 @@ template <class Near, class Far>
 constexpr auto behind(Near near, Far far) { return where(kv_idx < extent<2>(near), near(b, h, kv_idx, d_idx), far(b, h, kv_idx - extent<2>(near), d_idx)); }
 inline constexpr auto together = extent<2>(near_k) + extent<2>(far_k);
 inline constexpr auto concatenated = attention(q * t(keys(behind(near_k, far_k), together)) * scale);  // its values are v
-inline constexpr auto concatenated_both = outputs(out = softmax(q * t(keys(behind(near_k, far_k), together)) * scale) * values(behind(near_v, far_v), together));
+inline constexpr auto concatenated_both = outputs(out = softmax(q * t(keys(behind(near_k, far_k), together)) * scale) * values(behind(near_v, far_v), extent<2>(near_v) + extent<2>(far_v)));
 inline constexpr auto place = input<"place", i32>(batch, axis<"slot">);
 inline constexpr auto pool = input<"pool", f32>(axis<"cell">, key_head, depth);
 inline constexpr auto gathered = attention(q * t(keys(pool(place(b, kv_idx), h, d_idx), extent<1>(place))) * scale);
