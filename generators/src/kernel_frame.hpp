@@ -21,7 +21,7 @@ struct kernel_frame {
     const plan& its;
     const schedule& cut;
     const std::vector<dependence> depends;
-    const kernel_inputs inputs;
+    kernel_inputs inputs;
     mutable tile_tables tables;
 
     Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};       ///< axes of outputs

@@ -5,6 +5,7 @@
 
 #include <Halide.h>
 
+#include <map>
 #include <vector>
 
 namespace attune::generators {
@@ -22,6 +23,10 @@ public:
 
     /// Of the first input that has the axis, those of any element type first; a length that a formed tensor states comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
+
+    /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch), outputs and formed tensors
+    /// (channel, position, head, batch).
+    std::map<int, Halide::Func> computed;
 
     /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.
     Halide::Expr keys_in_use(const Halide::Expr& b) const;

@@ -1,6 +1,7 @@
 #include "lower.hpp"
 
 #include "lower_pairs.hpp"
+#include "lower_tensors.hpp"
 #include "skip_blocks.hpp"
 
 #include <memory>
@@ -44,7 +45,8 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
 lowered_kernel lower(const kernel_request& request) {
     check(request.schedule, request.depths.depth);
     const plan its = plan_of(request.graph);
-    const kernel_frame frame(request, its);
+    kernel_frame frame(request, its);
+    computed_tensors before(frame, true);
     std::vector<Func> outputs;
     std::vector<std::pair<std::string, std::string>> guarded;
 
@@ -57,6 +59,13 @@ lowered_kernel lower(const kernel_request& request) {
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
         if (pair_outputs::wanted(its, of)) outputs.push_back(pairs.emplace_back(std::make_unique<pair_outputs>(frame, rows, of))->outputs);
 
+    if (its.hidden_output >= 0) frame.inputs.computed[its.hidden_output] = rows.hidden_output();
+    computed_tensors after(frame, false);
+    for (std::size_t i = 0; i < its.outputs.size(); ++i)
+        if (its.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(request.graph.outputs[i].node));
+
+    before.schedule();
+    after.schedule();
     if (!rows.empty()) rows.schedule();
     if (state) guarded.push_back(state->guarded_loop());
     for (const auto& each : pairs) {
@@ -77,9 +86,10 @@ lowered_kernel lower(const kernel_request& request) {
     };
     order.resize(its.outputs.size());
     const auto of_rows = [](kind what) { return what == kind::output || what == kind::row; };
-    place_all(of_rows, its.hidden_rows);
+    place_all(of_rows, its.hidden_rows + (its.hidden_output >= 0 ? 1 : 0));
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        place_all([&](kind what) { return !of_rows(what) && pair_outputs::shape_of(what) == of; }, 0);
+        place_all([&](kind what) { return !of_rows(what) && what != kind::tokens && pair_outputs::shape_of(what) == of; }, 0);
+    place_all([](kind what) { return what == kind::tokens; }, 0);
     order.insert(order.end(), hidden.begin(), hidden.end());
     return {frame.inputs.arguments(), attention, order, pipeline_of_visits(frame)};
 }

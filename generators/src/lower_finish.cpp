@@ -29,7 +29,7 @@ finish::finish(const kernel_frame& frame, row_state* state)
     for (std::size_t i = 0; i < its.outputs.size(); ++i) {
         const int node = f_.graph().outputs[i].node;
         if (its.outputs[i] != kind::output && its.outputs[i] != kind::row) continue;
-        made.push_back(its.outputs[i] == kind::output ? written_output(node) : written_row(node));
+        made.push_back(its.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output)) : written_row(node));
         made_.push_back(its.outputs[i]);
     }
     if (its.hidden_rows > 0) {
@@ -37,13 +37,26 @@ finish::finish(const kernel_frame& frame, row_state* state)
         made.push_back(denominator(its.sink)(in_loop_)[0]);
         made_.insert(made_.end(), {kind::row, kind::row});
     }
+    if (its.hidden_output >= 0) {
+        made.push_back(written_output(its.hidden_output, Float(32)));
+        made_.push_back(kind::output);
+    }
     if (made.size() == 1)
         outputs(f_.d, f_.q, f_.h, f_.b) = made[0];
     else if (!made.empty())
         outputs(f_.d, f_.q, f_.h, f_.b) = Tuple(made);
 }
 
-Expr finish::hidden_row(int from_last, const Expr& query) const { return outputs(0, query, f_.h, f_.b)[outputs.outputs() - from_last]; }
+Expr finish::hidden_row(int from_last, const Expr& query) const {
+    return outputs(0, query, f_.h, f_.b)[outputs.outputs() - from_last - (f_.its.hidden_output >= 0 ? 1 : 0)];
+}
+
+Func finish::hidden_output() const {
+    Func tensor("hidden_output");
+    const FuncRef made = outputs(f_.d, f_.q, f_.h, f_.b);
+    tensor(f_.d, f_.q, f_.h, f_.b) = outputs.outputs() == 1 ? Expr(made) : Expr(made[outputs.outputs() - 1]);
+    return tensor;
+}
 
 /// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a visible key; and its logarithm.
 const Func& finish::denominator(int sink) {
@@ -121,7 +134,7 @@ Expr finish::written_row(int node) {
     return row(in_loop_);
 }
 
-Expr finish::written_output(int node) {
+Expr finish::written_output(int node, const Type& type) {
     const listing& graph = f_.graph();
     place at{f_.b, f_.h, f_.q, 0, f_.inputs.keys_in_use(f_.b), {}, f_.d};
     // Rows on the way, and what else a query settles.
@@ -141,7 +154,7 @@ Expr finish::written_output(int node) {
     }
     for (int n : recurring(graph, f_.depends, {node}, known)) keep(n), at.known[n] = read(kept_.at(n));
     const quantity x = f_.evaluate(node, at);
-    return cast(halide_type(f_.request.types.output), x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value);
+    return cast(type, x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value);
 }
 
 void finish::schedule() {

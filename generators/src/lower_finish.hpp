@@ -12,13 +12,16 @@ public:
     /// `state` may be null.
     finish(const kernel_frame& frame, row_state* state);
 
-    /// Outputs and rows in listing order, then the hidden rows: (value depth, query, head, batch); rows repeat along the value depth.
+    /// Outputs and rows in listing order, then the hidden rows and the hidden output: (value depth, query, head, batch); rows repeat along the value depth.
     Halide::Func outputs{"outputs"};
     bool empty() const { return !outputs.defined(); }
 
     /// Hidden rows: the maximum of `real`, and the inverse of the sum, at a query that there is.
     Halide::Expr maximum(const Halide::Expr& query) const { return hidden_row(2, query); }
     Halide::Expr inverse(const Halide::Expr& query) const { return hidden_row(1, query); }
+
+    /// The hidden output, as a tensor that others read.
+    Halide::Func hidden_output() const;
 
     void schedule();
 
@@ -35,7 +38,7 @@ private:
     quantity read(const kept_row& kept) const;
     void keep(int node);
     Halide::Expr written_row(int node);
-    Halide::Expr written_output(int node);
+    Halide::Expr written_output(int node, const Halide::Type& type);
 
     const kernel_frame& f_;
     row_state* state_;

@@ -38,7 +38,7 @@ pair_outputs::pair_outputs(const kernel_frame& frame, const finish& rows, shape 
       tile_(name_of(of) + std::string("tile")) {
     for (std::size_t i = 0; i < f_.its.outputs.size(); ++i) {
         const kind what = f_.its.outputs[i];
-        if (what != kind::output && what != kind::row && shape_of(what) == of_) nodes_.push_back(f_.graph().outputs[i].node);
+        if (what != kind::output && what != kind::row && what != kind::tokens && shape_of(what) == of_) nodes_.push_back(f_.graph().outputs[i].node);
     }
     define_visits();
     define_tile(values());

@@ -41,7 +41,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     for (int n : f_.its.summed_weights) roots.push_back(n);
     if (f_.its.weights >= 0) roots.push_back(f_.its.weights);
     for (const output_declaration& output : f_.graph().outputs)
-        if (f_.node(output.node).is != kind::output && f_.node(output.node).is != kind::row) roots.push_back(output.node);
+        if (const kind what = f_.node(output.node).is; what != kind::output && what != kind::row && what != kind::tokens) roots.push_back(output.node);
     keep(roots, at_);
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
@@ -136,6 +136,11 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
         const Expr head = input.axes[1].is == axis_kind::key_head ? f_.inputs.key_head(f_.h) : Expr(f_.h);
         Func rows(pass_ + name);
         rows(f_.d, i, block, f_.h, f_.b) = cast<float>(f_.inputs.tensor(node.input)(f_.d, position, head, f_.b));
+        return rows;
+    }
+    if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end()) {
+        Func rows(pass_ + name);
+        rows(f_.d, i, block, f_.h, f_.b) = computed->second(f_.d, of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b)), f_.h, f_.b);
         return rows;
     }
     const Func rows = rows_of_formula(node.arguments[0], of_query, name, {});

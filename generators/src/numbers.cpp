@@ -57,4 +57,25 @@ Expr or_negative_infinity(const Expr& condition, const Expr& a) {
     return reinterpret<float>(select(condition, reinterpret<uint32_t>(a), Expr(uint32_t(0xff800000u))));
 }
 
+Expr philox(const Expr& seed, const Expr& upper_half, const Expr& b, const Expr& h, const Expr& q, const Expr& k) {
+    const auto word = [](const Expr& x) { return cast<uint32_t>(x); };
+    // Every round is a line of lets: written out, each would double the expression.
+    std::vector<std::pair<std::string, Expr>> lets;
+    const auto named = [&](const Expr& value) {
+        const std::string name = Internal::unique_name("philox");
+        lets.emplace_back(name, value);
+        return Internal::Variable::make(value.type(), name);
+    };
+    std::array<Expr, 4> c{word(k) / word(4), word(q), word(h), word(b)};
+    for (Expr& each : c) each = named(each);
+    for (std::uint32_t round = 0; round < 10; ++round) {
+        const Expr x = named(cast<uint64_t>(c[0]) * cast<uint64_t>(Expr(0xd2511f53u))), y = named(cast<uint64_t>(c[2]) * cast<uint64_t>(Expr(0xcd9e8d57u)));
+        const Expr first = word(seed) + Expr(round * 0x9e3779b9u), second = word(upper_half) + Expr(round * 0xbb67ae85u);
+        c = {named(word(y >> 32) ^ c[1] ^ first), named(word(y)), named(word(x >> 32) ^ c[3] ^ second), named(word(x))};
+    }
+    Expr result = mux(cast<int>(word(k) % word(4)), {c[0], c[1], c[2], c[3]});
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let) result = Internal::Let::make(let->first, let->second, result);
+    return result;
+}
+
 }  // namespace attune::generators

@@ -23,6 +23,9 @@ Halide::Expr divide_down(const Halide::Expr& a, const Halide::Expr& b);
 /// i32; the sign of b (-1 % 4 = 3), 0 where b is 0.
 Halide::Expr remainder_down(const Halide::Expr& a, const Halide::Expr& b);
 
+/// Word `k % 4` of Philox 4x32-10 with counter (k / 4, q, h, b), u32. (Salmon et al. 2011)
+Halide::Expr philox(const Halide::Expr& seed, const Halide::Expr& upper_half, const Halide::Expr& b, const Halide::Expr& h, const Halide::Expr& q, const Halide::Expr& k);
+
 /// An i32 that the caller passes, as one side of an order: what lies beyond +-2^30 is as good as infinite beside positions and
 /// lengths, and moving terms across the comparison, as compilers do, must not overflow.
 Halide::Expr as_limit(const Halide::Expr& x);

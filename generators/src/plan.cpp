@@ -71,7 +71,8 @@ private:
             case kind::row:
             case kind::weights:
             case kind::column:
-            case kind::head_mean: break;
+            case kind::head_mean:
+            case kind::tokens: break;
             case kind::scores: read_scores_output(name, output.node); break;
             default: refuse("output \"" + name + "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is written");
         }
@@ -88,7 +89,11 @@ private:
 
     void read_reduction(int n) {
         const instruction& it = node(n);
-        if (it.op == operation::row_sum) {
+        if (it.op == operation::load && node(it.arguments[0]).is == kind::output) {
+            if (its_.hidden_output >= 0 && its_.hidden_output != it.arguments[0]) refuse("tokens are made of two different outputs; name them in different graphs");
+            its_.hidden_output = it.arguments[0];
+            if (node(it.arguments[3]).op != operation::q_idx) refuse("an output is read at another query than q_idx; a layer keeps the positions of its queries");
+        } else if (it.op == operation::row_sum) {
             its_.summed_weights.push_back(it.arguments[0]);
         } else if (it.op == operation::weighted_sum) {
             if (its_.weights >= 0 && its_.weights != it.arguments[0])
@@ -195,7 +200,7 @@ std::vector<dependence> dependences(const listing& graph, const std::set<int>& g
     std::vector<dependence> all;
     for (const instruction& node : graph.nodes) {
         dependence here;
-        for (int i = 0; i < node.argument_count; ++i) {
+        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count; ++i) {  // what a tensor is made of is done
             const dependence& below = all[node.arguments[i]];
             here.query |= below.query, here.key |= below.key, here.head |= below.head, here.batch |= below.batch;
             here.score |= below.score, here.channel |= below.channel, here.bound |= below.bound, here.costly |= below.costly, here.irregular |= below.irregular;
@@ -213,8 +218,10 @@ std::vector<dependence> dependences(const listing& graph, const std::set<int>& g
             case operation::queries:
             case operation::keys:
             case operation::values:
+            case operation::tokens:
             case operation::transpose:
             case operation::extent: here = {}; break;
+            case operation::keep: here.query = here.key = here.head = here.batch = here.costly = here.irregular = true; break;
             case operation::softmax:
             case operation::unnormalized: here.score = true; break;
             case operation::log_sum_exp:

@@ -35,6 +35,8 @@ struct plan {
     std::vector<kind> outputs;  ///< one for each of listing::outputs
     int hidden_rows{};          ///< of the kernel: what its first pass over the scores leaves to a second one, the row maximum and the inverse sum
 
+    int hidden_output{-1};      ///< the output that tokens are made of, which the kernel writes for itself
+
     bool has_core() const { return scores >= 0; }
     /// Whether some output is of this kind.
     bool makes(kind what) const;

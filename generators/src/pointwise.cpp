@@ -76,7 +76,22 @@ bool pointwise::length_is_given(operation formed) const {
     return false;
 }
 
+/// An element of tokens or of an output: what the kernel computed itself has no -infinity.
+quantity pointwise::load_computed(const instruction& node) {
+    const Func& tensor = inputs_.computed.at(node.arguments[0]);
+    const instruction& of = request_.graph.nodes[node.arguments[0]];
+    const auto index = [&](int i, const Expr& extent) { return clamp(evaluate(node.arguments[i + 1], true).value, 0, extent - 1); };
+    const auto bare = [&](int i, operation op) { return request_.graph.nodes[node.arguments[i + 1]].op == op; };
+    const Expr batch = bare(0, operation::b) ? at_.b : index(0, inputs_.batches);
+    if (of.op == operation::tokens) {
+        const Expr width = pointwise(request_, inputs_, depends_, {})(of.arguments[1]).value;
+        return {tensor(index(2, width), index(1, inputs_.query_length), batch), {}};
+    }
+    return {tensor(index(3, request_.depths.value_depth), index(2, inputs_.query_length), index(1, inputs_.heads), batch), {}};
+}
+
 quantity pointwise::load(const instruction& node) {
+    if (request_.graph.nodes[node.arguments[0]].op != operation::input) return load_computed(node);
     const int input = request_.graph.nodes[node.arguments[0]].input;
     const input_declaration& declared = request_.graph.inputs[input];
     const ImageParam& tensor = inputs_.tensor(input);
@@ -164,6 +179,15 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
 quantity pointwise::compute(const instruction& node, bool as_index) {
     if (node.op == operation::load) return load(node);
     if (node.op == operation::sum || node.op == operation::any) return reduce(node, as_index);
+    if (node.op == operation::keep) {
+        const Expr p = evaluate(node.arguments[0], false).value, seed = evaluate(node.arguments[1], false).value, upper = evaluate(node.arguments[2], false).value;
+        const instruction& probability = request_.graph.nodes[node.arguments[0]];
+        const auto real = [](double x) { return Internal::make_const(Float(64), x); };
+        const Expr exact = probability.op == operation::constant ? real(probability.number) : cast<double>(p);
+        const Expr limit = cast<uint64_t>(floor(clamp(exact, real(0), real(1)) * real(4294967296) + real(0.5)));
+        const Expr word = philox(seed, upper, at_.b, at_.h, at_.q, at_.k);
+        return {word >= cast<uint32_t>(min(limit, cast<uint64_t>(Expr(0xffffffffu)))) && limit <= cast<uint64_t>(Expr(0xffffffffu)), {}};
+    }
     if (node.op == operation::extent) {
         const instruction& tensor = request_.graph.nodes[node.arguments[0]];
         return {inputs_.tensor(tensor.input).dim(request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer)).extent(), {}};

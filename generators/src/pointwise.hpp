@@ -38,6 +38,7 @@ private:
     quantity evaluate(int node, bool as_index);
     quantity compute(const instruction& node, bool as_index);
     quantity load(const instruction& node);
+    quantity load_computed(const instruction& node);
     quantity reduce(const instruction& node, bool as_index);
     quantity compare(operation op, const quantity& a, const quantity& b);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);

@@ -95,6 +95,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
+    state_depths(shape_, table.graph, given_);
     choose_kernel(how, explain);
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
@@ -127,7 +128,7 @@ void bound_call::choose_kernel(const options& how, bool explain) {
 void bound_call::bind_inputs() {
     const listing& graph = table_.graph;
     const std::size_t count = graph.inputs.size();
-    slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows));
+    slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows + chosen().hidden_outputs));
     argv_.reserve(slots_.size() + 1);
     argv_.push_back(nullptr);  // the user context: hooks.cpp
     for (std::size_t i = 0; i < count; ++i) {
@@ -169,11 +170,12 @@ std::size_t bound_call::hidden_bytes() const {
     std::array<std::int64_t, 4> extents{chosen().hidden_rows};
     std::size_t rank = 1;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    return static_cast<std::size_t>(bytes_of(extents, element_type::f32));
+    const std::int64_t output[] = {chosen().hidden_outputs, shape_[axis_kind::batch], shape_[axis_kind::head], shape_[axis_kind::query], chosen().value_depth};
+    return static_cast<std::size_t>(bytes_of(extents, element_type::f32) + bytes_of(output, element_type::f32));
 }
 
 void bound_call::bind_hidden_rows() {
-    if (chosen().hidden_rows == 0) return;
+    if (chosen().hidden_rows == 0 && chosen().hidden_outputs == 0) return;
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
@@ -186,6 +188,14 @@ void bound_call::bind_hidden_rows() {
         argv_.push_back(&s.buffer);
         rows += extents[0] * extents[1] * extents[2];
     }
+    if (chosen().hidden_outputs == 0) return;
+    // The heads of a position side by side, as projections read them.
+    const std::int64_t depth = chosen().value_depth, shape[] = {extents[0], extents[1], extents[2], depth};
+    const std::int64_t strides[] = {extents[2] * extents[1] * depth, depth, extents[1] * depth, 1};
+    slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows)];
+    const tensor view(rows, shape, strides);
+    set_buffer(s.buffer, s.dimensions.data(), "the output that the kernel keeps", view, [&](int axis) { return view.extent(axis); });
+    argv_.push_back(&s.buffer);
 }
 
 bound_call::lent_rows::~lent_rows() { give_scratch(block_); }

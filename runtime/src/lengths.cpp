@@ -27,9 +27,18 @@ std::string_view spelling(operation op) {
 /// What the argument of a formed tensor states, the formula being argument 0.
 axis_kind axis_of(operation op, std::size_t argument) {
     if (op == operation::tokens) return axis_kind::free;
+    if (argument == 3) return op == operation::values ? axis_kind::value_depth : axis_kind::depth;
     return argument == 2 ? axis_kind::head : op == operation::queries ? axis_kind::query : axis_kind::key;
 }
-std::string_view word_for(axis_kind axis) { return axis == axis_kind::head ? "number of heads" : axis == axis_kind::free ? "width" : "length"; }
+std::string_view word_for(axis_kind axis) {
+    switch (axis) {
+        case axis_kind::head: return "number of heads";
+        case axis_kind::free: return "width";
+        case axis_kind::depth:
+        case axis_kind::value_depth: return "depth";
+        default: return "length";
+    }
+}
 
 struct rounded_down {
     std::int64_t quotient, remainder;
@@ -42,6 +51,10 @@ class number_evaluator {
 public:
     number_evaluator(call_shape& shape, const listing& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
 
+    void state_depths() {
+        for (const instruction& n : graph_.nodes)
+            if (states_length(n) && n.argument_count > 3) state(n, 3);
+    }
     void state_all() {
         for (const instruction& n : graph_.nodes)
             if (states_length(n))
@@ -68,7 +81,7 @@ private:
         busy = false;
         if (shape_.has(axis) && shape_[axis] != number)
             fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(number),
-                 "one length for all queries, one for all keys and values, and one number of heads");
+                 "one length for all queries, one for all keys and values, one number of heads and one depth");
         if (!shape_.has(axis)) shape_.set(axis, number, spelling(formed.op));
     }
 
@@ -191,6 +204,8 @@ private:
 };
 
 }  // namespace
+
+void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_depths(); }
 
 void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
 

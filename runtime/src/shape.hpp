@@ -53,6 +53,9 @@ call_shape agree(const listing& graph, const matched_arguments& given);
 /// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
 void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
 
+/// Depths that formed tensors state, which the kernel is chosen by.
+void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given);
+
 /// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is
 /// negative, beyond 32 bits or disagrees with a tensor or with another.
 void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given);

@@ -51,7 +51,7 @@ std::string stem_of(const std::filesystem::path& file) {
 const std::vector<recipe>& all_recipes() {
     static const std::vector<recipe> all = [] {
         std::vector<recipe> list;
-        for (auto* cases : {plain_cases, causal_cases, window_cases, document_cases, position_cases, image_cases, tile_cases, score_cases, table_cases, statistic_cases})
+        for (auto* cases : {plain_cases, causal_cases, window_cases, document_cases, position_cases, image_cases, tile_cases, score_cases, table_cases, statistic_cases, layer_cases})
             for (const recipe& r : cases()) list.push_back(r);
         return list;
     }();
@@ -199,6 +199,10 @@ std::vector<golden_run::comparison> golden_run::compare() const {
             fail(file_.path, "`" + output + "` is " + text_of(got->shape) + ", in the file " + text_of(expected.shape) + (got->element == expected.element ? "" : ", of another type"));
         if (expected.element == element_type::i32) {
             result.push_back({output, largest_difference(got->as<std::int32_t>(), expected.as<std::int32_t>(), expected.count()), 0});
+            continue;
+        }
+        if (expected.element == element_type::u8) {
+            result.push_back({output, largest_difference(got->as<std::uint8_t>(), expected.as<std::uint8_t>(), expected.count()), 0});
             continue;
         }
         const auto tolerance = file_.tolerances.find(output);

@@ -36,7 +36,7 @@ template <const auto& Graph>
 recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
 
 // One function a variant header, in cases/.
-std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), tile_cases(), score_cases(), table_cases(), statistic_cases();
+std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases();
 
 const std::vector<recipe>& all_recipes();
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
 
 /// Variants that between them use what the language has beyond masks, score modifications and softmax.
 namespace under_test {
@@ -51,6 +52,10 @@ inline constexpr auto lse_a = input<"lse_a", f32>(batch, head, query);
 inline constexpr auto lse_b = input<"lse_b", f32>(batch, head, query);
 inline constexpr auto both = merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(out_b(b, h, q_idx, d_idx), lse_b(b, h, q_idx)));
 inline constexpr auto merged = outputs(out = both.out, lse = both.lse);
+
+// What a seed decides.
+inline constexpr auto drawn_weights = dropout(softmax(q * t(k) * rsqrt(depth)), 0.25, 987654321987);
+inline constexpr auto drawn = outputs(out = drawn_weights * v, weights_out = drawn_weights);
 
 // Formed tensors.
 inline constexpr auto turn_q = queries(q(b, h, q_idx, d_idx) * turns(q_idx, d_idx / 2) + where(d_idx % 2 == 0, -q(b, h, q_idx, d_idx + 1), q(b, h, q_idx, d_idx - 1)) * turns(q_idx, depth / 2 + d_idx / 2));

@@ -27,6 +27,7 @@ const std::vector<variant>& language_variants() {
         variant_of<under_test::relu_normalised>("relu_normalised"),
         variant_of<under_test::energies_only>("energies_only"),
         variant_of<under_test::dropped>("dropped"),
+        variant_of<under_test::drawn>("drawn"),
         variant_of<under_test::kept_near>("kept_near"),
         variant_of<under_test::gated>("gated"),
         variant_of<under_test::merged>("merged"),
@@ -156,6 +157,17 @@ TEST_CASE("weights of a row sum to one, and what is masked weighs nothing") {
         }
         CHECK(std::abs(sum - 1) < 1e-5);
     }
+}
+
+TEST_CASE("dropout drops the share that it says") {
+    const variant& v = named("drawn");
+    const std::int64_t length = 301;
+    workload call = prepared(v, {.queries = length, .keys = length, .depth = 32, .value_depth = 32}, 13);
+    detail::call(*v.kernels, call.arguments(), {});
+    double kept = 0;
+    for (const float weight : call["weights"].reals) kept += weight != 0.0f;
+    // The mask is a function of the seed, so this cannot fail by chance: 4.5 standard deviations of 90601 draws with p = 0.25.
+    CHECK(std::abs(kept / static_cast<double>(length * length) - 0.75) < 4.5 * std::sqrt(0.25 * 0.75 / static_cast<double>(length * length)));
 }
 
 TEST_CASE("merging the states of the parts of a call is the call, in any order") {

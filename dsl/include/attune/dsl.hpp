@@ -1,6 +1,7 @@
 #pragma once
 /// attune's language: attention variants as formulas. Reading order: listing.hpp (what there is), terminals.hpp, operators.hpp,
-/// attention.hpp, aliases.hpp, embeddings.hpp, layers.hpp, states.hpp, flex.hpp (what one writes), build.hpp, describe.hpp, call_check.hpp (what is made of it).
+/// attention.hpp, aliases.hpp, embeddings.hpp, states.hpp, flex.hpp (what one writes), build.hpp, describe.hpp, call_check.hpp (what is made of it).
+/// Whole layers, with projections and dropout, are in <attune/dsl/layers.hpp>, which is included by those who write them.
 /// Included one by one, each after what it stands on: compilers then say in one line where a header came from.
 #include <attune/dsl/element_type.hpp>
 #include <attune/dsl/listing.hpp>
@@ -13,7 +14,6 @@
 #include <attune/dsl/attention.hpp>
 #include <attune/dsl/aliases.hpp>
 #include <attune/dsl/embeddings.hpp>
-#include <attune/dsl/layers.hpp>
 #include <attune/dsl/states.hpp>
 #include <attune/dsl/flex.hpp>
 #include <attune/dsl/build.hpp>

@@ -47,6 +47,7 @@ void evaluation::measure_formed() {
         const bool forms = n.op == operation::queries || n.op == operation::keys || n.op == operation::values;
         if (forms && n.argument_count > 1) say(n.op == operation::queries ? queries : keys, n.arguments[1], "lengths for one axis");
         if (forms && n.argument_count > 2) say(heads, n.arguments[2], "numbers of heads");
+        if (forms && n.argument_count > 3) (n.op == operation::values ? bound_.size.value_depth : bound_.size.depth) = value(n.arguments[3])->integer.at(0);
     }
     keys_are_stated_ = keys.has_value();
     bound_.size.queries = queries.value_or(bound_.size.queries);

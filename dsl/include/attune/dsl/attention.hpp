@@ -31,22 +31,22 @@ constexpr auto formed(const X& x, const Length&... length) {
         static_assert(free_of<uses_in<X>, forbidden>, "attune: queries are formed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); this depends on something else");
         return rejected{};
     } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
-        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor, and its number of heads, are integers of the whole call, such as extent<2>(cache)");
+        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor, its heads and its depth are integers of the whole call, such as extent<2>(cache)");
         return rejected{};
     } else return make<kind::tensor, Op>(x, length...);
 }
 }  // namespace detail
 
 /// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h, q_idx, d_idx) * gain(d_idx)) * t(k)`.
-/// A length, one integer for the whole call, is then query_length; heads given behind it are the call's. Each element is computed once.
+/// A length, one integer for the whole call, is then query_length; heads and depth given behind it are the call's. Each element is computed once.
 template <operand X> constexpr auto queries(const X& x) { return detail::formed<operation::queries>(x); }
-template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto queries(const X& x, const L&... length_and_heads) { return detail::formed<operation::queries>(x, length_and_heads...); }
+template <operand X, operand... L> requires(sizeof...(L) == 1 || sizeof...(L) == 3) constexpr auto queries(const X& x, const L&... numbers) { return detail::formed<operation::queries>(x, numbers...); }
 /// The same over b, h, kv_idx and d_idx, used where k is, with query heads; its length is key_length.
 template <operand X> constexpr auto keys(const X& x) { return detail::formed<operation::keys>(x); }
-template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto keys(const X& x, const L&... length_and_heads) { return detail::formed<operation::keys>(x, length_and_heads...); }
+template <operand X, operand... L> requires(sizeof...(L) == 1 || sizeof...(L) == 3) constexpr auto keys(const X& x, const L&... numbers) { return detail::formed<operation::keys>(x, numbers...); }
 /// The same where v is.
 template <operand X> constexpr auto values(const X& x) { return detail::formed<operation::values>(x); }
-template <operand X, operand... L> requires(sizeof...(L) <= 2) constexpr auto values(const X& x, const L&... length_and_heads) { return detail::formed<operation::values>(x, length_and_heads...); }
+template <operand X, operand... L> requires(sizeof...(L) == 1 || sizeof...(L) == 3) constexpr auto values(const X& x, const L&... numbers) { return detail::formed<operation::values>(x, numbers...); }
 
 /// Scores where the condition holds; probability exactly 0 elsewhere.
 template <class S, class C> requires involves_graph<S, C>

@@ -56,6 +56,13 @@ constexpr auto sequence_of(X x) {
     }
 }
 
+/// Tokens of so many positions, where those are not the queries' own number.
+template <class X, operand L>
+constexpr auto sequence_of(X tokens, L length) {
+    const auto s = sequence_of(tokens);
+    return detail::make_sequence<true>(s.at, s.width, length);
+}
+
 namespace detail {
 /// What may be read as often as one likes.
 template <class F, class W, class L>
@@ -121,30 +128,26 @@ constexpr auto part(S s) {
 
 // --- heads
 
-/// A sequence whose channels are those of heads, one head after another: used as q, t(k) and v are.
-template <class F, class Width, class Length, bool One>
+/// A sequence whose channels are those of heads, one head after another: used as q, t(k) and v are. `at` gives the real of (position, channel of head
+/// h, channels of a head).
+template <class F, class Width, class Length, class Heads>
 struct heads_of {
-    F at;  ///< (position, channel of the head), of head h
+    F at;
     Width width;
     Length length;
-    template <class Depth> constexpr auto heads_of_depth(Depth depth) const {
-        if constexpr (One) return constant<kind::integer>{1};
-        else return width / depth;
-    }
+    Heads number;
 };
 template <class T> inline constexpr bool is_heads = false;
-template <class F, class W, class L, bool One> inline constexpr bool is_heads<heads_of<F, W, L, One>> = true;
+template <class F, class W, class L, class N> inline constexpr bool is_heads<heads_of<F, W, L, N>> = true;
 
 namespace detail {
-template <class F, class Depth>
+template <class F, class Heads>
 struct head_at {
     F at;
-    template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const { return at(position, dsl::h * size + channel); }
-};
-template <class F>
-struct only_head_at {
-    F at;
-    template <class P, class C> constexpr auto operator()(P position, C channel, auto) const { return at(position, channel); }
+    template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const {
+        if constexpr (std::is_same_v<Heads, constant<kind::integer>>) return at(position, channel);  // one head
+        else return at(position, dsl::h * size + channel);
+    }
 };
 template <class F, class W, class Bias>
 struct projected_head_at {
@@ -157,40 +160,39 @@ struct projected_head_at {
     }
 };
 template <class H> struct transposed_heads { H heads; };
+
+template <class S, class Heads>
+constexpr auto heads_of_sequence(S s, Heads number) {
+    const auto x = sequence_of(s);
+    using at = head_at<decltype(x.at), Heads>;
+    return heads_of<at, std::remove_const_t<decltype(x.width)>, std::remove_const_t<decltype(x.length)>, Heads>{{x.at}, x.width, x.length, number};
+}
 }  // namespace detail
 
-/// The channels as heads of the kernel's depth: (batch, length, heads * depth) -> (batch, head, length, depth).
-template <class S>
-constexpr auto split_heads(S s) {
-    const auto x = sequence_of(s);
-    using at = detail::head_at<decltype(x.at), void>;
-    return heads_of<at, decltype(x.width), decltype(x.length), false>{{x.at}, x.width, x.length};
-}
+/// The channels as so many heads, a number of the call: (batch, length, heads * depth) -> (batch, head, length, depth).
+template <class S, expression N> constexpr auto split_heads(S s, N heads) { return detail::heads_of_sequence(s, heads); }
 /// All channels as one head.
-template <class S>
-constexpr auto one_head(S s) {
-    const auto x = sequence_of(s);
-    using at = detail::only_head_at<decltype(x.at)>;
-    return heads_of<at, decltype(x.width), decltype(x.length), true>{{x.at}, x.width, x.length};
-}
+template <class S> constexpr auto one_head(S s) { return detail::heads_of_sequence(s, constant<kind::integer>{1}); }
+
 /// One projection (depth, depth) that all heads share.
-template <class F, class Width, class Length, bool One, class W>
-constexpr auto linear(heads_of<F, Width, Length, One> x, W w) {
-    return heads_of<detail::projected_head_at<F, W, detail::no_bias>, Width, Length, One>{{x.at, w, {}}, x.width, x.length};
+template <class F, class Width, class Length, class N, class W>
+constexpr auto linear(heads_of<F, Width, Length, N> x, W w) {
+    return heads_of<detail::projected_head_at<F, W, detail::no_bias>, Width, Length, N>{{x.at, w, {}}, x.width, x.length, x.number};
 }
-template <class F, class Width, class Length, bool One, class W, class B>
-constexpr auto linear(heads_of<F, Width, Length, One> x, W w, B bias) {
-    return heads_of<detail::projected_head_at<F, W, detail::with_bias<B>>, Width, Length, One>{{x.at, w, {bias}}, x.width, x.length};
+template <class F, class Width, class Length, class N, class W, class B>
+constexpr auto linear(heads_of<F, Width, Length, N> x, W w, B bias) {
+    return heads_of<detail::projected_head_at<F, W, detail::with_bias<B>>, Width, Length, N>{{x.at, w, {bias}}, x.width, x.length, x.number};
 }
 
 template <class H> requires is_heads<H>
 constexpr auto t(H k) { return detail::transposed_heads<H>{k}; }
 template <class Q, class K> requires is_heads<Q>
 constexpr auto operator*(Q x, detail::transposed_heads<K> k) {
-    return queries(x.at(q_idx, d_idx, depth), x.length, x.heads_of_depth(depth)) * t(keys(k.heads.at(kv_idx, d_idx, depth), k.heads.length, k.heads.heads_of_depth(depth)));
+    return queries(x.at(q_idx, d_idx, depth), x.length, x.number, x.width / x.number) *
+           t(keys(k.heads.at(kv_idx, d_idx, depth), k.heads.length, k.heads.number, k.heads.width / k.heads.number));
 }
 template <expression W, class V> requires is_heads<V>
-constexpr auto operator*(W weights, V x) { return weights * values(x.at(kv_idx, d_idx, value_depth), x.length, x.heads_of_depth(value_depth)); }
+constexpr auto operator*(W weights, V x) { return weights * values(x.at(kv_idx, d_idx, value_depth), x.length, x.number, x.width / x.number); }
 
 /// (batch, head, query, value depth) -> (batch, query, heads * value_depth)
 template <expression O>

@@ -43,9 +43,9 @@ enum class operation : std::uint8_t {
     load,            ///< arguments: the tensor - an input, tokens or an output -, then one integer an axis, outermost first; clamped to the axis
     transpose,
     contract,        ///< q * t(k): scores
-    queries,         ///< real over (b, h, q_idx, d_idx)[, length[, heads]] -> tensor (batch, head, query, depth); numbers of the call: its query_length, the call's heads
-    keys,            ///< real over (b, h, kv_idx, d_idx)[, length[, heads]] -> tensor (batch, query head, key, depth); the length is its key_length
-    values,          ///< real over (b, h, kv_idx, d_idx)[, length[, heads]] -> tensor (batch, query head, key, value depth); the length is its key_length
+    queries,         ///< real over (b, h, q_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, head, query, depth); numbers of the call: its query_length, heads and depth
+    keys,            ///< real over (b, h, kv_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, query head, key, depth); the length is its key_length
+    values,          ///< real over (b, h, kv_idx, d_idx)[, length[, heads, value depth]] -> tensor (batch, query head, key, value depth); the length is its key_length
     extent,          ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
     // over a small run-time extent: a bound index, its extent (a number of the call), what is joined for index = 0 .. extent - 1
     sum,             ///< integers or reals; 0 over nothing

@@ -20,15 +20,17 @@ struct kernel {
     std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in listing order (tensor: halide_buffer_t*, scalar:
-    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order, then the hidden rows. Dimensions innermost first: outputs
+    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order, then the hidden rows, then the hidden output. Dimensions innermost first: outputs
     /// proper (value depth, query, head, batch), rows the same with stride 0 along the value depth, scores and weights (key, query, head, batch),
-    /// columns (key, head, batch), means over the heads (key, query, batch). An axis of an input that broadcasts has the call's extent and stride 0;
+    /// columns (key, head, batch), means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts has the call's extent and stride 0;
     /// an empty tensor has an address that may be read, and extents that say so.
     int (*call)(void** arguments);
     /// The same inputs, one output: u8 (key block, query block, head, batch): 0 skipped, 1 visited, 2 visited without mask.
     int (*blocks)(void** arguments);
     /// Rows of f32 that the kernel keeps for itself during a call, (batch, head, query) like those named: the caller lends the memory.
     int hidden_rows{};
+    /// 0 or 1: an output of f32 (batch, head, query, value depth) that it keeps for itself likewise.
+    int hidden_outputs{};
 };
 
 namespace detail {

@@ -1,0 +1,169 @@
+#include "lower_tensors.hpp"
+
+#include <algorithm>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+std::vector<bool> under(const listing& graph, int root) {
+    std::vector<bool> reached(graph.nodes.size());
+    reached[root] = true;
+    for (int n = root; n >= 0; --n)
+        for (int i = 0; reached[n] && i < graph.nodes[n].argument_count; ++i) reached[graph.nodes[n].arguments[i]] = true;
+    return reached;
+}
+
+bool is_formed(operation op) { return op == operation::queries || op == operation::keys || op == operation::values; }
+
+bool is_positional(const dependence& of) { return of.query || of.key; }
+
+/// The factors of sum(n, extent, a * b), the one that depends on the position first, if the other depends on the channel instead.
+std::optional<std::pair<int, int>> factors(const listing& graph, const std::vector<dependence>& depends, int sum) {
+    const instruction& it = graph.nodes[sum];
+    if (it.op != operation::sum || it.is != kind::real || depends[sum].bound || !depends[sum].channel || !is_positional(depends[sum])) return {};
+    const instruction& body = graph.nodes[it.arguments[2]];
+    if (body.op != operation::multiply) return {};
+    for (int side : {0, 1}) {
+        const int left = body.arguments[side], right = body.arguments[1 - side];
+        const dependence& other = depends[right];
+        if (!depends[left].channel && !is_positional(other) && !other.batch) return std::pair{left, right};
+    }
+    return {};
+}
+
+}  // namespace
+
+bool computed_tensor::is_one(const kernel_frame& f, int n) {
+    if (f.node(n).op == operation::tokens) return true;
+    if (!is_formed(f.node(n).op)) return false;
+    const std::vector<bool> made = under(f.graph(), f.node(n).arguments[0]);
+    for (int at = 0; at < n; ++at)
+        if (made[at] && factors(f.graph(), f.depends, at)) return true;
+    return false;
+}
+
+computed_tensor::computed_tensor(const kernel_frame& frame, int n)
+    : result("computed_" + std::to_string(n)),
+      f_(frame),
+      node_(frame.node(n)),
+      tokens_(node_.op == operation::tokens),
+      of_keys_(node_.op == operation::keys || node_.op == operation::values),
+      rows_(frame.cut.lanes >= 16 ? 12 : 6),
+      columns_(2 * frame.cut.lanes),
+      block_(8 * rows_) {
+    length_ = of_keys_ ? f_.inputs.key_length : f_.inputs.query_length;
+    width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
+    const int formula = node_.arguments[0];
+    const std::vector<bool> made = under(f_.graph(), formula);
+
+    // Algorithm
+    place here = at(p_, f_.d);
+    for (int s = 0; s < formula; ++s) {
+        const instruction& it = f_.node(s);
+        if (!made[s] || it.op != operation::sum || f_.depends[s].bound) continue;
+        if (!f_.depends[s].channel) {
+            place of_position = at(p_, 0);
+            of_position.known = here.known;
+            Func sum("sum_" + std::to_string(s));
+            std::vector<Var> over{p_, f_.b};
+            if (f_.depends[s].head) over.push_back(f_.h);
+            sum(over) = f_.evaluate(s, of_position).value;
+            here.known[s] = {sum(std::vector<Expr>(over.begin(), over.end())), {}};
+            of_positions_.push_back(sum);
+        } else if (const auto sums = as_product(s)) {
+            here.known[s] = *sums;
+        }
+    }
+    std::vector<Var> over{f_.d, p_, f_.h, f_.b};
+    if (tokens_) over.erase(over.begin() + 2);
+    result(over) = f_.evaluate(formula, here).value;
+}
+
+Expr computed_tensor::position_read(const Expr& position) const {
+    return clamp(position, 0, (of_keys_ ? max(f_.inputs.keys_in_use(f_.b), 1) : f_.inputs.query_length) - 1);
+}
+
+place computed_tensor::at(const Expr& position, const Expr& channel) const {
+    const Expr read = position_read(position);
+    return {f_.b, f_.h, read, read, f_.inputs.keys_in_use(f_.b), {}, channel};
+}
+
+/// The sum in tiles of positions and channels, if it is a matrix product.
+std::optional<quantity> computed_tensor::as_product(int sum) {
+    const auto of = factors(f_.graph(), f_.depends, sum);
+    if (!of) return {};
+    const instruction& it = f_.node(sum);
+    const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
+    const std::string number = "_" + std::to_string(sum);
+    product made;
+    made.left_of_head = f_.depends[of->first].head, made.right_of_head = f_.depends[of->second].head;
+    made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("product" + number);
+
+    // Algorithm
+    std::vector<Var> of_left{n_, p_, f_.b}, of_right{ci_, n_, co_}, of_sums{ci_, pi_, co_, po_, f_.b};
+    if (made.left_of_head) of_left.push_back(f_.h);
+    if (made.right_of_head) of_right.push_back(f_.h);
+    if (made.left_of_head || made.right_of_head) of_sums.push_back(f_.h);
+    place row = at(p_, 0), column = at(0, min(co_ * columns_ + ci_, width_ - 1));
+    row.indices[index] = n_;
+    column.indices[index] = n_;
+    made.left(of_left) = f_.evaluate(of->first, row).value;
+    made.right(of_right) = f_.evaluate(of->second, column).value;
+
+    made.each = RDom(0, max(f_.evaluate(it.arguments[1], {}).value, 0), "each" + number);
+    std::vector<Expr> left{made.each, po_ * rows_ + pi_, f_.b}, right{ci_, made.each, co_};
+    if (made.left_of_head) left.push_back(f_.h);
+    if (made.right_of_head) right.push_back(f_.h);
+    made.sums(of_sums) = 0.0f;
+    made.sums(of_sums) += made.right(right) * made.left(left);
+    std::vector<Expr> here{f_.d % columns_, p_ % rows_, f_.d / columns_, p_ / rows_, f_.b};
+    if (made.left_of_head || made.right_of_head) here.push_back(f_.h);
+    products_.push_back(made);
+    return quantity{made.sums(here), {}};
+}
+
+void computed_tensor::schedule() {
+    // Schedule
+    const TailStrategy guard = TailStrategy::GuardWithIf;
+    const int lanes = f_.cut.lanes;
+    const Var &d = f_.d, &h = f_.h, &b = f_.b, c("c"), pt("pt"), px("px"), task("task");
+    result.compute_root();
+    if (tokens_) {  // may be an output of the kernel
+        for (int dim = 0; dim < 3; ++dim) result.output_buffer().dim(dim).set_min(0);
+        result.output_buffer().dim(0).set_stride(1);
+    }
+    result.split(p_, po_, p_, block_, guard).split(d, d, c, columns_, guard).split(p_, pt, px, rows_, guard);
+    if (tokens_) result.reorder(c, px, pt, d, po_, b);
+    else result.reorder(c, px, pt, d, h, po_, b);
+    result.vectorize(c, lanes, guard).fuse(po_, b, task).parallel(task);
+    for (Func& sum : of_positions_) sum.compute_at(result, task).vectorize(p_, lanes, TailStrategy::RoundUp);
+    for (product& each : products_) {
+        each.right.compute_root().bound_extent(ci_, columns_).vectorize(ci_, lanes).unroll(ci_).parallel(co_);
+        each.left.compute_at(result, each.left_of_head && !tokens_ ? h : task);
+        each.sums.compute_at(result, pt).bound_extent(ci_, columns_).bound_extent(pi_, rows_).bound_extent(co_, 1).bound_extent(po_, 1);
+        each.sums.vectorize(ci_, lanes).unroll(ci_).unroll(pi_);
+        each.sums.update().reorder(ci_, pi_, each.each.x).vectorize(ci_, lanes).unroll(ci_).unroll(pi_);
+    }
+}
+
+computed_tensors::computed_tensors(kernel_frame& frame, bool before) {
+    const listing& graph = frame.graph();
+    std::vector<bool> needed(graph.nodes.size());
+    for (const output_declaration& output : graph.outputs) {
+        const std::vector<bool> made = under(graph, output.node);
+        for (std::size_t n = 0; n < made.size(); ++n) needed[n] = needed[n] || made[n];
+    }
+    std::vector<bool> after(graph.nodes.size());
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+        const instruction& it = graph.nodes[n];
+        after[n] = it.is == kind::output;
+        for (int i = 0; i < it.argument_count; ++i) after[n] = after[n] || after[it.arguments[i]];
+        if (!needed[n] || after[n] == before || !computed_tensor::is_one(frame, n)) continue;
+        all_.emplace_back(frame, n);
+        frame.inputs.computed[n] = all_.back().result;
+    }
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,56 @@
+#pragma once
+#include "kernel_frame.hpp"
+
+#include <deque>
+#include <optional>
+
+namespace attune::generators {
+
+/// A tensor that a kernel computes in full before anything reads it: tokens, or what queries, keys or values form by a matrix product.
+///
+/// Sums over products of what depends on the position and what depends on the channel are matrix products, such as a linear projection: the one factor
+/// is copied a block of positions at a time, the other once a call in panels of channels, and both meet in registers. Other sums are taken once a position.
+class computed_tensor {
+public:
+    computed_tensor(const kernel_frame& frame, int node);
+
+    /// (channel, position, batch) of tokens, (channel, position, head, batch) otherwise.
+    Halide::Func result;
+    void schedule();
+
+    /// Whether `node` is a tensor of this kind.
+    static bool is_one(const kernel_frame& frame, int node);
+
+private:
+    struct product {
+        Halide::Func left, right, sums;
+        Halide::RDom each;
+        bool left_of_head{}, right_of_head{};
+    };
+
+    std::optional<quantity> as_product(int sum);
+    place at(const Halide::Expr& position, const Halide::Expr& channel) const;
+    Halide::Expr position_read(const Halide::Expr& position) const;
+
+    const kernel_frame& f_;
+    const instruction& node_;
+    const bool tokens_, of_keys_;
+    const int rows_, columns_, block_;
+    Halide::Expr length_, width_;
+    Halide::Var p_{"p"}, n_{"n"}, ci_{"ci"}, co_{"co"}, pi_{"pi"}, po_{"po"};
+    std::vector<product> products_;
+    std::vector<Halide::Func> of_positions_;
+};
+
+/// The nodes of a graph that are computed in full, arguments before users, into functions that all reading goes to.
+class computed_tensors {
+public:
+    /// Those that are needed `before` the attention, or those that read what it made.
+    computed_tensors(kernel_frame& frame, bool before);
+    void schedule() { for (computed_tensor& each : all_) each.schedule(); }
+
+private:
+    std::deque<computed_tensor> all_;
+};
+
+}  // namespace attune::generators
