@@ -88,6 +88,7 @@ class User:
         if self.options.generator == "Ninja" and self.options.source not in of_attune:
             used = run(self.options.make_program, "-C", build, "-t", "deps") + run(self.options.make_program, "-C", build, "-t", "commands")
             used = used.replace(self.options.work, "").replace(self.options.halide, "")
+            used = used.replace(os.path.join(self.options.source, "build", "venv"), "")  # Halide and CMake where they were installed for this clone
             for path in (self.options.source, self.options.build):
                 expect(path not in used, f"{build} reads files of {path}")
 
