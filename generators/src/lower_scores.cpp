@@ -10,7 +10,7 @@ using namespace Halide;
 namespace {
 
 /// Stands for a product that is defined once the scale is known.
-std::string placeholder(int contraction) { return "product_of_" + std::to_string(contraction); }
+std::string product_name(int contraction) { return "product_of_" + std::to_string(contraction); }
 
 }  // namespace
 
@@ -29,7 +29,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     at_ = {f_.b, f_.h, along == lanes::queries ? f_.query_at(f_.qi) : f_.read_query(f_.qi), f_.key_at(f_.ki), keys_(f_.b)};
     std::vector<int> known;
     const auto add = [&](int node, bool fixed) {
-        at_.known[node] = {Internal::Variable::make(Float(32), placeholder(node)), {}};
+        at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
         known.push_back(node);
         contraction c;
         c.node = node, c.fixed = fixed;
@@ -45,8 +45,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     keep(roots, at_);
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
-    hidden_by_product = !is_placeholder_free(hidden);
-    if (along == lanes::keys) real = substitute(placeholder(f_.its.contraction), Internal::Variable::make(Float(32), placeholder(f_.its.contraction)) * sign_, real);
+    hidden_by_product = !is_free_of_products(hidden);
+    if (along == lanes::keys) real = substitute(product_name(f_.its.contraction), Internal::Variable::make(Float(32), product_name(f_.its.contraction)) * sign_, real);
     real = with_products(real);
     hidden = with_products(hidden);
 }
@@ -81,12 +81,12 @@ void score_tile::keep(const std::vector<int>& roots, place& at) {
 bool score_tile::varies(const Expr& e) const {
     for (const Var& v : {f_.qi, f_.ki, f_.kb, f_.qt})
         if (Internal::expr_uses_var(e, v.name())) return true;
-    return !is_placeholder_free(e);
+    return !is_free_of_products(e);
 }
 
-bool score_tile::is_placeholder_free(const Expr& e) const {
+bool score_tile::is_free_of_products(const Expr& e) const {
     for (const contraction& c : contractions_)
-        if (Internal::expr_uses_var(e, placeholder(c.node))) return false;
+        if (Internal::expr_uses_var(e, product_name(c.node))) return false;
     return true;
 }
 
@@ -96,7 +96,7 @@ void score_tile::factor_out_scale() {
     const quantity score = f_.evaluate(f_.its.scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
     hidden = score.hidden.defined() ? score.hidden || beyond : beyond;
-    const std::string product = placeholder(f_.its.contraction);
+    const std::string product = product_name(f_.its.contraction);
     Expr left = score.value, factor = 1.0f;
     while (const auto* times = left.as<Internal::Mul>()) {
         const bool first = Internal::expr_uses_var(times->a, product);
@@ -176,7 +176,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
 
 Expr score_tile::with_products(const Expr& e) const {
     std::map<std::string, Expr> products;
-    for (const contraction& c : contractions_) products[placeholder(c.node)] = c.product(pair());
+    for (const contraction& c : contractions_) products[product_name(c.node)] = c.product(pair());
     return substitute(products, e);
 }
 

@@ -55,7 +55,7 @@ private:
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     Halide::Expr with_products(const Halide::Expr& e) const;
-    bool is_placeholder_free(const Halide::Expr& e) const;
+    bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;
     void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);

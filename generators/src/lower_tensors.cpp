@@ -53,7 +53,6 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int n)
       rows_(frame.cut.lanes >= 16 ? 12 : 6),
       columns_(2 * frame.cut.lanes),
       block_(8 * rows_) {
-    length_ = of_keys_ ? f_.inputs.key_length : f_.inputs.query_length;
     width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
     const int formula = node_.arguments[0];
     const std::vector<bool> made = under(f_.graph(), formula);

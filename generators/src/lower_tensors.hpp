@@ -36,7 +36,7 @@ private:
     const instruction& node_;
     const bool tokens_, of_keys_;
     const int rows_, columns_, block_;
-    Halide::Expr length_, width_;
+    Halide::Expr width_;
     Halide::Var p_{"p"}, n_{"n"}, ci_{"ci"}, co_{"co"}, pi_{"pi"}, po_{"po"};
     std::vector<product> products_;
     std::vector<Halide::Func> of_positions_;

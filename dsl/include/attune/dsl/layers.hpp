@@ -35,8 +35,6 @@ struct merged_at {
 // Echoed with the number of axes that an input has.
 template <int Axes> inline constexpr bool has_three_axes = Axes == 3;
 template <class T> inline constexpr bool a_sequence = is_sequence<T>;
-
-constexpr bool names_positions(axis_kind a) { return a == axis_kind::query || a == axis_kind::key || a == axis_kind::position || a == axis_kind::free; }
 }  // namespace detail
 
 /// An input (batch, position, query or key, channel) or tokens, as a sequence.
