@@ -42,7 +42,7 @@ def with_torch(arguments):
         # The CPU build is a tenth of the size; where its index is out of reach, the usual one does.
         if subprocess.run([*pip, "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0", "--timeout", "10"], capture_output=True).returncode:
             subprocess.run(pip, check=True)
-    os.execv(python, [str(python), __file__, *arguments])
+    os.execv(python, [str(python), sys.argv[0], *arguments])
 
 
 class program:
