@@ -77,7 +77,7 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
         configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/generator_main.cpp.in" "${folder}/main.cpp" @ONLY)
         add_executable(${generator} "${folder}/main.cpp")
         target_include_directories(${generator} PRIVATE "${header_folder}")
-        target_link_libraries(${generator} PRIVATE attune::generators)
+        target_link_libraries(${generator} PRIVATE attune::generator_program)
         set_target_properties(${generator} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
         if(ATTUNE_SANITIZE)
             target_compile_options(${generator} PRIVATE -fno-sanitize=all)

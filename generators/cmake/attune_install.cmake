@@ -8,9 +8,15 @@ if(TARGET attune_generators)  # a cross build has none
     list(APPEND components generators)
 endif()
 foreach(component IN LISTS components)
+    set(libraries attune_${component})
+    if(component STREQUAL "generators")
+        set_target_properties(attune_generator_program PROPERTIES EXPORT_NAME generator_program)
+        set_target_properties(attune_reference PROPERTIES EXPORT_NAME reference)
+        list(APPEND libraries attune_generator_program attune_reference)
+    endif()
     install(DIRECTORY "${attune_SOURCE_DIR}/${component}/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT ${component})
     set_target_properties(attune_${component} PROPERTIES EXPORT_NAME ${component})
-    install(TARGETS attune_${component} EXPORT attune_${component}
+    install(TARGETS ${libraries} EXPORT attune_${component}
         ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${component})
     # One file of targets a component, so that a project that only runs kernels is not asked for Halide.
     install(EXPORT attune_${component} NAMESPACE attune:: FILE attune_${component}.cmake DESTINATION "${package_folder}"

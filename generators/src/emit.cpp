@@ -1,5 +1,6 @@
 #include "emit.hpp"
 
+#include "halide_target.hpp"
 #include "lower.hpp"
 
 #include <fmt/format.h>
@@ -9,20 +10,9 @@
 #include <stdexcept>
 
 namespace attune::generators {
-namespace {
-
-Halide::Target target_of(const level& isa) {
-    Halide::Target target{std::string(isa.halide)};
-    target.set_feature(Halide::Target::UserContext);  // every call carries its own error and thread context
-    target.set_feature(Halide::Target::NoRuntime);    // attune::runtime holds the one copy
-    return target;
-}
-
-}  // namespace
-
 void emit_object(std::span<const listed_kernel> kernels, const std::string& file) {
     std::vector<Halide::Module> modules;
-    const Halide::Target target = target_of(*kernels.front().isa);
+    const Halide::Target target = halide_target(*kernels.front().isa);
     int done = 0;
     for (const listed_kernel& k : kernels) {
         const auto start = std::chrono::steady_clock::now();

@@ -1,6 +1,6 @@
 // Attention over no key: kernels run and read nothing, whatever the variant.
 #include "variant_list.hpp"
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 
 #include <attune/runtime.hpp>
 

@@ -1,4 +1,4 @@
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 #include "depths.hpp"
 #include "variant_list.hpp"
 

@@ -1,5 +1,5 @@
 // What the language has beyond masks, score modifications and softmax, against the reference evaluator.
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 #include "language.hpp"
 #include "variant_list.hpp"
 

@@ -1,5 +1,5 @@
 // The memory of a call: bounded by tiles, as explain says, whatever the lengths; and taken from the system once.
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 #include "language.hpp"
 #include "variant_list.hpp"
 #include "variants.hpp"

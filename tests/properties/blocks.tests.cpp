@@ -1,5 +1,5 @@
 #include "../kernels/variant_list.hpp"
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 
 #include <attune/runtime/call.hpp>
 #include <catch2/catch_test_macros.hpp>

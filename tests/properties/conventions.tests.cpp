@@ -1,5 +1,5 @@
 // What attention systems mean by the same words, a test a row of the table and value, against loops. The names are the systems that mean it so.
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 #include "conventions.hpp"
 
 #include <attune/runtime.hpp>

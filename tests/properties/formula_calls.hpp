@@ -1,6 +1,6 @@
 #pragma once
 #include "../kernels/variant_list.hpp"
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 
 #include <string>
 #include <vector>

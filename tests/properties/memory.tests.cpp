@@ -1,5 +1,5 @@
 #include "../kernels/variant_list.hpp"
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 #include "formula_calls.hpp"
 #include "guarded_memory.hpp"
 

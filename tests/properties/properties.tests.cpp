@@ -1,6 +1,6 @@
 #include "../kernels/variant_list.hpp"
 #include "../kernels/variants.hpp"
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 
 #include <attune/runtime.hpp>
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // Graphs drawn at random, compiled while the test runs, against the reference. A failure names its seed; ATTUNE_SEED=<n> runs that one alone.
 #include "../support/compiled.hpp"
-#include "../support/workload.hpp"
+#include <attune/workload.hpp>
 #include "random_graph.hpp"
 
 #include <attune/runtime/call.hpp>

@@ -1,4 +1,4 @@
-#include "workload.hpp"
+#include <attune/workload.hpp>
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,92 @@
+#include "jit_kernel.hpp"
+
+#include "halide_target.hpp"
+#include "lower.hpp"
+#include "plan.hpp"
+
+#include <HalideRuntime.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace attune::generators {
+namespace {
+
+/// What kernels call, at the addresses in this program: attune's copy of Halide's support library, not the one that Halide's own JIT brings.
+Halide::Internal::JITModule support_library() {
+    Halide::Internal::JITModule exports;
+#define ATTUNE_EXPORT(name) exports.add_symbol_for_export(#name, Halide::Internal::JITModule::Symbol(reinterpret_cast<void*>(&name)))
+    ATTUNE_EXPORT(halide_malloc);
+    ATTUNE_EXPORT(halide_free);
+    ATTUNE_EXPORT(halide_do_par_for);
+    ATTUNE_EXPORT(halide_error);
+    ATTUNE_EXPORT(halide_error_access_out_of_bounds);
+    ATTUNE_EXPORT(halide_error_bad_dimensions);
+    ATTUNE_EXPORT(halide_error_bad_extern_fold);
+    ATTUNE_EXPORT(halide_error_bad_fold);
+    ATTUNE_EXPORT(halide_error_bad_type);
+    ATTUNE_EXPORT(halide_error_bounds_inference_call_failed);
+    ATTUNE_EXPORT(halide_error_buffer_allocation_too_large);
+    ATTUNE_EXPORT(halide_error_buffer_argument_is_null);
+    ATTUNE_EXPORT(halide_error_buffer_extents_negative);
+    ATTUNE_EXPORT(halide_error_buffer_extents_too_large);
+    ATTUNE_EXPORT(halide_error_buffer_is_null);
+    ATTUNE_EXPORT(halide_error_constraint_violated);
+    ATTUNE_EXPORT(halide_error_constraints_make_required_region_smaller);
+    ATTUNE_EXPORT(halide_error_debug_to_file_failed);
+    ATTUNE_EXPORT(halide_error_device_dirty_with_no_device_support);
+    ATTUNE_EXPORT(halide_error_device_interface_no_device);
+    ATTUNE_EXPORT(halide_error_explicit_bounds_too_small);
+    ATTUNE_EXPORT(halide_error_extern_stage_failed);
+    ATTUNE_EXPORT(halide_error_fold_factor_too_small);
+    ATTUNE_EXPORT(halide_error_host_and_device_dirty);
+    ATTUNE_EXPORT(halide_error_host_is_null);
+    ATTUNE_EXPORT(halide_error_no_device_interface);
+    ATTUNE_EXPORT(halide_error_out_of_memory);
+    ATTUNE_EXPORT(halide_error_param_too_large_f64);
+    ATTUNE_EXPORT(halide_error_param_too_large_i64);
+    ATTUNE_EXPORT(halide_error_param_too_large_u64);
+    ATTUNE_EXPORT(halide_error_param_too_small_f64);
+    ATTUNE_EXPORT(halide_error_param_too_small_i64);
+    ATTUNE_EXPORT(halide_error_param_too_small_u64);
+    ATTUNE_EXPORT(halide_error_requirement_failed);
+    ATTUNE_EXPORT(halide_error_specialize_fail);
+    ATTUNE_EXPORT(halide_error_split_factor_not_positive);
+    ATTUNE_EXPORT(halide_error_storage_bound_too_small);
+    ATTUNE_EXPORT(halide_error_unaligned_host_ptr);
+#undef ATTUNE_EXPORT
+    return exports;
+}
+
+}  // namespace
+
+struct jit_kernel::compiled {
+    std::string symbol, cut;
+    Halide::Internal::JITModule code;
+    kernel row{};
+    kernel_table table{};
+};
+
+jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<compiled>()) {
+    const auto& [graph, types, depths, cut] = made.request;
+    compiled& c = *compiled_;
+    c.symbol = made.symbol, c.cut = to_json(cut);
+    try {
+        const Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.isa));
+        static const Halide::Internal::JITModule support = support_library();
+        c.code = Halide::Internal::JITModule(module, module.get_function_by_name(c.symbol), {support});
+    } catch (const Halide::Error& problem) {  // not a std::exception
+        throw std::runtime_error(made.of->name + ": Halide could not compile it: " + problem.what());
+    }
+    const auto entry = reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
+    const plan its = plan_of(graph);
+    c.row = {c.symbol.c_str(), made.isa->name.data(), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block, cut.key_block,
+             scratch_bytes(made.request), c.cut.c_str(), entry, nullptr, its.hidden_rows, its.hidden_output >= 0 ? 1 : 0};
+    c.table = {kernel_table_version, made.of->name.c_str(), graph, {&c.row, 1}};
+}
+
+jit_kernel::~jit_kernel() = default;
+
+const kernel_table& jit_kernel::table() const { return compiled_->table; }
+
+}  // namespace attune::generators
