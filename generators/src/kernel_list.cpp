@@ -36,7 +36,7 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                     std::string symbol =
                         fmt::format("attune_{}_{}_d{}x{}_{}_{:016x}", symbol_text(each.name), symbol_part(request.types),
                                     request.depths.depth, request.depths.value_depth, symbol_text(isa.name), each.graph.fingerprint);
-                    all.push_back({&each, &isa, request, std::move(symbol)});
+                    all.push_back({&each, &isa, request, std::move(symbol), 1, std::numeric_limits<int>::max()});
                 }
         }
     return all;

@@ -2,6 +2,7 @@
 #include <attune/generators/kernel_request.hpp>
 #include <attune/generators/main.hpp>
 
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -13,7 +14,8 @@ struct listed_kernel {
     const variant* of{};
     const level* isa{};
     kernel_request request;
-    std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]
+    std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]; see kernel_table.hpp
+    int from_queries{1}, to_queries{std::numeric_limits<int>::max()};  ///< that it serves, inclusive
 };
 
 /// Sorted by variant, then as kernel tables want them: most demanding ISA level first. Throws std::runtime_error, a sentence, for an

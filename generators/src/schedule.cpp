@@ -19,11 +19,12 @@ constexpr std::pair<const char*, int schedule::*> fields[] = {
     {"key_tile", &schedule::key_tile},
     {"value_tile", &schedule::value_tile},
     {"chunk", &schedule::chunk},
+    {"key_splits", &schedule::key_splits},
 };
 
 std::string field_names() {
-    std::string names;
-    for (const auto& [name, member] : fields) names += (names.empty() ? "" : ", ") + std::string(name);
+    std::string names = "shapes";
+    for (const auto& [name, member] : fields) names += ", " + std::string(name);
     return names;
 }
 
@@ -66,9 +67,16 @@ masking masking_of(const listing& graph) {
     return found;
 }
 
+shape_class shape_class_from(std::string_view text) {
+    for (const shape_class c : {shape_class::prefill, shape_class::decode})
+        if (text == name_of(c)) return c;
+    throw std::runtime_error("expected a class of shapes, prefill or decode, got \"" + std::string(text) + "\"");
+}
+
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides) {
     schedule s{};
     s.lanes = isa.lanes;
+    s.key_splits = 1;
     const bool wide = isa.registers >= 32;
     // Accumulators fill the register file but for the operands: 3 x 8 of 32, 3 x 4 of 16.
     s.query_tile = 3 * isa.lanes;
@@ -89,6 +97,7 @@ void check(const schedule& s, int depth) {
     const auto multiple = [&](int schedule::*whole, int schedule::*part, const char* text) {
         if (s.*whole % (s.*part) != 0) refuse(text);
     };
+    if (s.shapes == shape_class::prefill && s.key_splits != 1) refuse("key_splits to be 1 in prefill, got " + std::to_string(s.key_splits));
     multiple(&schedule::query_tile, &schedule::lanes, "query_tile to be a multiple of lanes");
     multiple(&schedule::query_block, &schedule::query_tile, "query_block to be a multiple of query_tile");
     if (depth % s.depth_unroll != 0)
@@ -99,6 +108,7 @@ void check(const schedule& s, int depth) {
 
 std::string to_json(const schedule& s) {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    object["shapes"] = std::string(name_of(s.shapes));
     for (const auto& [name, member] : fields) object[name] = s.*member;
     return object.dump();
 }
@@ -107,6 +117,10 @@ schedule schedule_from_json(std::string_view text) {
     const auto object = nlohmann::json::parse(text, nullptr, false);
     if (!object.is_object()) throw std::runtime_error("expected a schedule as a JSON object with the fields " + field_names());
     schedule s{};
+    const auto shapes = object.find("shapes");
+    if (shapes == object.end()) throw std::runtime_error("a schedule lacks the field \"shapes\"");
+    if (!shapes->is_string()) throw std::runtime_error("the schedule's field \"shapes\" is not a string");
+    s.shapes = shape_class_from(shapes->get<std::string>());
     for (const auto& [name, member] : fields) {
         const auto at = object.find(name);
         if (at == object.end()) throw std::runtime_error("a schedule lacks the field \"" + std::string(name) + "\"");
@@ -114,7 +128,7 @@ schedule schedule_from_json(std::string_view text) {
         s.*member = at->get<int>();
     }
     for (const auto& [key, value] : object.items()) {
-        bool known = false;
+        bool known = key == "shapes";
         for (const auto& [name, member] : fields) known |= key == name;
         if (!known) throw std::runtime_error("a schedule has no field \"" + key + "\"; its fields are " + field_names());
     }

@@ -119,6 +119,7 @@ void bound_call::choose_kernel(const options& how, bool explain) {
         if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output) asked.output = given_.outputs[i]->view.type();
     if (shape_.has(axis_kind::depth)) asked.depth = shape_[axis_kind::depth];
     if (shape_.has(axis_kind::value_depth)) asked.value_depth = shape_[axis_kind::value_depth];
+    if (shape_.has(axis_kind::query)) asked.queries = shape_[axis_kind::query];
     const auto has = [&](operation op) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& n) { return n.op == op; }); };
     if (!asked.depth) asked.depth_matters = has(operation::contract) || has(operation::depth);
     if (!asked.value_depth) asked.value_depth_matters = has(operation::value_depth);

@@ -28,6 +28,7 @@ public:
 
     const kernel& chosen() const { return *choice_.chosen; }
     const std::string& why() const { return choice_.why; }
+    const std::string& why_shapes() const { return choice_.why_shapes; }
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }

@@ -51,7 +51,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     const auto extent = [&](axis_kind axis) { return shape[axis]; };
     explanation result;
     result.variant = table.variant, result.formula = table.graph.text;
-    result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.schedule = k.schedule ? k.schedule : "{}";
+    result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.shapes = bound.why_shapes(), result.schedule = k.schedule ? k.schedule : "{}";
     result.batches = extent(axis_kind::batch), result.heads = extent(axis_kind::head), result.key_heads = extent(axis_kind::key_head);
     result.query_length = extent(axis_kind::query), result.key_length = extent(axis_kind::key);
     result.depth = k.depth, result.value_depth = k.value_depth;
@@ -103,7 +103,8 @@ kernel_list kernels(const kernel_table& table) {
         entry.symbol = k.symbol, entry.target = k.target, entry.missing = missing_for(k.target);
         entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
         entry.depth = k.depth, entry.value_depth = k.value_depth;
-        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth};
+        entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
+        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.from_queries};
         asked.target = forced ? forced : "", asked.forced_by = "ATTUNE_TARGET";
         try {
             const choice made = choose(table, asked, this_cpu(), true);

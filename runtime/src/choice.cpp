@@ -4,6 +4,8 @@
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
+#include <limits>
+#include <utility>
 
 namespace attune::detail {
 namespace {
@@ -30,6 +32,16 @@ std::string depths_of(const kernel& k) { return say(k.depth, "x", k.value_depth)
 std::string depths_of(const kernel_request& r) {
     if (r.depth && r.value_depth) return say(*r.depth, "x", *r.value_depth);
     return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
+}
+
+/// How far a number of queries is from those that a kernel serves, and then how many it serves: the least one is chosen.
+std::pair<std::int64_t, std::int64_t> distance(const kernel& k, std::int64_t queries) {
+    const std::int64_t from = k.from_queries, to = k.to_queries;
+    return {queries < from ? from - queries : queries > to ? queries - to : 0, to - from};
+}
+std::string served(const kernel& k) {
+    const bool no_end = k.to_queries == std::numeric_limits<int>::max();
+    return say(name_of(k.shapes), ", for ", no_end && k.from_queries <= 1 ? "any number of" : no_end ? say(k.from_queries, " and more") : say(k.from_queries, " to ", k.to_queries), " queries");
 }
 
 /// What differs between the kernels for which `keep` holds: "f32; bf16".
@@ -70,6 +82,11 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     const auto asked_for = [&](const kernel& k) { return right_shape(k) && (asked.target.empty() || asked.target == k.target); };
     for (const kernel& k : table.kernels)
         if (asked_for(k) && runs(k.target, cpu) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target))) result.chosen = &k;
+    if (result.chosen && asked.queries)
+        for (const kernel& k : table.kernels) {
+            const bool level = rank_of(k.target) == rank_of(result.chosen->target);
+            if (level && asked_for(k) && distance(k, *asked.queries) < distance(*result.chosen, *asked.queries)) result.chosen = &k;
+        }
     if (result.chosen && !explain) return result;
 
     const std::string linked = compiled(table, right_shape, target);
@@ -87,6 +104,11 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     }
     result.why = asked.target.empty() ? say("the most demanding level of those linked (", linked, ") that this CPU runs") : say("asked for by ", asked.forced_by);
     if (!lacks.empty()) result.why += say("; ", lacks);
+    result.why_shapes = served(*result.chosen);
+    std::string others;
+    for (const kernel& k : table.kernels)
+        if (&k != result.chosen && asked_for(k) && rank_of(k.target) == rank_of(result.chosen->target)) add_part(others, served(k), "; ");
+    if (!others.empty()) result.why_shapes += say(" (also linked: ", others, ")");
     return result;
 }
 

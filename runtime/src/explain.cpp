@@ -3,6 +3,7 @@
 #include <attune/runtime/explain.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace attune {
 namespace {
@@ -31,7 +32,7 @@ std::string explanation::text() const {
     using namespace detail;
     std::string all = say("variant   ", variant, "\n", formula);
     if (!all.ends_with('\n')) all += '\n';
-    all += say("kernel    ", kernel, "\n", "target    ", target, ": ", why, "\n");
+    all += say("kernel    ", kernel, "\n", "target    ", target, ": ", why, "\n", "shapes    ", shapes, "\n");
     all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length, " queries, ", key_length, " keys, depth ",
                depth, "x", value_depth, ", ", detail::types_of(query, key, value, output), "\n");
     std::string_view title = "inputs    ";
@@ -67,7 +68,7 @@ std::string explanation::json() const {
         return j.text();
     };
     detail::json_object j;
-    j.add("variant", variant), j.add("formula", formula), j.add("kernel", kernel), j.add("target", target), j.add("why", why);
+    j.add("variant", variant), j.add("formula", formula), j.add("kernel", kernel), j.add("target", target), j.add("why", why), j.add("shapes", shapes);
     j.add("batches", batches), j.add("heads", heads), j.add("key_heads", key_heads), j.add("query_length", query_length), j.add("key_length", key_length);
     j.add("depth", depth), j.add("value_depth", value_depth);
     j.add("element_types", detail::types_of(query, key, value, output));
@@ -87,10 +88,17 @@ std::string explanation::json() const {
     return j.text();
 }
 
+namespace {
+std::string queries_of(const kernel_list::entry& e) {
+    if (e.to_queries == std::numeric_limits<int>::max()) return e.from_queries <= 1 ? "" : detail::say(" from ", e.from_queries, " queries");
+    return detail::say(" ", e.from_queries, "..", e.to_queries, " queries");
+}
+}  // namespace
+
 std::string kernel_list::text() const {
     std::string result = detail::say("kernels of ", variant, "\n");
     for (const entry& e : entries)
-        result += detail::say(e.chosen ? "  * " : "    ", e.target, "  ", detail::types_of(e.query, e.key, e.value, e.output), "  ", e.depth, "x", e.value_depth, "  ",
+        result += detail::say(e.chosen ? "  * " : "    ", e.target, "  ", detail::types_of(e.query, e.key, e.value, e.output), "  ", e.depth, "x", e.value_depth, "  ", e.shapes, queries_of(e), "  ",
                               !e.missing.empty() ? detail::say("does not run here: lacks ", e.missing) : e.chosen ? detail::say("chosen: ", e.why) : "runs here", "\n");
     return result;
 }
@@ -101,7 +109,8 @@ std::string kernel_list::json() const {
     j.add_list("kernels", entries, [](const entry& e) {
         detail::json_object j;
         j.add("symbol", e.symbol), j.add("target", e.target), j.add("element_types", detail::types_of(e.query, e.key, e.value, e.output));
-        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("runs", e.missing.empty());
+        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("shapes", e.shapes), j.add("from_queries", e.from_queries);
+        j.add("to_queries", e.to_queries), j.add("runs", e.missing.empty());
         j.add("missing", e.missing), j.add("chosen", e.chosen), j.add("why", e.why);
         return j.text();
     });

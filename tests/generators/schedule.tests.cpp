@@ -27,9 +27,11 @@ void refuses(const std::string& text, const std::string& sentence) {
 TEST_CASE("a schedule comes back from its JSON") { CHECK(schedule_from_json(to_json(some)) == some); }
 
 TEST_CASE("a schedule that is not one is refused, and the sentence names the field") {
-    refuses("{", "expected a schedule as a JSON object with the fields lanes");
-    refuses("[]", "expected a schedule as a JSON object with the fields lanes");
-    refuses("{}", "lacks the field \"lanes\"");
+    refuses("{", "expected a schedule as a JSON object with the fields shapes, lanes");
+    refuses("[]", "expected a schedule as a JSON object with the fields shapes, lanes");
+    refuses("{}", "lacks the field \"shapes\"");
+    refuses(changed("\"prefill\"", "\"sideways\""), "expected a class of shapes, prefill or decode, got \"sideways\"");
+    refuses(changed("\"prefill\"", "1"), "\"shapes\" is not a string");
     refuses(changed("\"lanes\":8", "\"lanes\":\"8\""), "\"lanes\" is not an integer");
     refuses(changed("\"lanes\":8", "\"lanes\":8,\"colour\":1"), "no field \"colour\"");
 }
@@ -43,6 +45,7 @@ TEST_CASE("a schedule that breaks a rule is refused, and the sentence names the 
     breaks(&schedule::lanes, 0, "lanes >= 1");
     breaks(&schedule::lanes, 7, "multiple of lanes");
     breaks(&schedule::query_block, 25, "query_block to be a multiple of");
+    breaks(&schedule::key_splits, 2, "key_splits to be 1 in prefill");
     breaks(&schedule::key_block, 255, "key_block to be a multiple of key_tile");
 }
 

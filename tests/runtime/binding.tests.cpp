@@ -280,7 +280,7 @@ TEST_CASE("a registry of another layout is refused") {
         attune::detail::call(other, c.arguments(), {});
         FAIL("not refused");
     } catch (const attune::error& e) {
-        CHECK_THAT(e.what(), ContainsSubstring("expected kernels of fake::variant built for layout 2, got layout 99; try building"));
+        CHECK_THAT(e.what(), ContainsSubstring("expected kernels of fake::variant built for layout 3, got layout 99; try building"));
     }
 }
 

@@ -5,6 +5,9 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <limits>
+#include <optional>
+
 using attune::detail::choose, attune::detail::kernel_request;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
@@ -75,4 +78,37 @@ TEST_CASE("what was not compiled is refused with what was") {
     CHECK_THROWS_MATCHES(choose(table, asked(bf16, 64, 64), cpu_of(4), false), attune::error,
                          MessageMatches(ContainsSubstring("expected a CPU for one of the linked kernels of my::alibi (x86-64-v4-bf16), got this one (x86-64-v4-bf16: lacks avx512_ifma") &&
                                         ContainsSubstring("try adding a less demanding level")));
+}
+
+namespace {
+attune::kernel serving(const char* target, attune::shape_class shapes, int from, int to) {
+    attune::kernel k = compiled(target, f32, 64, 64);
+    k.shapes = shapes, k.from_queries = from, k.to_queries = to;
+    return k;
+}
+constexpr auto prefill = attune::shape_class::prefill;
+constexpr auto decode = attune::shape_class::decode;
+constexpr int no_end = std::numeric_limits<int>::max();
+}  // namespace
+
+TEST_CASE("of the kernels of a level the one that serves the number of queries is chosen, at every boundary") {
+    const attune::kernel several[] = {serving("x86-64-v4", prefill, 1, no_end), serving("x86-64-v3", prefill, 1, no_end), serving("x86-64-v3", decode, 1, 16),
+                                      serving("x86-64-v3", prefill, 17, 128), serving("x86-64-v2", decode, 1, 4)};
+    const attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, several};
+    const auto chosen = [&](int level, std::optional<std::int64_t> queries, std::string_view target = {}) {
+        kernel_request request = asked(f32, 64, 64, target);
+        request.queries = queries;
+        return choose(linked, request, cpu_of(level), false).chosen - several;
+    };
+    for (const std::int64_t queries : {0, 1, 2, 15, 16}) CHECK(chosen(3, queries) == 2);
+    for (const std::int64_t queries : {17, 18, 127, 128}) CHECK(chosen(3, queries) == 3);
+    for (const std::int64_t queries : {129, 100000}) CHECK(chosen(3, queries) == 1);
+    CHECK(chosen(3, std::nullopt) == 1);                      // whichever comes first
+    CHECK(chosen(4, 1) == 0);                                 // the level comes first
+    CHECK(chosen(4, 1, "x86-64-v3") == 2);
+    for (const std::int64_t queries : {1, 5, 100}) CHECK(chosen(2, queries) == 4);  // serves none of them so well, but there is no other
+
+    kernel_request request = asked(f32, 64, 64);
+    request.queries = 3;
+    CHECK(choose(linked, request, cpu_of(3), true).why_shapes == "decode, for 1 to 16 queries (also linked: prefill, for any number of queries; prefill, for 17 to 128 queries)");
 }

@@ -182,6 +182,6 @@ TEST_CASE("the linked kernels are listed, with what runs and what would be chose
     CHECK_FALSE(list.entries[0].chosen);
     CHECK_FALSE(list.entries[0].missing.empty());
     for (std::size_t i = 1; i < 4; ++i) CHECK(list.entries[i].chosen);
-    CHECK_THAT(list.text(), ContainsSubstring("    opencl  f32  8x4  does not run here: lacks ") && ContainsSubstring("bf16  8x4  chosen: "));
+    CHECK_THAT(list.text(), ContainsSubstring("    opencl  f32  8x4  prefill  does not run here: lacks ") && ContainsSubstring("bf16  8x4  prefill  chosen: "));
     CHECK_THAT(list.json(), ContainsSubstring(R"("symbol": "attune_fake_f32_d16x16")"));
 }

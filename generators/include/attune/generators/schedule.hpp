@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl/listing.hpp>
+#include <attune/dsl/shape_class.hpp>
 #include <attune/generators/level.hpp>
 
 #include <cstddef>
@@ -15,6 +16,7 @@ namespace attune::generators {
 /// (query_block x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the value
 /// depth at a time. Queries lie in vector lanes throughout.
 struct schedule {
+    shape_class shapes{};  ///< which of the two ways of cutting work
     int lanes{};         ///< f32 in a vector
     int query_block{};   ///< queries a task; a multiple of query_tile
     int key_block{};     ///< keys a visit, the grain in which blocks are skipped; a multiple of key_tile
@@ -23,9 +25,13 @@ struct schedule {
     int key_tile{};      ///< keys whose products with a query tile are summed in registers
     int value_tile{};    ///< value depths whose sums over the keys, for a query tile, are made in registers
     int chunk{};         ///< value depths that share one running maximum and sum; a multiple of value_tile
+    int key_splits{};    ///< parts of the keys that tasks of one (batch, key head) share, at most; 1 in prefill
 
     bool operator==(const schedule&) const = default;
 };
+
+/// Throws std::runtime_error for anything but "prefill" and "decode".
+shape_class shape_class_from(std::string_view text);
 
 /// How much of the scores a graph hides, as far as its formula shows.
 enum class masking : std::uint8_t {

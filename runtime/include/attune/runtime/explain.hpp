@@ -38,7 +38,7 @@ struct explanation {
         std::string skips;  ///< how blocks are skipped for it, or why not
     };
 
-    std::string variant, formula, kernel, target, why, schedule;  ///< schedule is JSON
+    std::string variant, formula, kernel, target, why, shapes, schedule;  ///< shapes: the class of the kernel and what it serves; schedule is JSON
     std::int64_t batches{}, heads{}, key_heads{}, query_length{}, key_length{};
     int depth{}, value_depth{};
     element_type query{}, key{}, value{}, output{};
@@ -66,8 +66,10 @@ struct kernel_list {
         std::string symbol, target;
         element_type query{}, key{}, value{}, output{};
         int depth{}, value_depth{};
+        std::string shapes;   ///< "prefill", "decode"
+        int from_queries{}, to_queries{};  ///< that it is meant for, inclusive
         std::string missing;  ///< what this CPU lacks for it; empty if it runs
-        bool chosen{};        ///< a call of these types and depths runs this one
+        bool chosen{};        ///< some call of these types and depths runs this one
         std::string why;      ///< for the chosen one
     };
     std::string variant;

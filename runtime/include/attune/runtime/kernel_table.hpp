@@ -1,18 +1,20 @@
 #pragma once
 #include <attune/dsl/listing.hpp>
+#include <attune/dsl/shape_class.hpp>
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 namespace attune {
 
 /// Layout version of the structs below; registries generated for another one are refused.
-inline constexpr int kernel_table_version = 2;
+inline constexpr int kernel_table_version = 3;
 
-/// One compiled kernel: one variant, element types, depths and ISA level. Written by `<target>_generator emit`.
+/// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by `<target>_generator emit`.
 struct kernel {
-    const char* symbol;       ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]
+    const char* symbol;       ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]; before the fingerprint what a kernel of other shapes serves, "decode1"
     const char* target;       ///< "x86-64-v3", ...
     element_type query, key, value, output;
     int depth, value_depth;
@@ -20,7 +22,7 @@ struct kernel {
     std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in listing order (tensor: halide_buffer_t*, scalar:
-    /// pointer to its value), then kv_lengths (batch), then the outputs in listing order, then the hidden rows, then the hidden output. Dimensions innermost first: outputs
+    /// pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, the i32 into how many parts the keys are split, then the outputs in listing order, then the hidden rows, then the hidden output. Dimensions innermost first: outputs
     /// proper (value depth, query, head, batch), rows the same with stride 0 along the value depth, scores and weights (key, query, head, batch),
     /// columns (key, head, batch), means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts has the call's extent and stride 0;
     /// an empty tensor has an address that may be read, and extents that say so.
@@ -31,6 +33,11 @@ struct kernel {
     int hidden_rows{};
     /// 0 or 1: an output of f32 (batch, head, query, value depth) that it keeps for itself likewise.
     int hidden_outputs{};
+    /// The queries, per head, for which it is meant: both inclusive. Where several kernels serve a call, that of the narrowest range runs; where none does, the nearest.
+    shape_class shapes{};
+    int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
+    /// The most parts into which one call splits the keys of a (batch, key head); 0: the kernel does not split them, and is not told.
+    int key_splits{};
 };
 
 namespace detail {
