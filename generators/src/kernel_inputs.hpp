@@ -18,6 +18,8 @@ public:
 
     /// Position in listing::inputs; a tensor.
     const Halide::ImageParam& tensor(int input) const { return tensors_[input]; }
+    /// Whether a tensor's elements are narrower floats than what kernels compute in.
+    bool is_converted(int input) const { return tensors_[input].type().is_float() && tensors_[input].type().bits() < 32; }
     /// Position in listing::inputs; a run-time number.
     Halide::Expr scalar(int input) const { return scalars_[input]; }
 

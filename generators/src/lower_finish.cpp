@@ -154,7 +154,7 @@ Expr finish::written_output(int node, const Type& type) {
     }
     for (int n : recurring(graph, f_.depends, {node}, known)) keep(n), at.known[n] = read(kept_.at(n));
     const quantity x = f_.evaluate(node, at);
-    return cast(type, x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value);
+    return stored_as(type, x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value);
 }
 
 void finish::schedule() {

@@ -136,6 +136,9 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
         const Expr head = input.axes[1].is == axis_kind::key_head ? f_.inputs.key_head(f_.h) : Expr(f_.h);
         Func rows(pass_ + name);
         rows(f_.d, i, block, f_.h, f_.b) = cast<float>(f_.inputs.tensor(node.input)(f_.d, position, head, f_.b));
+        // What is read by broadcast is converted once a block, by vectors.
+        const bool in_lanes = of_query == (along_ == lanes::queries);
+        if (!in_lanes && f_.inputs.is_converted(node.input)) stored_.push_back({rows, input.axes[3].is == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
         return rows;
     }
     if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end()) {

@@ -37,6 +37,23 @@ Expr exponential(const Expr& x) { return exp(clamp(x, -104.0f, 88.7228f)); }
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 
+Expr stored_as(const Type& element, const Expr& x) {
+    if (element == x.type() || !element.is_float() || element.bits() != 16) return cast(element, x);
+    const auto word = [](std::uint32_t value) { return Expr(value); };
+    const Expr bits = reinterpret<std::uint32_t>(x), magnitude = bits & word(0x7fffffff), nan = magnitude > word(0x7f800000);
+    Expr result;
+    if (element.is_bfloat()) {
+        result = select(nan, (bits >> 16) | word(0x40), (bits + word(0x7fff) + ((bits >> 16) & word(1))) >> 16);
+    } else {
+        // Below 2^-14 an addition of 0.5 leaves the multiple of 2^-24 in the lowest bits, and rounds it.
+        const Expr normal = (magnitude - word(0x38000000) + word(0xfff) + ((magnitude >> 13) & word(1))) >> 13;
+        const Expr small = reinterpret<std::uint32_t>(reinterpret<float>(min(magnitude, word(0x38800000))) + 0.5f) - word(0x3f000000);
+        const Expr half = select(nan, word(0x7e00), magnitude >= word(0x477ff000), word(0x7c00), magnitude >= word(0x38800000), normal, small);
+        result = ((bits >> 16) & word(0x8000)) | half;
+    }
+    return reinterpret(element, cast<std::uint16_t>(result));
+}
+
 Expr divide_down(const Expr& a, const Expr& b) {
     if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a / b;
     // The quotient of two i32 differs from an integer by at least 2^-31 of itself: f64 does not round it up to one.

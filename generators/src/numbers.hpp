@@ -13,6 +13,10 @@ Halide::Expr hyperbolic_tangent(const Halide::Expr& x);
 /// Natural exponential; +infinity is never made: saturates near the largest float.
 Halide::Expr exponential(const Halide::Expr& x);
 
+/// An f32 as an element of another type: rounded to nearest even, too large becomes infinity, NaN stays NaN. In integers, so that every level, with instructions
+/// for it or without, stores the same bits.
+Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
+
 /// select(condition, a, b) of which both sides are always computed: bounds inference would otherwise cut the tile that `a` or `b`
 /// is computed over to where the condition holds, and take it apart.
 Halide::Expr choose_whole(const Halide::Expr& condition, const Halide::Expr& a, const Halide::Expr& b);

@@ -30,11 +30,15 @@ std::size_t scratch_bytes(const kernel_request& request) {
     if (!its.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
     const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
     const auto formed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };
+    // What is read by broadcast is converted first.
+    const auto converted = [&](int tensor, element_type type) { return tensor >= 0 && !formed(tensor) && bytes_of(type) < 4; };
     const std::size_t of_queries = formed(its.query) ? size(cut.query_block, depths.depth) : 0, of_keys = formed(its.key) ? size(cut.key_block, depths.depth) : 0;
+    const std::size_t converted_queries = converted(its.query, types.query) ? size(cut.query_block, depths.depth) : 0;
     std::size_t floats = 0;
     if (its.needs_state()) {
         floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
-        if (formed(its.value)) floats += size(cut.key_block, depths.value_depth);
+        if (formed(its.value) || converted(its.value, types.value)) floats += size(cut.key_block, depths.value_depth);
+        if (converted(its.key, types.key)) floats += size(cut.key_block, depths.depth);
         // Modified weights lie in a tile of their own, and have sums.
         const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
         floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
@@ -45,7 +49,7 @@ std::size_t scratch_bytes(const kernel_request& request) {
         int made = 0;
         for (const kind output : its.outputs) made += output == first || output == second;
         if (made == 0) continue;
-        floats += size(cut.key_block, depths.depth) + of_queries + of_keys + size(2, cut.query_block) + size(made, cut.key_block * cut.query_block) +
+        floats += size(cut.key_block, depths.depth) + of_queries + converted_queries + of_keys + size(2, cut.query_block) + size(made, cut.key_block * cut.query_block) +
                   size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
     return sizeof(float) * floats + 3 * kept_bytes(graph, its, cut);

@@ -1,5 +1,7 @@
 #include <attune/workload.hpp>
 
+#include <attune/runtime/element.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,6 +27,7 @@ workload::workload(const listing& graph, const shape& of, unsigned seed, std::ma
         const element_type element = declared.element == element_type::any ? element_type::f32 : declared.element;
         add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
         fill(declared.name);
+        if (declared.element == element_type::bf16 || declared.element == element_type::f16) convert(declared.name, declared.element);
     }
     for (const output_declaration& output : graph.outputs) {
         const kind is = graph.nodes[static_cast<std::size_t>(output.node)].is;
@@ -110,6 +113,17 @@ void workload::draw(std::string_view input, int first, int last) {
     for (std::uint8_t& x : t.bytes) x = static_cast<std::uint8_t>(any(random_));
 }
 
+void workload::convert(std::string_view name, element_type element) {
+    if (element == element_type::f32) return;
+    owned_tensor& t = (*this)[name];
+    t.halves.clear();
+    for (const float x : t.reals) t.halves.push_back(element == element_type::bf16 ? bfloat16(x).bits : float16(x).bits);
+    t.reals.clear();
+    std::vector<std::int64_t> extents, strides;
+    for (int axis = 0; axis < t.view.rank(); ++axis) extents.push_back(t.view.extent(axis)), strides.push_back(t.view.stride(axis));
+    t.view = tensor(element, static_cast<void*>(t.halves.data()), extents, strides);
+}
+
 void workload::set_lengths(std::vector<std::int32_t> lengths) {
     for (const char* name : {"k", "v"}) {
         if (!tensors_.contains(name)) continue;
@@ -150,16 +164,19 @@ std::vector<detail::named_argument> workload::arguments() const {
 }
 
 void workload::reset_outputs() {
-    for (const output_declaration& output : graph_.outputs) std::ranges::fill((*this)[output.name].reals, pattern);
+    for (const output_declaration& output : graph_.outputs) {
+        std::ranges::fill((*this)[output.name].reals, pattern);
+        std::ranges::fill((*this)[output.name].halves, half_pattern);
+    }
 }
 
 bool workload::outputs_untouched(bool gaps_only) const {
     for (const output_declaration& output : graph_.outputs) {
         const owned_tensor& t = tensors_.at(std::string(output.name));
-        std::vector<bool> written(t.reals.size(), false);
+        std::vector<bool> written(std::max(t.reals.size(), t.halves.size()), false);
         if (gaps_only) for_each_offset(t.view, [&](std::int64_t at) { written[static_cast<std::size_t>(at)] = true; });
         for (std::size_t i = 0; i < written.size(); ++i)
-            if (!written[i] && t.reals[i] != pattern) return false;
+            if (!written[i] && (t.halves.empty() ? t.reals[i] != pattern : t.halves[i] != half_pattern)) return false;
     }
     return true;
 }

@@ -20,6 +20,7 @@ struct shape {
 /// A tensor and the memory behind it. Room between rows holds NaN in inputs and a pattern in outputs.
 struct owned_tensor {
     std::vector<float> reals;
+    std::vector<std::uint16_t> halves;  ///< bf16 or f16
     std::vector<std::int32_t> integers;
     std::vector<std::uint8_t> bytes;
     tensor view;
@@ -41,7 +42,9 @@ public:
     void put(std::string_view input, std::span<const float> elements);
     /// Draws the elements of an integer input from first .. last; of a u8 input 0 .. 255 is a mask of random bits.
     void draw(std::string_view input, int first, int last);
-    /// Passes kv_lengths; keys and values beyond become NaN.
+    /// Makes an f32 tensor one of bf16 or f16 with the same strides: elements rounded to nearest even; of an output, filled with the pattern.
+    void convert(std::string_view name, element_type element);
+    /// Passes kv_lengths; keys and values beyond become NaN. Before `convert`.
     void set_lengths(std::vector<std::int32_t> lengths);
 
     owned_tensor& operator[](std::string_view name) { return tensors_.at(std::string(name)); }
@@ -88,5 +91,6 @@ void for_each_offset(const tensor& t, F visit) {
 
 /// What output memory holds before a call: no result looks like it.
 inline constexpr float pattern = -12345.678f;
+inline constexpr std::uint16_t half_pattern = 0xc9e1;
 
 }  // namespace attune::support
