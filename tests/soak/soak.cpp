@@ -1,9 +1,11 @@
 // Calls of mixed variants and shapes from several threads for a long time, and what becomes of memory:
-//   build/default/bin/attune_soak --seconds 3600
-// prints a line of time, calls, resident memory and its peak at every hundredth of that, and fails where results change or memory grows after the
-// first quarter. Of the process, not of the machine: /proc/self/statm.
-#include <attune/common.hpp>
-#include <attune/runtime.hpp>
+//   build/default/bin/attune_soak --seconds 3600 --csv soak.csv --svg soak.svg
+// It prints a line of time, calls and resident memory at every hundredth of that, and fails where a result changes or memory grows after the first
+// quarter. Of the process, not of the machine: /proc/self/statm.
+#include "calls.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
 
 #include <unistd.h>
 
@@ -11,69 +13,21 @@
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <exception>
 #include <fstream>
-#include <map>
-#include <mutex>
-#include <random>
-#include <string_view>
+#include <string>
 #include <thread>
 #include <vector>
 
 namespace {
 
 using clock = std::chrono::steady_clock;
-using namespace attune::common;
 
-struct shape {
-    std::int64_t batches, heads, key_heads, queries, keys, depth;
-    auto operator<=>(const shape&) const = default;
+struct sample {
+    double seconds;
+    std::int64_t calls;
+    double megabytes;
 };
-constexpr shape shapes[] = {{1, 8, 8, 128, 128, 64}, {2, 8, 2, 1, 1000, 64}, {1, 4, 4, 300, 300, 128}, {3, 6, 3, 17, 77, 64}, {1, 32, 8, 4, 555, 128},
-                            {1, 1, 1, 900, 900, 64}, {4, 2, 1, 65, 33, 128}, {1, 16, 16, 64, 0, 64},   {0, 4, 4, 8, 8, 64},     {1, 8, 4, 250, 1, 64}};
-
-std::atomic<long> calls{0};
-std::atomic<bool> wrong{false};
-std::mutex mutex;
-std::map<std::pair<shape, int>, double> sums;  // of a call's output, the same every time
-
-void call_once(std::mt19937& random) {
-    const shape s = shapes[random() % std::size(shapes)];
-    const int variant = static_cast<int>(random() % 5);
-    const auto filled = [](std::int64_t count, float step) {
-        std::vector<float> data(static_cast<std::size_t>(count));
-        for (std::size_t i = 0; i < data.size(); ++i) data[i] = step * (static_cast<float>(i % 977) / 488 - 1);
-        return data;
-    };
-    auto q_data = filled(s.batches * s.heads * s.queries * s.depth, 0.7f), k_data = filled(s.batches * s.key_heads * s.keys * s.depth, 1.3f),
-         v_data = filled(s.batches * s.key_heads * s.keys * s.depth, 2.1f), rates = filled(s.heads, 0.1f), result = filled(s.batches * s.heads * s.queries * s.depth, 0);
-    const attune::tensor Q(q_data.data(), {s.batches, s.heads, s.queries, s.depth}), K(k_data.data(), {s.batches, s.key_heads, s.keys, s.depth}),
-        V(v_data.data(), {s.batches, s.key_heads, s.keys, s.depth}), S(rates.data(), {s.heads}), O(result.data(), {s.batches, s.heads, s.queries, s.depth});
-    const attune::options how{.threads = static_cast<int>(random() % 3)};
-    switch (variant) {
-        case 0: attune::run<plain_attention>(q = Q, k = K, v = V, out = O, how); break;
-        case 1: attune::run<causal_attention>(q = Q, k = K, v = V, out = O, how); break;
-        case 2: attune::run<window_attention>(q = Q, k = K, v = V, left = 40, right = 3, out = O, how); break;
-        case 3: attune::run<alibi_attention>(q = Q, k = K, v = V, slopes = S, out = O, how); break;
-        default: attune::run<decode_attention>(q = Q, k = K, v = V, out = O, how); break;
-    }
-    if (random() % 50 == 0) {
-        try {
-            attune::run<plain_attention>(q = Q, k = K, v = V, out = Q, how);
-            if (!result.empty()) wrong = true;  // an output on an input
-        } catch (const attune::error&) {
-            // refused, as it has to be
-        }
-        (void)attune::explain<plain_attention>(q = Q, k = K, v = V).json();
-    }
-    double sum = 0;
-    for (const float x : result) sum += static_cast<double>(x);
-    const std::lock_guard lock(mutex);
-    const auto [at, first] = sums.emplace(std::pair(s, variant), sum);
-    if (!first && std::memcmp(&at->second, &sum, sizeof sum) != 0) wrong = true;
-    ++calls;
-}
 
 double resident_megabytes() {
     std::ifstream file("/proc/self/statm");
@@ -82,35 +36,76 @@ double resident_megabytes() {
     return static_cast<double>(pages) * static_cast<double>(sysconf(_SC_PAGESIZE)) * 1e-6;
 }
 
+/// Of the samples from one share of the time to another.
+double median(const std::vector<sample>& all, double from, double to) {
+    std::vector<double> values;
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (const double at = static_cast<double>(i + 1) / static_cast<double>(all.size()); at > from && at <= to) values.push_back(all[i].megabytes);
+    std::ranges::sort(values);
+    return values[values.size() / 2];
+}
+
+void write_csv(const std::vector<sample>& all, const std::string& file) {
+    std::ofstream out(file);
+    out << "seconds,calls,resident_megabytes\n";
+    for (const sample& s : all) out << fmt::format("{:.1f},{},{:.2f}\n", s.seconds, s.calls, s.megabytes);
+}
+
+void write_svg(const std::vector<sample>& all, const std::string& file) {
+    const double most = std::ranges::max(all, {}, &sample::megabytes).megabytes * 1.25, end = all.back().seconds;
+    const auto x = [&](double seconds) { return 60 + 560 * seconds / end; };
+    const auto y = [&](double megabytes) { return 250 - 220 * megabytes / most; };
+    std::string points, marks;
+    for (const sample& s : all) points += fmt::format("{:.1f},{:.1f} ", x(s.seconds), y(s.megabytes));
+    for (int i = 0; i <= 4; ++i) {
+        marks += fmt::format("<text x='{:.0f}' y='270' text-anchor='middle'>{:.0f} s</text>", x(end * i / 4), end * i / 4);
+        marks += fmt::format("<path d='M60 {0:.1f}H620' stroke='#ddd'/><text x='54' y='{1:.1f}' text-anchor='end'>{2:.0f} MB</text>", y(most * i / 4), y(most * i / 4) + 4, most * i / 4);
+    }
+    std::ofstream(file) << fmt::format("<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 640 300' font-family='sans-serif' font-size='12'>\n<rect width='640' height='300' fill='white'/>\n{}\n"
+                                       "<polyline points='{}' fill='none' stroke='#2060a0' stroke-width='1.5'/>\n<text x='60' y='20'>Resident memory over {} calls of mixed variants and shapes</text>\n"
+                                       "</svg>\n", marks, points, all.back().calls);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
     double seconds = 20;
-    int threads = 2;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (std::string_view(argv[i]) == "--seconds") seconds = std::atof(argv[i + 1]);
-        if (std::string_view(argv[i]) == "--threads") threads = std::atoi(argv[i + 1]);
-    }
+    unsigned threads = 2, seed = 1;
+    std::string csv, svg;
+    CLI::App app{"Calls of mixed variants and shapes for a long time, and what becomes of memory"};
+    app.add_option("--seconds", seconds, "for how long")->capture_default_str()->check(CLI::PositiveNumber);
+    app.add_option("--threads", threads, "callers at a time")->capture_default_str();
+    app.add_option("--seed", seed, "of what is drawn")->capture_default_str();
+    app.add_option("--csv", csv, "write the curve of memory into this file");
+    app.add_option("--svg", svg, "draw it into this file");
+    CLI11_PARSE(app, argc, argv);
+
     std::atomic<bool> over{false};
     std::vector<std::jthread> workers;
-    for (int worker = 0; worker < threads; ++worker)
-        workers.emplace_back([worker, &over] {
-            std::mt19937 random(static_cast<unsigned>(worker));
-            while (!over) call_once(random);
+    for (unsigned worker = 0; worker < threads; ++worker)
+        workers.emplace_back([&over, worker, seed] {
+            std::mt19937 random(seed * 1000 + worker);
+            try {
+                while (!over) soak::call_once(random);
+            } catch (const std::exception& e) {
+                soak::failed(e.what());
+            }
         });
     const auto start = clock::now();
-    const auto passed = [&] { return std::chrono::duration<double>(clock::now() - start).count(); };
-    double early = 0, late = 0;
-    for (int mark = 1; mark <= 100; ++mark) {
+    std::vector<sample> curve;
+    for (int mark = 1; mark <= 100 && soak::problem().empty(); ++mark) {
         std::this_thread::sleep_until(start + std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>(seconds * mark / 100)));
-        const double now = resident_megabytes();
-        (mark <= 25 ? early : late) = std::max(mark <= 25 ? early : late, now);
-        std::printf("%8.1f s %10ld calls %8.1f MB %8.1f MB\n", passed(), calls.load(), now, std::max(early, late));
+        curve.push_back({std::chrono::duration<double>(clock::now() - start).count(), soak::calls_made(), resident_megabytes()});
+        fmt::print("{:8.1f} s {:10} calls {:8.1f} MB\n", curve.back().seconds, curve.back().calls, curve.back().megabytes);
         std::fflush(stdout);
     }
     over = true;
     workers.clear();
-    const bool grew = late > early * 1.1 + 8;
-    std::printf("%ld calls; resident at most %.1f MB in the first quarter, %.1f MB after it; results %s\n", calls.load(), early, late, wrong ? "CHANGED" : "the same throughout");
-    return wrong || grew ? 1 : 0;
+    if (const std::string what = soak::problem(); !what.empty()) return fmt::print("FAILED  {}\n", what), 1;
+    if (!csv.empty()) write_csv(curve, csv);
+    if (!svg.empty()) write_svg(curve, svg);
+    const double early = median(curve, 0.25, 0.5), late = median(curve, 0.75, 1), most = std::ranges::max(curve, {}, &sample::megabytes).megabytes;
+    fmt::print("{} calls, the same results throughout; resident {:.1f} MB in the second quarter, {:.1f} MB in the last, {:.1f} MB at most\n", soak::calls_made(), early, late, most);
+    if (late > early * 1.03 + 2) return fmt::print("FAILED  expected memory that stays as it is after the first quarter\n"), 1;
+    return 0;
 }
