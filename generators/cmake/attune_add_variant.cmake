@@ -89,8 +89,10 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
 
     # What it emits: an object an ISA level, and the registry.
     set(emit "${program}" emit)
+    set(instrumented "")
     if(ATTUNE_SANITIZE MATCHES "address")
-        # It is not instrumented, but linked as if it were; the compiler inside keeps memory until it ends.
+        set(instrumented --sanitize address)
+        # The program itself is not instrumented, but linked as if it were; the compiler inside keeps memory until it ends.
         set(emit "${CMAKE_COMMAND}" -E env ASAN_OPTIONS=detect_leaks=0 "${generator_file}" emit)
     endif()
     set(objects "")
@@ -101,7 +103,7 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
         set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
         add_custom_command(
             OUTPUT "${object}"
-            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}" ${code}
+            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}" ${instrumented} ${code}
             DEPENDS "${program}"
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)

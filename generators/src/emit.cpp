@@ -10,9 +10,10 @@
 #include <stdexcept>
 
 namespace attune::generators {
-void emit_object(std::span<const listed_kernel> kernels, const std::string& file) {
+void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked) {
     std::vector<Halide::Module> modules;
-    const Halide::Target target = halide_target(*kernels.front().isa);
+    Halide::Target target = halide_target(*kernels.front().isa);
+    if (checked) target.set_feature(Halide::Target::ASAN);
     int done = 0;
     for (const listed_kernel& k : kernels) {
         const auto start = std::chrono::steady_clock::now();

@@ -33,7 +33,7 @@ void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields
 
 struct emit_command {
     build_request what;
-    std::string target, object, registry, header, c_header, cut, cache, code;
+    std::string target, object, registry, header, c_header, cut, cache, code, sanitizer;
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
@@ -42,6 +42,7 @@ struct emit_command {
         command.add_option("--targets", what.targets, "ISA levels that the registry lists (with --registry)");
         command.add_option("--cache", cache, "keep objects in this folder, and take from it what was compiled before (with --code)")->envname("ATTUNE_KERNEL_CACHE");
         command.add_option("--code", code, "the library of generators that this program was linked with: its bytes are part of what an object depends on");
+        command.add_option("--sanitize", sanitizer, "instrument the kernels: address (with --object)")->check(CLI::IsMember({"address"}));
         command.add_option("--registry", registry, "write the source of the registry into this file");
         command.add_option("--header", header, "the variant header, as the registry includes it");
         command.add_option("--c-header", c_header, "write the variants' C header into this file (with --registry)");
@@ -54,12 +55,12 @@ struct emit_command {
             if (target.empty()) throw std::runtime_error("expected --target with --object, got none; try --target x86-64-v3");
             what.targets = {target};
             const auto made = kernels(variants);
-            const kernel_cache kept(cache, code);
+            const kernel_cache kept(cache, code, sanitizer);
             if (kept.fetch(made, object)) {
                 fmt::print(stderr, "  {} kernels as compiled before, from {}\n", made.size(), cache);
                 return;
             }
-            emit_object(made, object);
+            emit_object(made, object, !sanitizer.empty());
             kept.store(made, object);
         } else {
             if (what.targets.empty() || header.empty()) throw std::runtime_error("expected --targets and --header with --registry");

@@ -43,8 +43,9 @@ std::string digest_of(const fs::path& file) {
 
 }  // namespace
 
-kernel_cache::kernel_cache(const fs::path& folder, const fs::path& code) : folder_(folder) {
+kernel_cache::kernel_cache(const fs::path& folder, const fs::path& code, std::string_view how) : folder_(folder) {
     if (!folder_.empty() && !code.empty()) code_ = digest_of(code);
+    if (!code_.empty()) code_ += how;
 }
 
 fs::path kernel_cache::place_of(std::span<const listed_kernel> kernels) const {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 namespace attune::generators {
 
@@ -11,8 +12,8 @@ namespace attune::generators {
 /// header whose graphs did not change, or a second build folder, compiles nothing again.
 class kernel_cache {
 public:
-    /// `code` is the file that holds the generators' code. Without a folder or such a file nothing is kept.
-    kernel_cache(const std::filesystem::path& folder, const std::filesystem::path& code);
+    /// `code` is the file that holds the generators' code, `how` what else was said of the compilation. Without a folder or such a file nothing is kept.
+    kernel_cache(const std::filesystem::path& folder, const std::filesystem::path& code, std::string_view how);
 
     /// Copies the object of these kernels to `file` if it is there.
     bool fetch(std::span<const listed_kernel> kernels, const std::filesystem::path& file) const;
@@ -23,7 +24,7 @@ private:
     std::filesystem::path place_of(std::span<const listed_kernel> kernels) const;
 
     std::filesystem::path folder_;
-    std::string code_;  ///< the hash of its bytes
+    std::string code_;  ///< the hash of its bytes, and how they were told to compile
 };
 
 }  // namespace attune::generators

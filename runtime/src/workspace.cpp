@@ -8,6 +8,17 @@
 #include <cstdlib>
 #include <new>
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ATTUNE_FENCES
+#endif
+#elif defined(__SANITIZE_ADDRESS__)
+#define ATTUNE_FENCES
+#endif
+#ifdef ATTUNE_FENCES
+#include <sanitizer/asan_interface.h>
+#endif
+
 namespace attune::detail {
 namespace {
 
@@ -18,6 +29,15 @@ struct alignas(alignment) header {
     std::size_t capacity;
     std::size_t asked;  ///< of it, rounded up to the alignment: what a larger block from the cache is counted as
 };
+
+/// Under AddressSanitizer a kernel may touch the bytes that it asked for, as long as it has them, and none of the rest of a kept block.
+void fence([[maybe_unused]] header* block, [[maybe_unused]] std::size_t open) {
+#ifdef ATTUNE_FENCES
+    char* const first = reinterpret_cast<char*>(block + 1);
+    __asan_unpoison_memory_region(first, open);
+    __asan_poison_memory_region(first + open, block->capacity + alignment - open);
+#endif
+}
 
 class kept_blocks {
 public:
@@ -83,12 +103,14 @@ void* take_scratch(std::size_t bytes) noexcept {
         block = new (memory) header{capacity, capacity};
     }
     block->asked = capacity;
+    fence(block, bytes);
     return block + 1;
 }
 
 void give_scratch(void* block) noexcept {
     if (!block) return;
     header* const whole = static_cast<header*>(block) - 1;
+    fence(whole, 0);
     if (kept.usable()) kept.give(whole);
     else std::free(whole);
 }

@@ -34,9 +34,9 @@ expect(kept and second == first, "the second is the first")
 other_code = os.path.join(work, "other_code")
 with open(other_code, "w", encoding="utf-8") as file:
     file.write("something else")
-for options in (["--code", other_code], ["--code", code, "--schedule", '{"key_block": 32}'], ["--code", code, "--depths", "64x32"], []):
+for options in (["--code", other_code], ["--code", code, "--schedule", '{"key_block": 32}'], ["--code", code, "--depths", "64x32"], ["--code", code, "--sanitize", "address"], []):
     expect(not emit("third.o", *options)[1], f"{options or 'without --code'}: compiled")
-expect(len(os.listdir(cache)) == 4, "one object kept for each")
+expect(len(os.listdir(cache)) == 5, "one object kept for each")
 os.chmod(cache, 0o500)  # a folder that cannot be written is no error
 emit("fourth.o", "--code", code, "--depths", "32")
 os.chmod(cache, 0o700)

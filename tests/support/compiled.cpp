@@ -45,7 +45,12 @@ compiled_graphs::compiled_graphs(const std::vector<request>& requests) {
     }
     const temporary_folder folder;
     const auto object = folder.path / "kernels.o", library = folder.path / "kernels.so";
-    generators::emit_object(list, object.string());
+#if defined(__SANITIZE_ADDRESS__)
+    constexpr bool checked = true;
+#else
+    constexpr bool checked = false;
+#endif
+    generators::emit_object(list, object.string(), checked);
     const std::string link = "'" ATTUNE_COMPILER "' -shared -o '" + library.string() + "' '" + object.string() + "'";
     if (std::system(link.c_str()) != 0) throw std::runtime_error("could not link: " + link);
     library_ = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
