@@ -1,24 +1,30 @@
-// Serves timings of the benchmark variants over stdin and stdout, so that another program can time its own by turns:
+// Times the benchmark table: by itself, or by turns with other programs.
 //
-//     attune_benchmark <folder>
+//     attune_benchmark [options of Google Benchmark]   the table (cases.cpp), and the machine's own limits
+//     attune_benchmark --serve <folder>                answers requests on stdin, each by a line of JSON; {"error": "..."} where it cannot be done
 //
-// `load <batch> <heads> <length> <depth>`   reads q.bin, k.bin, v.bin and slopes.bin (f32, dense) from the folder
-// `run <variant>`                           one call; writes its output to out.bin and says which kernel made it
-// `time <variant> <repeats>`                one call that is not counted, then the seconds of each of `repeats` calls
-// `peak`                                    the multiply-add rate of as many threads as a call uses
-//
-// Each line is answered by one line of JSON; {"error": "..."} where it cannot be done. Ends with its input.
+// `cases`                       the table
+// `machine`                     the multiply-add rate and the read bandwidth of as many threads as a call uses
+// `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from the folder
+// `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which kernel made it
+// `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats` calls
+#include "cases.hpp"
 #include "peak.hpp"
 #include "variants.hpp"
 
 #include <attune/runtime.hpp>
+#include <benchmark/benchmark.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
+#include <memory>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -26,114 +32,206 @@
 
 namespace {
 
+using attune::element_type;
+using bench::benchmark_case;
 using nlohmann::json;
 
-std::vector<float> read_floats(const std::filesystem::path& file, std::int64_t count) {
-    std::vector<float> values(static_cast<std::size_t>(count));
-    const auto bytes = static_cast<std::streamsize>(values.size() * sizeof(float));
-    std::ifstream in(file, std::ios::binary);
-    if (!in.read(reinterpret_cast<char*>(values.data()), bytes))
-        throw std::runtime_error(file.string() + ": expected " + std::to_string(bytes) + " bytes");
-    return values;
+const benchmark_case& case_named(const std::string& name) {
+    const auto at = std::ranges::find(bench::cases(), name, &benchmark_case::name);
+    if (at == bench::cases().end()) throw std::invalid_argument("expected a case of the table, got " + name);
+    return *at;
 }
 
-/// The tensors of one problem: (batch, heads, length, depth), as many keys as queries.
+/// The tensors of one case.
 struct problem {
-    std::int64_t batch{}, heads{}, length{}, depth{};
-    std::vector<float> q, k, v, slopes, out;
+    benchmark_case of;
+    std::vector<std::byte> q, k, v, out;
+    std::vector<float> slopes, bias;
+    std::vector<std::int32_t> document, lengths;
 
-    attune::tensor view(std::vector<float>& data) const { return {data.data(), {batch, heads, length, depth}}; }
+    explicit problem(const benchmark_case& c) : of(c) {
+        const auto bytes = [&](std::int64_t heads, std::int64_t length) { return static_cast<std::size_t>(c.batch * heads * length * c.depth * attune::bytes_of(c.element)); };
+        q.resize(bytes(c.heads, c.queries)), out.resize(q.size()), k.resize(bytes(c.key_heads, c.keys)), v.resize(k.size());
+        slopes.resize(static_cast<std::size_t>(c.heads));
+        if (c.variant == "bias") bias.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * c.keys));
+        std::int32_t number = 0;
+        for (const std::int64_t n : bench::document_lengths) document.insert(document.end(), static_cast<std::size_t>(n), number++);
+        for (std::int64_t b = 0; b < c.batch; ++b) lengths.push_back(static_cast<std::int32_t>(bench::keys_in_use(b, c.keys)));
+    }
 
-    /// Calls f with the variant's call, its arguments bound.
+    attune::tensor view(std::vector<std::byte>& data, std::int64_t heads, std::int64_t length) const {
+        return {of.element, static_cast<void*>(data.data()), std::vector<std::int64_t>{of.batch, heads, length, of.depth}};
+    }
+
+    /// Calls f with a variant's call, its arguments bound.
     template <class F>
     auto with(const std::string& variant, F f) {
         namespace dsl = attune::dsl;
-        if (q.empty()) throw std::invalid_argument("expected load before run and time");
-        const attune::tensor Q = view(q), K = view(k), V = view(v), O = view(out), S(slopes.data(), {heads});
+        const attune::tensor Q = view(q, of.heads, of.queries), K = view(k, of.key_heads, of.keys), V = view(v, of.key_heads, of.keys), O = view(out, of.heads, of.queries);
+        if (of.element == element_type::bf16) {
+            if (variant == "full") return f(attune::prepare<bench::full_of_halves>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+            if (variant == "causal") return f(attune::prepare<bench::causal_of_halves>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+            throw std::invalid_argument("expected full or causal, got " + variant + " of bf16");
+        }
+        if (of.depth != 64 && of.depth != 128) {
+            if (variant == "padded")
+                return f(attune::prepare<bench::full_of_depths>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O, dsl::kv_lengths = attune::tensor(lengths.data(), {of.batch})));
+            return f(attune::prepare<bench::full_of_depths>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+        }
+        const attune::tensor S(slopes.data(), {of.heads}), ids(document.data(), {static_cast<std::int64_t>(document.size())});
         if (variant == "full") return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
         if (variant == "causal") return f(attune::prepare<bench::causal_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
         if (variant == "window") return f(attune::prepare<bench::window_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-        if (variant == "alibi")
-            return f(attune::prepare<bench::alibi_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::slopes = S, dsl::out = O));
+        if (variant == "alibi") return f(attune::prepare<bench::alibi_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::slopes = S, dsl::out = O));
         if (variant == "softcap") return f(attune::prepare<bench::softcap_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-        throw std::invalid_argument("expected full, causal, window, alibi or softcap, got " + variant);
+        if (variant == "documents") return f(attune::prepare<bench::documents_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::document = ids, dsl::out = O));
+        if (variant == "documents_causal") return f(attune::prepare<bench::documents_causal_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::document = ids, dsl::out = O));
+        if (variant == "bias" && !bias.empty())
+            return f(attune::prepare<bench::bias_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
+                                                            bench::bias = attune::tensor(bias.data(), {of.batch, of.heads, of.queries, of.keys})));
+        throw std::invalid_argument("expected a variant of the table that the loaded tensors are for, got " + variant);
     }
 };
 
-/// A problem whose inputs lie in the folder.
-problem load(const std::filesystem::path& folder, std::istream& arguments) {
-    problem p;
-    if (!(arguments >> p.batch >> p.heads >> p.length >> p.depth)) throw std::invalid_argument("expected load <batch> <heads> <length> <depth>");
-    const std::int64_t count = p.batch * p.heads * p.length * p.depth;
-    p.q = read_floats(folder / "q.bin", count);
-    p.k = read_floats(folder / "k.bin", count);
-    p.v = read_floats(folder / "v.bin", count);
-    p.slopes = read_floats(folder / "slopes.bin", p.heads);
-    p.out.assign(static_cast<std::size_t>(count), 0.0f);
-    return p;
-}
-
-json run(problem& given, const std::filesystem::path& folder, const std::string& variant) {
-    return given.with(variant, [&](const auto& call) -> json {
+json call_once(problem& given, const std::string& variant) {
+    return given.with(variant, [](const auto& call) -> json {
         call();
-        std::ofstream(folder / "out.bin", std::ios::binary)
-            .write(reinterpret_cast<const char*>(given.out.data()), static_cast<std::streamsize>(given.out.size() * sizeof(float)));
         const attune::explanation what = call.explain();
         return {{"threads", what.threads}, {"kernel", what.kernel}, {"target", what.target}, {"schedule", what.schedule},
-                {"visited", static_cast<double>(what.blocks_visited) / static_cast<double>(what.blocks)}};
+                {"visited", static_cast<double>(what.blocks_visited) / static_cast<double>(std::max<std::int64_t>(what.blocks, 1))}};
     });
 }
 
-json time(problem& given, const std::string& variant, int repeats) {
-    return given.with(variant, [&](const auto& call) -> json {
+std::vector<double> seconds_of(problem& given, const std::string& variant, int repeats) {
+    return given.with(variant, [&](const auto& call) {
         std::vector<double> seconds;
         for (int i = 0; i <= repeats; ++i) {
             const auto start = std::chrono::steady_clock::now();
             call();
             if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         }
-        return {{"seconds", seconds}};
+        return seconds;
     });
 }
 
-json peak() {
-    // The level that kernels are chosen by, not the widest that the CPU has.
-    const attune::kernel_list kernels = attune::kernels<bench::full_attention>();
-    std::string target;
-    for (const auto& kernel : kernels.entries)
-        if (kernel.chosen) target = kernel.target;
+/// The level that kernels are chosen by, not the widest that the CPU has.
+std::string target() {
+    for (const auto& kernel : attune::kernels<bench::full_attention>().entries)
+        if (kernel.chosen) return std::string(kernel.target);
+    return {};
+}
+
+json machine() {
     const int threads = attune::threads();
-    return {{"threads", threads}, {"target", target}, {"gigaflops", attune::support::fma_peak_gigaflops(threads, target)}};
+    return {{"threads", threads}, {"target", target()}, {"gigaflops", attune::support::fma_peak_gigaflops(threads, target())},
+            {"gigabytes", attune::support::read_gigabytes(threads)}};
 }
 
-json answer(problem& given, const std::filesystem::path& folder, const std::string& line) {
+template <class T>
+void read(const std::filesystem::path& file, std::vector<T>& into) {
+    const auto bytes = static_cast<std::streamsize>(into.size() * sizeof(T));
+    if (!std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(into.data()), bytes))
+        throw std::runtime_error(file.string() + ": expected " + std::to_string(bytes) + " bytes");
+}
+
+json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder, const std::string& line) {
     std::istringstream words(line);
-    std::string command, variant;
+    std::string command, what;
     words >> command;
-    if (command == "load") return given = load(folder, words), json{{"loaded", true}};
-    if (command == "peak") return peak();
-    words >> variant;
-    if (command == "run") return run(given, folder, variant);
+    if (command == "machine") return machine();
+    if (command == "cases") {
+        json table = json::array();
+        for (const benchmark_case& c : bench::cases())
+            table.push_back({{"name", c.name}, {"variant", c.variant}, {"dtype", name_of(c.element)}, {"shape", {c.batch, c.heads, c.key_heads, c.queries, c.keys, c.depth}},
+                             {"flops", c.flops()}, {"bytes", c.bytes()}});
+        return {{"cases", table}, {"documents", bench::document_lengths}, {"window", bench::window_keys}};
+    }
+    words >> what;
+    if (command == "load") {
+        given = std::make_unique<problem>(case_named(what));
+        read(folder / "q.bin", given->q), read(folder / "k.bin", given->k), read(folder / "v.bin", given->v);
+        if (given->of.variant == "alibi") read(folder / "slopes.bin", given->slopes);
+        if (given->of.variant == "bias") read(folder / "bias.bin", given->bias);
+        return {{"lengths", given->lengths}};
+    }
+    if (!given) throw std::invalid_argument("expected load before run and time");
+    if (command == "run") {
+        const json said = call_once(*given, what);
+        std::ofstream(folder / "out.bin", std::ios::binary).write(reinterpret_cast<const char*>(given->out.data()), static_cast<std::streamsize>(given->out.size()));
+        return said;
+    }
     int repeats = 0;
-    if (command == "time" && words >> repeats) return time(given, variant, repeats);
-    throw std::invalid_argument("expected load, run, time or peak, got " + line);
+    if (command == "time" && words >> repeats) return {{"seconds", seconds_of(*given, what, repeats)}};
+    throw std::invalid_argument("expected cases, machine, load, run or time, got " + line);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-    if (argc != 2 || std::string_view(argv[1]).starts_with("-")) {
-        std::cerr << "usage: attune_benchmark <folder>    (driven by tests/benchmarks/compare.py)\n";
-        return argc == 2 && std::string_view(argv[1]) == "--help" ? 0 : 2;
-    }
-    problem given;
+int serve(const std::filesystem::path& folder) {
+    std::unique_ptr<problem> given;
     for (std::string line; std::getline(std::cin, line);) {
         json reply;
         try {
-            reply = answer(given, argv[1], line);
+            reply = answer(given, folder, line);
         } catch (const std::exception& error) {
             reply = {{"error", error.what()}};
         }
         std::cout << reply.dump() << std::endl;
     }
+    return 0;
+}
+
+void fill(problem& given) {
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal;
+    const auto draw = [&](std::vector<std::byte>& data) {
+        const auto size = static_cast<std::size_t>(attune::bytes_of(given.of.element));
+        for (std::size_t at = 0; at < data.size(); at += size) {
+            const float x = normal(random);
+            const attune::bfloat16 half(x);
+            std::copy_n(size == 4 ? reinterpret_cast<const std::byte*>(&x) : reinterpret_cast<const std::byte*>(&half), size, data.begin() + static_cast<std::ptrdiff_t>(at));
+        }
+    };
+    draw(given.q), draw(given.k), draw(given.v);
+    for (std::size_t h = 0; h < given.slopes.size(); ++h) given.slopes[h] = 1.0f / static_cast<float>(2 << h);
+    for (float& x : given.bias) x = normal(random);
+}
+
+void time_case(benchmark::State& state, const benchmark_case& c) {
+    problem given(c);
+    fill(given);
+    given.with(c.variant, [&](const auto& call) {
+        call();
+        for (auto _ : state) call();
+        return 0;
+    });
+    const double calls = static_cast<double>(state.iterations());
+    state.counters["GFLOP/s"] = benchmark::Counter(c.flops() * calls * 1e-9, benchmark::Counter::kIsRate);
+    state.counters["GB/s"] = benchmark::Counter(c.bytes() * calls * 1e-9, benchmark::Counter::kIsRate);
+}
+
+/// What no kernel exceeds, as a case of the table is named.
+void time_machine(benchmark::State& state, bool reads) {
+    const int threads = attune::threads();
+    double rate = 0;
+    for (auto _ : state) rate = reads ? attune::support::read_gigabytes(threads) : attune::support::fma_peak_gigaflops(threads, target());
+    state.counters[reads ? "GB/s" : "GFLOP/s"] = rate;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::string_view first = argc > 1 ? argv[1] : "";
+    if (first == "--serve" && argc == 3) return serve(argv[2]);
+    if (first == "--serve") {
+        std::cerr << "usage: attune_benchmark --serve <folder>    (driven by tests/benchmarks/compare.py)\n";
+        return 2;
+    }
+    benchmark::RegisterBenchmark("machine/multiply_add", [](benchmark::State& state) { time_machine(state, false); })->Iterations(1)->UseRealTime();
+    benchmark::RegisterBenchmark("machine/read", [](benchmark::State& state) { time_machine(state, true); })->Iterations(1)->UseRealTime();
+    for (const benchmark_case& c : bench::cases())
+        benchmark::RegisterBenchmark(c.name.c_str(), [&c](benchmark::State& state) { time_case(state, c); })->UseRealTime()->Unit(benchmark::kMillisecond);
+    benchmark::Initialize(&argc, argv);
+    if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+    benchmark::AddCustomContext("attune target", target());
+    benchmark::AddCustomContext("attune threads", std::to_string(attune::threads()));
+    benchmark::RunSpecifiedBenchmarks();
 }

@@ -1,64 +1,56 @@
 #!/usr/bin/env python3
-"""attune against PyTorch's scaled_dot_product_attention on this machine, by turns in one run and on equally many threads.
+"""attune against PyTorch, FlexAttention and ONNX Runtime on this machine, by turns in one run and on equally many threads.
 
-./tests/benchmarks/run builds what it needs first (or cmake --build --preset default --target attune_benchmark). PyTorch is taken from the Python that runs this,
-else from an environment of its own, build/torch, which is made at the first run (a large download).
+./tests/benchmarks/run builds what it needs first (or cmake --build --preset default --target attune_benchmark). The peers are taken from the Python that runs
+this, else from an environment of their own, build/torch, which is made at the first run (a large download).
 
-Before anything is timed, both outputs are compared. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
+Before anything is timed, every output is compared with attune's. The ratio says how many times faster attune is than the fastest peer; the share is of what the
+machine can do at most: time at the multiply-add peak, or for reading q, k and v and writing the output once, whichever is longer. Compare numbers of one run only.
 """
-import argparse, fnmatch, json, os, pathlib, platform, statistics, subprocess, sys, tempfile, time
+import argparse, fnmatch, importlib.util, json, os, pathlib, platform, statistics, subprocess, sys, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/torch"
+PACKAGES = ("torch", "numpy", "onnxruntime", "onnx")
 TOLERANCE = 1e-4          # of outputs, absolute; the inputs are normally distributed
+TOLERANCES = {"f32": TOLERANCE, "bf16": 3e-2}
 REST = 0.05               # seconds between turns, in which the other side's idle threads stop spinning
-WINDOW, CAP = 256, 30.0   # as in variants.hpp
+LONGEST_TURN = 0.25       # seconds, unless one call takes longer
 
 
-def cases():
-    """name, variant, (batch, heads, length, depth); `peer` is what PyTorch runs"""
-    for depth in (64, 128):
-        yield f"full_d{depth}", "full", (1, 8, 2048, depth)
-        yield f"causal_d{depth}", "causal", (1, 8, 2048, depth)
-        yield f"window{WINDOW}_d{depth}", "window", (1, 8, 4096, depth)
-        yield f"alibi_d{depth}", "alibi", (1, 8, 2048, depth)
-        yield f"softcap_d{depth}", "softcap", (1, 8, 2048, depth)
-
-
-def with_torch(arguments):
-    """Goes on in a Python that has PyTorch."""
-    try:
-        import numpy, torch  # noqa: F401
+def with_torch(arguments, packages=("torch", "numpy")):
+    """Goes on in a Python that has these packages."""
+    if all(importlib.util.find_spec(name) for name in packages):
         return
-    except ImportError:
-        pass
     python = ENVIRONMENT / "bin/python"
     if pathlib.Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
-        sys.exit(f"{ENVIRONMENT} has no usable torch; remove it and run this again")
-    if not python.exists() or subprocess.run([python, "-c", "import torch, numpy"], capture_output=True).returncode:
-        print(f"installing torch and numpy into {ENVIRONMENT.relative_to(ROOT)} (once)", file=sys.stderr)
+        sys.exit(f"{ENVIRONMENT} has no usable {', '.join(packages)}; remove it and run this again")
+    if not python.exists() or subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True).returncode:
+        print(f"installing {', '.join(packages)} into {ENVIRONMENT.relative_to(ROOT)} (once)", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet", "torch", "numpy"]
+        pip = [python, "-m", "pip", "install", "--quiet"]
         # The CPU build is a tenth of the size; where its index is out of reach, the usual one does.
-        if subprocess.run([*pip, "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0", "--timeout", "10"], capture_output=True).returncode:
-            subprocess.run(pip, check=True)
+        if subprocess.run([*pip, "torch", "numpy", "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0", "--timeout", "10"], capture_output=True).returncode:
+            subprocess.run([*pip, "torch", "numpy"], check=True)
+        subprocess.run([*pip, *packages], check=True)
     os.execv(python, [str(python), sys.argv[0], *arguments])
 
 
 class program:
-    """attune_benchmark, which answers each line by one of JSON."""
+    """A program that answers each line by one of JSON."""
 
-    def __init__(self, path, folder, threads):
+    def __init__(self, path, folder, threads, *options):
         environment = {**os.environ, "ATTUNE_THREADS": str(threads)}
-        self.process = subprocess.Popen([path, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+        self.name = pathlib.Path(path).name
+        self.process = subprocess.Popen([path, *options, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
 
     def __call__(self, *words):
         self.process.stdin.write(" ".join(map(str, words)) + "\n")
         self.process.stdin.flush()
         line = self.process.stdout.readline()
-        answer = json.loads(line) if line else {"error": "attune_benchmark ended"}
+        answer = json.loads(line) if line else {"error": "it ended"}
         if "error" in answer:
-            sys.exit(f"attune_benchmark: {words[0]}: {answer['error']}")
+            sys.exit(f"{self.name}: {words[0]}: {answer['error']}")
         return answer
 
     def end(self):
@@ -66,36 +58,37 @@ class program:
         self.process.wait()
 
 
-def measure_peak(options, folder):
-    """In a program of its own, as it measures once only. A busy machine makes it too low, never too high."""
-    attune = program(options.program, folder, options.threads)
-    found = attune("peak")
-    attune.end()
-    return found
+def cpu_name():
+    try:
+        return next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or "unknown CPU"
 
 
-def peer(torch, variant, q, k, v, slopes):
-    """What a PyTorch user would call, its masks and biases made beforehand; a name for it; and the pairs that are visible."""
-    attention = torch.nn.functional.scaled_dot_product_attention
-    length = q.shape[2]
-    i, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
-    past = i >= j
-    if variant == "full":
-        return lambda: attention(q, k, v), "SDPA", length * length
-    if variant == "causal":
-        return lambda: attention(q, k, v, is_causal=True), "SDPA, is_causal", int(past.sum())
-    if variant == "window":
-        seen = past & (i - j < WINDOW)
-        return lambda: attention(q, k, v, attn_mask=seen), "SDPA, bool mask", int(seen.sum())
-    if variant == "alibi":
-        bias = (slopes[:, None, None] * (j - i)).masked_fill(~past, float("-inf"))[None]
-        return lambda: attention(q, k, v, attn_mask=bias), "SDPA, float bias", int(past.sum())
-    hidden = torch.zeros(length, length).masked_fill(~past, float("-inf"))
+def table_of(attune):
+    """The cases, with everything that a peer needs to know."""
+    answer = attune("cases")
+    cases = []
+    for c in answer["cases"]:
+        batch, heads, key_heads, queries, keys, depth = c["shape"]
+        cases.append({**c, "batch": batch, "heads": heads, "key_heads": key_heads, "queries": queries, "keys": keys, "depth": depth,
+                      "documents": answer["documents"], "window": answer["window"]})
+    return cases
 
-    def softcap():
-        scores = CAP * torch.tanh(q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 / CAP))
-        return torch.softmax(scores + hidden, -1) @ v
-    return softcap, "eager: SDPA has no softcap", int(past.sum())
+
+def tensors_of(torch, case, folder):
+    """q, k and v, drawn from a fixed seed and laid into the folder; what the variant reads beside them joins the case."""
+    random = torch.Generator().manual_seed(1)
+    kind = {"f32": torch.float32, "bf16": torch.bfloat16}[case["dtype"]]
+    draw = lambda heads, length: torch.randn((case["batch"], heads, length, case["depth"]), generator=random).to(kind)
+    q, k, v = draw(case["heads"], case["queries"]), draw(case["key_heads"], case["keys"]), draw(case["key_heads"], case["keys"])
+    case["slopes"] = torch.tensor([2.0 ** (-8 * (h + 1) / case["heads"]) for h in range(case["heads"])])
+    case["document"] = torch.repeat_interleave(torch.arange(len(case["documents"]), dtype=torch.int32), torch.tensor(case["documents"]))
+    case["bias"] = torch.randn((case["batch"], case["heads"], case["queries"], case["keys"]), generator=random) if case["variant"] == "bias" else None
+    for tensor, file in ((q, "q"), (k, "k"), (v, "v"), (case["slopes"], "slopes"), (case["bias"], "bias")):
+        if tensor is not None:
+            (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tofile(folder / f"{file}.bin")
+    return q, k, v
 
 
 def seconds_of(call, repeats):
@@ -108,100 +101,119 @@ def seconds_of(call, repeats):
     return result
 
 
-def measure(torch, attune, folder, name, variant, shape, options):
-    batch, heads, length, depth = shape
-    generator = torch.Generator().manual_seed(1)
-    q, k, v = (torch.randn(shape, generator=generator) for _ in range(3))
-    slopes = torch.tensor([2.0 ** (-8 * (h + 1) / heads) for h in range(heads)])
-    for tensor, file in ((q, "q"), (k, "k"), (v, "v"), (slopes, "slopes")):
-        tensor.numpy().tofile(folder / f"{file}.bin")
-    attune("load", *shape)
-    call, label, pairs = peer(torch, variant, q, k, v, slopes)
+def measure(torch, attune, folder, case, options, machine):
+    from peers import peers
+    q, k, v = tensors_of(torch, case, folder)
+    case["lengths"] = attune("load", case["name"])["lengths"]
+    variant = case["variant"]
 
     # Equal results on equally many threads, or no comparison.
     made = attune("run", variant)
     if not made["threads"] == torch.get_num_threads() == options.threads:
-        sys.exit(f"{name}: expected {options.threads} threads, attune uses {made['threads']}, PyTorch {torch.get_num_threads()}")
-    out = torch.from_file(str(folder / "out.bin"), size=q.numel()).reshape(shape)
-    difference = float((out - call()).abs().max())
-    if not difference <= TOLERANCE:
-        sys.exit(f"{name}: the outputs differ by {difference:.2e}, more than {TOLERANCE:.0e}")
-
-    turns = {"attune": lambda n: attune("time", variant, n)["seconds"], label: lambda n: seconds_of(call, n)}
+        sys.exit(f"{case['name']}: expected {options.threads} threads, attune uses {made['threads']}, PyTorch {torch.get_num_threads()}")
+    out = torch.from_file(str(folder / "out.bin"), size=q.numel(), dtype=q.dtype).reshape(q.shape).float()
+    turns, failed, differences = {"attune": lambda n: attune("time", variant, n)["seconds"]}, {}, {}
     if variant in ("alibi", "softcap"):
         turns["attune, causal only"] = lambda n: attune("time", "causal", n)["seconds"]
+    for name, call in peers(torch, case, q, k, v, options.threads):
+        if not fnmatch.fnmatch(name.lower(), options.peers.lower()):
+            continue
+        if isinstance(call, str):
+            failed[name] = call
+            continue
+        try:
+            result = call()
+        except Exception as problem:  # compiling takes place here
+            failed[name] = f"{type(problem).__name__}: {problem}".split("\n")[0][:160]
+            continue
+        differences[name] = float((out - result.float()).abs().max())
+        if not differences[name] <= TOLERANCES[case["dtype"]]:
+            sys.exit(f"{case['name']}: the outputs of attune and {name} differ by {differences[name]:.2e}, more than {TOLERANCES[case['dtype']]:.0e}")
+        turns[name] = lambda n, call=call: seconds_of(call, n)
+
     seconds = {who: [] for who in turns}
+    repeats = {}
+    for who, turn in turns.items():
+        repeats[who] = max(1, min(options.repeats, int(LONGEST_TURN / min(turn(1)))))
     for _ in range(options.rounds):
         for who, turn in turns.items():
             time.sleep(REST)
-            seconds[who] += turn(options.repeats)
+            seconds[who] += turn(repeats[who])
 
-    flops = 4.0 * batch * heads * depth * pairs
-    rows = {who: {"median": statistics.median(s), "best": min(s), "gigaflops": flops / statistics.median(s) * 1e-9} for who, s in seconds.items()}
-    median = {who: row["median"] for who, row in rows.items()}
-    result = {"case": name, "shape": list(shape), "difference": difference, "peer": label, "kernel": made["kernel"], "target": made["target"],
-              "schedule": made["schedule"], "visited": made["visited"], "times": rows, "ratio": median[label] / median["attune"]}
-    if "attune, causal only" in median:
-        result["over_causal"] = median["attune"] / median["attune, causal only"]
-    return result
-
-
-def cpu_name():
-    try:
-        for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.split(":", 1)[1].strip()
-    except OSError:
-        pass
-    return platform.processor() or platform.machine()
+    median = {who: statistics.median(s) for who, s in seconds.items()}
+    ours = median.pop("attune")
+    over = median.pop("attune, causal only", None)
+    least = max(case["flops"] / machine["gigaflops"], case["bytes"] / machine["gigabytes"]) * 1e-9
+    best = min(median, key=median.get, default=None)
+    return {"case": case["name"], "dtype": case["dtype"], "attune_s": ours, "peers": median, "ratio_to_best": best and median[best] / ours, "peak_share": least / ours,
+            "best": best, "shape": case["shape"], "flops": case["flops"], "bytes": case["bytes"], "fastest_s": {who: min(s) for who, s in seconds.items()},
+            "over_causal": over and over / ours, "unavailable": failed, "differences": differences, "kernel": made["kernel"], "target": made["target"], "schedule": made["schedule"],
+            "visited": made["visited"], "machine": machine}
 
 
-def show(result, peak):
-    print(f"{result['case']}  {tuple(result['shape'])}  {result['ratio']:.2f}x {result['peer']}", end="")
-    print(f", {100 * (result['over_causal'] - 1):+.1f} % over causal" if "over_causal" in result else "")
-    for who, row in result["times"].items():
-        print(f"    {who:<28} {row['median'] * 1e3:8.2f} ms   best {row['best'] * 1e3:8.2f}   {row['gigaflops']:6.1f} GFLOP/s {100 * row['gigaflops'] / peak:5.1f} %")
-    sys.stdout.flush()
+FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT",)}
+
+
+def show(results):
+    """One table: the fastest spelling of each peer."""
+    width = max(len(r["case"]) for r in results)
+    print(f"\n{'case':<{width}}  {'attune ms':>10} {'GFLOP/s':>8} " + " ".join(f"{name + ' ms':>10}" for name in FAMILIES) + f" {'ratio':>7} {'of peak':>8}  fastest peer")
+    for r in results:
+        cells = []
+        for names in FAMILIES.values():
+            times = [s for who, s in r["peers"].items() if who.startswith(names)]
+            cells.append(f"{min(times) * 1e3:10.3f}" if times else f"{'-':>10}")
+        ratio = f"{r['ratio_to_best']:6.2f}x" if r["best"] else f"{'-':>7}"
+        over = f"; {r['over_causal']:.2f}x its own causal" if r["over_causal"] else ""
+        print(f"{r['case']:<{width}}  {r['attune_s'] * 1e3:10.3f} {r['flops'] / r['attune_s'] * 1e-9:8.1f} {' '.join(cells)} {ratio} {100 * r['peak_share']:7.1f}%  {r['best'] or ''}{over}")
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter,
-                                     epilog="cases: " + " ".join(name for name, *_ in cases()))
-    parser.add_argument("--cases", default="*", metavar="PATTERN", help="only cases whose name matches, e.g. 'causal*'")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", default="*", metavar="PATTERN", help="only cases whose name matches, e.g. 'causal/*'")
+    parser.add_argument("--list", action="store_true", help="print the cases and end")
+    parser.add_argument("--peers", default="*", metavar="PATTERN", help="only peers whose name matches, e.g. 'sdpa*'")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7, help="turns a contender takes (default 7)")
-    parser.add_argument("--repeats", type=int, default=3, help="timed calls a turn (default 3)")
-    parser.add_argument("--json", metavar="FILE", help="write everything there as well")
+    parser.add_argument("--repeats", type=int, default=5, help="timed calls a turn, at most (default 5)")
+    parser.add_argument("--json", metavar="FILE", help="write a list there: case, dtype, attune_s, peers, ratio_to_best, peak_share and more of each")
+    parser.add_argument("--plot", metavar="FILE.svg", help="draw a roofline")
     parser.add_argument("--program", default=ROOT / "build/default/bin/attune_benchmark", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    chosen = [case for case in cases() if fnmatch.fnmatch(case[0], options.cases)]
-    if not chosen:
-        parser.error(f"no case matches {options.cases}; there are {' '.join(name for name, *_ in cases())}")
     if min(options.threads, options.rounds, options.repeats) < 1:
         parser.error("--threads, --rounds and --repeats are at least 1")
     if not options.program.exists():
         sys.exit(f"{options.program} is not there; try cmake --preset default && cmake --build --preset default --target attune_benchmark")
-    with_torch(sys.argv[1:])
-    import torch
-
-    torch.set_num_threads(options.threads)
-    torch.set_grad_enabled(False)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        attune = program(options.program, folder, options.threads)
-        peak = max((measure_peak(options, folder) for _ in range(3)), key=lambda found: found["gigaflops"])
-        head = {"cpu": cpu_name(), "python": platform.python_version(), "torch": torch.__version__, "system": platform.platform(),
-                "threads": options.threads, "target": peak["target"], "peak_gigaflops": peak["gigaflops"], "rounds": options.rounds, "repeats": options.repeats}
-        print(f"{head['cpu']}, {options.threads} threads; {peak['target']} multiply-add peak {peak['gigaflops']:.0f} GFLOP/s; PyTorch {torch.__version__}")
-        print("medians; GFLOP/s of visible pairs only, and their share of the peak\n")
+        attune = program(options.program, folder, options.threads, "--serve")
+        table = table_of(attune)
+        chosen = [case for case in table if fnmatch.fnmatch(case["name"], options.cases)]
+        if not chosen or options.list:
+            attune.end()
+            print("\n".join(case["name"] for case in table))
+            sys.exit(0 if options.list else f"expected a pattern that some case matches, got {options.cases}; the cases stand above")
+        with_torch(sys.argv[1:], PACKAGES)
+        import onnxruntime, torch
+        torch.set_num_threads(options.threads)
+        torch.set_grad_enabled(False)
+        machine = {"cpu": cpu_name(), **attune("machine"), "system": platform.platform(),
+                   "versions": {"python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__}}
+        print(f"{machine['cpu']}, {options.threads} threads; {machine['target']} multiply-add peak {machine['gigaflops']:.0f} GFLOP/s, memory read at {machine['gigabytes']:.1f} GB/s")
+        print(", ".join(f"{name} {version}" for name, version in machine["versions"].items()) + f"; medians of {options.rounds} turns of up to {options.repeats} calls")
         results = []
-        for case in chosen:
-            results.append(measure(torch, attune, folder, *case, options))
-            head["peak_gigaflops"] = max(head["peak_gigaflops"], measure_peak(options, folder)["gigaflops"])
-            show(results[-1], head["peak_gigaflops"])
+        for number, case in enumerate(chosen, 1):
+            print(f"  {number}/{len(chosen)} {case['name']}", file=sys.stderr)
+            results.append(measure(torch, attune, folder, case, options, machine))
+            for who, why in results[-1]["unavailable"].items():
+                print(f"    {who}: {why}", file=sys.stderr)
         attune.end()
+    show(results)
     if options.json:
-        pathlib.Path(options.json).write_text(json.dumps({**head, "cases": results}, indent=1) + "\n")
+        pathlib.Path(options.json).write_text(json.dumps(results, indent=1) + "\n")
+    if options.plot:
+        from roofline import roofline
+        pathlib.Path(options.plot).write_text(roofline(machine, results))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <thread>
@@ -79,6 +81,30 @@ double fma_peak_gigaflops(int threads, std::string_view target) {
         for (auto& t : others) t.join();
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         rate = std::max(rate, 2.0 * 12 * l.lanes * double(rounds) * threads / seconds * 1e-9);
+    }
+    return rate;
+}
+
+double read_gigabytes(int threads) {
+    constexpr std::size_t streams = 4, words = std::size_t(8) << 20;  // a thread reads four streams of 64 MB
+    const std::vector<std::uint64_t> memory(streams * words * static_cast<std::size_t>(threads), 1);
+    const auto read = [&](int thread) {
+        const std::uint64_t* const from = memory.data() + static_cast<std::size_t>(thread) * streams * words;
+        std::uint64_t sums[streams] = {};
+        for (std::size_t at = 0; at < words; at += 8)
+            for (std::size_t s = 0; s < streams; ++s)
+                for (std::size_t i = 0; i < 8; ++i) sums[s] += from[s * words + at + i];
+        sink = static_cast<float>(sums[0] + sums[1] + sums[2] + sums[3]);
+    };
+    double rate = 0;
+    for (int attempt = 0; attempt < 5; ++attempt) {
+        const auto start = std::chrono::steady_clock::now();
+        std::vector<std::thread> others;
+        for (int i = 1; i < threads; ++i) others.emplace_back(read, i);
+        read(0);
+        for (auto& t : others) t.join();
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        rate = std::max(rate, static_cast<double>(memory.size() * sizeof(std::uint64_t)) / seconds * 1e-9);
     }
     return rate;
 }

@@ -7,4 +7,7 @@ namespace attune::support {
 /// Takes about 0.1 s the first time a pair is asked for.
 double fma_peak_gigaflops(int threads, std::string_view target);
 
+/// Measured rate at which `threads` threads together read memory that no cache holds, in GB/s. Takes about 0.5 s.
+double read_gigabytes(int threads);
+
 }  // namespace attune::support

@@ -1,0 +1,31 @@
+#pragma once
+#include <attune/dsl/element_type.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+/// What is timed: the one table that attune_benchmark and compare.py go by.
+namespace bench {
+
+struct benchmark_case {
+    std::string name;     ///< "causal/S2048/D64/f32"
+    std::string variant;  ///< of variants.hpp
+    attune::element_type element;
+    std::int64_t batch, heads, key_heads, queries, keys, depth;
+
+    /// Pairs that are visible in all batch elements and heads together.
+    std::int64_t visible_pairs() const;
+    double flops() const { return 4.0 * static_cast<double>(visible_pairs() * depth); }
+    /// q, k, v and out, each once.
+    double bytes() const;
+};
+
+const std::vector<benchmark_case>& cases();
+
+/// Lengths of the documents that fill a sequence of 4096, and the keys in use of a batch element of the padded case.
+inline constexpr std::int64_t document_lengths[] = {1027, 765, 643, 509, 451, 349, 227, 125};
+inline constexpr std::int64_t keys_in_use(std::int64_t b, std::int64_t keys) { return keys / 2 + 37 * b % (keys / 2 + 1); }
+inline constexpr std::int64_t window_keys = 256;  ///< keys, the query's own among them
+
+}  // namespace bench

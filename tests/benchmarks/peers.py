@@ -1,0 +1,197 @@
+"""What attune is compared with: each peer as its users call it, masks and biases made beforehand. A peer is a name and a call that returns (batch, head, query, depth)."""
+import math
+
+CAP = 30.0  # as in variants.hpp
+
+
+class unsupported(Exception):
+    """The peer has no way to say the case."""
+
+
+def positions(torch, case):
+    return torch.arange(case["queries"])[:, None], torch.arange(case["keys"])[None, :]
+
+
+def visible(torch, case):
+    """bool, (queries, keys) or (batch, 1, 1, keys); None where all is visible."""
+    i, j = positions(torch, case)
+    variant, ids = case["variant"], case["document"]
+    if variant == "padded":
+        return j[None, None] < torch.tensor(case["lengths"])[:, None, None, None]
+    if variant == "window":
+        return (i >= j) & (i - j < case["window"])
+    if variant.startswith("documents"):
+        same = ids[:, None] == ids[None, :]
+        return same & (i >= j) if variant == "documents_causal" else same
+    return None if variant in ("full", "bias") else i >= j
+
+
+def sdpa(torch, case, q, k, v):
+    """Every spelling of scaled_dot_product_attention that says the case, and plain tensor operations where none does."""
+    attention = torch.nn.functional.scaled_dot_product_attention
+    variant, group = case["variant"], q.shape[1] // k.shape[1]
+    i, j = positions(torch, case)
+    if variant in ("full", "causal"):
+        causal = variant == "causal"
+        yield "SDPA", lambda: attention(q, k, v, is_causal=causal, enable_gqa=group > 1)
+        if group > 1:
+            yield "SDPA, keys repeated", lambda: attention(q, k.repeat_interleave(group, 1), v.repeat_interleave(group, 1), is_causal=causal)
+        if case["queries"] == 1 and group > 1:
+            yield "SDPA, heads as rows", lambda: attention(q.view(q.shape[0], k.shape[1], group, -1), k, v).view(q.shape)
+    elif variant == "softcap":
+        hidden = torch.zeros(case["queries"], case["keys"]).masked_fill(i < j, -math.inf)
+        yield "eager", lambda: torch.softmax(CAP * torch.tanh(q @ k.transpose(2, 3) * (q.shape[3] ** -0.5 / CAP)) + hidden, -1) @ v
+    elif variant == "alibi":
+        slopes = (case["slopes"][:, None, None] * (j - i)).masked_fill(i < j, -math.inf)[None]
+        yield "SDPA, float mask", lambda: attention(q, k, v, attn_mask=slopes)
+    elif variant == "bias":
+        yield "SDPA, float mask", lambda: attention(q, k, v, attn_mask=case["bias"])
+    else:
+        seen = visible(torch, case)
+        yield "SDPA, bool mask", lambda: attention(q, k, v, attn_mask=seen)
+    if variant.startswith("documents"):
+        ends = torch.cumsum(torch.bincount(case["document"].long()), 0).tolist()
+        out = torch.empty_like(q)
+
+        def each():
+            for first, last in zip([0, *ends], ends):
+                part = slice(first, last)
+                out[:, :, part] = attention(q[:, :, part], k[:, :, part], v[:, :, part], is_causal=variant == "documents_causal")
+            return out
+        yield "SDPA, a call a document", each
+
+
+def flex(torch, case, q, k, v):
+    """FlexAttention, compiled afresh: after eight variants it would fall back to eager without a word."""
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    torch._dynamo.reset()
+    variant, ids, slopes, bias, window = case["variant"], case["document"], case["slopes"], case["bias"], case["window"]
+    lengths = torch.tensor(case["lengths"])
+    masks = {"window": lambda b, h, i, j: (i >= j) & (i - j < window), "documents": lambda b, h, i, j: ids[i] == ids[j],
+             "documents_causal": lambda b, h, i, j: (i >= j) & (ids[i] == ids[j]), "padded": lambda b, h, i, j: j < lengths[b], "full": None, "bias": None}
+    scores = {"alibi": lambda s, b, h, i, j: s + slopes[h] * (j - i), "softcap": lambda s, b, h, i, j: CAP * torch.tanh(s / CAP),
+              "bias": lambda s, b, h, i, j: s + bias[b, h, i, j]}
+    mask = masks.get(variant, lambda b, h, i, j: i >= j)
+    blocks = mask and create_block_mask(mask, q.shape[0] if variant == "padded" else None, None, case["queries"], case["keys"], device="cpu")
+    compiled = torch.compile(flex_attention, dynamic=False, fullgraph=True)
+    gqa = q.shape[1] != k.shape[1]
+    yield "FlexAttention", lambda: compiled(q, k, v, score_mod=scores.get(variant), block_mask=blocks, enable_gqa=gqa)
+
+
+def session(threads, node, inputs, outputs, feeds, results, in_place=()):
+    """A model of one node on memory of its own: a call, and the array of its first output."""
+    import onnxruntime
+    from onnx import helper
+    information = lambda tensors: [helper.make_tensor_value_info(name, kind, list(shape)) for name, (kind, shape) in tensors.items()]
+    graph = helper.make_graph([node], "case", information(inputs), information(outputs))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23), helper.make_opsetid("com.microsoft", 1)], ir_version=11)
+    how = onnxruntime.SessionOptions()
+    how.intra_op_num_threads, how.inter_op_num_threads, how.log_severity_level = threads, 1, 4
+    how.add_session_config_entry("session.force_spinning_stop", "1")  # between calls, so that the others have the cores
+    made = onnxruntime.InferenceSession(model.SerializeToString(), how, providers=["CPUExecutionProvider"])
+    memory = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in {**feeds, **results}.items()}
+    binding = made.io_binding()
+    for name in feeds:
+        binding.bind_ortvalue_input(name, memory[name])
+    for name in results:
+        binding.bind_ortvalue_output(name, memory[name])
+    for name, same in in_place:
+        binding.bind_ortvalue_output(name, memory[same])
+
+    def call():
+        made.run_with_iobinding(binding)
+        return memory["out"].numpy()
+    return call
+
+
+def additive(torch, case, numpy):
+    """Masks and biases as one float tensor (1 or batch, 1 or heads, queries, keys)."""
+    i, j = positions(torch, case)
+    bias = case["bias"] if case["variant"] == "bias" else case["slopes"][:, None, None] * (j - i) if case["variant"] == "alibi" else torch.zeros(1, case["queries"], case["keys"])
+    seen = visible(torch, case)
+    bias = bias if seen is None else bias.masked_fill(~seen, torch.finfo(torch.float32).min)
+    return numpy.ascontiguousarray((bias if bias.dim() == 4 else bias[None]).numpy())
+
+
+def onnx_runtime(torch, case, q, k, v, threads):
+    """ONNX Runtime's operators, each on the layout that it reads. f32 only: its CPU provider has no bf16."""
+    import numpy
+    from onnx import TensorProto, helper
+    if case["dtype"] != "f32":
+        raise unsupported("no bf16")
+    variant, heads, key_heads, queries, keys = case["variant"], q.shape[1], k.shape[1], case["queries"], case["keys"]
+    flat = lambda x: numpy.ascontiguousarray(x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1).numpy())
+    by_head = lambda call: lambda: torch.from_numpy(call()).view(q.shape[0], queries, heads, -1).transpose(1, 2)
+    kinds = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "bool": TensorProto.BOOL}
+    of = lambda arrays: {name: (kinds[str(array.dtype)], array.shape) for name, array in arrays.items()}
+
+    if heads == key_heads and variant != "softcap":
+        feeds, names, how = {"q": flat(q), "k": flat(k), "v": flat(v)}, ["q", "k", "v"], {}
+        if variant == "causal":
+            how = {"unidirectional": 1}
+        elif variant == "padded":
+            feeds["lengths"], names = numpy.array(case["lengths"], numpy.int32), [*names, "", "lengths"]
+        elif variant != "full":
+            feeds["bias"], names = additive(torch, case, numpy), [*names, "", "", "bias"]
+        node = helper.make_node("MultiHeadAttention", names, ["out"], domain="com.microsoft", num_heads=heads, **how)
+        results = {"out": numpy.zeros_like(feeds["q"])}
+        yield "ORT MultiHeadAttention", lambda: by_head(session(threads, node, of(feeds), of(results), feeds, results))
+
+    decodes = queries == 1
+    if decodes or variant not in ("full", "padded", "bias", "documents"):
+        past = keys - queries
+        inputs = {"q": flat(q), "k": flat(k[:, :, past:]), "v": flat(v[:, :, past:]), "last": numpy.full((q.shape[0],), keys - 1, numpy.int32), "total": numpy.array(keys, numpy.int32)}
+        order, shared, how = ["q", "k", "v", "", "", "last", "total"], [], {}
+        made = {"out": numpy.zeros_like(inputs["q"])}
+        caches = {"now_k": k, "now_v": v}
+        if past:  # all but the newest token lie in the cache, which is updated in place
+            for name, tensor in (("past_k", k), ("past_v", v)):
+                inputs[name] = tensor.numpy().copy()
+            order[3:5], shared = ["past_k", "past_v"], [("now_k", "past_k"), ("now_v", "past_v")]
+        else:
+            made.update({name: numpy.zeros(tensor.shape, numpy.float32) for name, tensor in caches.items()})
+        if variant == "window":
+            how = {"local_window_size": case["window"]}
+        elif variant == "softcap":
+            how = {"softcap": CAP}
+        elif variant in ("alibi", "documents_causal"):
+            inputs["bias"], order = additive(torch, case, numpy), [*order, "", "", "", "bias"]
+        grouped = helper.make_node("GroupQueryAttention", order, ["out", "now_k", "now_v"], domain="com.microsoft", num_heads=heads, kv_num_heads=key_heads, **how)
+        outputs = {"out": (TensorProto.FLOAT, inputs["q"].shape), **{name: (TensorProto.FLOAT, tuple(tensor.shape)) for name, tensor in caches.items()}}
+        yield "ORT GroupQueryAttention", lambda: by_head(session(threads, grouped, of(inputs), outputs, inputs, made, shared))
+
+    arrays, arguments, options = {"q": q.numpy(), "k": k.numpy(), "v": v.numpy()}, ["q", "k", "v"], {}
+    if variant in ("causal", "softcap"):
+        options["is_causal"] = 1
+    if variant == "softcap":
+        options["softcap"] = CAP
+    if variant in ("alibi", "bias"):
+        arrays["mask"] = additive(torch, case, numpy)
+    elif variant not in ("full", "causal", "softcap"):
+        seen = visible(torch, case)
+        arrays["mask"] = numpy.ascontiguousarray((seen.expand(-1, -1, queries, -1) if seen.dim() == 4 else seen).numpy())
+    attend = helper.make_node("Attention", arguments + ["mask"] * ("mask" in arrays), ["out"], **options)
+    whole = {"out": numpy.zeros(q.shape, numpy.float32)}
+
+    def standard():
+        call = session(threads, attend, of(arrays), of(whole), arrays, whole)
+        return lambda: torch.from_numpy(call())
+    yield "ORT Attention", standard
+
+
+def peers(torch, case, q, k, v, threads):
+    """(name, call) for each peer, (name, the reason) where it cannot."""
+    yield from sdpa(torch, case, q, k, v)
+    for name, family in (("FlexAttention", lambda: flex(torch, case, q, k, v)), ("ORT", lambda: onnx_runtime(torch, case, q, k, v, threads))):
+        try:
+            for each, call in family():
+                try:
+                    yield each, call() if each.startswith("ORT") else call
+                except Exception as problem:  # whatever the peer throws is its answer
+                    yield each, reason(problem)
+        except Exception as problem:
+            yield name, reason(problem)
+
+
+def reason(problem):
+    return f"{type(problem).__name__}: {problem}".split("\n")[0][:160]
