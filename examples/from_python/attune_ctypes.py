@@ -21,7 +21,7 @@ class Argument(ctypes.Structure):  # attune_argument
 
 
 class Options(ctypes.Structure):  # attune_options
-    _fields_ = [("size", c_size_t), ("threads", c_int32), ("deterministic", c_int32), ("target", c_char_p)]
+    _fields_ = [("size", c_size_t), ("threads", c_int32), ("deterministic", c_int32), ("target", c_char_p), ("pool", c_void_p), ("pool_state", c_void_p)]
 
 
 pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
@@ -40,7 +40,7 @@ class Kernels:
 
     def run(self, variant, threads=0, **given):
         arguments = self._arguments(given, capsules := [])
-        how = Options(ctypes.sizeof(Options), threads, 0, None)
+        how = Options(ctypes.sizeof(Options), threads)
         self._check(self.library.attune_run(self._variant(variant), arguments, c_size_t(len(arguments)), byref(how)))
 
     def explain(self, variant, **given):

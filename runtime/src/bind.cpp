@@ -91,7 +91,7 @@ void check_version(const kernel_table& table) {
 }
 
 bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain)
-    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), slots_(&memory_), argv_(&memory_) {
+    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), pool_(how.pool), slots_(&memory_), argv_(&memory_) {
     check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
@@ -216,7 +216,7 @@ bool bound_call::nothing_to_do() const {
 
 void bound_call::run() {
     bind_hidden_rows();
-    table_.invoke(chosen().call, argv_.data(), threads_, nullptr);
+    table_.invoke(chosen().call, argv_.data(), threads_, pool_, nullptr);
 }
 
 void bound_call::write_empty_sums() {
@@ -242,7 +242,7 @@ block_map bound_call::blocks() {
     set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
     std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2));
     arguments.push_back(&s.buffer);
-    table_.invoke(chosen().blocks, arguments.data(), threads_, &table_bytes_);
+    table_.invoke(chosen().blocks, arguments.data(), threads_, pool_, &table_bytes_);
     return map;
 }
 

@@ -68,6 +68,7 @@ private:
     call_shape shape_;
     choice choice_;
     int threads_;
+    const parallel_for* pool_;
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     std::int32_t all_keys_{};

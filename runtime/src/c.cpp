@@ -73,10 +73,7 @@ attune_status attune_threads(std::int32_t* count) noexcept {
 attune_status attune_set_parallel_for(attune_parallel_for run, void* state) noexcept {
     return guarded_here([&] {
         if (!run) return attune::set_parallel_for({});
-        attune::set_parallel_for([run, state](int count, int threads, const std::function<void(int)>& task) {
-            run(state, count, threads, [](void* tasks, std::int32_t index) { (*static_cast<const std::function<void(int)>*>(tasks))(index); },
-                const_cast<std::function<void(int)>*>(&task));
-        });
+        attune::set_parallel_for(from_c(run, state));
     });
 }
 

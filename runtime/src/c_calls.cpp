@@ -48,15 +48,27 @@ private:
     std::pmr::vector<named_argument> list_;
 };
 
-options options_from(const attune_options* given) {
-    options how;
-    if (!given) return how;
-    if (given->size != 0 && given->size < sizeof(attune_options)) fail(say("options of at least ", sizeof(attune_options), " bytes"), say(given->size), "size = sizeof(attune_options)");
-    how.threads = given->threads;
-    how.deterministic = given->deterministic != 0;
-    if (given->target) how.target = given->target;
-    return how;
-}
+/// Options, and the pool that they point to.
+class c_options {
+public:
+    explicit c_options(const attune_options* given) {
+        if (given) take(*given);
+    }
+    c_options(const c_options&) = delete;
+    operator const options&() const { return how_; }
+
+private:
+    void take(const attune_options& given) {
+        if (given.size != 0 && given.size < sizeof(attune_options)) fail(say("options of at least ", sizeof(attune_options), " bytes"), say(given.size), "size = sizeof(attune_options)");
+        how_.threads = given.threads;
+        how_.deterministic = given.deterministic != 0;
+        if (given.target) how_.target = given.target;
+        if (given.pool) pool_ = from_c(given.pool, given.pool_state), how_.pool = &pool_;
+    }
+
+    options how_{};
+    parallel_for pool_{};
+};
 
 std::string joined(std::span<const std::string_view> names) {
     std::string list;
@@ -106,7 +118,7 @@ std::string description(const kernel_table& table) {
 }
 
 attune_status run(const attune_variant& variant, const attune_argument* arguments, std::size_t count, const attune_options* how, char* error_text, std::size_t capacity) noexcept {
-    return guarded(error_text, capacity, [&] { call(variant.table(), c_arguments(arguments, count).view(), options_from(how)); });
+    return guarded(error_text, capacity, [&] { call(variant.table(), c_arguments(arguments, count).view(), c_options(how)); });
 }
 
 attune_status answer(const attune_variant& variant, c_calls::question what, const attune_argument* arguments, std::size_t count, const attune_options* how,
@@ -114,7 +126,7 @@ attune_status answer(const attune_variant& variant, c_calls::question what, cons
     return guarded(error_text, capacity, [&] {
         std::string text;
         switch (what) {
-            case c_calls::question::explain: text = explain(variant.table(), c_arguments(arguments, count).view(), options_from(how)).json(); break;
+            case c_calls::question::explain: text = explain(variant.table(), c_arguments(arguments, count).view(), c_options(how)).json(); break;
             case c_calls::question::kernels: text = kernels(variant.table()).json(); break;
             case c_calls::question::describe: text = description(variant.table()); break;
         }

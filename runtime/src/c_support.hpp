@@ -1,11 +1,14 @@
 #pragma once
 #include <attune/c.h>
 #include <attune/runtime/error.hpp>
+#include <attune/runtime/threads.hpp>
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string_view>
 
@@ -42,6 +45,13 @@ attune_status guarded(char* error_text, std::size_t capacity, Work work) noexcep
     } catch (...) {
         return ended(ATTUNE_FAILED, "attune: expected an end without an exception, got one of an unknown type; try to report this");
     }
+}
+
+inline parallel_for from_c(attune_parallel_for run, void* state) {
+    return [run, state](int count, int threads, const std::function<void(int)>& task) {
+        run(state, count, threads, [](void* tasks, std::int32_t index) { (*static_cast<const std::function<void(int)>*>(tasks))(index); },
+            const_cast<std::function<void(int)>*>(&task));
+    };
 }
 
 void from_dlpack(const void* managed, bool versioned, attune_tensor* tensor);

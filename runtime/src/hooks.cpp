@@ -23,6 +23,7 @@ namespace {
 /// What one call shares among its threads; Halide hands its address to every hook as the user context.
 struct call_context {
     std::atomic<int> spare_threads;  // beyond the caller
+    const parallel_for* pool;        // of this call alone, or null
     std::mutex mutex{};
     std::string message{};  // the first error; guarded by mutex
     std::size_t held = 0, most_held = 0;  // bytes outside tasks: by the caller's thread alone
@@ -95,11 +96,11 @@ void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, i
         function(count, threads, [&loop](int index) { loop.step(index); });
         const int done = loop.done.load(std::memory_order_relaxed);
         if (done == count || loop.result != 0) return;
-        loop.call->say_once(say("the function given to attune::set_parallel_for ran ", done, " of ", count, " tasks"));
+        loop.call->say_once(say("the application's parallel loop (attune::options::pool, attune::set_parallel_for) ran ", done, " of ", count, " tasks"));
     } catch (const std::exception& e) {
-        loop.call->say_once(say("the function given to attune::set_parallel_for threw: ", e.what()));
+        loop.call->say_once(say("the application's parallel loop threw: ", e.what()));
     } catch (...) {
-        loop.call->say_once("the function given to attune::set_parallel_for threw something that is not a std::exception");
+        loop.call->say_once("the application's parallel loop threw something that is not a std::exception");
     }
     int none = 0;
     loop.result.compare_exchange_strong(none, halide_error_code_generic_error);
@@ -109,6 +110,8 @@ void run_loop(kernel_loop& loop, int count, int helpers) {
     const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
     if (helpers == 0) {
         for (int index = 0; index < count && loop.step(index); ++index) {}
+    } else if (loop.call->pool && *loop.call->pool) {
+        run_on_applications_pool(*loop.call->pool, loop, count, helpers + 1);
     } else if (own && own->function) {
         run_on_applications_pool(own->function, loop, count, helpers + 1);
     } else {
@@ -169,9 +172,9 @@ void install_hooks() {
 
 }  // namespace
 
-void invoke(int (*entry)(void**), void** arguments, int threads, std::size_t* shared_bytes) {
+void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) {
     install_hooks();
-    call_context call{.spare_threads = threads - 1};
+    call_context call{.spare_threads = threads - 1, .pool = pool};
     void* user_context = &call;
     arguments[0] = &user_context;
     int code;

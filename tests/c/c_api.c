@@ -93,7 +93,7 @@ static void calls(void) {
     CHECK(error_of(out, length, length) < 1e-5);
 }
 
-static int pool_calls = 0, tasks_to_leave = 0;
+static int pool_calls = 0, own_calls = 0, tasks_to_leave = 0;
 static void own_pool(void* state, int32_t tasks_count, int32_t threads, attune_task task, void* tasks) {
     int32_t i;
     ++*(int*)state;
@@ -103,6 +103,7 @@ static void own_pool(void* state, int32_t tasks_count, int32_t threads, attune_t
 
 static void threads(void) {
     attune_common_causal_attention_arguments given;
+    attune_options how;
     int32_t used = 0;
     memset(&given, 0, sizeof given);
     given.q = view(q), given.k = view(k), given.v = view(v), given.out = view(out);
@@ -112,6 +113,11 @@ static void threads(void) {
     CHECK(attune_set_parallel_for(own_pool, &pool_calls) == ATTUNE_OK);
     poison();
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_OK && pool_calls > 0);
+    CHECK(error_of(out, length, 0) < 1e-5);
+    poison(); /* a pool of this call's alone goes before */
+    memset(&how, 0, sizeof how);
+    how.size = sizeof how, how.pool = own_pool, how.pool_state = &own_calls, pool_calls = 0;
+    CHECK(attune_common_causal_attention_run(&given, &how) == ATTUNE_OK && own_calls > 0 && pool_calls == 0);
     CHECK(error_of(out, length, 0) < 1e-5);
     tasks_to_leave = 1;
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_FAILED);

@@ -87,6 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     attune_options how{};
     how.size = from.rarely() ? from.byte() : sizeof how;
     how.threads = from.rarely() ? static_cast<std::int32_t>(from.number()) : 1;
+    if (from.rarely()) how.pool = [](void*, std::int32_t count, std::int32_t, attune_task task, void* tasks) { for (std::int32_t i = 0; i < count; ++i) task(tasks, i); };
     how.target = from.rarely() ? "x86-64-v9" : nullptr;
     const attune_variant* const variant = from.flip() ? attune_common_window_attention_variant() : attune_common_causal_attention_variant();
     const attune_argument* const arguments = from.rarely() ? nullptr : list.data();

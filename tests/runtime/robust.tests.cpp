@@ -203,6 +203,39 @@ TEST_CASE("sixteen threads call with the same inputs and their own outputs") {
     CHECK(wrong == 0);
 }
 
+TEST_CASE("sixteen threads write their parts of one output") {
+    wide_call shared;
+    REQUIRE(fake::refusal(shared.arguments(), {.threads = 1}) == "");
+    constexpr std::int64_t callers = 16;
+    const std::int64_t b = shared.batches, h = shared.heads, l = shared.queries, d = shared.value_depth, row = callers * h * d;
+    // (batch, query, caller, head, depth): neighbours in memory are other threads'.
+    std::vector<float> out(shared.out.size() * callers, -1.0f), lse(shared.lse.size() * callers, -1.0f);
+    const auto part = [&](std::int64_t caller) {
+        auto all = shared.arguments();
+        all[9].view = attune::tensor(out.data() + caller * h * d, {b, h, l, d}, {l * row, d, row, 1});
+        all[10].view = attune::tensor(lse.data() + caller * h, {b, h, l}, {l * callers * h, 1, callers * h});
+        return all;
+    };
+    std::atomic<int> wrong{0};
+    {
+        std::vector<std::jthread> threads;
+        for (std::int64_t caller = 0; caller < callers; ++caller)
+            threads.emplace_back([&, caller] {
+                for (int round = 0; round < 10; ++round) wrong += fake::refusal(part(caller), {.threads = 1 + round % 3}) != "";
+            });
+    }
+    CHECK(wrong == 0);
+    for (std::int64_t i = 0; i < b * h * l * d * callers; ++i) {
+        const std::int64_t at_d = i % d, at_h = i / d % h, at_q = i / row % l, at_b = i / row / l;
+        wrong += out[static_cast<std::size_t>(i)] != shared.out[static_cast<std::size_t>(((at_b * h + at_h) * l + at_q) * d + at_d)];
+    }
+    for (std::int64_t i = 0; i < b * h * l * callers; ++i) {
+        const std::int64_t at_h = i % h, at_q = i / (callers * h) % l, at_b = i / (callers * h) / l;
+        wrong += lse[static_cast<std::size_t>(i)] != shared.lse[static_cast<std::size_t>((at_b * h + at_h) * l + at_q)];
+    }
+    CHECK(wrong == 0);
+}
+
 #if !defined(__SANITIZE_THREAD__)  // which does not let a forked process start threads
 TEST_CASE("forks in the middle of other threads' calls") {
     wide_call shared;

@@ -5,6 +5,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -163,6 +164,53 @@ TEST_CASE("the application's own pool does the tasks") {
     CHECK_THAT(fake::refusal(c.arguments(), {.threads = 3}), ContainsSubstring("threw: no threads today"));
     attune::set_parallel_for({});
     CHECK(fake::refusal(c.arguments(), {.threads = 3}) == "");
+}
+
+TEST_CASE("a pool of one call's goes before that of all") {
+    wide_call expected;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    std::atomic<int> of_all{0}, of_one{0};
+    const auto counting = [](std::atomic<int>& loops) {
+        return [&loops](int count, int, const std::function<void(int)>& task) {
+            ++loops;
+            for (int i = 0; i < count; ++i) task(i);
+        };
+    };
+    attune::set_parallel_for(counting(of_all));
+    const attune::parallel_for own = counting(of_one), none;
+    wide_call c, other;
+    CHECK(fake::refusal(c.arguments(), {.threads = 3, .pool = &own}) == "");
+    CHECK((of_one == 1 && of_all == 0 && c.out == expected.out));
+    CHECK(fake::refusal(other.arguments(), {.threads = 3, .pool = &none}) == "");  // an empty one is none
+    CHECK((of_one == 1 && of_all == 1 && other.out == expected.out));
+    attune::set_parallel_for({});
+    const attune::parallel_for throws = [](int, int, const std::function<void(int)>&) { throw 7; };
+    CHECK_THAT(fake::refusal(other.arguments(), {.threads = 3, .pool = &throws}), ContainsSubstring("threw something that is not a std::exception"));
+}
+
+TEST_CASE("signals are handled on the application's threads") {
+    static std::atomic<int> elsewhere{0}, handled{0};
+    static std::atomic<bool> stop{false};
+    static thread_local bool application = false;
+    application = true;
+    struct sigaction handler{}, before{};
+    handler.sa_handler = [](int) { (application ? handled : elsewhere).fetch_add(1); };
+    REQUIRE(::sigaction(SIGUSR1, &handler, &before) == 0);
+    std::thread sender([] {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, nullptr);
+        while (!stop) ::kill(::getpid(), SIGUSR1), std::this_thread::yield();
+    });
+    wide_call expected, c;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    int wrong = 0;
+    for (int i = 0; i < 200 || handled == 0; ++i) wrong += fake::refusal(c.arguments(), {.threads = 4}) != "" || c.out != expected.out;
+    stop = true;
+    sender.join();
+    ::sigaction(SIGUSR1, &before, nullptr);
+    CHECK(wrong == 0);
+    CHECK(elsewhere == 0);
 }
 
 TEST_CASE("calls from within tasks work") {

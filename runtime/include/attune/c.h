@@ -77,12 +77,19 @@ typedef struct attune_argument {
     attune_tensor tensor;  ///< of ATTUNE_TENSOR
 } attune_argument;
 
+/// The application's own thread pool: `run` has to call task(tasks, 0) ... task(tasks, count - 1), each once, on at most `threads` threads at a time, and to
+/// return when all are done.
+typedef void (*attune_task)(void* tasks, int32_t index);
+typedef void (*attune_parallel_for)(void* state, int32_t count, int32_t threads, attune_task task, void* tasks);
+
 /// How a call is to run; null or all zeros for the defaults.
 typedef struct attune_options {
     size_t size;            ///< sizeof(attune_options); 0 stands for the struct of C version 1
     int32_t threads;        ///< at most so many; 0: as attune_set_threads says
     int32_t deterministic;  ///< not zero: bits that depend on neither batch nor threads
     const char* target;     ///< the ISA level; null: the environment's ATTUNE_TARGET, else the best that this CPU runs
+    attune_parallel_for pool;  ///< runs the tasks of this call; null: what attune_set_parallel_for was given, else attune's threads
+    void* pool_state;          ///< its first argument
 } attune_options;
 
 /// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.
@@ -104,10 +111,7 @@ attune_status attune_describe(const attune_variant* variant, char* json, size_t 
 attune_status attune_set_threads(int32_t count) ATTUNE_NOEXCEPT;
 attune_status attune_threads(int32_t* count) ATTUNE_NOEXCEPT;
 
-/// Puts the application's own thread pool in the place of attune's: `run` has to call task(tasks, 0) ... task(tasks, count - 1), each once, on at most
-/// `threads` threads at a time, and to return when all are done. A null `run` brings attune's pool back.
-typedef void (*attune_task)(void* tasks, int32_t index);
-typedef void (*attune_parallel_for)(void* state, int32_t count, int32_t threads, attune_task task, void* tasks);
+/// Puts the application's own thread pool in the place of attune's, for all calls whose options have none. A null `run` brings attune's pool back.
 attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTUNE_NOEXCEPT;
 
 /// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in memory that the CPU reads. The

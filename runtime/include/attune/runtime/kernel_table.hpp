@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/dsl/listing.hpp>
 #include <attune/dsl/shape_class.hpp>
+#include <attune/runtime/threads.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -42,9 +43,10 @@ struct kernel {
 
 namespace detail {
 /// Runs a kernel's entry with argv whose first place is free for the user context. Memory, threads and errors go through attune, whatever
-/// Halide runtime the application has otherwise. Throws attune::error with what the kernel or a task said. `shared_bytes`, unless it is null, becomes
+/// Halide runtime the application has otherwise. Throws attune::error with what the kernel or a task said. `pool`, unless
+/// it is null, runs the tasks. `shared_bytes`, unless it is null, becomes
 /// the most memory that the kernel held at a time outside its tasks.
-void invoke(int (*entry)(void**), void** arguments, int threads, std::size_t* shared_bytes);
+void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes);
 }  // namespace detail
 
 /// Everything compiled for one graph.
@@ -54,7 +56,7 @@ struct kernel_table {
     listing graph;
     std::span<const kernel> kernels;  ///< most demanding ISA level first
     /// Of the runtime that the kernels were linked with, which need not be the caller's: a shared library of kernels has its own.
-    void (*invoke)(int (*entry)(void**), void** arguments, int threads, std::size_t* shared_bytes) = detail::invoke;
+    void (*invoke)(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) = detail::invoke;
 };
 
 /// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed after its
