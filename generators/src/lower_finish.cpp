@@ -138,19 +138,14 @@ Expr finish::written_output(int node, const Type& type) {
     const listing& graph = f_.graph();
     place at{f_.b, f_.h, f_.q, 0, f_.inputs.keys_in_use(f_.b), {}, f_.d};
     // Rows on the way, and what else a query settles.
-    std::vector<bool> reached(graph.nodes.size());
+    const auto is_done = [&](int n) { return f_.node(n).is == kind::row || f_.node(n).op == operation::weighted_sum; };
+    const std::vector<bool> reached = under(graph, {node}, is_done);
     std::vector<int> known;
-    reached[node] = true;
     for (int n = node; n >= 0; --n) {
-        if (!reached[n]) continue;
-        const instruction& it = f_.node(n);
-        if (it.is == kind::row || it.op == operation::weighted_sum) {
-            known.push_back(n);
-            if (it.is == kind::row) keep(n), at.known[n] = read(kept_.at(n));
-            else at.known[n] = {normal_(f_.q, f_.d, f_.h, f_.b), {}};
-            continue;
-        }
-        for (int i = 0; i < it.argument_count; ++i) reached[it.arguments[i]] = true;
+        if (!reached[n] || !is_done(n)) continue;
+        known.push_back(n);
+        if (f_.node(n).is == kind::row) keep(n), at.known[n] = read(kept_.at(n));
+        else at.known[n] = {normal_(f_.q, f_.d, f_.h, f_.b), {}};
     }
     for (int n : recurring(graph, f_.depends, {node}, known)) keep(n), at.known[n] = read(kept_.at(n));
     const quantity x = f_.evaluate(node, at);

@@ -95,12 +95,12 @@ void pair_outputs::define_tile(const std::vector<Expr>& values) {
     if (of_ == shape::pairs) {
         // One step, number 0, unless the block is skipped; how many only the caller knows, so that a loop remains to be guarded.
         steps_ = RDom(0, min(f_.inputs.batches, 1), "step");
-        guarded_ = steps_.x;
+        guarded_ = f_.qt;
         at[5] = f_.b + steps_.x;
         steps_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     } else if (of_ == shape::head_means) {
         steps_ = RDom(0, f_.inputs.heads, "each_head");
-        guarded_ = steps_.x;
+        guarded_ = f_.qt;
         steps_.where(visits_(f_.kb, f_.qt, steps_.x, f_.b) != cast<uint8_t>(0));
         over.erase(over.begin() + 4);
         at[4] = steps_.x;
@@ -148,7 +148,7 @@ void pair_outputs::schedule() {
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const generators::schedule& cut = f_.cut;
     const Var &k = f_.k, &q = f_.q, &h = f_.h, &b = f_.b, &ki = f_.ki, &kb = f_.kb, &qi = f_.qi, &qt = f_.qt;
-    const Var kx("kx"), qx("qx"), ko("ko"), qo("qo");
+    const Var kx("kx"), qx("qx"), ko("ko"), qo("qo"), qs("qs");
     const int in_lanes = std::gcd(cut.key_block, 2 * cut.lanes), vector = std::min(in_lanes, cut.lanes);
     const int others = std::gcd(cut.query_block, cut.lanes >= 16 ? 12 : 6);
 
@@ -156,17 +156,18 @@ void pair_outputs::schedule() {
     for (OutputImageParam& buffer : buffers) buffer.dim(0).set_stride(1);
     for (int dim = 0; dim < outputs.dimensions(); ++dim) buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut.key_block, guard).vectorize(ki, cut.lanes, guard);
-    if (of_ != shape::columns) outputs.split(q, qo, qi, cut.query_block, guard);
+    // Keys are turned once for several blocks of queries, where there is work enough for that.
+    if (of_ != shape::columns) outputs.split(q, qo, qi, cut.query_block, guard).split(qo, qo, qs, blocks_together(), guard);
     if (of_ == shape::pairs)
-        outputs.reorder(ki, qi, ko, qo, h, b).fuse(qo, h, task_).fuse(task_, b, task_).parallel(task_);
+        outputs.reorder(ki, qi, qs, ko, qo, h, b).fuse(qo, h, task_).fuse(task_, b, task_).parallel(task_);
     else if (of_ == shape::head_means)
-        outputs.reorder(ki, qi, ko, qo, b).fuse(ko, qo, task_).fuse(task_, b, task_).parallel(task_);
+        outputs.reorder(ki, qi, qs, ko, qo, b).fuse(ko, qo, task_).fuse(task_, b, task_).parallel(task_);
     else
         outputs.fuse(ko, h, task_).fuse(task_, b, task_).parallel(task_);
-    const LoopLevel block = of_ == shape::pairs ? LoopLevel(outputs, ko) : LoopLevel(outputs, task_), task(outputs, task_), step(tile_, guarded_);
+    const LoopLevel task(outputs, task_), step(tile_, guarded_);
 
     visits_.compute_at(task);
-    tile_.compute_at(block).hoist_storage(task).bound_extent(ki, cut.key_block).vectorize(ki, vector);
+    tile_.compute_at(of_ == shape::pairs ? LoopLevel(outputs, qs) : task).hoist_storage(task).bound_extent(ki, cut.key_block).vectorize(ki, vector);
     Stage update = tile_.update();
     Func& tile = tile_;
     if (of_ == shape::columns) {
@@ -174,17 +175,24 @@ void pair_outputs::schedule() {
         update.split(ki, ki, kx, in_lanes).split(steps_.x, ro, rx, others).reorder(kx, rx, ro, ki, steps_.y).vectorize(kx, vector).unroll(kx).unroll(rx);
         values_.compute_at(tile, ro);
     } else {
-        update.split(ki, ki, kx, in_lanes).split(qi, qi, qx, others).reorder(kx, qx, qi, ki, guarded_).vectorize(kx, vector).unroll(kx).unroll(qx);
+        update.split(ki, ki, kx, in_lanes).split(qi, qi, qx, others).reorder(kx, qx, qi, ki, qt, steps_.x).vectorize(kx, vector).unroll(kx).unroll(qx);
         values_.compute_at(tile, qi);
-        tile_.bound_extent(qi, cut.query_block).bound_extent(qt, 1);
+        tile_.bound_extent(qi, cut.query_block);
     }
-    update.never_partition(std::vector<VarOrRVar>{guarded_});  // one loop, for skip_blocks to guard
+    update.never_partition_all();  // one loop, for skip_blocks to guard
     values_.bound_extent(ki, in_lanes).bound_extent(qi, others).bound_extent(kb, 1).bound_extent(qt, 1).vectorize(ki, vector).unroll(ki).unroll(qi);
     scores_at_.schedule_products(LoopLevel(tile, of_ == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)), in_lanes, others, vector);
     for (Func* row : {&maximum_, &inverse_})
         if (row->defined()) row->compute_at(step).bound_extent(qi, cut.query_block).bound_extent(qt, 1).vectorize(qi, cut.lanes);
     scores_at_.schedule_queries(step, task);
-    scores_at_.schedule_keys(step, task);
+    scores_at_.schedule_keys(of_ == shape::pairs ? LoopLevel(outputs, ko) : of_ == shape::head_means ? LoopLevel(tile_, steps_.x) : step, task);
+}
+
+/// Tasks are few where they are large: 32 of them are left where there are as many.
+Expr pair_outputs::blocks_together() const {
+    const Expr blocks = (f_.inputs.query_length + f_.cut.query_block - 1) / f_.cut.query_block;
+    const Expr others = f_.inputs.batches * (of_ == shape::pairs ? f_.inputs.heads : f_.key_blocks());
+    return clamp(blocks * others / 32, 1, 4);
 }
 
 }  // namespace attune::generators

@@ -26,6 +26,7 @@ private:
     std::vector<Halide::Expr> values();
     void define_tile(const std::vector<Halide::Expr>& values);
     void define_outputs();
+    Halide::Expr blocks_together() const;
 
     const kernel_frame& f_;
     const finish& rows_;
@@ -33,7 +34,7 @@ private:
     score_tile scores_at_;
     std::vector<int> nodes_;  ///< that are written
     Halide::RDom steps_;
-    Halide::RVar guarded_;    ///< of the tile's update, outermost
+    Halide::VarOrRVar guarded_{Halide::Var()};  ///< of the tile's update
     Halide::Func visits_, maximum_, inverse_, values_, tile_;
     const Halide::Var task_{"task"};
 };

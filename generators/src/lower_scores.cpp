@@ -221,10 +221,18 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         kept.compute_at(block).bound_extent(i, positions).bound_extent(of, 1);
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
     }
-    if (!in_lanes) return;
     for (contraction& c : contractions_) {
+        const Func rows = of_query ? c.query_rows : c.key_rows;
+        bool stored = false;
+        for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
+        if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has nothing left to decide
+            if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
+            continue;
+        }
         const int turned = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
         c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
+        // Channels a power of two apart would fall into a few sets of the cache.
+        if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes);
         if (turned < 4) {
             c.panel.vectorize(i, std::gcd(lanes, positions));
             continue;
@@ -233,9 +241,6 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         const Var ix("ix"), dx("dx");
         const int vector = std::gcd(lanes, positions);
         c.panel.split(f_.d, f_.d, dx, turned).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);
-        const Func rows = of_query ? c.query_rows : c.key_rows;
-        bool stored = false;
-        for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
         if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, turned).unroll(i);
     }
 }

@@ -7,14 +7,6 @@ using namespace Halide;
 
 namespace {
 
-std::vector<bool> under(const listing& graph, int root) {
-    std::vector<bool> reached(graph.nodes.size());
-    reached[root] = true;
-    for (int n = root; n >= 0; --n)
-        for (int i = 0; reached[n] && i < graph.nodes[n].argument_count; ++i) reached[graph.nodes[n].arguments[i]] = true;
-    return reached;
-}
-
 bool is_formed(operation op) { return op == operation::queries || op == operation::keys || op == operation::values; }
 
 bool is_positional(const dependence& of) { return of.query || of.key; }
@@ -38,7 +30,7 @@ std::optional<std::pair<int, int>> factors(const listing& graph, const std::vect
 bool computed_tensor::is_one(const kernel_frame& f, int n) {
     if (f.node(n).op == operation::tokens) return true;
     if (!is_formed(f.node(n).op)) return false;
-    const std::vector<bool> made = under(f.graph(), f.node(n).arguments[0]);
+    const std::vector<bool> made = under(f.graph(), {f.node(n).arguments[0]});
     for (int at = 0; at < n; ++at)
         if (made[at] && factors(f.graph(), f.depends, at)) return true;
     return false;
@@ -55,7 +47,7 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int n)
       block_(8 * rows_) {
     width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
     const int formula = node_.arguments[0];
-    const std::vector<bool> made = under(f_.graph(), formula);
+    const std::vector<bool> made = under(f_.graph(), {formula});
 
     // Algorithm
     place here = at(p_, f_.d);
@@ -95,7 +87,8 @@ std::optional<quantity> computed_tensor::as_product(int sum) {
     if (!of) return {};
     const instruction& it = f_.node(sum);
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
-    const std::string number = "_" + std::to_string(sum);
+    std::string number("_");
+    number += std::to_string(sum);
     product made;
     made.left_of_head = f_.depends[of->first].head, made.right_of_head = f_.depends[of->second].head;
     made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("product" + number);
@@ -110,6 +103,7 @@ std::optional<quantity> computed_tensor::as_product(int sum) {
     column.indices[index] = n_;
     made.left(of_left) = f_.evaluate(of->first, row).value;
     made.right(of_right) = f_.evaluate(of->second, column).value;
+    made.dense = reads_dense(of->first);
 
     made.each = RDom(0, max(f_.evaluate(it.arguments[1], {}).value, 0), "each" + number);
     std::vector<Expr> left{made.each, po_ * rows_ + pi_, f_.b}, right{ci_, made.each, co_};
@@ -141,19 +135,26 @@ void computed_tensor::schedule() {
     for (product& each : products_) {
         each.right.compute_root().bound_extent(ci_, columns_).vectorize(ci_, lanes).unroll(ci_).parallel(co_);
         each.left.compute_at(result, each.left_of_head && !tokens_ ? h : task);
+        each.left.specialize(each.dense).vectorize(n_, lanes, guard);
         each.sums.compute_at(result, pt).bound_extent(ci_, columns_).bound_extent(pi_, rows_).bound_extent(co_, 1).bound_extent(po_, 1);
         each.sums.vectorize(ci_, lanes).unroll(ci_).unroll(pi_);
         each.sums.update().reorder(ci_, pi_, each.each.x).vectorize(ci_, lanes).unroll(ci_).unroll(pi_);
     }
 }
 
+/// Whether the innermost axes of what a formula reads are without gaps.
+Expr computed_tensor::reads_dense(int formula) const {
+    const std::vector<bool> read = under(f_.graph(), {formula});
+    Expr dense = Internal::const_true();
+    for (int n = 0; n < formula; ++n)
+        if (const instruction& it = f_.node(n); read[n] && it.op == operation::input && f_.inputs.tensor(it.input).defined() && f_.inputs.tensor(it.input).dimensions() > 1)
+            dense = dense && f_.inputs.tensor(it.input).dim(0).stride() == 1;
+    return dense;
+}
+
 computed_tensors::computed_tensors(kernel_frame& frame, bool before) {
     const listing& graph = frame.graph();
-    std::vector<bool> needed(graph.nodes.size());
-    for (const output_declaration& output : graph.outputs) {
-        const std::vector<bool> made = under(graph, output.node);
-        for (std::size_t n = 0; n < made.size(); ++n) needed[n] = needed[n] || made[n];
-    }
+    const std::vector<bool> needed = under(graph, output_nodes(graph));
     std::vector<bool> after(graph.nodes.size());
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const instruction& it = graph.nodes[n];

@@ -25,11 +25,13 @@ private:
     struct product {
         Halide::Func left, right, sums;
         Halide::RDom each;
+        Halide::Expr dense;
         bool left_of_head{}, right_of_head{};
     };
 
     std::optional<quantity> as_product(int sum);
     place at(const Halide::Expr& position, const Halide::Expr& channel) const;
+    Halide::Expr reads_dense(int formula) const;
     Halide::Expr position_read(const Halide::Expr& position) const;
 
     const kernel_frame& f_;

@@ -16,7 +16,7 @@ public:
 
     plan read() {
         if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
-        std::vector<bool> made = under(output_nodes());
+        std::vector<bool> made = under(output_nodes(graph_));
         for (int n = 0; n < size(); ++n)
             if (made[n]) read_statistic(n);
         for (const output_declaration& output : graph_.outputs) read_output(output);
@@ -32,20 +32,7 @@ public:
 private:
     int size() const { return static_cast<int>(graph_.nodes.size()); }
     const instruction& node(int n) const { return graph_.nodes[n]; }
-    std::vector<int> output_nodes() const {
-        std::vector<int> all;
-        for (const output_declaration& output : graph_.outputs) all.push_back(output.node);
-        return all;
-    }
-
-    /// Which nodes these are computed from, themselves included.
-    std::vector<bool> under(const std::vector<int>& roots) const {
-        std::vector<bool> reached(graph_.nodes.size());
-        for (int root : roots) reached[root] = true;
-        for (int n = size() - 1; n >= 0; --n)  // arguments lie before their users
-            for (int i = 0; reached[n] && i < node(n).argument_count; ++i) reached[node(n).arguments[i]] = true;
-        return reached;
-    }
+    std::vector<bool> under(const std::vector<int>& roots) const { return generators::under(graph_, roots); }
 
     void read_statistic(int n) {
         const instruction& it = node(n);
@@ -178,21 +165,32 @@ bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.en
 
 plan plan_of(const listing& graph) { return reader(graph).read(); }
 
-std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+std::vector<bool> under(const listing& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends) {
     std::vector<bool> reached(graph.nodes.size());
     for (int root : roots) reached[root] = true;
-    std::vector<int> found;
-    for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n) {
-        if (!reached[n] || std::find(known.begin(), known.end(), n) != known.end()) continue;
+    for (std::size_t n = graph.nodes.size(); n-- > 0;)  // arguments lie before their users
+        for (int i = 0; reached[n] && !ends(static_cast<int>(n)) && i < graph.nodes[n].argument_count; ++i) reached[graph.nodes[n].arguments[i]] = true;
+    return reached;
+}
+
+std::vector<int> output_nodes(const listing& graph) {
+    std::vector<int> all;
+    for (const output_declaration& output : graph.outputs) all.push_back(output.node);
+    return all;
+}
+
+std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+    const auto is_known = [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); };
+    const auto is_kept = [&](int n) {
         const instruction& node = graph.nodes[n];
         const dependence& its = depends[n];
         const bool number = node.is == kind::integer || node.is == kind::real || node.is == kind::condition;
-        if (number && its.costly && !(its.query && its.key) && !its.score && !its.channel && its.bound == 0) {
-            found.push_back(n);
-            continue;
-        }
-        for (int i = 0; i < node.argument_count; ++i) reached[node.arguments[i]] = true;
-    }
+        return number && its.costly && !(its.query && its.key) && !its.score && !its.channel && its.bound == 0;
+    };
+    const std::vector<bool> reached = under(graph, roots, [&](int n) { return is_known(n) || is_kept(n); });
+    std::vector<int> found;
+    for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n)
+        if (reached[n] && !is_known(n) && is_kept(n)) found.push_back(n);
     return found;
 }
 

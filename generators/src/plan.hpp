@@ -2,8 +2,9 @@
 #include <attune/dsl/listing.hpp>
 
 #include <cstdint>
-#include <set>
+#include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 namespace attune::generators {
@@ -46,6 +47,12 @@ struct plan {
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a listing that is not one kernel.
 plan plan_of(const listing& graph);
+
+/// Which nodes these are computed from, themselves included; what lies under nodes that `ends` holds of is not looked at.
+std::vector<bool> under(const listing& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends = [](int) { return false; });
+
+/// The node of each output.
+std::vector<int> output_nodes(const listing& graph);
 
 /// What a node's value depends on, and whether it is worth computing once and keeping.
 struct dependence {

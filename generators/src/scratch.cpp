@@ -33,7 +33,6 @@ std::size_t scratch_bytes(const kernel_request& request) {
     // What is read by broadcast is converted first.
     const auto converted = [&](int tensor, element_type type) { return tensor >= 0 && !formed(tensor) && bytes_of(type) < 4; };
     const std::size_t of_queries = formed(its.query) ? size(cut.query_block, depths.depth) : 0, of_keys = formed(its.key) ? size(cut.key_block, depths.depth) : 0;
-    const std::size_t converted_queries = converted(its.query, types.query) ? size(cut.query_block, depths.depth) : 0;
     std::size_t floats = 0;
     if (its.needs_state()) {
         floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
@@ -44,13 +43,14 @@ std::size_t scratch_bytes(const kernel_request& request) {
         floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
         floats += size(cut.query_block, 3 * (static_cast<int>(its.outputs.size()) + 4));  // rows
     }
-    // The second pass: keys turned, a block of each output and the tile that is added to it.
+    // The second pass: keys turned, the queries' rows, a block of each output, or of up to four blocks of queries, and the tile that is added to it.
     for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column), std::pair(kind::head_mean, kind::head_mean)}) {
         int made = 0;
         for (const kind output : its.outputs) made += output == first || output == second;
         if (made == 0) continue;
-        floats += size(cut.key_block, depths.depth) + of_queries + converted_queries + of_keys + size(2, cut.query_block) + size(made, cut.key_block * cut.query_block) +
-                  size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
+        const int blocks = first == kind::head_mean ? 4 : 1;
+        floats += size(cut.key_block + 2 * cut.lanes, depths.depth) + size(cut.query_block, depths.depth) + of_queries + of_keys + size(2, cut.query_block) +
+                  size(made * blocks, cut.key_block * cut.query_block) + size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
     return sizeof(float) * floats + 3 * kept_bytes(graph, its, cut);
 }
