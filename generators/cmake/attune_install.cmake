@@ -55,10 +55,11 @@ install(
         "${CMAKE_CURRENT_LIST_DIR}/kernelsConfig.cmake.in"
     DESTINATION "${package_folder}" COMPONENT dsl)
 
+set(ATTUNE_PACKAGE_CONTACT "attune <root@localhost>" CACHE STRING "Who answers for the packages that cpack makes: a name and an address")
 set(CPACK_GENERATOR "TGZ;DEB")
 set(CPACK_PACKAGE_NAME attune)
 set(CPACK_PACKAGE_VENDOR attune)
-set(CPACK_PACKAGE_CONTACT "the attune authors <attune@example.org>")
+set(CPACK_PACKAGE_CONTACT "${ATTUNE_PACKAGE_CONTACT}")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${attune_DESCRIPTION}")
 set(CPACK_RESOURCE_FILE_LICENSE "${attune_SOURCE_DIR}/LICENSE")
 set(CPACK_VERBATIM_VARIABLES ON)

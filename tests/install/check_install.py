@@ -6,13 +6,14 @@
     kernels        has a project install its kernels as a library of its own, static and shared, moves that, and links it from C
                    (pkg-config, no CMake) and from C++ (find_package)
     common         a project of twenty lines on attune::common, which compiles no kernels
-    archives       the .tar.gz and the .deb that cpack makes, unpacked: the same project against each
+    archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory
     cross          builds attune::common for aarch64 with the generators of this build and runs it in an emulator
     sizes          the runtime and a library of kernels, stripped
 
 Everything happens in --work, which is emptied first; nothing is downloaded. Nothing of attune's source and build folders may be in a
-prefix, in a command of a project that uses it, or among the files that its compiler read: it would be the same without them.
+prefix, in a command of a project that uses it, or among the files that its compiler read. Where the system lets us (unshare), these
+projects are configured, built and run with both folders out of sight.
 """
 import argparse
 import json
@@ -26,6 +27,23 @@ import tarfile
 import time
 
 ALLOWED = re.compile(r"(ld-linux|libc\.|libm\.|libstdc\+\+\.|libgcc_s\.|libpthread\.|libdl\.|libmy_kernels\.|libattune_common\.)")
+
+
+# Hides $1 and $2, but for the folders up to `--`, and runs the rest.
+HIDE = """
+set -e
+source=$1 build=$2 keep=$(mktemp -d); shift 2; kept=()
+while [ "$1" != -- ]; do
+    if [ -d "$1" ]; then mkdir "$keep/${#kept[@]}"; mount --bind "$1" "$keep/${#kept[@]}"; kept+=("$1"); fi
+    shift
+done
+shift
+for folder in "$source" "$build"; do [ ! -d "$folder" ] || mount -t tmpfs tmpfs "$folder"; done
+for i in "${!kept[@]}"; do mkdir -p "${kept[$i]}"; mount --bind "$keep/$i" "${kept[$i]}"; done
+cd /
+[ ! -e "$source/CMakeLists.txt" ] || exit 1
+exec "$@"
+"""
 
 
 def run(*command, **settings):
@@ -48,7 +66,20 @@ class User:
     def __init__(self, options):
         self.options = options
         self.here = os.path.join(options.source, "tests", "install")
+        self.hide = self.way_to_hide()
         self.common = ["-G", options.generator, f"-DCMAKE_MAKE_PROGRAM={options.make_program}", f"-DCMAKE_CXX_COMPILER={options.compiler}"]
+
+    def way_to_hide(self):
+        """The command before one that is not to see attune's folders, or none."""
+        if not shutil.which("unshare"):
+            return []
+        options = self.options
+        kept = [options.work, os.path.join(options.source, "build", "venv"), options.halide]
+        for user in ([], ["--user", "--map-root-user"]):
+            hide = ["unshare", *user, "--mount", "bash", "-c", HIDE, "hide", options.source, options.build, *kept, "--"]
+            if subprocess.run([*hide, "true"], capture_output=True).returncode == 0:
+                return hide
+        return []
 
     def work(self, *parts):
         return os.path.join(self.options.work, *parts)
@@ -81,9 +112,10 @@ class User:
     def build(self, source, build, *settings, prefixes=(), of_attune=()):
         """`of_attune`: what of attune's folders the project is told about."""
         paths = ";".join((*prefixes, self.options.prefix_path))
+        hide = [] if of_attune else self.hide
         started = time.monotonic()
-        run(self.options.cmake, "-S", source, "-B", build, *self.common, f"-DCMAKE_PREFIX_PATH={paths}", *settings)
-        run(self.options.cmake, "--build", build)
+        run(*hide, self.options.cmake, "-S", source, "-B", build, *self.common, f"-DCMAKE_PREFIX_PATH={paths}", *settings)
+        run(*hide, self.options.cmake, "--build", build)
         print(f"configured and built in {time.monotonic() - started:.1f} s")
         if self.options.generator == "Ninja" and self.options.source not in of_attune:
             used = run(self.options.make_program, "-C", build, "-t", "deps") + run(self.options.make_program, "-C", build, "-t", "commands")
@@ -94,7 +126,7 @@ class User:
 
     def run_app(self, app, *arguments, **settings):
         started = time.monotonic()
-        print(run(app, *arguments, **settings), f"ran for {time.monotonic() - started:.1f} s")
+        print(run(*self.hide, app, *arguments, **settings), f"ran for {time.monotonic() - started:.1f} s")
         self.needs_little(app)
 
     def needs_little(self, file):
@@ -168,6 +200,23 @@ def small_project(user, prefix, name):
     user.run_app(os.path.join(build, "app"))
 
 
+def installed(user, file):
+    """Into a root of its own, by dpkg; what it says of it, and that nothing stays when it goes."""
+    root = user.work("root")
+    for folder in ("info", "updates", "triggers"):
+        os.makedirs(os.path.join(root, "var", "lib", "dpkg", folder))
+    for name in ("status", "available"):
+        open(os.path.join(root, "var", "lib", "dpkg", name), "w", encoding="utf-8").close()
+    dpkg = ["dpkg", f"--root={root}", "--force-depends"]
+    run(*dpkg, "--install", file)
+    expect("install ok installed" in run(*dpkg, "--status", "attune"), "expected dpkg to call attune installed")
+    small_project(user, os.path.join(root, "usr"), "small_dpkg")
+    files = [line for line in run(*dpkg, "--listfiles", "attune").split() if os.path.isfile(root + line)]
+    expect(len(files) > 50 and any(line.endswith("attune/c.h") for line in files), f"expected the headers among the files, got {files}")
+    run(*dpkg, "--purge", "attune")
+    expect(not any(os.path.exists(root + line) for line in files), "expected no file to stay")
+
+
 def common(user):
     small_project(user, user.install("dsl", "runtime", "common"), "small_build")
 
@@ -184,6 +233,8 @@ def archives(user):
             print(run("dpkg-deb", "--info", file))
             run("dpkg-deb", "--extract", file, prefix)
             prefix = os.path.join(prefix, "usr")
+            if os.geteuid() == 0:
+                installed(user, file)
         else:
             with tarfile.open(file) as archive:
                 archive.extractall(prefix)
