@@ -1,5 +1,6 @@
 #include <attune/generators/main.hpp>
 
+#include "bench_command.hpp"
 #include "c_header.hpp"
 #include "describe.hpp"
 #include "draw_command.hpp"
@@ -136,12 +137,17 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     CLI::App& draw_app = *app.add_subcommand("draw", "write a picture of the mask, the scores and the blocks that a kernel visits, as an SVG file or as JSON");
     draw.add_to(draw_app);
 
+    bench_command bench(built);
+    CLI::App& bench_app = *app.add_subcommand("bench", "compile kernels in this process and time them on this machine");
+    bench.add_to(bench_app);
+
     CLI11_PARSE(app, argc, argv);
     try {
         if (emit_app.parsed()) emit.run(variants);
         if (draw_app.parsed()) draw.run(variants);
         if (explain_app.parsed()) explain.run(variants);
         if (describe_app.parsed()) describe.run(variants);
+        if (bench_app.parsed()) bench.run(variants);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "{}: {}\n", argv[0], problem.what());
         return 1;

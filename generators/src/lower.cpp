@@ -44,6 +44,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
 
 lowered_kernel lower(const kernel_request& request) {
     check(request.schedule, request.depths.depth);
+    if (request.schedule.pairing == 2 && !can_pair(request)) throw std::runtime_error("a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
     const plan its = plan_of(request.graph);
     kernel_frame frame(request, its);
     computed_tensors before(frame, true);

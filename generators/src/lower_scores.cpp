@@ -127,15 +127,20 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
     return rows;
 }
 
+Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, const Expr& position) const {
+    const int input = f_.node(tensor).input;
+    const Expr at = of_query ? f_.read_query(position) : min(f_.key_at(position), last_key_(f_.b));
+    const Expr head = f_.graph().inputs[input].axes[1].is == axis_kind::key_head ? f_.inputs.key_head(f_.h) : Expr(f_.h);
+    return f_.inputs.tensor(input)(channel, at, head, f_.b);
+}
+
 Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
     const instruction& node = f_.node(tensor);
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     if (node.op == operation::input) {
         const input_declaration& input = f_.graph().inputs[node.input];
-        const Expr position = of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b));
-        const Expr head = input.axes[1].is == axis_kind::key_head ? f_.inputs.key_head(f_.h) : Expr(f_.h);
         Func rows(pass_ + name);
-        rows(f_.d, i, block, f_.h, f_.b) = cast<float>(f_.inputs.tensor(node.input)(f_.d, position, head, f_.b));
+        rows(f_.d, i, block, f_.h, f_.b) = cast<float>(element_of(tensor, of_query, f_.d, i));
         // What is read by broadcast is converted once a block, by vectors.
         const bool in_lanes = of_query == (along_ == lanes::queries);
         if (!in_lanes && f_.inputs.is_converted(node.input)) stored_.push_back({rows, input.axes[3].is == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
@@ -151,7 +156,21 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
     return rows;
 }
 
+/// The panel holds pairs of neighbouring channels beside each other, a pair of every query of a vector; a key's pairs lie so in memory.
+void score_tile::contract_pairs(contraction& c) {
+    const Var j("j");
+    c.paired = true;
+    c.panel = Func(pass_ + "panel");
+    c.product = Func(pass_ + "product");
+    c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "channel");
+    const Expr element = element_of(f_.its.query, true, 2 * f_.d + j, f_.qi);
+    c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) = is_const_one(sign_) ? element : stored_as(BFloat(16), cast<float>(element) * sign_);
+    c.product(pair()) = 0.0f;
+    c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) * cast<float>(element_of(f_.its.key, false, 2 * c.each.y + c.each.x, other_));
+}
+
 void score_tile::contract(contraction& c, bool signs_queries) {
+    if (c.fixed && signs_queries && f_.cut.pairing == 2) return contract_pairs(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.its.query, true, "query_rows");
         c.key_rows = rows_of(f_.its.key, false, "key_rows");
@@ -222,6 +241,12 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
     }
     for (contraction& c : contractions_) {
+        if (c.paired) {
+            if (!in_lanes) continue;
+            const Var j = c.panel.args()[0];
+            c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1).bound_extent(j, 2).reorder(j, f_.d, i).unroll(j);
+            continue;
+        }
         const Func rows = of_query ? c.query_rows : c.key_rows;
         bool stored = false;
         for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
@@ -261,6 +286,11 @@ void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int othe
         Func& product = c.product;
         product.compute_at(tile).bound_extent(lane_, in_lanes).bound_extent(other_, others).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
         product.vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        if (c.paired) {
+            product.update().reorder(c.each.x, lane_, other_, c.each.y).atomic().vectorize(c.each.x).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+            if (f_.depth() % (2 * f_.cut.depth_unroll) == 0) product.update().unroll(c.each.y, f_.cut.depth_unroll);
+            continue;
+        }
         product.update().reorder(lane_, other_, c.each).vectorize(lane_, vector).unroll(lane_).unroll(other_);
         if (c.fixed) product.update().unroll(c.each, f_.cut.depth_unroll);
     }

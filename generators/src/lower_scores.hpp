@@ -29,6 +29,9 @@ public:
     /// A tensor of the graph, an input or formed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
 
+    /// The same as it lies in memory, where it is an input: (channel, position in block) of the block and head at hand.
+    Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
+
     /// The arguments of a function of pairs.
     template <class Lane, class Other> static std::vector<Halide::Expr> pair_of(const kernel_frame& f, const Lane& lane, const Other& other) {
         return {Halide::Expr(lane), Halide::Expr(other), f.kb, f.qt, f.h, f.b};
@@ -46,6 +49,7 @@ private:
         int node{};
         bool fixed{};  ///< as many channels as q has
         Halide::RDom each;
+        bool paired{};  ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows, panel, product;
     };
 
@@ -54,6 +58,7 @@ private:
     void keep(const std::vector<int>& roots, place& at);
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
+    void contract_pairs(contraction& c);
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;

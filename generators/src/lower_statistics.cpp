@@ -2,6 +2,9 @@
 
 #include "numbers.hpp"
 
+#include <cstdint>
+#include <numeric>
+
 namespace attune::generators {
 using namespace Halide;
 
@@ -51,7 +54,10 @@ void row_state::define_weights() {
         total(row) += weights(along);
     };
     if (softmax()) {
-        weights_(pair) = exp2_of_nonpositive((scores_(pair) - highest_(row)) * (scores_at_.scale * log2_of_e));
+        Expr weight = exp2_of_nonpositive((scores_(pair) - highest_(row)) * (scores_at_.scale * log2_of_e));
+        // Rounded before they are added up, so that a row's weights sum to one.
+        if (paired()) weight = reinterpret<float>((reinterpret<std::uint32_t>(weight) + Expr(0x8000u)) & Expr(0xffff0000u));
+        weights_(pair) = weight;
         add_up(sum_, weights_);
     } else {
         weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
@@ -67,10 +73,25 @@ void row_state::define_weights() {
         if (const auto [at, is_new] = row_sums_.try_emplace(node, "sum_" + std::to_string(node)); is_new) add_up(at->second, modified(node));
     }
     if (!chunk_) return;
+    if (paired()) return define_pairs();
     values_ = scores_at_.rows_of(f_.its.value, false, "values");
     const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;  // (query in block, value depth, key block, query block, head, batch)
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += modified(f_.its.weights)(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);
+    weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
+}
+
+/// Weights and values with those of two neighbouring keys beside each other.
+void row_state::define_pairs() {
+    // Algorithm
+    const Var j("j"), k2("k2");
+    pairs_ = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
+    const Expr weight = weights_(score_tile::pair_of(f_, f_.qi, 2 * k2 + j)), depth = min(f_.d, f_.value_depth() - 1);
+    weight_pairs_(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
+    value_pairs_(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at_.element_of(f_.its.value, false, f_.d, 2 * k2 + j);
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += cast<float>(weight_pairs_(pairs_.x, f_.qi, pairs_.y, f_.kb, f_.qt, f_.h, f_.b)) *
+                                                         cast<float>(value_pairs_(pairs_.x, depth, pairs_.y, f_.kb, f_.h, f_.b));
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
 
@@ -161,6 +182,12 @@ void row_state::schedule_scores(const LoopLevel& task) {
     }
     if (f_.its.is != statistic::none || softmax()) tile_of_pairs(weights_);
     for (auto& [node, weights] : modified_) tile_of_pairs(weights);
+    if (!paired()) return;
+    const Var j = weight_pairs_.args()[0], k2 = weight_pairs_.args()[2];
+    in_tile(weight_pairs_);
+    weight_pairs_.hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).reorder(j, f_.qi, k2).unroll(j);
+    value_pairs_.compute_at(state_, blocks_.x).hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).bound_extent(f_.kb, 1);
+    value_pairs_.bound_extent(f_.d, f_.value_depth()).reorder(j, f_.d, k2).unroll(j).vectorize(f_.d, std::gcd(2 * lanes, f_.value_depth()));
 }
 
 void row_state::schedule_state(const LoopLevel& task) {
@@ -178,7 +205,10 @@ void row_state::schedule_state(const LoopLevel& task) {
     weighted_.compute_at(state_, dc_).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).split(f_.d, f_.d, dx_, f_.cut.value_tile).reorder(f_.qi, dx_, f_.d);
     weighted_.vectorize(f_.qi, lanes).unroll(f_.qi).unroll(dx_);
     accumulated_.compute_at(weighted_, f_.d).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
-    accumulated_.update().reorder(f_.qi, f_.d, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+    if (paired())
+        accumulated_.update().reorder(pairs_.x, f_.qi, f_.d, pairs_.y).atomic().vectorize(pairs_.x).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+    else
+        accumulated_.update().reorder(f_.qi, f_.d, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
 }
 
 }  // namespace attune::generators

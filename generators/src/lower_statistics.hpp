@@ -32,9 +32,11 @@ private:
     void define_visits();
     void define_scores();
     void define_weights();
+    void define_pairs();
     void define_state();
     void schedule_scores(const Halide::LoopLevel& task);
     void schedule_state(const Halide::LoopLevel& task);
+    bool paired() const { return f_.cut.pairing == 2 && chunk_; }
     bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
     Halide::Expr pair(const Halide::Func& f, const Halide::Expr& i, const Halide::Expr& j) const { return f(score_tile::pair_of(f_, i, j)); }
 
@@ -45,10 +47,10 @@ private:
     std::map<int, int> summed_at_;     ///< by node
 
     Halide::Var dc_{"dc"}, qv_{"qv"}, kx_{"kx"}, dx_{"dx"};
-    Halide::RDom rk_, masked_, blocks_;
+    Halide::RDom rk_, masked_, blocks_, pairs_;
     bool separate_mask_{};
     Halide::Func visits_{"visits"}, scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_, accumulated_{"accumulated"},
-        weighted_{"weighted"}, state_{"state"};
+        weighted_{"weighted"}, state_{"state"}, weight_pairs_{"weight_pairs"}, value_pairs_{"value_pairs"};
     std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
     std::map<int, Halide::Func> row_sums_;
 };

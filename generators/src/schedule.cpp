@@ -20,6 +20,7 @@ constexpr std::pair<const char*, int schedule::*> fields[] = {
     {"value_tile", &schedule::value_tile},
     {"chunk", &schedule::chunk},
     {"key_splits", &schedule::key_splits},
+    {"pairing", &schedule::pairing},
 };
 
 std::string field_names() {
@@ -98,6 +99,8 @@ void check(const schedule& s, int depth) {
         if (s.*whole % (s.*part) != 0) refuse(text);
     };
     if (s.shapes == shape_class::prefill && s.key_splits != 1) refuse("key_splits to be 1 in prefill, got " + std::to_string(s.key_splits));
+    if (s.pairing > 2) refuse("pairing to be 1 or 2, got " + std::to_string(s.pairing));
+    if (s.pairing == 2 && (depth % 2 != 0 || s.key_block % 2 != 0 || s.shapes != shape_class::prefill)) refuse("an even depth and key_block, and prefill, for a pairing of 2");
     multiple(&schedule::query_tile, &schedule::lanes, "query_tile to be a multiple of lanes");
     multiple(&schedule::query_block, &schedule::query_tile, "query_block to be a multiple of query_tile");
     if (depth % s.depth_unroll != 0)

@@ -36,8 +36,9 @@ std::size_t scratch_bytes(const kernel_request& request) {
     std::size_t floats = 0;
     if (its.needs_state()) {
         floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
-        if (formed(its.value) || converted(its.value, types.value)) floats += size(cut.key_block, depths.value_depth);
-        if (converted(its.key, types.key)) floats += size(cut.key_block, depths.depth);
+        if (formed(its.value) || (cut.pairing == 1 && converted(its.value, types.value))) floats += size(cut.key_block, depths.value_depth);
+        if (cut.pairing == 1 && converted(its.key, types.key)) floats += size(cut.key_block, depths.depth);
+        if (cut.pairing == 2) floats += size(cut.key_block, depths.value_depth + 2 * cut.lanes + cut.query_tile) / 2;
         // Modified weights lie in a tile of their own, and have sums.
         const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
         floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));

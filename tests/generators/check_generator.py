@@ -17,7 +17,7 @@ def check(condition, what, got=""):
 
 
 def helps():
-    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["describe", "--help"], ["draw", "--help"]):
+    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["describe", "--help"], ["draw", "--help"], ["bench", "--help"]):
         r = run(*arguments)
         check(r.returncode == 0 and "Usage" in r.stdout, f"{' '.join(arguments)} explains and ends well", r.stdout + r.stderr)
 
@@ -53,6 +53,19 @@ def explains():
     for name, about, says in [("causal_mask", "alignment", "top-left"), ("causal_last", "alignment", "bottom-right"), ("sliding", "window", "down to w before its own position, inclusive: w + 1 keys"),
                               ("plain", "empty rows", "-infinity"), ("plain", "log-sum-exp", "natural")]:
         check(any(c["about"] == about and says in c["says"] for c in of[name]["semantics"]), f"explain states the {about} of {name}", of[name]["semantics"])
+
+
+def times():
+    shape = ["--variant", "sliding", "--shape", "1x2:1x70x130", "--depths", "16", "--targets", "x86-64-v2", "x86-64-v4-bf16", "--seconds", "0"]
+    rows = json.loads(run("bench", *shape, "--set", "w=9", "--json").stdout)
+    check(rows and rows[-1]["target"] == "x86-64-v2" and 0 < rows[-1]["fastest_s"] <= rows[-1]["median_s"] < 1 and rows[-1]["calls"] >= 5, "bench times kernels of levels that run here", rows)
+    check(rows[-1]["flops_of_all_pairs"] == 2 * 2 * 2 * 70 * 130 * 16, "bench says what it counts", rows)
+    text = run("bench", *shape, "--set", "w=9")
+    check(text.returncode == 0 and "median ms" in text.stdout and "attune_under_test_sliding" in text.stdout, "bench prints a table", text.stdout + text.stderr)
+    for arguments, sentence in [(shape, "expected a number for `w`, which under_test::sliding reads, got none; try --set w=..."), ([*shape, "--set", "w"], 'expected --set as name=number, got "w"'),
+                                (["--targets", "aarch64"], "expected a kernel for this shape at an ISA level that this machine runs, got none")]:
+        r = run("bench", *arguments)
+        check(r.returncode == 1 and sentence in r.stderr, f"bench refuses with: {sentence}", r.stdout + r.stderr)
 
 
 def describes():
@@ -172,6 +185,7 @@ def draws():
 
 helps()
 explains()
+times()
 describes()
 draws()
 refuses()

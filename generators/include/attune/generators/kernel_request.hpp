@@ -35,6 +35,9 @@ struct kernel_request {
     generators::schedule schedule;
 };
 
+/// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed by softmax's own weights.
+bool can_pair(const kernel_request& request);
+
 /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and from panels whose depth only the call
 /// knows: those of sums over products of a query's and a key's numbers. Throws std::runtime_error for a graph that is not one kernel.
 std::size_t scratch_bytes(const kernel_request& request);

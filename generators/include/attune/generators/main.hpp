@@ -20,7 +20,7 @@ struct build_request {
     std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"};
 };
 
-/// Subcommands `emit`, `explain`, `describe` and `draw`, each with `--help`. Returns 0, or 1 after one sentence on stderr that says what was
+/// Subcommands `emit`, `explain`, `describe`, `draw` and `bench`, each with `--help`. Returns 0, or 1 after one sentence on stderr that says what was
 /// wrong with the arguments or which part of a graph cannot be compiled. Writes only the files named on the command line.
 int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built);
 
