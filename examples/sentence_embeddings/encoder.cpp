@@ -60,8 +60,8 @@ void encoder::encode(std::span<const std::vector<std::int32_t>> batch, float* ro
     const tensor input(layers_input.data(), {1, length, model_.width}), half(between.data(), {1, length, model_.width});
 
     using bert::weight, bert::bias, bert::x;
-    attune::run<bert::embedded>(bert::ids = of_tokens(ids), bert::places = of_tokens(places), bert::words = words_, bert::of_place = of_place_, bert::of_segment = of_segment_,
-                                bias<"gain"> = embedded_.weight, bias<"shift"> = embedded_.bias, bert::out = input);
+    attune::run<bert::embedded>(bert::ids = of_tokens(ids), bert::places = of_tokens(places), bert::words = words_,
+                                bert::of_place = of_place_, bert::of_segment = of_segment_, bias<"gain"> = embedded_.weight, bias<"shift"> = embedded_.bias, bert::out = input);
     for (const layer& of : layers_) {
         attune::run<bert::attended>(x = input, bert::sentence = of_tokens(sentence), bert::number_of_heads = model_.heads,
                                     weight<"w_q"> = of.query.weight, bias<"b_q"> = of.query.bias, weight<"w_k"> = of.key.weight, bias<"b_k"> = of.key.bias,

@@ -134,7 +134,8 @@ tokenizer::tokenizer(const std::filesystem::path& vocabulary) : path_(vocabulary
 
 std::int32_t tokenizer::number_of(std::string_view piece) const {
     const auto found = pieces_.find(piece);
-    if (found == pieces_.end()) throw std::runtime_error(path_.string() + ": expected the piece " + std::string(piece) + ", as vocabularies of BERT models have it; got none");
+    if (found == pieces_.end())
+        throw std::runtime_error(path_.string() + ": expected the piece " + std::string(piece) + ", as vocabularies of BERT models have it; got none");
     return found->second;
 }
 

@@ -52,8 +52,10 @@ std::uint64_t begin_of(const std::filesystem::path& path, const std::string& nam
     } catch (const std::exception&) {
         refuse(path, fmt::format("expected {} with a shape and two data_offsets, got {}", name, entry.dump(-1, ' ', true, json::error_handler_t::replace)));
     }
-    if (place[1] > available) refuse(path, fmt::format("truncated: expected {} to end at byte {} of the data, got {} bytes of data", name, place[1], available));
-    if (place[0] > place[1] || place[1] - place[0] != bytes) refuse(path, fmt::format("expected {} bytes for {}, got those from {} to {}", bytes, name, place[0], place[1]));
+    if (place[1] > available)
+        refuse(path, fmt::format("truncated: expected {} to end at byte {} of the data, got {} bytes of data", name, place[1], available));
+    if (place[0] > place[1] || place[1] - place[0] != bytes)
+        refuse(path, fmt::format("expected {} bytes for {}, got those from {} to {}", bytes, name, place[0], place[1]));
     if (place[0] % sizeof(float) != 0) refuse(path, fmt::format("expected {} to begin at a multiple of 4 bytes, got {}", name, place[0]));
     return place[0];
 }
@@ -63,7 +65,8 @@ std::uint64_t begin_of(const std::filesystem::path& path, const std::string& nam
 weights::weights(const std::filesystem::path& path) : path_(path) {
     const descriptor opened{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     struct stat facts {};
-    if (opened.file < 0 || fstat(opened.file, &facts) != 0 || !S_ISREG(facts.st_mode)) refuse(path, "expected the weights of a model, a .safetensors file, got nothing that can be read");
+    if (opened.file < 0 || fstat(opened.file, &facts) != 0 || !S_ISREG(facts.st_mode))
+        refuse(path, "expected the weights of a model, a .safetensors file, got nothing that can be read");
     const auto size = static_cast<std::size_t>(facts.st_size);
     std::uint64_t header_bytes = 0;
     if (size < sizeof header_bytes) refuse(path, fmt::format("truncated: expected 8 bytes that say how long the header is, got {} bytes in all", size));
@@ -100,7 +103,8 @@ weights::~weights() { munmap(mapped_, size_); }
 attune::tensor weights::get(const std::string& name, const std::vector<std::int64_t>& shape) const {
     const auto found = tensors_.find(name);
     if (found == tensors_.end()) refuse(path_, fmt::format("expected an f32 tensor {}, got none; is this a MiniLM-L6 sentence model?", name));
-    if (found->second.shape != shape) refuse(path_, fmt::format("expected {} of shape ({}), got ({})", name, fmt::join(shape, ", "), fmt::join(found->second.shape, ", ")));
+    if (found->second.shape != shape)
+        refuse(path_, fmt::format("expected {} of shape ({}), got ({})", name, fmt::join(shape, ", "), fmt::join(found->second.shape, ", ")));
     return attune::tensor(found->second.data, shape);
 }
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Sentences embedded by MiniLM-L6, f32: examples/sentence_embeddings against PyTorch and ONNX Runtime on this machine, by turns in one run and on equally many threads.
+"""Sentences embedded by MiniLM-L6, f32: examples/sentence_embeddings against PyTorch and ONNX Runtime on this machine, by turns in one run and on equally
+many threads.
 
-./tests/benchmarks/sentences fetches and builds what it needs first. The peers are found as compare.py finds them. What is timed of all of them leads from the token ids
-of all sentences, one batch, to embeddings of unit length; before that, these are compared.
+./tests/benchmarks/sentences fetches and builds what it needs first. The peers are found as compare.py finds them. What is timed of all of them leads from the
+token ids of all sentences, one batch, to embeddings of unit length; before that, these are compared.
 
-PyTorch runs the same layers from torch.nn.functional, with scaled_dot_product_attention and a padding mask, as they are and through torch.compile. ONNX Runtime runs its
-own fused operators: Attention, SkipLayerNormalization, BiasGelu, with the same mask. Both need the sentences padded to the longest; attune packs them. The cases of equal
-lengths have nothing to pad: there, all compute the same. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
+PyTorch runs the same layers from torch.nn.functional, with scaled_dot_product_attention and a padding mask, as they are and through torch.compile. ONNX Runtime
+runs its own fused operators: Attention, SkipLayerNormalization, BiasGelu, with the same mask. Both need the sentences padded to the longest; attune packs them.
+The cases of equal lengths have nothing to pad: there, all compute the same. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
 """
 import argparse, fnmatch, json, pathlib, platform, statistics, struct, sys, tempfile, time
 
@@ -30,8 +31,12 @@ def read_weights(torch, file):
     data = bytearray(file.read_bytes())
     length, = struct.unpack("<Q", data[:8])
     header = json.loads(data[8:8 + length])
-    return {name: torch.frombuffer(data, dtype=torch.float32, count=(entry["data_offsets"][1] - entry["data_offsets"][0]) // 4, offset=8 + length + entry["data_offsets"][0]).reshape(entry["shape"])
-            for name, entry in header.items() if entry.get("dtype") == "F32"}
+    found = {}
+    for name, entry in header.items():
+        if entry.get("dtype") == "F32":
+            begin, end = entry["data_offsets"]
+            found[name] = torch.frombuffer(data, dtype=torch.float32, count=(end - begin) // 4, offset=8 + length + begin).reshape(entry["shape"])
+    return found
 
 
 def padded(torch, ids):
@@ -48,12 +53,14 @@ def pytorch(torch, w, ids):
     tokens, visible = padded(torch, ids)
     linear = lambda x, name: functional.linear(x, w[name + ".weight"], w[name + ".bias"])
     normal = lambda x, name: functional.layer_norm(x, (WIDTH,), w[name + ".weight"], w[name + ".bias"], 1e-12)
-    fused = [[torch.cat([w[f"encoder.layer.{i}.attention.self.{n}.{what}"] for n in ("query", "key", "value")]) for what in ("weight", "bias")] for i in range(LAYERS)]
+    fused = [[torch.cat([w[f"encoder.layer.{i}.attention.self.{n}.{what}"] for n in ("query", "key", "value")]) for what in ("weight", "bias")]
+             for i in range(LAYERS)]
     mask = None if visible.all() else visible[:, None, None, :]
 
     def embed(tokens, mask, visible):
         batch, length = tokens.shape
-        x = normal(w["embeddings.word_embeddings.weight"][tokens] + w["embeddings.position_embeddings.weight"][:length] + w["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
+        places = w["embeddings.position_embeddings.weight"][:length] + w["embeddings.token_type_embeddings.weight"][0]
+        x = normal(w["embeddings.word_embeddings.weight"][tokens] + places, "embeddings.LayerNorm")
         for i in range(LAYERS):
             layer = f"encoder.layer.{i}."
             q, k, v = functional.linear(x, *fused[i]).view(batch, length, 3, HEADS, -1).permute(2, 0, 3, 1, 4)
@@ -96,14 +103,15 @@ def onnx_runtime(torch, w, ids, threads):
         for what, into in (("attention.output", attended), ("output", None)):
             if into is None:
                 into = node("BiasGelu", product(x, layer + "intermediate.dense"), given(layer + "intermediate.dense.bias"), **own)
-            x = node("SkipLayerNormalization", product(into, f"{layer}{what}.dense"), x, given(f"{layer}{what}.LayerNorm.weight"), given(f"{layer}{what}.LayerNorm.bias"),
-                     given(f"{layer}{what}.dense.bias"), epsilon=1e-12, **own)
+            block = layer + what
+            x = node("SkipLayerNormalization", product(into, block + ".dense"), x, given(block + ".LayerNorm.weight"), given(block + ".LayerNorm.bias"),
+                     given(block + ".dense.bias"), epsilon=1e-12, **own)
     summed = node("ReduceSum", node("Mul", x, "visible"), constant("over", numpy.array([1])), keepdims=0)
     nodes.append(helper.make_node("LpNormalization", [summed], ["out"], axis=-1, p=2))
     feeds = {"tokens": tokens.numpy(), "mask": visible.numpy().astype(numpy.int32), "visible": visible[:, :, None].float().numpy()}
     kinds = {"int64": TensorProto.INT64, "int32": TensorProto.INT32, "float32": TensorProto.FLOAT}
-    graph = helper.make_graph(nodes, "sentences", [helper.make_tensor_value_info(name, kinds[str(array.dtype)], list(array.shape)) for name, array in feeds.items()],
-                              [helper.make_tensor_value_info("out", TensorProto.FLOAT, [len(ids), WIDTH])], list(constants.values()))
+    inputs = [helper.make_tensor_value_info(name, kinds[str(array.dtype)], list(array.shape)) for name, array in feeds.items()]
+    graph = helper.make_graph(nodes, "sentences", inputs, [helper.make_tensor_value_info("out", TensorProto.FLOAT, [len(ids), WIDTH])], list(constants.values()))
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)], ir_version=10)
     how = onnxruntime.SessionOptions()
     how.intra_op_num_threads, how.inter_op_num_threads, how.log_severity_level = threads, 1, 4
@@ -159,7 +167,8 @@ def main():
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
     w = read_weights(torch, options.model / "model.safetensors")
-    print(f"{cpu_name()}, {options.threads} threads; PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}, python {platform.python_version()}; medians of {options.rounds} turns of {options.repeats}")
+    print(f"{cpu_name()}, {options.threads} threads; PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}, python {platform.python_version()}; "
+          f"medians of {options.rounds} turns of {options.repeats}")
     results = []
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
@@ -172,7 +181,8 @@ def main():
             results.append(r)
             print(f"\n{case}: {r['sentences']} sentences, {r['tokens']} tokens, {r['padded_tokens']} padded; {r['ratio_to_best']:.2f}x {r['best']}")
             for who, s in {"attune": r["attune_s"], **r["peers"]}.items():
-                print(f"    {who:<18} {s * 1e3:8.2f} ms {r['sentences'] / s:9.1f} sentences/s {r['tokens'] / s:9.0f} tokens/s" + (f"   differs by {r['differences'][who]:.1e}" if who in r["differences"] else ""))
+                print(f"    {who:<18} {s * 1e3:8.2f} ms {r['sentences'] / s:9.1f} sentences/s {r['tokens'] / s:9.0f} tokens/s", end="")
+                print(f"   differs by {r['differences'][who]:.1e}" if who in r["differences"] else "")
             sys.stdout.flush()
         attune.end()
     if options.json:

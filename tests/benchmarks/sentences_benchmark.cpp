@@ -44,7 +44,8 @@ public:
         }
         if (command == "run") {
             const std::vector<float> rows = embeddings_of_(sentences_);
-            std::ofstream(folder_ / "embeddings.bin", std::ios::binary).write(reinterpret_cast<const char*>(rows.data()), static_cast<std::streamsize>(rows.size() * sizeof(float)));
+            std::ofstream file(folder_ / "embeddings.bin", std::ios::binary);
+            file.write(reinterpret_cast<const char*>(rows.data()), static_cast<std::streamsize>(rows.size() * sizeof(float)));
             return {{"threads", attune::threads()}};
         }
         if (command == "time") return {{"seconds", time(std::stoi(rest))}};

@@ -32,7 +32,8 @@ def refuses(sentence, *arguments):
     done = subprocess.run([program, *map(str, arguments), "--output", str(output)], capture_output=True, text=True)
     if done.returncode != 2 or sentence not in done.stderr or done.stdout or output.exists():
         failures += 1
-        print(f"FAILED  {' '.join(map(str, arguments))}: expected status 2 and a sentence with\n    {sentence}\ngot {done.returncode} and\n    {done.stderr}{done.stdout}")
+        print(f"FAILED  {' '.join(map(str, arguments))}: expected status 2 and a sentence with\n    {sentence}\n"
+              f"got {done.returncode} and\n    {done.stderr}{done.stdout}")
 
 
 pieces = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n"

@@ -17,8 +17,11 @@ import sys
 program, model, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 golden = pathlib.Path(os.environ.get("ATTUNE_GOLDEN", "/nowhere"))
 reference = next((path for path in (golden / "minilm/reference.safetensors", golden.parent / "minilm/reference.safetensors") if path.exists()), None)
-if reference is None or not model.exists():
-    print(f"skipped: {'ATTUNE_GOLDEN names no folder with minilm/reference.safetensors' if reference is None else f'{model} is not there; ./examples/run sentence_embeddings fetches it'}")
+if reference is None:
+    print("skipped: ATTUNE_GOLDEN names no folder with minilm/reference.safetensors in or beside it")
+    sys.exit(77)
+if not model.exists():
+    print(f"skipped: {model} is not there; ./examples/run sentence_embeddings fetches it")
     sys.exit(77)
 
 data = reference.read_bytes()

@@ -43,7 +43,8 @@ TEST_CASE("weights: tensors come back as they were written, by name and shape") 
 
 TEST_CASE("weights: a name may begin with bert., and tensors of other types are passed over") {
     const auto path = file_named("prefixed.safetensors");
-    write(path, bytes_of(R"({"__metadata__":{"format":"pt"},"bert.a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},"n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}    )",
+    write(path, bytes_of(R"({"__metadata__":{"format":"pt"},"bert.a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},)"
+                         R"("n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}    )",
                          std::string("\0\0\0\0\0\0\0\0\0\0\x80?", 12)));
     const weights file(path);
     CHECK(*static_cast<const float*>(file.get("a", {1}).data()) == 1);
@@ -54,7 +55,8 @@ TEST_CASE("weights: a tensor of another name or shape is refused") {
     const auto path = file_named("two.safetensors");
     write(path, bytes_of(two));
     const weights file(path);
-    CHECK_THROWS_MATCHES(file.get("c", {2}), std::runtime_error, MessageMatches(ContainsSubstring("expected an f32 tensor c, got none; is this a MiniLM-L6 sentence model?")));
+    CHECK_THROWS_MATCHES(file.get("c", {2}), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected an f32 tensor c, got none; is this a MiniLM-L6 sentence model?")));
     CHECK_THROWS_MATCHES(file.get("a", {3, 2}), std::runtime_error, MessageMatches(ContainsSubstring("expected a of shape (3, 2), got (2, 3)")));
 }
 
@@ -74,8 +76,9 @@ TEST_CASE("weights: what is no .safetensors file is refused") {
     refuses(bytes_of("{\"a\": ", "......"), "expected a header whose length is a multiple of 4, got 6 bytes");
     refuses(bytes_of("{\"a\":   ", "......"), "expected a header that is a JSON object");
     const auto missing = file_named("absent.safetensors");
-    CHECK_THROWS_MATCHES(weights(missing), std::runtime_error, MessageMatches(ContainsSubstring(missing.string() + ": expected the weights of a model, a .safetensors file, got nothing that can be read")));
-    CHECK_THROWS_MATCHES(weights(missing.parent_path()), std::runtime_error, MessageMatches(ContainsSubstring("got nothing that can be read")));
+    for (const auto& path : {missing, missing.parent_path()})
+        CHECK_THROWS_MATCHES(weights(path), std::runtime_error,
+                             MessageMatches(ContainsSubstring(path.string() + ": expected the weights of a model, a .safetensors file, got nothing that can be read")));
 }
 
 TEST_CASE("weights: a header that does not describe the data is refused") {
@@ -84,7 +87,8 @@ TEST_CASE("weights: a header that does not describe the data is refused") {
     refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[4,28]})", "truncated: expected a to end at byte 28 of the data, got 24 bytes of data");
     refuses_entry(R"({"dtype":"F32","shape":[5],"data_offsets":[2,22]})", "expected a to begin at a multiple of 4 bytes, got 2");
     refuses_entry(R"({"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]})", "expected a with a shape and two data_offsets");
-    for (const char* entry : {R"({"dtype":"F32","shape":[-6],"data_offsets":[0,24]})", R"({"dtype":"F32","shape":[6.0],"data_offsets":[0,24]})",
+    for (const char* entry : {R"({"dtype":"F32","shape":[-6],"data_offsets":[0,24]})",
+                              R"({"dtype":"F32","shape":[6.0],"data_offsets":[0,24]})",
                               R"({"dtype":"F32","shape":[6],"data_offsets":[0]})", R"({"dtype":"F32","shape":[6]})", R"({"dtype":"F32","shape":6,"data_offsets":[0,"24"]})"})
         refuses_entry(entry, "expected a with a shape and two data_offsets, got {");
 }
