@@ -6,7 +6,10 @@
 #include <attune/runtime/c_variant.hpp>
 #include <attune/runtime/call.hpp>
 
+#include <algorithm>
 #include <array>
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <memory_resource>
 #include <string>
@@ -52,14 +55,23 @@ private:
 class c_options {
 public:
     explicit c_options(const attune_options* given) {
-        if (given) take(*given);
+        if (given) take(as_known_here(*given));
     }
     c_options(const c_options&) = delete;
     operator const options&() const { return how_; }
 
 private:
+    /// A program may know fewer fields, or more: those that only one side knows are zero, or not looked at.
+    static attune_options as_known_here(const attune_options& given) {
+        constexpr std::size_t of_version_1 = offsetof(attune_options, pool_state) + sizeof(void*);
+        const std::size_t size = given.size == 0 ? of_version_1 : given.size;
+        if (size < of_version_1) fail(say("options of at least ", of_version_1, " bytes"), say(size), "size = sizeof(attune_options)");
+        attune_options known{};
+        std::memcpy(&known, &given, std::min(size, sizeof known));
+        return known;
+    }
+
     void take(const attune_options& given) {
-        if (given.size != 0 && given.size < sizeof(attune_options)) fail(say("options of at least ", sizeof(attune_options), " bytes"), say(given.size), "size = sizeof(attune_options)");
         how_.threads = given.threads;
         how_.deterministic = given.deterministic != 0;
         if (given.target) how_.target = given.target;

@@ -119,6 +119,10 @@ static void threads(void) {
     how.size = sizeof how, how.pool = own_pool, how.pool_state = &own_calls, pool_calls = 0;
     CHECK(attune_common_causal_attention_run(&given, &how) == ATTUNE_OK && own_calls > 0 && pool_calls == 0);
     CHECK(error_of(out, length, 0) < 1e-5);
+    how.size = 0; /* the struct of version 1 */
+    CHECK(attune_common_causal_attention_run(&given, &how) == ATTUNE_OK && own_calls > 1);
+    how.size = sizeof how + 64; /* a program that knows more */
+    CHECK(attune_common_causal_attention_run(&given, &how) == ATTUNE_OK && own_calls > 2);
     tasks_to_leave = 1;
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_FAILED);
     CHECK(strstr(attune_error_text(), "set_parallel_for") != NULL);

@@ -169,15 +169,8 @@ def kernels(user):
     strange = [symbol for symbol in shown if not re.match(r"attune_|my_attention_variant$|_ZN6attune10kernels_ofI", symbol)]
     expect(shown and not strange, f"the shared library shows {strange or 'nothing'}")
 
-    if shutil.which("pkg-config"):
-        settings = {"env": {**os.environ, "PKG_CONFIG_PATH": os.path.join(os.path.dirname(library), "pkgconfig")}}
-        flags = shlex.split(run("pkg-config", "--cflags", "--libs", "my_kernels", **settings))
-        app = user.work("c_app")
-        run(user.options.c_compiler, "-std=c99", "-Wall", "-Wextra", "-pedantic-errors", os.path.join(project, "main.c"), "-o", app, *flags, "-lm",
-            f"-Wl,-rpath,{os.path.dirname(library)}")
-        user.run_app(app)
-    else:
-        print("pkg-config is not there: its file was not tried")
+    lib = os.path.dirname(library)
+    from_c(user, "shared_app", project, lib, "my_kernels", f"-Wl,-rpath,{lib}")
 
     build = user.work("of_shared_build")
     user.build(project, build, "-DLIBRARY=my_kernels::my_kernels_shared", prefixes=[moved])
@@ -187,6 +180,19 @@ def kernels(user):
     build = user.work("of_static_build")
     user.build(project, build, "-DLIBRARY=my_kernels::my_kernels", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE", prefixes=[moved, attune])
     user.run_app(os.path.join(build, "app"))
+    # The static library, and attune's runtime by its own file.
+    runtime = next(where for where, _, names in os.walk(attune) if "attune-runtime.pc" in names)
+    from_c(user, "static_app", project, os.path.dirname(runtime), "attune-runtime", before=[f"-I{os.path.dirname(lib)}/include", os.path.join(lib, "libmy_kernels.a")])
+
+
+def from_c(user, name, project, lib, package, *options, before=()):
+    """The project in C by a compiler's call, with the flags of a pkg-config file in `lib`."""
+    if not shutil.which("pkg-config"):
+        return print(f"pkg-config is not there: {package}.pc was not tried")
+    flags = shlex.split(run("pkg-config", "--cflags", "--libs", package, env={**os.environ, "PKG_CONFIG_PATH": os.path.join(lib, "pkgconfig")}))
+    app = user.work(name)
+    run(*user.hide, user.options.c_compiler, "-std=c99", "-Wall", "-Wextra", "-pedantic-errors", os.path.join(project, "main.c"), *before, "-o", app, *flags, "-lm", *options)
+    user.run_app(app)
 
 
 def small_project(user, prefix, name):
