@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -128,6 +129,9 @@ schedule schedule_from_json(std::string_view text) {
         const auto at = object.find(name);
         if (at == object.end()) throw std::runtime_error("a schedule lacks the field \"" + std::string(name) + "\"");
         if (!at->is_number_integer()) throw std::runtime_error("the schedule's field \"" + std::string(name) + "\" is not an integer");
+        constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
+        if (at->is_number_unsigned() ? at->get<std::uint64_t>() > static_cast<std::uint64_t>(most) : at->get<std::int64_t>() < least)
+            throw std::runtime_error("the schedule's field \"" + std::string(name) + "\" is beyond what a number of 32 bits holds");
         s.*member = at->get<int>();
     }
     for (const auto& [key, value] : object.items()) {
