@@ -200,7 +200,7 @@ TEST_CASE("signals are handled on the application's threads") {
         sigset_t all;
         sigfillset(&all);
         pthread_sigmask(SIG_SETMASK, &all, nullptr);
-        while (!stop) ::kill(::getpid(), SIGUSR1), std::this_thread::yield();
+        while (!stop) ::kill(::getpid(), SIGUSR1), std::this_thread::sleep_for(std::chrono::microseconds(200));
     });
     wide_call expected, c;
     REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
