@@ -26,6 +26,9 @@ void embed(const std::filesystem::path& text, const std::filesystem::path& outpu
     constexpr std::size_t longest = 256;  // what the model was trained on
     const double start = now();
     const std::vector<std::string> lines = sentences_of(text);
+    if (!std::filesystem::is_directory(model))
+        throw std::runtime_error(model.string() + ": expected a folder with model.safetensors and vocab.txt, got none; try ./examples/run sentence_embeddings, which "
+                                                  "fetches one, or --model DIR");
     const tokenizer pieces_of(model / "vocab.txt");
     const weights file(model / "model.safetensors");
     const encoder embeddings_of(file, {.vocabulary = pieces_of.size()});
