@@ -4,6 +4,8 @@
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels; default ATTUNE_TARGETS
+#     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
+#     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds) or generic (none); default ATTUNE_TUNED_FOR
 #     [SHARED])                            a shared library, too
 #
 # Makes
@@ -11,6 +13,7 @@
 #   <target>             a static library: one object of kernels an ISA level, the registry by which attune::run finds them, and
 #                        <target>.h by which C does (attune/c.h)
 #   <target>_shared      with SHARED, the same as lib<target>.so
+#   <target>_tune        to be built by hand: searches schedules for this machine and writes them into the folder (generators/docs/tuning.md)
 #
 # An application links <target> and needs neither Halide nor attune's generators. The kernels are rebuilt when their generator
 # is, that is when the variant header, or anything that it includes, or attune itself has changed. The environment's ATTUNE_KERNEL_CACHE
@@ -25,10 +28,12 @@ include_guard(GLOBAL)
 
 set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the generator programs that run on this machine")
 
+set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native or generic")
+
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER" "GRAPHS;DTYPES;DEPTHS;TARGETS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS, TARGETS or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS, TARGETS, SCHEDULES, TUNED_FOR or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
     endif()
     if(NOT arg_HEADER OR NOT arg_GRAPHS)
         message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most")
@@ -51,6 +56,16 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
     if(NOT DEFINED arg_TARGETS)
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
+
+    if(NOT DEFINED arg_TUNED_FOR)
+        set(arg_TUNED_FOR ${ATTUNE_TUNED_FOR})
+    endif()
+    if(NOT DEFINED arg_SCHEDULES)
+        get_property(arg_SCHEDULES GLOBAL PROPERTY ATTUNE_SCHEDULES)
+    endif()
+    cmake_path(ABSOLUTE_PATH arg_SCHEDULES BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE OUTPUT_VARIABLE SCHEDULES)
+    set(TUNED_FOR "${arg_TUNED_FOR}")
+    file(GLOB schedule_files CONFIGURE_DEPENDS "${SCHEDULES}/*.json")
 
     cmake_path(GET header PARENT_PATH header_folder)
     cmake_path(GET header FILENAME header_name)
@@ -99,12 +114,13 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
     list(JOIN arg_GRAPHS " " graphs)
     list(JOIN arg_DTYPES " " dtypes)
     list(JOIN arg_DEPTHS " " depths)
+    set(tuned --schedules "${SCHEDULES}" --tuned-for "${TUNED_FOR}")
     foreach(level IN LISTS arg_TARGETS)
         set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
         add_custom_command(
             OUTPUT "${object}"
             COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}" ${instrumented} ${code}
-            DEPENDS "${program}"
+            DEPENDS "${program}" ${schedule_files}
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)
         list(APPEND objects "${object}")
@@ -115,10 +131,17 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
     add_custom_command(
         OUTPUT "${registry}" "${c_header}"
         COMMAND ${emit} --registry "${registry}" --header "${header_name}" --c-header "${c_header}"
-            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS}
-        DEPENDS "${program}"
+            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} ${tuned}
+        DEPENDS "${program}" ${schedule_files}
         COMMENT "Writing the registry of ${graphs}"
         VERBATIM)
+
+    if(NOT ATTUNE_HOST_GENERATORS)
+        add_custom_target(${target}_tune
+            COMMAND ${program} tune --schedules "${SCHEDULES}" --log "${folder}/tune.jsonl" --resume --report "${folder}/tune.html"
+            COMMENT "Searching schedules of ${graphs} for this machine, into ${SCHEDULES}"
+            USES_TERMINAL VERBATIM)
+    endif()
 
     # The library that applications link.
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)

@@ -40,8 +40,10 @@ file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/attune-runtime.pc.in" "${attune_BINARY_DIR}/package/attune-runtime.pc" @ONLY)
 install(FILES "${attune_BINARY_DIR}/package/attune-runtime.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT runtime)
 
+install(DIRECTORY "${attune_SOURCE_DIR}/generators/schedules/" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune/schedules" COMPONENT dsl)
+
 configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/attuneConfig.cmake.in" "${attune_BINARY_DIR}/package/attuneConfig.cmake"
-    INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+    INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file("${attune_BINARY_DIR}/package/attuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 install(
     FILES

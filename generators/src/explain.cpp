@@ -50,7 +50,8 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"scratch_bytes_per_thread", scratch_bytes(r)},
             {"hidden_row_bytes", json_of(bytes_of_hidden_rows(hidden_rows, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
-            {"schedule", json::parse(to_json(r.schedule))}};
+            {"schedule", json::parse(to_json(r.schedule))},
+            {"schedule_from", k.schedule_from}};
 }
 
 json json_of(const variant& v, std::span<const listed_kernel> kernels, const call_sizes& call) {
@@ -133,7 +134,7 @@ std::string text_of(const json& it) {
         text += fmt::format("        scratch of a thread at most {} bytes", k["scratch_bytes_per_thread"].get<std::size_t>());
         if (k["hidden_row_bytes"]["of_call"].get<double>() > 0) text += fmt::format(", rows between two passes {} bytes", string_of(k["hidden_row_bytes"]["formula"]));
         if (k["table_bytes"]["of_call"].get<double>() > 0) text += fmt::format("; tables, one copy, {} bytes", string_of(k["table_bytes"]["formula"]));
-        text += fmt::format("\n        schedule {}\n", k["schedule"].dump());
+        text += fmt::format("\n        schedule {}\n            from {}\n", k["schedule"].dump(), string_of(k["schedule_from"]));
     }
     return text + "\n";
 }

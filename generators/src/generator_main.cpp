@@ -8,6 +8,8 @@
 #include "explain.hpp"
 #include "kernel_cache.hpp"
 #include "schedule_option.hpp"
+#include "schedule_source.hpp"
+#include "tune_command.hpp"
 #include "variant_named.hpp"
 
 #include <CLI/CLI.hpp>
@@ -24,11 +26,24 @@ void add_to(CLI::App& command, build_request& what) {
     command.add_option("--depths", what.depths, "depths of q and k, or depth x depth of v: 64, 64x32")->capture_default_str();
 }
 
+/// Whose measured schedules kernels have.
+void add_schedules_to(CLI::App& command, build_request& what) {
+    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU")->capture_default_str();
+    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's) or generic (none)")->capture_default_str();
+}
+
+std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {
+    auto all = kernels_of(variants, what);
+    use_measured_schedules(all, {what.schedules, what.tuned_for});
+    return all;
+}
+
 /// Kernels under another schedule: the fields that a JSON object names.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
     for (listed_kernel& kernel : kernels) {
         kernel.request.schedule = schedule_with(kernel.request.schedule, fields);
         check(kernel.request.schedule, kernel.request.depths.depth);
+        if (!fields.empty()) kernel.schedule_from = "--schedule";
     }
 }
 
@@ -38,6 +53,7 @@ struct emit_command {
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
+        add_schedules_to(command, what);
         command.add_option("--target", target, "compile for this ISA level (with --object)");
         command.add_option("--object", object, "write the kernels of --target into this object file");
         command.add_option("--targets", what.targets, "ISA levels that the registry lists (with --registry)");
@@ -72,7 +88,7 @@ struct emit_command {
     }
 
     std::vector<listed_kernel> kernels(std::span<const variant> variants) const {
-        auto all = kernels_of(variants, what);
+        auto all = scheduled_kernels(variants, what);
         use_schedule(all, cut);
         return all;
     }
@@ -85,6 +101,7 @@ struct explain_command {
 
     void add_to(CLI::App& command) {
         generators::add_to(command, what);
+        add_schedules_to(command, what);
         command.add_option("--targets", what.targets, "ISA levels")->capture_default_str();
         command.add_option("--variant", variant_name, "one variant, by its name or the last part of it; else all");
         command.add_option("--shape", shape, "sizes of a call whose cost is given, batch x heads x queries x keys; 1x8:2x1024x1024 has 2 key heads")->capture_default_str();
@@ -95,7 +112,7 @@ struct explain_command {
     void run(std::span<const variant> variants) {
         const call_sizes call = call_sizes_from(shape);
         if (!variant_name.empty()) variants = {&variant_named(variants, variant_name), 1};
-        auto kernels = kernels_of(variants, what);
+        auto kernels = scheduled_kernels(variants, what);
         use_schedule(kernels, cut);
         fmt::print("{}", as_json ? explain_json(variants, kernels, call) : explain_text(variants, kernels, call));
     }
@@ -140,9 +157,18 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     bench_command bench(built);
     CLI::App& bench_app = *app.add_subcommand("bench", "compile kernels in this process and time them on this machine");
     bench.add_to(bench_app);
+    tune_command tune(built);
+    CLI::App& tune_app = *app.add_subcommand("tune", "search schedules for this machine: compile, check and time candidates, and keep the best");
+    tune.add_to(tune_app);
+
+    merge_command merge;
+    CLI::App& merge_app = *app.add_subcommand("merge", "make one file of measured schedules out of several of the same CPU");
+    merge.add_to(merge_app);
 
     CLI11_PARSE(app, argc, argv);
     try {
+        if (tune_app.parsed()) return tune.run(argv[0], variants);
+        if (merge_app.parsed()) merge.run();
         if (emit_app.parsed()) emit.run(variants);
         if (draw_app.parsed()) draw.run(variants);
         if (explain_app.parsed()) explain.run(variants);

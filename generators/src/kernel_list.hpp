@@ -16,6 +16,7 @@ struct listed_kernel {
     kernel_request request;
     std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]; see kernel_table.hpp
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};  ///< that it serves, inclusive
+    std::string schedule_from{"the default"};  ///< where its schedule comes from, for people
 };
 
 /// Sorted by variant, then as kernel tables want them: most demanding ISA level first. Throws std::runtime_error, a sentence, for an

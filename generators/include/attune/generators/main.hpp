@@ -18,9 +18,11 @@ struct variant {
 /// What attune_add_variant was asked to compile: what `explain` shows unless it is told otherwise.
 struct build_request {
     std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"};
+    std::string schedules{};  ///< the folder of measured schedules, a file a CPU; none if empty
+    std::string tuned_for{};  ///< whose: a file's name without .json, "native" or "generic"
 };
 
-/// Subcommands `emit`, `explain`, `describe`, `draw` and `bench`, each with `--help`. Returns 0, or 1 after one sentence on stderr that says what was
+/// Subcommands `emit`, `explain`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns 0, or 1 after one sentence on stderr that says what was
 /// wrong with the arguments or which part of a graph cannot be compiled. Writes only the files named on the command line.
 int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built);
 

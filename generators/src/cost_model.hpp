@@ -1,0 +1,22 @@
+#pragma once
+#include "kernel_list.hpp"
+#include "shape_bucket.hpp"
+
+#include <cstddef>
+
+namespace attune::generators {
+
+/// What the cost model knows of a machine: of each level a typical core, so that builds do not depend on where they run.
+struct machine_model {
+    double fmas_a_cycle, loads_a_cycle;         ///< vectors
+    double fma_latency;                         ///< cycles
+    std::size_t first_level_bytes, second_level_bytes;
+    double second_level_rate, memory_rate;      ///< bytes a cycle, from the second level and from beyond it
+};
+machine_model machine_of(const level& isa);
+
+/// Cycles of one core for a call, estimated: the slower of arithmetic, loads and latency in the register tiles; passes over a tile of scores;
+/// what of it, of the keys and of the values does not stay in the caches; blocks visited for the mask; padding. Its order is what counts.
+double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call);
+
+}  // namespace attune::generators

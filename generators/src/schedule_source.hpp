@@ -1,0 +1,23 @@
+#pragma once
+#include "database.hpp"
+
+#include <string>
+#include <vector>
+
+namespace attune::generators {
+
+/// Where a build's schedules come from.
+struct schedule_source {
+    std::filesystem::path folder;  ///< measured schedules, a file a CPU model; empty: none
+    std::string tuned_for;         ///< a file's name without .json; "native": this machine's; "generic" or empty: none
+};
+
+/// Gives kernels the measured schedules of a CPU: of a kernel's class, types, depths and bucket, or the nearest. Where short calls have one of their own a
+/// kernel becomes two, which the runtime chooses between by the number of queries. A CPU without a file leaves kernels as they are if it is this machine's.
+/// Throws std::runtime_error for a CPU named that has no file, a file that is none.
+void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_source& from);
+
+/// The same with a CPU's schedules at hand; `file` is how explanations call them.
+void use_measured_schedules(std::vector<listed_kernel>& kernels, const database& measured, const std::string& file);
+
+}  // namespace attune::generators

@@ -1,0 +1,37 @@
+#include "shape_bucket.hpp"
+
+#include <stdexcept>
+#include <string>
+
+namespace attune::generators {
+namespace {
+constexpr shape_bucket all[] = {shape_bucket::prefill, shape_bucket::brief, shape_bucket::decode};
+}
+
+std::string_view name_of(shape_bucket bucket) {
+    switch (bucket) {
+        case shape_bucket::prefill: return "prefill";
+        case shape_bucket::brief: return "short";
+        case shape_bucket::decode: return "decode";
+    }
+    return "";
+}
+
+std::span<const shape_bucket> shape_buckets() { return all; }
+
+shape_bucket shape_bucket_named(std::string_view name) {
+    for (const shape_bucket each : all)
+        if (name_of(each) == name) return each;
+    throw std::runtime_error("expected a shape bucket among prefill, short, decode, got \"" + std::string(name) + "\"");
+}
+
+call_shape measured_shape(shape_bucket bucket) {
+    switch (bucket) {
+        case shape_bucket::prefill: return {1, 1, 1, 1024, 1024};
+        case shape_bucket::brief: return {8, 4, 4, 96, 96};
+        case shape_bucket::decode: return {1, 8, 2, 1, 8192};
+    }
+    return {};
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,26 @@
+#pragma once
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace attune::generators {
+
+/// Kinds of calls, each with schedules of its own.
+enum class shape_bucket : std::uint8_t { prefill, brief, decode };
+
+/// "prefill", "short", "decode".
+std::string_view name_of(shape_bucket bucket);
+std::span<const shape_bucket> shape_buckets();
+/// Throws std::runtime_error, which lists them, for a name that is none.
+shape_bucket shape_bucket_named(std::string_view name);
+
+/// Sizes of a call.
+struct call_shape {
+    std::int64_t batches = 1, heads = 1, key_heads = 1, queries = 1, keys = 1;
+    bool operator==(const call_shape&) const = default;
+};
+
+/// The call by which schedules of a bucket are compared.
+call_shape measured_shape(shape_bucket bucket);
+
+}  // namespace attune::generators

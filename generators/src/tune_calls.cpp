@@ -1,0 +1,122 @@
+#include "tune_calls.hpp"
+
+#include <attune/runtime/call.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <set>
+
+namespace attune::generators {
+namespace {
+
+/// Scalars that a graph reads: what keeps scores in a usual range.
+std::map<std::string, double> numbers_for(const listing& graph) {
+    std::map<std::string, double> numbers;
+    for (const input_declaration& input : graph.inputs)
+        if (input.is_scalar && input.name != "scale") numbers.emplace(input.name, input.element == element_type::i32 ? 64.0 : 0.5);
+    return numbers;
+}
+
+support::shape shape_of(const kernel_request& of, const call_shape& call) {
+    return {.batches = call.batches, .heads = call.heads, .key_heads = call.key_heads, .queries = call.queries, .keys = call.keys, .depth = of.depths.depth, .value_depth = of.depths.value_depth};
+}
+
+/// Random inputs, and outputs, in a kernel's element types.
+support::workload typed_workload(const kernel_request& of, const call_shape& shape, const std::vector<std::int32_t>& key_lengths) {
+    support::workload w(of.graph, shape_of(of, shape), 17, numbers_for(of.graph));
+    if (!key_lengths.empty()) w.set_lengths(key_lengths);
+    for (const input_declaration& input : of.graph.inputs)
+        if (input.element == element_type::any) w.convert(input.name, input.name == "q" ? of.types.query : input.name == "k" ? of.types.key : of.types.value);
+    for (const output_declaration& output : of.graph.outputs)
+        if (of.graph.nodes[static_cast<std::size_t>(output.node)].is == kind::output) w.convert(output.name, of.types.output);
+    return w;
+}
+
+double tolerance_of(const element_types& types) {
+    double worst = 5e-5;
+    for (const element_type e : {types.query, types.key, types.value, types.output}) worst = std::max(worst, e == element_type::bf16 ? 2e-2 : e == element_type::f16 ? 3e-3 : 0.0);
+    return worst;
+}
+
+}  // namespace
+
+support::workload checked_calls::workload_of(const check_call& call) const {
+    return typed_workload(of_, call.shape, call.key_lengths);
+}
+
+const reference::results& checked_calls::expected(const check_call& call) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = expected_.find(call); known != expected_.end()) return known->second;
+    }
+    const support::workload w = workload_of(call);
+    reference::results made =
+        reference::evaluate(of_.graph, w.reference_arguments(), {.rows = call.rows, .keep_visible = false, .depth = of_.depths.depth, .value_depth = of_.depths.value_depth});
+    const std::lock_guard lock(mutex_);
+    return expected_.emplace(call, std::move(made)).first->second;
+}
+
+std::string checked_calls::wrong(const kernel_table& made, const check_call& call) {
+    const reference::results& right = expected(call);
+    support::workload w = workload_of(call);
+    const call_shape& s = call.shape;
+    const std::string where = fmt::format("{} queries and {} keys, {} x {} heads{}", s.queries, s.keys, s.batches, s.heads, call.key_lengths.empty() ? "" : ", with key lengths");
+    try {
+        attune::detail::call(made, w.arguments(), {.threads = 1});
+    } catch (const std::exception& problem) {
+        return where + ": " + problem.what();
+    }
+    for (const reference::array& output : right.outputs) {
+        double largest = 1;
+        for (const double x : output.values)
+            if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+        const double error = w.largest_error(right, output.name), allowed = tolerance_of(of_.types) * largest;
+        if (!(error <= allowed)) return fmt::format("{}: expected {} within {:.1e} of the double-precision reference, got an error of {:.1e}", where, output.name, allowed, error);
+    }
+    return {};
+}
+
+std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) {
+    const std::int64_t queries = cut.query_block, keys = cut.key_block, tile = cut.query_tile, key_tile = cut.key_tile;
+    const auto at = [](std::int64_t last, std::initializer_list<std::int64_t> rows) {
+        std::set<std::int64_t> within;
+        for (const std::int64_t row : rows)
+            if (row >= 0 && row <= last) within.insert(row);
+        within.insert(last);
+        return std::vector<std::int64_t>(within.begin(), within.end());
+    };
+    const std::int64_t many = 2 * queries + 1;
+    const check_call calls[] = {
+        {{1, 1, 1, queries + 1, keys + 1}, {}, {}},
+        {{2, 2, 1, many, 2 * keys + key_tile + 1}, at(many - 1, {0, tile - 1, tile, queries - 1, queries, 2 * queries - 1}), {static_cast<std::int32_t>(keys), static_cast<std::int32_t>(2 * keys - 1)}},
+        {{1, 2, 2, queries - 1, keys - 1}, at(queries - 2, {0, tile - 1, tile, tile + 1}), {}},
+        {{1, 1, 1, queries, keys}, at(queries - 1, {0, tile - 1}), {}},
+        {{1, 1, 1, 1, 1}, {}, {}},
+    };
+    for (const check_call& call : calls) {
+        if (call.shape.queries < 1 || call.shape.keys < 1) continue;
+        if (std::string problem = wrong(made, call); !problem.empty()) return problem;
+    }
+    return {};
+}
+
+timed_call::timed_call(const kernel_request& of, const call_shape& shape, int threads)
+    : workload_(typed_workload(of, shape, {})), arguments_(workload_.arguments()), threads_(threads) {}
+
+double timed_call::seconds(const kernel_table& made, double at_least) {
+    using clock = std::chrono::steady_clock;
+    const options how{.threads = threads_};
+    int calls = 0;
+    double seconds = 0;
+    const auto start = clock::now();
+    do {
+        attune::detail::call(made, arguments_, how);
+        seconds = std::chrono::duration<double>(clock::now() - start).count(), ++calls;
+    } while (seconds < at_least);
+    return seconds / calls;
+}
+
+}  // namespace attune::generators

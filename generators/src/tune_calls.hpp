@@ -1,0 +1,54 @@
+#pragma once
+#include "kernel_list.hpp"
+#include "shape_bucket.hpp"
+
+#include <attune/runtime/kernel_table.hpp>
+#include <attune/workload.hpp>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace attune::generators {
+
+/// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks. Several threads may ask at a time.
+class checked_calls {
+public:
+    explicit checked_calls(const kernel_request& of) : of_(of) {}
+
+    /// Empty if all results are right, else a sentence that says which call was wrong, and by how much.
+    std::string wrong(const kernel_table& made, const schedule& cut);
+
+private:
+    struct check_call {
+        call_shape shape;
+        std::vector<std::int64_t> rows;         ///< those compared; all if empty
+        std::vector<std::int32_t> key_lengths;  ///< kv_lengths, if any
+        auto key() const { return std::tie(shape.batches, shape.heads, shape.queries, shape.keys, rows, key_lengths); }
+        bool operator<(const check_call& other) const { return key() < other.key(); }
+    };
+    std::string wrong(const kernel_table& made, const check_call& call);
+    support::workload workload_of(const check_call& call) const;
+    const reference::results& expected(const check_call& call);
+
+    kernel_request of_;
+    std::mutex mutex_;
+    std::map<check_call, reference::results> expected_;
+};
+
+/// One call that is timed again and again, by kernels of one graph.
+class timed_call {
+public:
+    timed_call(const kernel_request& of, const call_shape& shape, int threads);
+
+    /// Seconds of a call, the mean over as many as fill `at_least` seconds: one at least.
+    double seconds(const kernel_table& made, double at_least);
+
+private:
+    support::workload workload_;
+    std::vector<attune::detail::named_argument> arguments_;
+    int threads_;
+};
+
+}  // namespace attune::generators

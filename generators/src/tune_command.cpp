@@ -1,0 +1,229 @@
+#include "tune_command.hpp"
+
+#include "schedule_option.hpp"
+#include "tune_calls.hpp"
+#include "tune_report.hpp"
+#include "variant_named.hpp"
+
+#include <attune/runtime/cpu.hpp>
+
+#include <fmt/format.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <stdexcept>
+#include <thread>
+
+namespace attune::generators {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+/// "3m", "90s" or a number of candidates.
+void set_budget(const std::string& text, tune_options& how) {
+    double number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string unit(end, text.data() + text.size());
+    const bool time = unit == "s" || unit == "m";
+    if (error != std::errc{} || number <= 0 || !std::isfinite(number) || number > 1e6 || (!time && (!unit.empty() || number != std::floor(number))))
+        throw std::runtime_error("expected a budget as a time, 90s or 3m, or as a number of candidates, got \"" + text + "\"");
+    how.seconds = unit == "m" ? 60 * number : time ? number : 0;
+    how.count = time ? 0 : static_cast<std::size_t>(number);
+}
+
+/// As element_types_from reads them.
+std::string spelling_of(const element_types& types) {
+    return fmt::format("q:{},k:{},v:{},out:{}", name_of(types.query), name_of(types.key), name_of(types.value), name_of(types.output));
+}
+
+std::string time_text(double seconds) {
+    const auto whole = static_cast<long>(std::ceil(seconds));
+    return whole >= 60 ? fmt::format("{} min {:02} s", whole / 60, whole % 60) : fmt::format("{} s", whole);
+}
+
+std::string speed_text(double over_default) { return fmt::format("{:+.1f} %", 100 * (1 / over_default - 1)); }
+
+/// The line of a search, rewritten where it is a terminal that reads it.
+class progress_line {
+public:
+    explicit progress_line(std::string name) : name_(std::move(name)) {}
+    ~progress_line() {
+        if (written_ && terminal_) fmt::print(stderr, "\n");
+    }
+    void operator()(const tune_progress& p) {
+        const std::string left = p.tried == 0 ? "" : fmt::format(", {} left", time_text(p.seconds_left));
+        fmt::print(stderr, "{}{}  {}/{} tried, best {} on the default{}{}{}", terminal_ ? "\r" : "", name_, p.tried, p.of, speed_text(p.best_over_default), left, p.timing ? " (timing)" : "",
+                   terminal_ ? "\033[K" : "\n");
+        written_ = true;
+    }
+
+private:
+    std::string name_;
+    bool terminal_ = isatty(STDERR_FILENO) != 0, written_ = false;
+};
+
+json json_of(const tune_result& r) {
+    const search_choice& c = r.choice;
+    json wrong = json::array();
+    for (const schedule& s : r.wrong) wrong.push_back(json::parse(to_json(s)));
+    return {{"search", r.search}, {"space", r.space}, {"tried", r.record.tried.size()}, {"default_seconds", c.default_seconds}, {"seconds", c.seconds}, {"gain", 1 / c.over_default.ratio - 1},
+            {"noise", c.over_default.noise()}, {"confidence", c.over_default.confidence}, {"machine_scatter", r.noise}, {"rank_correlation", r.rank_correlation},
+            {"schedule", json::parse(to_json(c.schedule))}, {"up_to_queries", entry_of(r).up_to_queries}, {"is_default", c.schedule == r.of.kernel.request.schedule}, {"wrong", wrong}};
+}
+
+/// Whether the first is of the usual calls of the kernel that the second is of.
+bool is_of_same_kernel(const tune_result& usual, const tune_result& brief) {
+    return usual.of.bucket == shape_bucket::prefill && usual.of.kernel.symbol == brief.of.kernel.symbol;
+}
+
+std::string table_of(const std::vector<tune_result>& all) {
+    std::size_t width = 6;
+    for (const tune_result& r : all) width = std::max(width, r.search.size());
+    std::string text = fmt::format("{:<{}}  {:>12} {:>12} {:>8} {:>7} {:>9} {:>6}\n", "kernel", width, "default", "tuned", "gain", "noise", "tried", "model");
+    for (const tune_result& r : all)
+        text += fmt::format("{:<{}}  {:>9.3f} ms {:>9.3f} ms {:>8} {:>5.1f} % {:>4}/{:<4} {:>6.2f}\n", r.search, width, 1e3 * r.choice.default_seconds, 1e3 * r.choice.seconds,
+                            speed_text(r.choice.over_default.ratio), 100 * r.choice.over_default.noise(), r.record.tried.size(), r.space - 1, r.rank_correlation);
+    text += fmt::format("gain and noise: medians of {} rounds by turns and half of their {:.0f} % interval; model: rank correlation of estimates and times\n", search_state::final_round_count,
+                        100 * (all.empty() ? 0.95 : all.front().record.begin.at("confidence").get<double>()));
+    for (const tune_result& r : all) {
+        if (r.noise > noisy_scatter)
+            text += fmt::format("{}: this machine is noisy: times of one kernel differed by {:.0f} %; smaller differences than the noise above were not seen\n", r.search, 100 * r.noise);
+        if (r.choice.schedule == r.of.kernel.request.schedule) text += fmt::format("{}: nothing was faster than the default by more than the noise\n", r.search);
+    }
+    return text;
+}
+
+}  // namespace
+
+void tune_command::add_to(CLI::App& command) {
+    command.add_option("--variant", variant_, "one variant, by its name or the last part of it; else all");
+    command.add_option("--dtypes", what_.dtypes, "element types")->capture_default_str();
+    command.add_option("--depths", what_.depths, "depths of q and k, or depth x depth of v")->capture_default_str();
+    command.add_option("--targets", what_.targets, "ISA levels; those that do not run here are left out")->capture_default_str();
+    command.add_option("--buckets", buckets_, "kinds of calls among prefill, short, decode; else those that a kernel serves");
+    command.add_option("--schedules", schedules_, "the folder of schedules, a file a CPU, that is updated; none without it")->capture_default_str();
+    command.add_option("--budget", budget_, "of each search: a time, 90s or 3m, or a number of candidates")->capture_default_str();
+    command.add_option("--seed", how_.seed, "fixes the order in which candidates are tried")->capture_default_str();
+    command.add_option("--threads", how_.threads, "threads of timed calls")->check(CLI::Range(1, 1024))->capture_default_str();
+    how_.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+    command.add_option("--jobs", how_.jobs, "candidates compiled at a time")->check(CLI::Range(1, 1024))->capture_default_str();
+    command.add_option("--confidence", how_.confidence, "with which a candidate must be faster")->check(CLI::Range(0.5, 0.99))->capture_default_str();
+    command.add_option("--log", log_, "write a line for each candidate into this file");
+    command.add_flag("--resume", resume_, "go on with the searches of --log; what it holds is not done again");
+    command.add_option("--replay", replay_, "decide by this log of searches that ended; nothing is compiled or timed");
+    command.add_flag("--exhaustive", how_.exhaustive, "try every candidate, each against the default");
+    command.add_option("--only", only_, "check and time this schedule alone: a JSON object with some of its fields");
+    command.add_option("--while-timing", how_.while_timing, "a command that runs while times are taken: it prints a line when it is ready, and ends when its input does");
+    command.add_option("--report", report_, "draw the search: an .html or .svg file");
+    command.add_flag("--json", as_json_, "the final table as JSON");
+}
+
+std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variants) const {
+    build_request here = what_;
+    if (here.targets.empty())
+        for (const level& each : levels()) here.targets.emplace_back(each.name);
+    std::erase_if(here.targets, [](const std::string& target) { return !runs(level_named(target).name); });
+    if (here.targets.empty()) throw std::runtime_error("expected a target that runs on this CPU, got none among those asked for; try --targets x86-64-v3");
+    std::vector<shape_bucket> buckets;
+    for (const std::string& name : buckets_) buckets.push_back(shape_bucket_named(name));
+    std::vector<tuned_kernel> all;
+    for (const listed_kernel& kernel : kernels_of(variants, here)) {
+        const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
+        for (const shape_bucket bucket : shape_buckets())
+            if ((bucket == shape_bucket::decode) == decodes && (buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end())) all.push_back({kernel, bucket});
+    }
+    if (all.empty()) throw std::runtime_error("expected a kernel that serves such calls, got none");
+    return all;
+}
+
+std::string tune_command::reproduction(const tuned_kernel& of, const schedule& cut) const {
+    const auto& [graph, types, depths, usual] = of.kernel.request;
+    return fmt::format("{} tune --variant {} --dtypes {} --depths {}x{} --targets {} --buckets {} --only '{}'", program_, of.kernel.of->name, spelling_of(types), depths.depth, depths.value_depth,
+                       of.kernel.isa->name, name_of(of.bucket), to_json(cut));
+}
+
+int tune_command::try_only(const std::vector<tuned_kernel>& all) const {
+    int problems = 0;
+    for (const tuned_kernel& of : all) {
+        listed_kernel other = of.kernel;
+        other.request.schedule = schedule_with(of.kernel.request.schedule, only_);
+        const std::unique_ptr<jit_kernel> usual = how_.compile(of.kernel), made = how_.compile(other);
+        if (const std::string wrong = checked_calls(other.request).wrong(made->table(), other.request.schedule); !wrong.empty()) {
+            fmt::print("{}: WRONG: {}\n", name_of_search(of), wrong);
+            ++problems;
+            continue;
+        }
+        timed_call call(of.kernel.request, measured_shape(of.bucket), how_.threads);
+        std::vector<round_times> rounds;
+        for (std::size_t i = 0; i < search_state::final_round_count; ++i) rounds.push_back({call.seconds(usual->table(), how_.timing_seconds), call.seconds(made->table(), how_.timing_seconds)});
+        const comparison c = compared(rounds, how_.confidence);
+        fmt::print("{}: right; {} on the default, {:.1f} % noise\n", name_of_search(of), speed_text(c.ratio), 100 * c.noise());
+    }
+    return problems == 0 ? 0 : 1;
+}
+
+void tune_command::keep(const database_entry& entry) const {
+    if (!schedules_.empty()) update_database(schedules_, this_cpu_model(), {entry});
+}
+
+int tune_command::run(const std::string& program, std::span<const variant> variants) {
+    program_ = program;
+    if (!variant_.empty()) variants = {&variant_named(variants, variant_), 1};
+    set_budget(budget_, how_);
+    if (how_.exhaustive) how_.seconds = 0, how_.count = 0;
+    if (resume_ && log_.empty()) throw std::runtime_error("expected --log with --resume, got none");
+    const std::vector<tuned_kernel> all = kernels(variants);
+    if (!only_.empty()) return try_only(all);
+
+    std::vector<tune_result> results;
+    std::size_t wrong = 0;
+    const auto report_wrong = [&](const tune_result& r) {
+        for (const tried_candidate& t : r.record.tried) {
+            if (t.wrong.empty()) continue;
+            ++wrong;
+            fmt::print(stderr, "{}: BUG: a schedule changes results: {}\n    please report it; to see it again:\n    {}\n", r.search, t.wrong, reproduction(r.of, t.schedule));
+        }
+    };
+    if (!replay_.empty()) {
+        const auto searches = tune_log::read(replay_);
+        for (const tuned_kernel& of : all)
+            if (const auto known = searches.find(name_of_search(of)); known != searches.end()) results.push_back(replayed(of, known->second));
+        if (results.empty()) throw std::runtime_error(fmt::format("expected a log with searches of these kernels, got \"{}\", which has none", replay_));
+        for (const tune_result& r : results) report_wrong(r);
+    } else {
+        tune_log log(log_, resume_);
+        for (const tuned_kernel& of : all) {
+            progress_line line(name_of_search(of));
+            results.push_back(tune(of, how_, log, std::ref(line), [&](const search_state& state) { keep(preliminary_entry_of(of, how_, state)); }));
+            report_wrong(results.back());
+            if (of.bucket == shape_bucket::brief && results.size() > 1 && is_of_same_kernel(results[results.size() - 2], results.back()))
+                compare_lengths(results.back(), results[results.size() - 2].choice.schedule, how_, log);
+            keep(entry_of(results.back()));
+        }
+    }
+    if (!report_.empty()) write_report(report_, results);
+    if (as_json_) {
+        json list = json::array();
+        for (const tune_result& r : results) list.push_back(json_of(r));
+        fmt::print("{}\n", list.dump(1));
+    } else {
+        fmt::print("{}", table_of(results));
+    }
+    return wrong == 0 ? 0 : 1;
+}
+
+void merge_command::add_to(CLI::App& command) {
+    command.add_option("files", files_, "files of schedules, all of one CPU")->required();
+    command.add_option("--into", into_, "the file that is written")->required();
+}
+
+void merge_command::run() const {
+    std::vector<database> all;
+    for (const std::string& file : files_) all.push_back(read_database(file));
+    write_database(into_, merged(all));
+}
+
+}  // namespace attune::generators

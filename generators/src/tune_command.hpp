@@ -1,0 +1,43 @@
+#pragma once
+#include "tuner.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <filesystem>
+
+namespace attune::generators {
+
+/// `tune`: searches the schedules of a program's kernels on this machine.
+class tune_command {
+public:
+    explicit tune_command(const build_request& built) : what_(built), schedules_(built.schedules) {}
+
+    void add_to(CLI::App& command);
+    /// Returns 1 where results were wrong, else 0.
+    int run(const std::string& program, std::span<const variant> variants);
+
+private:
+    std::vector<tuned_kernel> kernels(std::span<const variant> variants) const;
+    int try_only(const std::vector<tuned_kernel>& all) const;
+    std::string reproduction(const tuned_kernel& of, const schedule& cut) const;
+    void keep(const database_entry& entry) const;
+
+    build_request what_;
+    std::string program_, variant_, budget_{"3m"}, log_, replay_, report_, only_, schedules_;
+    std::vector<std::string> buckets_;
+    tune_options how_;
+    bool resume_{}, as_json_{};
+};
+
+/// `merge`: one file of schedules out of several of the same CPU.
+class merge_command {
+public:
+    void add_to(CLI::App& command);
+    void run() const;
+
+private:
+    std::vector<std::string> files_;
+    std::string into_;
+};
+
+}  // namespace attune::generators

@@ -1,0 +1,65 @@
+#include "tune_space.hpp"
+
+#include "cost_model.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+/// How many rows or columns the register tiles may have beside `vectors` vectors of queries: at least half of the registers' worth, for less
+/// leaves the arithmetic units waiting, and no more than there are.
+std::vector<int> tile_sizes(int vectors, const level& isa) {
+    std::vector<int> sizes;
+    for (const int size : {1, 2, 3, 4, 6, 8, 12, 14, 16, 24, 28})
+        if (2 * vectors * size >= isa.registers - 2 && vectors * size <= isa.registers - 2) sizes.push_back(size);
+    return sizes;
+}
+
+bool is_valid(const schedule& s, const tuned_kernel& of) {
+    const auto [depth, value_depth] = of.kernel.request.depths;
+    if (!fits_registers(s, *of.kernel.isa)) return false;
+    if (scratch_bytes(s, depth, value_depth) > machine_of(*of.kernel.isa).second_level_bytes) return false;
+    try {
+        check(s, depth);
+    } catch (const std::runtime_error&) {
+        return false;
+    }
+    return true;
+}
+
+}  // namespace
+
+bool fits_registers(const schedule& s, const level& isa) {
+    const int vectors = s.query_tile / s.lanes, most = isa.registers - 2;
+    return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
+}
+
+std::vector<schedule> candidates(const tuned_kernel& of) {
+    const level& isa = *of.kernel.isa;
+    const auto [depth, value_depth] = of.kernel.request.depths;
+    std::vector<schedule> all{of.kernel.request.schedule};
+    const auto add = [&](const schedule& s) {
+        if (is_valid(s, of) && std::find(all.begin(), all.end(), s) == all.end()) all.push_back(s);
+    };
+    for (const int vectors : {1, 2, 3, 4, 6})
+        for (const int key_tile : tile_sizes(vectors, isa))
+            for (const int tile : tile_sizes(vectors, isa))
+                for (const int tiles_a_chunk : {1, 2, 4})
+                    for (const int key_block : {64, 128, 256, 512})
+                        for (const int tiles_a_block : {1, 2, 4}) {
+                            schedule s = all.front();
+                            s.query_tile = vectors * s.lanes;
+                            s.query_block = tiles_a_block * s.query_tile;
+                            s.key_tile = key_tile;
+                            s.key_block = (key_block + key_tile / 2) / key_tile * key_tile;
+                            s.value_tile = std::min(tile, value_depth);
+                            s.chunk = tiles_a_chunk * s.value_tile;
+                            // A longer chunk is a state of more parts than compile in reasonable time, a shorter one is merged too often.
+                            if (s.chunk <= std::max(16, s.value_tile) && s.chunk >= std::min(8, value_depth)) add(s);
+                        }
+    return all;
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,22 @@
+#pragma once
+#include "kernel_list.hpp"
+#include "shape_bucket.hpp"
+
+#include <vector>
+
+namespace attune::generators {
+
+/// What a search is about: a kernel, for calls of a kind.
+struct tuned_kernel {
+    listed_kernel kernel;  ///< under its default schedule
+    shape_bucket bucket{};
+};
+
+/// The schedules that are tried: default first, then the others in a fixed order. All are valid: they pass check(), their register tiles fit the
+/// registers, and what a visit touches fits the second-level cache. Which of them is fast is the cost model's question.
+std::vector<schedule> candidates(const tuned_kernel& of);
+
+/// Whether the accumulators of both products, an operand and a broadcast fit the registers of a level.
+bool fits_registers(const schedule& s, const level& isa);
+
+}  // namespace attune::generators

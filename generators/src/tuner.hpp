@@ -1,0 +1,67 @@
+#pragma once
+#include "jit_kernel.hpp"
+#include "tune_log.hpp"
+#include "tune_search.hpp"
+#include "tune_space.hpp"
+
+#include <functional>
+#include <memory>
+#include <string>
+
+namespace attune::generators {
+
+struct tune_options {
+    double seconds = 180;            ///< of a kernel's search; 0: no limit
+    std::size_t count = 0;           ///< candidates of a kernel's search; 0: no limit
+    unsigned seed = 1;
+    int threads = 1;                 ///< of timed calls
+    int jobs = 2;                    ///< compile at a time
+    bool exhaustive{};               ///< all against the default, whatever was found
+    double confidence = 0.95;
+    double timing_seconds = 0.006;   ///< of one timing, at least
+    std::string while_timing;        ///< company.hpp
+    /// How candidates are compiled; a test may plant a wrong one.
+    std::function<std::unique_ptr<jit_kernel>(const listed_kernel&)> compile = [](const listed_kernel& k) { return std::make_unique<jit_kernel>(k); };
+};
+
+/// A search while it goes on.
+struct tune_progress {
+    std::size_t tried{}, of{};
+    double best_over_default{}, seconds{}, seconds_left{};
+    bool timing{};
+};
+
+struct tune_result {
+    std::string search;  ///< its name, as in the log
+    tuned_kernel of;
+    recorded_search record;
+    search_choice choice;
+    std::size_t space{};
+    double noise{};               ///< how much one kernel's own times differed
+    double rank_correlation{};    ///< of the cost model's estimates and the times
+    std::vector<schedule> wrong;  ///< candidates whose results were wrong: bugs
+};
+
+/// "my::alibi f32 64x64 x86-64-v3 prefill"
+std::string name_of_search(const tuned_kernel& of);
+
+/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. What the log holds of this search is not done again.
+/// `best_so_far` is called with each new incumbent. Throws std::runtime_error for a kernel that cannot be tuned: a graph that random calls do not fit, or a
+/// default schedule whose results are wrong.
+tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log, const std::function<void(const tune_progress&)>& progress,
+                 const std::function<void(const search_state&)>& best_so_far);
+
+/// Up to which length the schedule that was chosen for short calls is faster than `usual`, the one of longer calls: compared at rising lengths.
+void compare_lengths(tune_result& brief, const schedule& usual, const tune_options& how, tune_log& log);
+
+/// The same decisions from a log alone.
+tune_result replayed(const tuned_kernel& of, const recorded_search& record);
+
+/// Times over the default's, of all that were timed, in the order of trying.
+std::vector<std::pair<schedule, double>> scores_of(const tune_result& result);
+
+database_entry entry_of(const tune_result& result);
+/// Of a search that goes on: its incumbent.
+database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& how, const search_state& state);
+
+}  // namespace attune::generators

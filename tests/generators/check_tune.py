@@ -1,0 +1,125 @@
+#!/usr/bin/env python3
+"""`tune` and `merge` of a generator program, end to end.
+
+    search   a short search: log, database, table, JSON and pictures; its replay chooses the same; what it left is used by `explain`; refusals
+    kill     searches killed at random times leave a valid database and a log that goes on
+"""
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree
+
+wrong = []
+
+
+def check(condition, sentence):
+    if not condition:
+        wrong.append(sentence)
+
+
+def run(command, expected=0):
+    result = subprocess.run(command, capture_output=True, text=True)
+    check(result.returncode == expected, f"{' '.join(command)}: expected exit status {expected}, got {result.returncode}:\n{result.stdout}{result.stderr}")
+    return result
+
+
+def the_database(folder):
+    files = [name for name in os.listdir(folder) if name.endswith(".json")] if os.path.isdir(folder) else []
+    return os.path.join(folder, files[0]) if files else None
+
+
+def search(options, scratch):
+    program = [options.program, "tune", *options.kernel]
+    folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
+    made = run(program + ["--budget", "3", "--seed", "5", "--schedules", folder, "--log", log, "--report", os.path.join(scratch, "report.html"), "--json"])
+    results = json.loads(made.stdout)
+    check(len(results) == 1 and results[0]["tried"] == 3, f"expected one search of three candidates, got {made.stdout}")
+    check("3/3 tried" in made.stderr and "left" in made.stderr, f"expected a line of progress, got {made.stderr}")
+    check(len(open(log).read().splitlines()) == 5, "expected a log of a beginning, three candidates and an end")
+
+    replay = json.loads(run(program + ["--replay", log, "--json", "--report", os.path.join(scratch, "report.svg")]).stdout)
+    check(replay == results, f"expected a replay to give {results}, got {replay}")
+    table = run(program + ["--replay", log]).stdout
+    check(results[0]["search"] in table and "gain" in table, f"expected a table, got {table}")
+    for picture, marks in (("report.svg", 3), ("report.html", 3)):
+        text = open(os.path.join(scratch, picture)).read()
+        check(text.count("<circle") + text.count("\u00d7") == marks, f"expected a mark for each candidate in {picture}")
+    xml.etree.ElementTree.parse(os.path.join(scratch, "report.svg"))
+
+    database = the_database(folder)
+    entries = json.load(open(database))["entries"]
+    check(len(entries) == 1 and entries[0]["schedule"] == results[0]["schedule"], f"expected the schedule that was chosen in {database}, got {entries}")
+    cpu = os.path.basename(database)[: -len(".json")]
+    for tuned_for in ("native", cpu):
+        kernels = run([options.program, "explain", *options.kernel[:-2], "--schedules", folder, "--tuned-for", tuned_for, "--json"]).stdout
+        froms = [k["schedule_from"] for v in json.loads(kernels) for k in v["kernels"]]
+        check(any(cpu + ".json: " in f for f in froms), f"expected explain to name {cpu}.json, got {froms}")
+    text = run([options.program, "explain", *options.kernel[:-2], "--schedules", folder, "--tuned-for", "generic"]).stdout
+    check("from the default" in text, "expected explain to say that schedules are the default ones")
+
+    both = os.path.join(scratch, "both.json")
+    run([options.program, "merge", database, database, "--into", both])
+    check(json.load(open(both)) == json.load(open(database)), "expected a file merged with itself to stay as it is")
+    only = run(program + ["--only", json.dumps(results[0]["schedule"])]).stdout
+    check(": right; " in only, f"expected --only to say that the schedule is right, got {only}")
+
+    def refused(command, sentence):
+        said = run(command, expected=1).stderr
+        check(sentence in said, f"{' '.join(command)}: expected `{sentence}`, got {said}")
+
+    refused(program + ["--budget", "soon"], "expected a budget as a time, 90s or 3m, or as a number of candidates, got \"soon\"")
+    refused(program + ["--resume"], "expected --log with --resume, got none")
+    refused(program + ["--replay", database], "expected a line of a search's log")
+    refused(program + ["--budget", "3", "--seed", "6", "--log", log, "--resume"], "expected a log whose search has seed 6, got 5")
+    refused([options.program, "explain", "--schedules", folder, "--tuned-for", "vax-1-1"], f"expected schedules of vax-1-1 in {folder}, got those of: {cpu}")
+    open(os.path.join(scratch, "cut.json"), "w").write(open(database).read()[:200])
+    refused([options.program, "merge", os.path.join(scratch, "cut.json"), "--into", both], "cut short or damaged")
+
+
+def kill(options, scratch):
+    """The budget lets no search end, so that each is killed in the middle of something."""
+    folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
+    random.seed(options.seed)
+    lines = 0
+    for attempt in range(options.times):
+        process = subprocess.Popen([options.program, "tune", *options.kernel, "--budget", "1000", "--schedules", folder, "--log", log, "--resume", "--jobs", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0.2, options.longest))
+        check(process.poll() is None, f"expected a search that goes on, got one that ended with {process.returncode}")
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+        if database := the_database(folder):
+            run([options.program, "merge", database, "--into", os.path.join(scratch, "valid.json")])
+        whole = open(log).read().count("\n") if os.path.exists(log) else 0
+        check(whole >= lines, f"expected a log that grows, got {whole} lines after {lines}")
+        lines = whole
+    tried = lines - 1
+    print(f"killed {options.times} times, {tried} candidates tried" + (", the database written" if the_database(folder) else ""))
+    check(tried >= 1, "expected some candidate to have been tried, got none; try --longest with more seconds")
+    check(run([options.program, "tune", *options.kernel, "--budget", str(tried), "--schedules", folder, "--log", log, "--resume"]).returncode == 0, "expected a search that ends")
+    check(the_database(folder) is not None, "expected a database at the end, got none")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=["search", "kill"])
+    parser.add_argument("program")
+    parser.add_argument("--times", type=int, default=20)
+    parser.add_argument("--longest", type=float, default=8)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("kernel", nargs="+", help="what tells tune which kernel; --buckets <bucket> last")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        {"search": search, "kill": kill}[options.check](options, scratch)
+    for sentence in wrong:
+        print("FAILED  " + sentence)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+// Searches of small kernels, with compiling and timing.
+#include "company.hpp"
+#include "tune_calls.hpp"
+#include "tuner.hpp"
+
+#include <attune/dsl.hpp>
+#include <attune/runtime/cpu.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+
+using namespace attune;
+using namespace attune::generators;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+using namespace attune::dsl;
+inline constexpr auto full_attention = softmax(q * t(k) * rsqrt(depth)) * v;
+inline constexpr auto causal_attention = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v;
+const variant causal_variant{"causal_attention", listing_of<causal_attention>};
+
+tuned_kernel small_kernel() {
+    for (const level& each : levels())
+        if (runs(each.name))
+            for (const listed_kernel& k : kernels_of({&causal_variant, 1}, {.targets = {std::string(each.name)}, .dtypes = {"f32"}, .depths = {"8"}}))
+                if (k.request.schedule.shapes == shape_class::prefill) return {k, shape_bucket::brief};
+    throw std::runtime_error("no ISA level of attune's runs on this machine");
+}
+
+tune_options few(std::size_t count) {
+    tune_options how;
+    how.seconds = 0, how.count = count, how.timing_seconds = 1e-4;
+    return how;
+}
+
+const auto no_progress = [](const tune_progress&) {};
+const auto no_incumbent = [](const search_state&) {};
+}  // namespace
+
+TEST_CASE("a candidate whose results are wrong is reported with what is wrong, and cannot win") {
+    const tuned_kernel of = small_kernel();
+    tune_log log({}, false);
+    tune_options how = few(3);
+    how.jobs = 1;
+    std::optional<schedule> planted;  // the first candidate that is compiled
+    how.compile = [&](const listed_kernel& k) {
+        listed_kernel other = k;
+        if (!planted && !(k.request.schedule == of.kernel.request.schedule)) planted = k.request.schedule;
+        if (k.request.schedule == planted) other.request.graph = listing_of<full_attention>;  // no mask, so wrong
+        return std::make_unique<jit_kernel>(other);
+    };
+    const tune_result result = tune(of, how, log, no_progress, no_incumbent);
+    REQUIRE(planted);
+    CHECK(result.wrong == std::vector{*planted});
+    REQUIRE(result.record.tried.size() == 3);
+    CHECK_THAT(result.record.tried[0].wrong, ContainsSubstring("of the double-precision reference, got an error of"));
+    CHECK(result.record.tried[0].rounds.empty());
+    CHECK_FALSE(result.record.tried[1].rounds.empty());
+    CHECK_FALSE(result.choice.schedule == *planted);
+}
+
+TEST_CASE("a default schedule whose results are wrong is no start for a search") {
+    const tuned_kernel of = small_kernel();
+    tune_log log({}, false);
+    tune_options how = few(1);
+    how.compile = [&](const listed_kernel& k) {
+        listed_kernel other = k;
+        other.request.graph = listing_of<full_attention>;
+        return std::make_unique<jit_kernel>(other);
+    };
+    CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error, MessageMatches(ContainsSubstring("expected a default schedule whose results are right")));
+}
+
+TEST_CASE("a search that was interrupted goes on where it was; its log gives the same choice again") {
+    const tuned_kernel of = small_kernel();
+    const std::filesystem::path file = std::filesystem::temp_directory_path() / ("attune_tuner_" + std::to_string(getpid()));
+    std::size_t compiled = 0;
+    const auto search = [&](std::size_t count, bool resume) {
+        tune_log log(file, resume);
+        tune_options how = few(count);
+        how.jobs = 1;
+        compiled = 0;
+        how.compile = [&](const listed_kernel& k) {
+            ++compiled;
+            return std::make_unique<jit_kernel>(k);
+        };
+        return tune(of, how, log, no_progress, no_incumbent);
+    };
+    search(2, false);
+    // As if it had been killed before its end: the line of the last rounds is not there.
+    std::string text;
+    {
+        std::ifstream in(file);
+        text.assign(std::istreambuf_iterator<char>(in), {});
+    }
+    std::filesystem::resize_file(file, text.rfind('\n', text.size() - 2) + 1);
+    const tune_result result = search(4, true);
+    CHECK(result.record.tried.size() == 4);
+    CHECK(compiled <= 4);  // the default, two new ones, perhaps the incumbent of before
+    const tune_result again = replayed(of, tune_log::read(file).at(name_of_search(of)));
+    CHECK(again.choice.schedule == result.choice.schedule);
+    CHECK(again.choice.over_default.ratio == result.choice.over_default.ratio);
+    CHECK(again.rank_correlation == result.rank_correlation);
+    CHECK(entry_of(again) == entry_of(result));
+    search(4, true);
+    CHECK(compiled == 0);  // it had ended
+    {
+        tune_log log(file, true);
+        tune_options how = few(4);
+        how.seed = 99;
+        CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error, MessageMatches(ContainsSubstring("expected a log whose search has seed 99, got 1")));
+    }
+    std::filesystem::remove(file);
+}
+
+TEST_CASE("a command keeps company while times are taken, and is told when they are") {
+    const std::filesystem::path file = std::filesystem::temp_directory_path() / ("attune_company_" + std::to_string(getpid()));
+    {
+        const company quiet("echo ready; cat; touch " + file.string());
+        CHECK_FALSE(std::filesystem::exists(file));
+    }
+    CHECK(std::filesystem::exists(file));
+    std::filesystem::remove(file);
+    CHECK_NOTHROW(company(""));
+    CHECK_THROWS_MATCHES(company("exit 3"), std::runtime_error, MessageMatches(ContainsSubstring("expected --while-timing to name a command")));
+}
