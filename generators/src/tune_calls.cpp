@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <set>
 
 namespace attune::generators {
@@ -109,14 +110,14 @@ timed_call::timed_call(const kernel_request& of, const call_shape& shape, int th
 double timed_call::seconds(const kernel_table& made, double at_least) {
     using clock = std::chrono::steady_clock;
     const options how{.threads = threads_};
-    int calls = 0;
-    double seconds = 0;
-    const auto start = clock::now();
+    double best = std::numeric_limits<double>::infinity(), all = 0;
     do {
+        const auto start = clock::now();
         attune::detail::call(made, arguments_, how);
-        seconds = std::chrono::duration<double>(clock::now() - start).count(), ++calls;
-    } while (seconds < at_least);
-    return seconds / calls;
+        const double seconds = std::chrono::duration<double>(clock::now() - start).count();
+        best = std::min(best, seconds), all += seconds;
+    } while (all < at_least);
+    return best;
 }
 
 }  // namespace attune::generators

@@ -42,7 +42,7 @@ class timed_call {
 public:
     timed_call(const kernel_request& of, const call_shape& shape, int threads);
 
-    /// Seconds of a call, the mean over as many as fill `at_least` seconds: one at least.
+    /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine only ever adds to a call.
     double seconds(const kernel_table& made, double at_least);
 
 private:

@@ -29,10 +29,26 @@ bool is_valid(const schedule& s, const tuned_kernel& of) {
     return true;
 }
 
+/// Where queries are few: keys at a time, keys a visit, steps over the channels, parts of the keys.
+template <class Add>
+void add_decode(const schedule& usual, const Add& add) {
+    for (const int key_tile : {2, 4, 6, 8, 10, 12, 14})
+        for (const int key_block : {32, 64, 128, 256, 512})
+            for (const int unroll : {1, 2, 4, 8})
+                for (const int splits : {8, 16, 32}) {
+                    schedule s = usual;
+                    s.key_tile = key_tile;
+                    s.key_block = (key_block + key_tile / 2) / key_tile * key_tile;
+                    s.depth_unroll = unroll;
+                    s.key_splits = splits;
+                    add(s);
+                }
+}
+
 }  // namespace
 
 bool fits_registers(const schedule& s, const level& isa) {
-    const int vectors = s.query_tile / s.lanes, most = isa.registers - 2;
+    const int vectors = s.shapes == shape_class::decode ? 1 : s.query_tile / s.lanes, most = isa.registers - 2;
     return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
 }
 
@@ -43,6 +59,10 @@ std::vector<schedule> candidates(const tuned_kernel& of) {
     const auto add = [&](const schedule& s) {
         if (is_valid(s, of) && std::find(all.begin(), all.end(), s) == all.end()) all.push_back(s);
     };
+    if (all.front().shapes == shape_class::decode) {
+        add_decode(all.front(), add);
+        return all;
+    }
     for (const int vectors : {1, 2, 3, 4, 6})
         for (const int key_tile : tile_sizes(vectors, isa))
             for (const int tile : tile_sizes(vectors, isa))

@@ -18,7 +18,7 @@ struct tune_options {
     int jobs = 2;                    ///< compile at a time
     bool exhaustive{};               ///< all against the default, whatever was found
     double confidence = 0.95;
-    double timing_seconds = 0.006;   ///< of one timing, at least
+    double timing_seconds = 0.01;   ///< of one timing, at least
     std::string while_timing;        ///< company.hpp
     /// How candidates are compiled; a test may plant a wrong one.
     std::function<std::unique_ptr<jit_kernel>(const listed_kernel&)> compile = [](const listed_kernel& k) { return std::make_unique<jit_kernel>(k); };
