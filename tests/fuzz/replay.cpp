@@ -75,13 +75,14 @@ int main(int argc, char** argv) {
         else if (word == "--seed" && i + 1 < argc) seed = std::strtoull(argv[++i], nullptr, 10);
         else folder = word;
     }
+    std::vector<std::filesystem::path> files(std::filesystem::directory_iterator(folder), {});
+    std::ranges::sort(files);
     std::vector<bytes> kept;
-    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
-        std::ifstream file(entry.path(), std::ios::binary);
+    for (const auto& path : files) {
+        std::ifstream file(path, std::ios::binary);
         kept.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
     }
     if (kept.empty()) return std::printf("expected kept inputs in %s, got none\n", folder.c_str()), 2;
-    std::sort(kept.begin(), kept.end());  // whatever the order of the folder
     std::snprintf(crash_file.data(), crash_file.size(), "crash-%llu", static_cast<unsigned long long>(seed));
     for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_crash);
     for (const bytes& input : kept) run(input);
