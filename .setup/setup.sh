@@ -217,6 +217,15 @@ install_missing() {
     [ $numpy = no ] || pip_install numpy
 }
 
+# A device for the tests of OpenCL, where there is none and it costs no question: PoCL, which is the CPU. Without it they are skipped, and say so.
+opencl_for_tests() {
+    [ -n "$(ls /etc/OpenCL/vendors 2>/dev/null)" ] && return 0
+    { have apt-get && can_be_root && [ -n "$(candidate pocl-opencl-icd)" ]; } || return 0
+    say "For the tests of OpenCL: PoCL"
+    agree || return 0
+    { apt_refresh && apt_add pocl-opencl-icd; } || say "Left out: pocl-opencl-icd could not be installed (build/.setup/apt.log)"
+}
+
 configure() {
     local fresh=()
     # A clone that was moved keeps a cache of where it was.

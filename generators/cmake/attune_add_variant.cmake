@@ -3,7 +3,7 @@
 #     GRAPHS <my::alibi>...                the graphs, as C++ names them
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
-#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels; default ATTUNE_TARGETS
+#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl or cuda; default ATTUNE_TARGETS
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds) or generic (none); default ATTUNE_TUNED_FOR
 #     [SHARED])                            a shared library, too
@@ -45,6 +45,10 @@ function(attune_add_variant target)
     if(CMAKE_CROSSCOMPILING AND NOT ATTUNE_HOST_GENERATORS)
         message(FATAL_ERROR "attune_add_variant(${target}): expected ATTUNE_HOST_GENERATORS in a cross build, got none; build the project for \
 this machine first and pass the bin/ folder of that build, which holds ${target}_generator")
+    endif()
+    if(CMAKE_CROSSCOMPILING AND "${arg_TARGETS}" MATCHES "(^|;)(cuda|opencl)(;|$)")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected ISA levels as TARGETS of a cross build, got `${arg_TARGETS}`; kernels for GPUs are launched by code \
+for the machine that compiles them")
     endif()
     list(REMOVE_DUPLICATES arg_GRAPHS)
     if(NOT DEFINED arg_DTYPES)
@@ -147,6 +151,12 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
     set_source_files_properties(${objects} PROPERTIES EXTERNAL_OBJECT TRUE GENERATED TRUE)
     add_library(${target} STATIC "${registry}" "${c_header}" ${objects})
     target_link_libraries(${target} PUBLIC attune::runtime)
+    foreach(level IN LISTS arg_TARGETS)
+        if(level MATCHES "^(cuda|opencl)$")
+            target_link_libraries(${target} PUBLIC attune::gpu)
+            set_target_properties(${target} PROPERTIES ATTUNE_DEVICE_LIBRARY "-lattune_gpu ")
+        endif()
+    endforeach()
     target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${header_folder}>" "$<BUILD_INTERFACE:${folder}/include>")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON ATTUNE_HEADER "${header}" ATTUNE_C_HEADER "${c_header}")
     if(arg_SHARED)
@@ -197,6 +207,10 @@ function(attune_install_variant target)
     get_property(attune_c_header GLOBAL PROPERTY ATTUNE_C_HEADER)
     get_property(attune_version GLOBAL PROPERTY ATTUNE_VERSION)
     set(runtime_libraries "-lattune_runtime -lstdc++ -lm -pthread -ldl")
+    get_target_property(device_library ${target} ATTUNE_DEVICE_LIBRARY)
+    if(device_library)
+        string(PREPEND runtime_libraries "${device_library}")
+    endif()
     set(libraries "${runtime_libraries}")
     set(private_libraries "")
     set(shared "")

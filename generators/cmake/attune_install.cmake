@@ -23,6 +23,9 @@ foreach(component IN LISTS components)
         COMPONENT ${component})
 endforeach()
 
+set_target_properties(attune_gpu PROPERTIES EXPORT_NAME gpu)  # with the runtime: who links kernels for GPUs needs no package more
+install(TARGETS attune_gpu EXPORT attune_runtime ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT runtime)
+
 if(TARGET attune_common)
     foreach(library IN ITEMS common common_shared)
         target_include_directories(attune_${library} PUBLIC "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")

@@ -1,5 +1,7 @@
 #include "coverage_tables.hpp"
 
+#include "device_target.hpp"
+
 #include <numeric>
 
 namespace attune::generators {
@@ -13,6 +15,20 @@ std::pair<Expr, Expr> beyond(const Type& type, double magnitude) {
     const Expr far = type.bits() == 64 ? Internal::make_const(type, std::int64_t{1} << 62) : Expr(1 << 30);
     if (type.bits() == 32 && magnitude > largest_int / 2) return {type.min(), type.max()};
     return {-far, far};
+}
+
+/// A table in memory, for a GPU a tile a thread.
+void schedule_table(Func extremes, bool by_head, bool by_batch, bool for_device) {
+    // Schedule
+    extremes.compute_root();
+    if (!for_device) return;
+    const Var tile("tile"), thread("thread"), h("h"), b("b");
+    std::vector<VarOrRVar> blocks{tile};
+    if (by_head) blocks.emplace_back(h);
+    if (by_batch) blocks.emplace_back(b);
+    extremes.split(tile, tile, thread, 32, TailStrategy::GuardWithIf);
+    for (const VarOrRVar& each : blocks) extremes.gpu_blocks(each);
+    extremes.gpu_threads(thread);
 }
 
 }  // namespace
@@ -38,7 +54,7 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     if (wanted.what == kind_of::ends) {
         pointwise first = at(t * block), last = at(max(min(t * block + block, end) - 1, 0));
         result.extremes(axes) = Tuple(value_of(wanted.sum, first, known_), value_of(wanted.sum, last, known_));
-        result.extremes.compute_root();
+        schedule_table(result.extremes, result.by_head, result.by_batch, on_device(request_));
         return result;
     }
     const int lanes = std::gcd(block, 8);
@@ -83,8 +99,11 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     }
     extremes(axes) = Tuple(all);
 
-    // Schedule
-    extremes.compute_root();
+    schedule_table(result.extremes, result.by_head, result.by_batch, on_device(request_));
+    if (on_device(request_)) {
+        partial.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
+        return result;
+    }
     partial.compute_at(extremes, t).bound_extent(lane, lanes).vectorize(lane);
     partial.update().vectorize(lane);
     return result;

@@ -1,5 +1,6 @@
 #include "emit.hpp"
 
+#include "device_target.hpp"
 #include "halide_target.hpp"
 #include "lower.hpp"
 
@@ -16,6 +17,7 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     if (checked) target.set_feature(Halide::Target::ASAN);
     int done = 0;
     for (const listed_kernel& k : kernels) {
+        if (on_device(k.request) != is_device(*k.isa)) throw std::runtime_error("a schedule needs lanes = 1 for a GPU and more for a CPU, got " + std::to_string(k.request.schedule.lanes));
         const auto start = std::chrono::steady_clock::now();
         try {
             lowered_kernel lowered = lower(k.request);

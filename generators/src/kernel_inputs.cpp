@@ -1,5 +1,6 @@
 #include "kernel_inputs.hpp"
 
+#include "device_target.hpp"
 #include "pointwise.hpp"
 
 #include <stdexcept>
@@ -123,6 +124,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
     most_keys_in_use() = 0;
     most_keys_in_use() = max(most_keys_in_use(), keys_in_use(each));
     most_keys_in_use.compute_root();
+    if (on_device(request)) most_keys_in_use.gpu_single_thread().update().gpu_single_thread();
 }
 
 Expr kernel_inputs::keys_in_use(const Expr& b) const { return clamp(kv_lengths_(b), 0, key_length); }

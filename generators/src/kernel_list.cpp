@@ -1,5 +1,7 @@
 #include "kernel_list.hpp"
 
+#include "device_target.hpp"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -32,7 +34,8 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
             for (const std::string& dtype : build.dtypes)
                 for (const std::string& depths : build.depths) {
                     kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
-                    request.schedule = default_schedule(isa, request.depths.depth, request.depths.value_depth, masking_of(each.graph));
+                    request.schedule = is_device(isa) ? default_device_schedule(request.depths.depth, request.depths.value_depth)
+                                                  : default_schedule(isa, request.depths.depth, request.depths.value_depth, masking_of(each.graph));
                     if (isa.pairs && can_pair(request)) request.schedule.pairing = 2;
                     std::string symbol =
                         fmt::format("attune_{}_{}_d{}x{}_{}_{:016x}", symbol_text(each.name), symbol_part(request.types),

@@ -1,9 +1,13 @@
 #include "lower.hpp"
 
+#include "device_passes.hpp"
+#include "device_target.hpp"
+#include "lower_device.hpp"
 #include "lower_pairs.hpp"
 #include "lower_tensors.hpp"
 #include "skip_blocks.hpp"
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -30,13 +34,24 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
     Pipeline compiled = attention;
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());
-    for (const auto& buffer : made.buffers()) ordered.append(buffer);
+    // Device code and what is known of it once it is loaded: all modules call theirs the same, and are to be linked.
+    std::map<std::string, Expr> renamed;
+    for (const auto& buffer : made.buffers()) {
+        const std::string before = buffer.name(), now = symbol + "_" + before;
+        Buffer<>(buffer).set_name(now);
+        renamed[before + ".buffer"] = Internal::Variable::make(type_of<halide_buffer_t*>(), now + ".buffer");
+        ordered.append(buffer);
+    }
     for (Internal::LoweredFunc function : made.functions()) {
         if (function.name == symbol) {
             const std::size_t inputs = function.args.size() - order.size();
             const std::vector<Internal::LoweredArgument> outputs(function.args.begin() + static_cast<std::ptrdiff_t>(inputs), function.args.end());
             for (std::size_t i = 0; i < order.size(); ++i) function.args[inputs + i] = outputs[static_cast<std::size_t>(order[i])];
         }
+        if (const int shared = shared_memory(function.body); shared > most_shared_memory)
+            throw std::runtime_error("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most_shared_memory) +
+                                     "; a schedule with smaller blocks may fit: emit --schedule");
+        if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);
         ordered.append(function);
     }
     return ordered;
@@ -65,16 +80,24 @@ lowered_kernel lower(const kernel_request& request) {
     for (std::size_t i = 0; i < its.outputs.size(); ++i)
         if (its.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(request.graph.outputs[i].node));
 
-    before.schedule();
-    after.schedule();
-    if (!rows.empty()) rows.schedule();
-    if (state) guarded.push_back(state->guarded_loop());
-    for (const auto& each : pairs) {
-        each->schedule();
-        guarded.push_back(each->guarded_loop());
-    }
     Pipeline attention(outputs);
-    for (const auto& [loop, table] : guarded) attention.add_custom_lowering_pass(new skip_blocks(loop, table));
+    if (on_device(request)) {
+        const device_schedule on(frame);
+        on.schedule(before), on.schedule(after);
+        if (!rows.empty()) on.schedule(rows);
+        for (const auto& each : pairs) on.schedule(*each);
+        if (state) on.add_passes(attention, *state);
+    } else {
+        before.schedule();
+        after.schedule();
+        if (!rows.empty()) rows.schedule();
+        if (state) guarded.push_back(state->guarded_loop());
+        for (const auto& each : pairs) {
+            each->schedule();
+            guarded.push_back(each->guarded_loop());
+        }
+        for (const auto& [loop, table] : guarded) attention.add_custom_lowering_pass(new skip_blocks(loop, table));
+    }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
 
     // Where each of the listing's outputs, and then the hidden rows, stand among the functions' values.
@@ -92,7 +115,10 @@ lowered_kernel lower(const kernel_request& request) {
         place_all([&](kind what) { return !of_rows(what) && what != kind::tokens && pair_outputs::shape_of(what) == of; }, 0);
     place_all([](kind what) { return what == kind::tokens; }, 0);
     order.insert(order.end(), hidden.begin(), hidden.end());
-    return {frame.inputs.arguments(), attention, order, pipeline_of_visits(frame)};
+    if (!on_device(request)) return {frame.inputs.arguments(), attention, order, pipeline_of_visits(frame)};
+    kernel_request on_cpu = request;  // who asks which blocks are visited is there, and wants an answer there
+    on_cpu.schedule.lanes = 4;
+    return {frame.inputs.arguments(), attention, order, pipeline_of_visits(kernel_frame(on_cpu, its))};
 }
 
 }  // namespace attune::generators

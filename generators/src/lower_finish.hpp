@@ -26,6 +26,7 @@ public:
     void schedule();
 
 private:
+    friend class device_schedule;
     struct kept_row {
         Halide::Func row;
         bool condition{}, may_hide{};

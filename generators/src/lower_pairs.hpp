@@ -22,6 +22,7 @@ public:
     std::pair<std::string, std::string> guarded_loop() const { return {tile_.name() + ".s1." + guarded_.name(), visits_.name()}; }
 
 private:
+    friend class device_schedule;
     void define_visits();
     std::vector<Halide::Expr> values();
     void define_tile(const std::vector<Halide::Expr>& values);

@@ -208,6 +208,17 @@ quantity score_tile::operator()(int scores) {
     return {with_products(x.value), x.hidden.defined() ? with_products(x.hidden) || beyond : beyond};
 }
 
+Expr score_tile::of_first_query() const {
+    Expr all = 0.0f;
+    for (const Func& kept : kept_of_queries_) {
+        const FuncRef at = kept(0, f_.qt, f_.h, f_.b);
+        for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(kept.outputs() == 1 ? Expr(at) : Expr(at[i]));
+    }
+    for (const contraction& c : contractions_)
+        if (c.fixed && along_ == lanes::queries) all = all + c.panel(0, 0, f_.qt, f_.h, f_.b);
+    return all;
+}
+
 Expr score_tile::weights(int node, const Expr& weight) {
     place at = at_;
     at.known[f_.its.statistic_node] = {weight, {}};

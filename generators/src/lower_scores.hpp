@@ -26,6 +26,9 @@ public:
     /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
     Halide::Expr weights(int node, const Halide::Expr& weight);
 
+    /// All that is kept of queries, at the first one of the block, in a sum.
+    Halide::Expr of_first_query() const;
+
     /// A tensor of the graph, an input or formed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
 
@@ -45,6 +48,7 @@ public:
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
 private:
+    friend class device_schedule;
     struct contraction {
         int node{};
         bool fixed{};  ///< as many channels as q has

@@ -1,8 +1,10 @@
 #include "lower_statistics.hpp"
 
+#include "device_target.hpp"
 #include "numbers.hpp"
 
 #include <cstdint>
+#include <limits>
 #include <numeric>
 
 namespace attune::generators {
@@ -20,7 +22,7 @@ void row_state::define_visits() {
     // Algorithm
     const verdict visible = f_.visible(f_.its.scores);
     // Where nothing can say so, the mask joins the scores' own pass.
-    separate_mask_ = !is_const_zero(visible.must) && !scores_at_.hidden_by_product;
+    separate_mask_ = !is_const_zero(visible.must) && !scores_at_.hidden_by_product && !on_device(f_.request);
     visits_(f_.kb, f_.qt, f_.h, f_.b) = f_.visit(visible);
 }
 
@@ -125,7 +127,15 @@ void row_state::define_state() {
     if (maximum_at_ >= 0) next.push_back(max(old(maximum_at_), of_block(highest_)));
     if (sum_at_ >= 0) next.push_back(join(old(sum_at_), of_block(sum_)));
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
+    // Halide reuses shared memory after its last use in the order of the text, as if the loop over the blocks did not come back to it: what was computed before
+    // the loop is used once more at its end, to no effect.
+    if (on_device(f_.request)) next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_first_query(), 0.0f);
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(next);
+    if (!on_device(f_.request) || static_cast<int>(next.size()) == chunk_) return;
+    // The state lies in registers, each thread's own: what others ask of it is left where all can read.
+    std::vector<Expr> shared;
+    for (int i = chunk_; i < static_cast<int>(next.size()); ++i) shared.push_back(old(i));
+    final_(dc_, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);
 }
 
 namespace {
@@ -138,10 +148,15 @@ Expr element(const Func& state, const std::vector<Expr>& row, const Expr& chunk,
 
 }  // namespace
 
-Expr row_state::maximum(const std::vector<Expr>& row) const { return element(state_, row, 0, maximum_at_); }
-Expr row_state::sum(const std::vector<Expr>& row) const { return element(state_, row, 0, sum_at_); }
+Expr row_state::of_row(int i, const std::vector<Expr>& row) const {
+    if (!final_.defined()) return element(state_, row, 0, i);
+    const FuncRef at = final_(0, row[0], row[1], row[2], row[3]);
+    return final_.outputs() == 1 ? Expr(at) : Expr(at[i - chunk_]);
+}
+Expr row_state::maximum(const std::vector<Expr>& row) const { return of_row(maximum_at_, row); }
+Expr row_state::sum(const std::vector<Expr>& row) const { return of_row(sum_at_, row); }
 Expr row_state::summed(int weights, const std::vector<Expr>& row) const {
-    return element(state_, row, 0, weights == f_.its.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights));
+    return of_row(weights == f_.its.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights), row);
 }
 Expr row_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
     std::vector<Expr> chunk;

@@ -29,6 +29,7 @@ public:
     std::pair<std::string, std::string> guarded_loop() const { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
 
 private:
+    friend class device_schedule;
     void define_visits();
     void define_scores();
     void define_weights();
@@ -38,6 +39,7 @@ private:
     void schedule_state(const Halide::LoopLevel& task);
     bool paired() const { return f_.cut.pairing == 2 && chunk_; }
     bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
+    Halide::Expr of_row(int i, const std::vector<Halide::Expr>& row) const;
     Halide::Expr pair(const Halide::Func& f, const Halide::Expr& i, const Halide::Expr& j) const { return f(score_tile::pair_of(f_, i, j)); }
 
     const kernel_frame& f_;
@@ -50,7 +52,8 @@ private:
     Halide::RDom rk_, masked_, blocks_, pairs_;
     bool separate_mask_{};
     Halide::Func visits_{"visits"}, scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_, accumulated_{"accumulated"},
-        weighted_{"weighted"}, state_{"state"}, weight_pairs_{"weight_pairs"}, value_pairs_{"value_pairs"};
+        weighted_{"weighted"}, state_{"state"}, weight_pairs_{"weight_pairs"}, value_pairs_{"value_pairs"},
+        final_{"final"};  ///< on a device: (chunk, query in block, query block, head, batch) of the state without accumulators
     std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
     std::map<int, Halide::Func> row_sums_;
 };

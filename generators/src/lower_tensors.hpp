@@ -22,6 +22,7 @@ public:
     static bool is_one(const kernel_frame& frame, int node);
 
 private:
+    friend class device_schedule;
     struct product {
         Halide::Func left, right, sums;
         Halide::RDom each;
@@ -52,6 +53,7 @@ public:
     void schedule() { for (computed_tensor& each : all_) each.schedule(); }
 
 private:
+    friend class device_schedule;
     std::deque<computed_tensor> all_;
 };
 

@@ -1,9 +1,11 @@
 #include "c_header.hpp"
+#include "device_target.hpp"
 #include "emit.hpp"
 #include "plan.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <fstream>
 #include <stdexcept>
 
@@ -32,15 +34,16 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
     text += "}\n";
     for (std::size_t i = 0; i < variants.size(); ++i) {
         const variant& each = variants[i];
+        const bool on_device = std::any_of(kernels.begin(), kernels.end(), [&](const listed_kernel& k) { return k.of == &each && is_device(*k.isa); });
         text += fmt::format("\nstatic const attune::kernel kernels_{}[] = {{\n", i);
         for (const listed_kernel& kernel : kernels)
             if (kernel.of == &each) text += kernel_row(kernel);
         text += fmt::format(
             "}};\ntemplate <> const attune::kernel_table& attune::kernels_of<{0}, {1}ull>() {{\n"
             "    static const attune::kernel_table table{{attune::kernel_table_version, \"{0}\", attune::dsl::listing_of<{0}>, "
-            "kernels_{2}}};\n"
+            "kernels_{2}{3}}};\n"
             "    return table;\n}}\n",
-            each.name, each.graph.fingerprint, i);
+            each.name, each.graph.fingerprint, i, on_device ? ", attune::detail::invoke, &attune::detail::gpus" : "");
     }
     text += c_handles(variants);
     std::ofstream out(file);

@@ -1,4 +1,5 @@
 #include "bind.hpp"
+#include "device.hpp"
 #include "text.hpp"
 #include "threads.hpp"
 #include "workspace.hpp"
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 namespace attune::detail {
 
@@ -51,6 +53,7 @@ template <class Logical>
 void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::string_view name, const tensor& t, Logical logical) {
     const bool empty = t.empty();
     buffer.host = empty ? nothing.data() : static_cast<std::uint8_t*>(const_cast<void*>(t.data()));
+    if (!empty && t.where() != memory::host) buffer.device = reinterpret_cast<std::uintptr_t>(std::exchange(buffer.host, nullptr));
     buffer.type = halide_type(t.type());
     buffer.dimensions = t.rank();
     buffer.dim = dimensions;
@@ -66,6 +69,8 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
                  "fewer batch elements or heads a call");
     }
 }
+
+std::string_view target_of(memory where) { return where == memory::cuda ? "cuda" : where == memory::opencl ? "opencl" : ""; }
 
 std::string_view forced_target(const options& how, std::string_view& by) {
     if (!how.target.empty()) return by = "attune::options", how.target;
@@ -91,7 +96,7 @@ void check_version(const kernel_table& table) {
 }
 
 bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain)
-    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), pool_(how.pool), slots_(&memory_), argv_(&memory_) {
+    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), pool_(how.pool), slots_(&memory_), argv_(&memory_), how_(how) {
     check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
@@ -101,7 +106,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
     bind_inputs();
     bind_outputs();
-    if (given_.kv_lengths) check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
+    if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host) check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
 }
 
 bound_call::~bound_call() = default;
@@ -110,6 +115,11 @@ void bound_call::choose_kernel(const options& how, bool explain) {
     const listing& graph = table_.graph;
     kernel_request asked;
     asked.target = forced_target(how, asked.forced_by);
+    find_memory();
+    if (const std::string_view there = target_of(where_); !there.empty()) {
+        if (asked.target.empty()) asked.forced_by = "where the tensors lie", asked.target = there;
+        else if (asked.target != there) fail(say("tensors that ", asked.target, " kernels can read, as ", asked.forced_by, " asks for them"), say("tensors in memory of ", there), say("the target ", there));
+    }
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         if (!is_core(graph.inputs[i])) continue;
         const std::string_view name = graph.inputs[i].name;
@@ -124,6 +134,18 @@ void bound_call::choose_kernel(const options& how, bool explain) {
     if (!asked.depth) asked.depth_matters = has(operation::contract) || has(operation::depth);
     if (!asked.value_depth) asked.value_depth_matters = has(operation::value_depth);
     choice_ = choose(table_, asked, this_cpu(), explain);
+}
+
+/// Memory of one GPU at most, beside the host's.
+void bound_call::find_memory() {
+    const auto look = [&](const named_argument* given) {
+        if (!given || given->is != named_argument::form::view || given->view.where() == memory::host) return;
+        if (where_ != memory::host && where_ != given->view.where()) fail("all tensors of a call in one GPU's memory, or the host's", "memory of both CUDA and OpenCL", "copies of some of them");
+        where_ = given->view.where();
+    };
+    for (const named_argument* each : given_.inputs) look(each);
+    for (const named_argument* each : given_.outputs) look(each);
+    look(given_.kv_lengths);
 }
 
 void bound_call::bind_inputs() {
@@ -216,10 +238,27 @@ bool bound_call::nothing_to_do() const {
 
 void bound_call::run() {
     bind_hidden_rows();
+    if (is_device(chosen().target)) return run_on_device();
     table_.invoke(chosen().call, argv_.data(), threads_, pool_, nullptr);
 }
 
+void bound_call::run_on_device() {
+    std::pmr::vector<halide_buffer_t*> buffers(&memory_);
+    const std::size_t inputs = table_.graph.inputs.size() + 1;
+    for (std::size_t i = 0; i < slots_.size(); ++i)
+        if (i + 1 == inputs || i >= inputs || !table_.graph.inputs[i].is_scalar) buffers.push_back(&slots_[i].buffer);
+    const auto kept = static_cast<std::size_t>(chosen().hidden_rows + chosen().hidden_outputs), made = table_.graph.outputs.size();
+    const std::span all(buffers);
+    device_call call{.target = chosen().target, .kernel = chosen().call, .argv = argv_.data(), .inputs = all.first(all.size() - made - kept),
+                     .outputs = all.last(made + kept).first(made), .kept = all.last(kept),
+                     .device = how_.device, .context = how_.context, .stream = how_.stream, .wait = how_.wait};
+    void* arguments[] = {nullptr, &call};
+    table_.invoke(table_.devices->launch, arguments, threads_, pool_, nullptr);
+}
+
 void bound_call::write_empty_sums() {
+    for (const named_argument* const given : given_.outputs)
+        if (!given->view.empty() && where_ != memory::host) fail("outputs in host memory for sums over nothing", given->view.description(), "no call");
     for (const named_argument* const given : given_.outputs)
         if (!given->view.empty()) clear(static_cast<float*>(given->view.mutable_data()), given->view);
 }
@@ -236,6 +275,7 @@ block_map bound_call::blocks() {
         if ((total *= extent) > most) fail(say("at most ", most, " blocks"), list_of(shape), "asking for fewer batch elements or heads");
     map.blocks.assign(static_cast<std::size_t>(total), 1);
     if (total == 0 || !chosen().blocks) return map;
+    if (where_ != memory::host) fail("inputs in host memory, to say which blocks are visited", say("tensors in memory of ", target_of(where_)), "copies of them");
 
     const tensor view(map.blocks.data(), shape);
     slot s;

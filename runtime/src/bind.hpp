@@ -56,10 +56,12 @@ private:
         void* block_{};
     };
 
+    void find_memory();
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
     void bind_outputs();
     void bind_hidden_rows();
+    void run_on_device();
 
     std::array<std::byte, 4096> first_;
     std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
@@ -71,6 +73,8 @@ private:
     const parallel_for* pool_;
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
+    options how_;
+    memory where_{};  ///< of some tensor, if not the host's
     std::int32_t all_keys_{};
     std::size_t table_bytes_{};
     lent_rows hidden_;

@@ -55,6 +55,13 @@ std::string compiled(const kernel_table& table, Keep keep, Name name) {
 
 }  // namespace
 
+bool is_device(std::string_view target) { return target == "cuda" || target == "opencl" || target == "vulkan"; }
+
+std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu) {
+    if (!is_device(k.target)) return missing_for(k.target, cpu);
+    return table.devices ? table.devices->missing(k.target) : "attune::gpu in the program";
+}
+
 choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
     const auto everything = [](const kernel&) { return true; };
     const auto right_types = [&](const kernel& k) { return types_fit(k, asked); };
@@ -79,9 +86,12 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     if (!asked.value_depth && asked.value_depth_matters) refuse_several("value depth", &kernel::value_depth);
 
     choice result;
-    const auto asked_for = [&](const kernel& k) { return right_shape(k) && (asked.target.empty() || asked.target == k.target); };
+    // A GPU has to be asked for: by name, or by tensors that lie there.
+    const auto asked_for = [&](const kernel& k) { return right_shape(k) && (asked.target.empty() ? !is_device(k.target) : asked.target == k.target); };
+    const auto missing = [&](const kernel& k) { return missing_here(table, k, cpu); };
+    const auto runs = [&](const kernel& k) { return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu); };
     for (const kernel& k : table.kernels)
-        if (asked_for(k) && runs(k.target, cpu) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target))) result.chosen = &k;
+        if (asked_for(k) && runs(k) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target))) result.chosen = &k;
     if (result.chosen && asked.queries)
         for (const kernel& k : table.kernels) {
             const bool level = rank_of(k.target) == rank_of(result.chosen->target);
@@ -90,16 +100,20 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     if (result.chosen && !explain) return result;
 
     const std::string linked = compiled(table, right_shape, target);
-    const std::string lacks = compiled(table, [&](const kernel& k) { return asked_for(k) && !runs(k.target, cpu); },
-                                       [&](const kernel& k) { return say(k.target, ": lacks ", missing_for(k.target, cpu)); });
+    const std::string lacks = compiled(table, [&](const kernel& k) { return asked_for(k) && !runs(k); },
+                                       [&](const kernel& k) { return say(k.target, ": lacks ", missing(k)); });
+    if (!result.chosen && asked.target.empty() && std::none_of(table.kernels.begin(), table.kernels.end(), asked_for))
+        fail(say("a kernel for the CPU among the linked ones of ", table.variant, " (", linked, ")"), "none",
+             "attune::options::target, which a GPU has to be asked for by, or an ISA level in TARGETS of attune_add_variant");
     if (!result.chosen && asked.target.empty())
         fail(say("a CPU for one of the linked kernels of ", table.variant, " (", linked, ")"), say("this one (", lacks, ")"),
              "adding a less demanding level, such as x86-64-v2, to TARGETS in attune_add_variant");
     if (!result.chosen) {
-        const std::string runnable = compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k.target, cpu); }, target);
+        const std::string runnable = compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k); }, target);
         const std::string others = runnable.empty() ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
                                                     : say(runnable, ", which are linked and run here, or leaving it unset");
         if (lacks.empty()) fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by), std::string(asked.target), others);
+        if (is_device(asked.target)) fail(say("a machine that runs ", asked.target, " kernels, as ", asked.forced_by, " asks"), lacks, others);
         fail(say("a level that this CPU runs in ", asked.forced_by), lacks, others);
     }
     result.why = asked.target.empty() ? say("the most demanding level of those linked (", linked, ") that this CPU runs") : say("asked for by ", asked.forced_by);

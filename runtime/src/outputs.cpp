@@ -18,6 +18,7 @@ struct byte_range {
 byte_range range_of(const tensor& t) {
     if (t.empty()) return {};
     const std::int64_t size = bytes_of(t.type());
+    if (t.where() == memory::opencl) return {static_cast<const char*>(t.data()), static_cast<const char*>(t.data()) + 1};  // a handle: only itself is the same memory
     std::int64_t lowest = 0, highest = 0;  // in elements; check_alone keeps each term below 2^31
     for (int axis = 0; axis < t.rank(); ++axis) {
         const std::int64_t reach = t.extent(axis) > 1 ? (t.extent(axis) - 1) * t.stride(axis) : 0;

@@ -40,6 +40,12 @@ tensor tensor::swapped(int axis, int other) const {
     return result;
 }
 
+tensor tensor::in(memory where) const {
+    tensor result = *this;
+    result.where_ = where;
+    return result;
+}
+
 std::string tensor::description() const { return detail::say(name_of(type_), " ", detail::list_of(shape())); }
 
 }  // namespace attune

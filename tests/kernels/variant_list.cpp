@@ -2,8 +2,6 @@
 
 #include "variants.hpp"
 
-#include <attune/runtime/cpu.hpp>
-
 #include <algorithm>
 
 namespace attune::testing {
@@ -28,8 +26,8 @@ const std::vector<variant>& variants() {
 
 std::vector<std::string> levels_here(const kernel_table& table) {
     std::vector<std::string> levels;
-    for (const kernel& k : table.kernels)
-        if (runs(k.target) && std::ranges::find(levels, k.target) == levels.end()) levels.emplace_back(k.target);
+    for (const kernel_list::entry& each : detail::kernels(table).entries)
+        if (each.missing.empty() && std::ranges::find(levels, each.target) == levels.end()) levels.push_back(each.target);
     return levels;
 }
 

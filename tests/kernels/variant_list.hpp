@@ -22,7 +22,7 @@ variant variant_of(std::string name, std::map<std::string, double> numbers = {})
 /// Those of variants.hpp.
 const std::vector<variant>& variants();
 
-/// The ISA levels that are linked for a variant and run on this machine.
+/// The ISA levels and devices that kernels are linked for and that run on this machine.
 std::vector<std::string> levels_here(const kernel_table& table);
 
 }  // namespace attune::testing

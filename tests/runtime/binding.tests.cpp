@@ -288,7 +288,7 @@ TEST_CASE("the environment forces a level, options go first") {
     fake::call c;
     ::setenv("ATTUNE_TARGET", "x86-64-v9", 1);
     check_refused(c, c.arguments(), "one of the linked levels of fake::variant", "x86-64-v9");
-    CHECK_THAT(fake::refusal(c.arguments(), {.target = "opencl"}), ContainsSubstring("expected a level that this CPU runs in attune::options, got opencl: lacks"));
+    CHECK_THAT(fake::refusal(c.arguments(), {.target = "opencl"}), ContainsSubstring("expected a machine that runs opencl kernels, as attune::options asks, got opencl: lacks"));
     const std::string level = attune::kernels<fake::variant>().entries[1].target;
     CHECK(fake::refusal(c.arguments(), {.target = level}) == "");
     ::setenv("ATTUNE_TARGET", "", 1);

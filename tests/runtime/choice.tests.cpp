@@ -7,6 +7,7 @@
 
 #include <limits>
 #include <optional>
+#include <string_view>
 
 using attune::detail::choose, attune::detail::kernel_request;
 using Catch::Matchers::ContainsSubstring;
@@ -111,4 +112,21 @@ TEST_CASE("of the kernels of a level the one that serves the number of queries i
     kernel_request request = asked(f32, 64, 64);
     request.queries = 3;
     CHECK(choose(linked, request, cpu_of(3), true).why_shapes == "decode, for 1 to 16 queries (also linked: prefill, for any number of queries; prefill, for 17 to 128 queries)");
+}
+
+TEST_CASE("a GPU has to be asked for, and says what it lacks") {
+    const attune::kernel both[] = {compiled("x86-64-v2", f32, 64, 64), compiled("opencl", f32, 64, 64), compiled("cuda", f32, 64, 64)};
+    attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, both};
+    const auto forced = [](const char* target) { return asked(f32, 64, 64, target); };
+    CHECK(choose(linked, asked(f32, 64, 64), cpu_of(4), false).chosen == &both[0]);
+    CHECK_THROWS_MATCHES(choose(linked, forced("opencl"), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("expected a machine that runs opencl kernels, as ATTUNE_TARGET asks, got opencl: lacks attune::gpu")));
+    static const attune::detail::device_runtime one_of_two{[](const char* target) { return std::string_view(target) == "cuda" ? "a CUDA device" : ""; }, nullptr};
+    linked.devices = &one_of_two;
+    CHECK(choose(linked, asked(f32, 64, 64), cpu_of(4), false).chosen == &both[0]);
+    CHECK(choose(linked, forced("opencl"), cpu_of(4), false).chosen == &both[1]);
+    CHECK_THROWS_MATCHES(choose(linked, forced("cuda"), cpu_of(4), false), attune::error, MessageMatches(ContainsSubstring("got cuda: lacks a CUDA device; try x86-64-v2; opencl")));
+    linked.kernels = std::span(both).subspan(1);
+    CHECK_THROWS_MATCHES(choose(linked, asked(f32, 64, 64), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("expected a kernel for the CPU among the linked ones of my::alibi (opencl; cuda), got none; try attune::options::target")));
 }

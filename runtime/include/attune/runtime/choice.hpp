@@ -24,6 +24,9 @@ struct choice {
     std::string why;  ///< "x86-64-v3, the most demanding of x86-64-v4, x86-64-v3 that this CPU runs (x86-64-v4: lacks avx512f)"
 };
 
+/// What this machine lacks for a kernel; empty if it runs.
+std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu);
+
 /// The most demanding runnable kernel of these element types and depths; of several, the one that serves so many queries. Throws attune::error that lists what there is.
 /// The reasons are made only if asked for.
 choice choose(const kernel_table& table, const kernel_request& request, const cpu_state& cpu, bool explain);

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 
 namespace attune {
 
@@ -47,6 +48,18 @@ namespace detail {
 /// it is null, runs the tasks. `shared_bytes`, unless it is null, becomes
 /// the most memory that the kernel held at a time outside its tasks.
 void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes);
+
+/// What calls kernels of a GPU: attune::gpu, a library of its own, so that only programs with such kernels hold it.
+struct device_runtime {
+    /// What is missing here for kernels of a target: a driver, a device; empty if they run. Cheap after the first time.
+    const char* (*missing)(const char* target);
+    /// An entry for `invoke`: calls the kernel that arguments[1], a device_call, says, with tensors on the device.
+    int (*launch)(void** arguments);
+};
+extern const device_runtime gpus;
+
+/// Whether kernels of a target run on a GPU.
+bool is_device(std::string_view target);
 }  // namespace detail
 
 /// Everything compiled for one graph.
@@ -57,6 +70,7 @@ struct kernel_table {
     std::span<const kernel> kernels;  ///< most demanding ISA level first
     /// Of the runtime that the kernels were linked with, which need not be the caller's: a shared library of kernels has its own.
     void (*invoke)(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) = detail::invoke;
+    const detail::device_runtime* devices = nullptr;  ///< unless some kernels run on a GPU
 };
 
 /// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed after its

@@ -13,6 +13,12 @@ struct options {
     /// kernel splits its keys over threads, so that all results are such. A kernel that did would not be chosen under it.
     bool deterministic = false;
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what set_parallel_for was given, else attune's threads
+
+    /// Of kernels for a GPU (runtime/docs/devices.md).
+    int device = 0;           ///< which one, where neither the caller's context nor a current one says
+    void* context = nullptr;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA, else attune's own
+    void* stream = nullptr;   ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
+    bool wait = true;         ///< whether results are there when the call returns; with outputs in host memory they always are
 };
 
 }  // namespace attune

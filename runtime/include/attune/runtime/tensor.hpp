@@ -11,6 +11,9 @@
 
 namespace attune {
 
+/// Where elements lie: in the machine's memory, in a CUDA device's, in an OpenCL buffer.
+enum class memory : std::uint8_t { host, cuda, opencl };
+
 /// A view of somebody else's tensor: pointer, element type, shape and strides in elements, outermost axis first.
 /// q is (batch, head, query, depth), k (batch, key head, key, depth), v (batch, key head, key, value depth).
 ///
@@ -49,6 +52,9 @@ public:
     /// The same elements with two axes exchanged: (batch, length, head, depth) storage becomes a tensor by `swapped(1, 2)`.
     tensor swapped(int axis, int other) const;
 
+    /// The same view of a GPU's memory: the pointer is a CUDA device's (what cudaMalloc gave, a CUdeviceptr), or a cl_mem. Calls for that GPU take it as it is.
+    tensor in(memory where) const;
+    memory where() const { return where_; }
     std::string description() const;  ///< "f32 (2, 8, 1024, 64)"
 
 private:
@@ -59,6 +65,7 @@ private:
     int rank_{};
     element_type type_{element_type::any};
     bool read_only_{};
+    memory where_{memory::host};
 };
 
 }  // namespace attune

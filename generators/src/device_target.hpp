@@ -1,0 +1,15 @@
+#pragma once
+#include <attune/generators/kernel_request.hpp>
+#include <attune/generators/level.hpp>
+
+namespace attune::generators {
+
+/// GPUs have no vectors that a schedule could speak of: threads are what lanes are elsewhere, and `lanes` is 1.
+inline bool is_device(const level& target) { return target.lanes == 1; }
+inline bool on_device(const kernel_request& request) { return request.schedule.lanes == 1; }
+
+/// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while scores are made, and with `chunk` value
+/// depths while values are weighed.
+schedule default_device_schedule(int depth, int value_depth);
+
+}  // namespace attune::generators

@@ -1,0 +1,121 @@
+#include "../kernels/variants.hpp"
+
+#include <attune/reference.hpp>
+#include <attune/runtime/run.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+using namespace attune;
+using support::shape;
+using support::workload;
+
+namespace {
+
+constexpr double tolerance = 2e-5;  // absolute, of unit-normal inputs
+
+template <const auto& Graph>
+void check(const shape& of) {
+    const listing graph = dsl::listing_of<Graph>;
+    workload call(graph, of, 7);
+    const auto expected = call.expected();
+    detail::call(detail::table_of<Graph>(), call.arguments(), {.target = "opencl"});
+    for (const output_declaration& output : graph.outputs) {
+        INFO(of.text() << " " << output.name);
+        CHECK(call.largest_error(expected, output.name) < tolerance);
+    }
+    CHECK(call.outputs_untouched(true));
+}
+
+}  // namespace
+
+namespace {
+
+std::string missing() { return kernels<under_test::plain>().entries.front().missing; }
+
+/// OpenCL's own functions, for an application's context and buffers. No header of it is needed to build the tests.
+class application {
+public:
+    application() {
+        void *platform{}, *device{};
+        std::uint32_t count = 0;
+        std::int32_t code = call<std::int32_t(std::uint32_t, void**, std::uint32_t*)>("clGetPlatformIDs")(1, &platform, &count);
+        REQUIRE(code == 0);
+        code = call<std::int32_t(void*, std::uint64_t, std::uint32_t, void**, std::uint32_t*)>("clGetDeviceIDs")(platform, 0xffffffffu, 1, &device, &count);
+        REQUIRE(code == 0);
+        context = call<void*(const std::intptr_t*, std::uint32_t, void* const*, void*, void*, std::int32_t*)>("clCreateContext")(nullptr, 1, &device, nullptr, nullptr, &code);
+        REQUIRE(code == 0);
+        queue = call<void*(void*, void*, std::uint64_t, std::int32_t*)>("clCreateCommandQueue")(context, device, 0, &code);
+        REQUIRE(code == 0);
+    }
+    void* buffer(const std::vector<float>& of) const {
+        std::int32_t code = 0;
+        void* const made = call<void*(void*, std::uint64_t, std::size_t, void*, std::int32_t*)>("clCreateBuffer")(context, 1, of.size() * sizeof(float), nullptr, &code);
+        REQUIRE(code == 0);
+        using write = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, const void*, std::uint32_t, const void*, void*);
+        REQUIRE(call<write>("clEnqueueWriteBuffer")(queue, made, 1, 0, of.size() * sizeof(float), of.data(), 0, nullptr, nullptr) == 0);
+        return made;
+    }
+    void read(void* from, std::vector<float>& to) const {
+        using reading = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, void*, std::uint32_t, const void*, void*);
+        REQUIRE(call<reading>("clEnqueueReadBuffer")(queue, from, 1, 0, to.size() * sizeof(float), to.data(), 0, nullptr, nullptr) == 0);
+    }
+    void *context{}, *queue{};
+
+private:
+    template <class Function> static Function* call(const char* name) {
+        static void* const library = dlopen("libOpenCL.so.1", RTLD_LAZY);
+        return reinterpret_cast<Function*>(dlsym(library, name));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a device computes what the reference does") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    for (const shape& of : {shape{.queries = 64, .keys = 64}, shape{.queries = 1, .keys = 33}, shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}}) {
+        check<under_test::plain>(of);
+        check<under_test::causal_mask>(of);
+        check<under_test::documents>(of);
+    }
+}
+
+TEST_CASE("a call says that it runs on a device, and which blocks it visits there") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    workload call(dsl::listing_of<under_test::causal_mask>, {.queries = 130, .keys = 130}, 3);
+    const explanation said = detail::explain(detail::table_of<under_test::causal_mask>(), call.arguments(), {.target = "opencl"});
+    CHECK(said.target == "opencl");
+    // Tiles of 64 queries by 32 keys, at this depth: the first sees 2 of 5 blocks, the second 4, the last all.
+    CHECK(said.blocks == 15);
+    CHECK(said.blocks_visited == 11);
+}
+
+TEST_CASE("tensors of an application's own buffers are used where they lie") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    const application own;
+    workload call(dsl::listing_of<under_test::causal_mask>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
+    const auto expected = call.expected();
+    std::vector<detail::named_argument> arguments = call.arguments();
+    for (detail::named_argument& each : arguments)
+        if (each.is == detail::named_argument::form::view && each.name != "lse") {
+            const std::vector<std::int64_t> shape(each.view.shape().begin(), each.view.shape().end());
+            each.view = tensor(element_type::f32, own.buffer(call[each.name].reals), shape).in(memory::opencl);
+        }
+    const auto out = std::ranges::find(arguments, "out", &detail::named_argument::name);
+    // No target is named: where the tensors lie says it. The row comes back to the host.
+    detail::call(detail::table_of<under_test::causal_mask>(), arguments, {.context = own.context, .stream = own.queue});
+    CHECK(call.largest_error(expected, "lse") < tolerance);
+    CHECK(call["out"].reals[0] == support::pattern);
+    own.read(const_cast<void*>(out->view.data()), call["out"].reals);
+    CHECK(call.largest_error(expected, "out") < tolerance);
+
+    out->view = out->view.in(memory::cuda);
+    CHECK_THROWS_AS(detail::call(detail::table_of<under_test::causal_mask>(), arguments, {}), error);
+}
