@@ -49,6 +49,7 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"bytes_written_of_call", written},
             {"scratch_bytes_per_thread", scratch_bytes(r)},
             {"hidden_row_bytes", json_of(bytes_of_hidden_rows(hidden_rows, call))},
+            {"tensor_bytes", json_of(bytes_of_computed(r.graph, r.depths, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))},
             {"schedule_from", k.schedule_from}};
@@ -133,6 +134,7 @@ std::string text_of(const json& it) {
                             k["vector_registers"].get<int>(), scaled(k["flops_of_call"].get<double>()), scaled(k["bytes_read_of_call"].get<double>()), scaled(k["bytes_written_of_call"].get<double>()));
         text += fmt::format("        scratch of a thread at most {} bytes", k["scratch_bytes_per_thread"].get<std::size_t>());
         if (k["hidden_row_bytes"]["of_call"].get<double>() > 0) text += fmt::format(", rows between two passes {} bytes", string_of(k["hidden_row_bytes"]["formula"]));
+        if (k["tensor_bytes"]["of_call"].get<double>() > 0) text += fmt::format("; tensors computed in full {} bytes", string_of(k["tensor_bytes"]["formula"]));
         if (k["table_bytes"]["of_call"].get<double>() > 0) text += fmt::format("; tables, one copy, {} bytes", string_of(k["table_bytes"]["formula"]));
         text += fmt::format("\n        schedule {}\n            from {}\n", k["schedule"].dump(), string_of(k["schedule_from"]));
     }

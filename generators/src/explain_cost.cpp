@@ -3,6 +3,8 @@
 #include "node_text.hpp"
 #include "plan.hpp"
 
+#include <attune/dsl/computed.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -44,6 +46,44 @@ void add(cost& to, const cost& more) {
     to.value += more.value;
 }
 
+/// A number of the call as far as `call` knows it; axes that only tables have count once.
+double number_of(const listing& graph, int node, const depth_pair& depths, const call_sizes& call) {
+    const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
+    const auto x = [&](std::size_t i) { return number_of(graph, it.arguments[i], depths, call); };
+    switch (it.op) {
+        case operation::constant: return static_cast<double>(it.integer);
+        case operation::depth: return depths.depth;
+        case operation::value_depth: return depths.value_depth;
+        case operation::heads: return call.heads;
+        case operation::extent: {
+            const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+            const axis_declaration& axis = graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
+            return size_of(axis.is, axis.name, depths, call).value;
+        }
+        case operation::multiply: return x(0) * x(1);
+        case operation::divide: return x(0) / x(1);
+        case operation::add: return x(0) + x(1);
+        case operation::same: return std::max(x(0), x(1));  // either may be a table's own
+        default: return 1;
+    }
+}
+
+/// A number of the call under the name that it has first.
+size named_number(const listing& graph, int node, const depth_pair& depths, const call_sizes& call) {
+    int named = node;
+    while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same) named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
+    return {text_of(graph, named), number_of(graph, node, depths, call)};
+}
+
+/// Tokens (B, Lq, width), or a formed tensor (B, H, its length, its depth).
+std::vector<size> sizes_of_computed(const listing& graph, int tensor, const depth_pair& depths, const call_sizes& call) {
+    const instruction& it = graph.nodes[static_cast<std::size_t>(tensor)];
+    if (it.op == operation::tokens)
+        return {{"B", call.batches}, {"Lq", call.queries}, named_number(graph, it.arguments[1], depths, call)};
+    const bool values = it.op == operation::values, of_keys = values || it.op == operation::keys;
+    return {{"B", call.batches}, {"H", call.heads}, size_of(of_keys ? axis_kind::key : axis_kind::query, "", depths, call), size_of(values ? axis_kind::value_depth : axis_kind::depth, "", depths, call)};
+}
+
 }  // namespace
 
 call_sizes call_sizes_from(const std::string& text) {
@@ -69,7 +109,21 @@ cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, c
     contracted_over(count(operation::contract) * (hidden_rows > 0 ? 2 : 1), {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
     for (const further_contraction& other : plan_of(graph).further) contracted_over(1, {text_of(graph, other.extent), 1});
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
+    for (const int tensor : computed_in_full(graph))
+        for (const matrix_product& of : products_of(graph, tensor)) {
+            std::vector<size> sizes = sizes_of_computed(graph, tensor, depths, call);
+            sizes.push_back(named_number(graph, of.extent, depths, call));
+            add(total, product(2, sizes));
+        }
     return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
+}
+
+cost bytes_of_computed(const listing& graph, const depth_pair& depths, const call_sizes& call) {
+    cost total;
+    for (const int tensor : computed_in_full(graph))
+        if (std::none_of(graph.outputs.begin(), graph.outputs.end(), [tensor](const output_declaration& o) { return o.node == tensor; }))
+            add(total, product(4, sizes_of_computed(graph, tensor, depths, call)));
+    return total.formula.empty() ? cost{"0", 0} : total;
 }
 
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call) {

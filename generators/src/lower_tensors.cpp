@@ -1,45 +1,15 @@
 #include "lower_tensors.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace attune::generators {
 using namespace Halide;
 
-namespace {
-
-bool is_formed(operation op) { return op == operation::queries || op == operation::keys || op == operation::values; }
-
-bool is_positional(const dependence& of) { return of.query || of.key; }
-
-/// The factors of sum(n, extent, a * b), the one that depends on the position first, if the other depends on the channel instead.
-std::optional<std::pair<int, int>> factors(const listing& graph, const std::vector<dependence>& depends, int sum) {
-    const instruction& it = graph.nodes[sum];
-    if (it.op != operation::sum || it.is != kind::real || depends[sum].bound || !depends[sum].channel || !is_positional(depends[sum])) return {};
-    const instruction& body = graph.nodes[it.arguments[2]];
-    if (body.op != operation::multiply) return {};
-    for (int side : {0, 1}) {
-        const int left = body.arguments[side], right = body.arguments[1 - side];
-        const dependence& other = depends[right];
-        if (!depends[left].channel && !is_positional(other) && !other.batch) return std::pair{left, right};
-    }
-    return {};
-}
-
-}  // namespace
-
-bool computed_tensor::is_one(const kernel_frame& f, int n) {
-    if (f.node(n).op == operation::tokens) return true;
-    if (!is_formed(f.node(n).op)) return false;
-    const std::vector<bool> made = under(f.graph(), {f.node(n).arguments[0]});
-    for (int at = 0; at < n; ++at)
-        if (made[at] && factors(f.graph(), f.depends, at)) return true;
-    return false;
-}
-
-computed_tensor::computed_tensor(const kernel_frame& frame, int n)
-    : result("computed_" + std::to_string(n)),
+computed_tensor::computed_tensor(const kernel_frame& frame, int node)
+    : result("computed_" + std::to_string(node)),
       f_(frame),
-      node_(frame.node(n)),
+      node_(frame.node(node)),
       tokens_(node_.op == operation::tokens),
       of_keys_(node_.op == operation::keys || node_.op == operation::values),
       rows_(frame.cut.lanes >= 16 ? 12 : 6),
@@ -47,7 +17,8 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int n)
       block_(8 * rows_) {
     width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
     const int formula = node_.arguments[0];
-    const std::vector<bool> made = under(f_.graph(), {formula});
+    const std::vector<bool> made = under(f_.graph(), {formula}, [this](int n) { return f_.node(n).op == operation::tokens || f_.node(n).is == kind::output; });
+    const std::vector<matrix_product> products = products_of(f_.graph(), node);
 
     // Algorithm
     place here = at(p_, f_.d);
@@ -63,8 +34,8 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int n)
             sum(over) = f_.evaluate(s, of_position).value;
             here.known[s] = {sum(std::vector<Expr>(over.begin(), over.end())), {}};
             of_positions_.push_back(sum);
-        } else if (const auto sums = as_product(s)) {
-            here.known[s] = *sums;
+        } else if (const auto of = std::ranges::find(products, s, &matrix_product::sum); of != products.end()) {
+            here.known[s] = as_product(*of);
         }
     }
     std::vector<Var> over{f_.d, p_, f_.h, f_.b};
@@ -81,16 +52,14 @@ place computed_tensor::at(const Expr& position, const Expr& channel) const {
     return {f_.b, f_.h, read, read, f_.inputs.keys_in_use(f_.b), {}, channel};
 }
 
-/// The sum in tiles of positions and channels, if it is a matrix product.
-std::optional<quantity> computed_tensor::as_product(int sum) {
-    const auto of = factors(f_.graph(), f_.depends, sum);
-    if (!of) return {};
-    const instruction& it = f_.node(sum);
+/// The sum in tiles of positions and channels.
+quantity computed_tensor::as_product(const matrix_product& of) {
+    const instruction& it = f_.node(of.sum);
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
     std::string number("_");
-    number += std::to_string(sum);
+    number += std::to_string(of.sum);
     product made;
-    made.left_of_head = f_.depends[of->first].head, made.right_of_head = f_.depends[of->second].head;
+    made.left_of_head = of.position_of_head, made.right_of_head = of.channel_of_head;
     made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("product" + number);
 
     // Algorithm
@@ -101,11 +70,11 @@ std::optional<quantity> computed_tensor::as_product(int sum) {
     place row = at(p_, 0), column = at(0, min(co_ * columns_ + ci_, width_ - 1));
     row.indices[index] = n_;
     column.indices[index] = n_;
-    made.left(of_left) = f_.evaluate(of->first, row).value;
-    made.right(of_right) = f_.evaluate(of->second, column).value;
-    made.dense = reads_dense(of->first);
+    made.left(of_left) = f_.evaluate(of.of_position, row).value;
+    made.right(of_right) = f_.evaluate(of.of_channel, column).value;
+    made.dense = reads_dense(of.of_position);
 
-    made.each = RDom(0, max(f_.evaluate(it.arguments[1], {}).value, 0), "each" + number);
+    made.each = RDom(0, max(f_.evaluate(of.extent, {}).value, 0), "each" + number);
     std::vector<Expr> left{made.each, po_ * rows_ + pi_, f_.b}, right{ci_, made.each, co_};
     if (made.left_of_head) left.push_back(f_.h);
     if (made.right_of_head) right.push_back(f_.h);
@@ -114,7 +83,7 @@ std::optional<quantity> computed_tensor::as_product(int sum) {
     std::vector<Expr> here{f_.d % columns_, p_ % rows_, f_.d / columns_, p_ / rows_, f_.b};
     if (made.left_of_head || made.right_of_head) here.push_back(f_.h);
     products_.push_back(made);
-    return quantity{made.sums(here), {}};
+    return {made.sums(here), {}};
 }
 
 void computed_tensor::schedule() {
@@ -154,13 +123,14 @@ Expr computed_tensor::reads_dense(int formula) const {
 
 computed_tensors::computed_tensors(kernel_frame& frame, bool before) {
     const listing& graph = frame.graph();
-    const std::vector<bool> needed = under(graph, output_nodes(graph));
     std::vector<bool> after(graph.nodes.size());
-    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+    for (std::size_t n = 0; n < after.size(); ++n) {
         const instruction& it = graph.nodes[n];
         after[n] = it.is == kind::output;
         for (int i = 0; i < it.argument_count; ++i) after[n] = after[n] || after[it.arguments[i]];
-        if (!needed[n] || after[n] == before || !computed_tensor::is_one(frame, n)) continue;
+    }
+    for (const int n : computed_in_full(graph)) {
+        if (after[n] == before) continue;
         all_.emplace_back(frame, n);
         frame.inputs.computed[n] = all_.back().result;
     }

@@ -1,8 +1,10 @@
 #pragma once
 #include "kernel_frame.hpp"
 
+#include <attune/dsl/computed.hpp>
+
 #include <deque>
-#include <optional>
+#include <vector>
 
 namespace attune::generators {
 
@@ -18,9 +20,6 @@ public:
     Halide::Func result;
     void schedule();
 
-    /// Whether `node` is a tensor of this kind.
-    static bool is_one(const kernel_frame& frame, int node);
-
 private:
     friend class device_schedule;
     struct product {
@@ -30,7 +29,7 @@ private:
         bool left_of_head{}, right_of_head{};
     };
 
-    std::optional<quantity> as_product(int sum);
+    quantity as_product(const matrix_product& of);
     place at(const Halide::Expr& position, const Halide::Expr& channel) const;
     Halide::Expr reads_dense(int formula) const;
     Halide::Expr position_read(const Halide::Expr& position) const;

@@ -240,6 +240,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case operation::bit_xor: return {a.value ^ b.value, {}};
         case operation::shift_left: return {cast<int>(cast<uint32_t>(a.value) << bits(b.value)), {}};
         case operation::shift_right: return {a.value >> bits(b.value), {}};
+        case operation::same:
         case operation::as_row:
         case operation::as_output: return a;
         case operation::where: {

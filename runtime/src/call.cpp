@@ -1,4 +1,5 @@
 #include "bind.hpp"
+#include "computed.hpp"
 #include "formula.hpp"
 #include "threads.hpp"
 
@@ -62,10 +63,12 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     result.conditions = conditions_of(table.graph);
     result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
     result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * depths_per_pair(table.graph, k);
+    const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k.target);
+    result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes, result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
-    result.scratch_bytes = k.scratch_bytes, result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
+    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
     const auto working = std::min<std::int64_t>(result.threads, std::int64_t{map.batches} * map.heads * map.query_blocks);  // one task a tile of queries
-    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.table_bytes;
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
         const input_declaration& d = table.graph.inputs[i];

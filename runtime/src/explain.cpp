@@ -50,8 +50,10 @@ std::string explanation::text() const {
     for (const condition& c : conditions) all += say("          ", c.text, ": ", c.skips, "\n");
     all += say("work      at most ", in_short(flops), " useful FLOPs; reads ", in_bytes(static_cast<std::uint64_t>(input_bytes)), ", writes ",
                in_bytes(static_cast<std::uint64_t>(output_bytes)), "\n");
-    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(hidden_bytes), " of rows kept for a second pass, ", in_bytes(table_bytes),
-               " of tables of conditions; ", in_bytes(workspace_bytes), " in all\n");
+    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(hidden_bytes), " kept from one pass to the next, ", in_bytes(table_bytes),
+               " of tables of conditions");
+    if (tensor_bytes > 0) all += say(", ", in_bytes(tensor_bytes), " of tensors computed in full, ", in_bytes(packed_bytes), " of packed weights");
+    all += say("; ", in_bytes(workspace_bytes), " in all\n");
     all += say("threads   ", threads, "; no bit of the result depends on their number or on the batch", deterministic ? ", as was asked for" : "", "\n");
     title = "meaning   ";
     for (const std::string& sentence : semantics) all += say(title, sentence, "\n"), title = "          ";
@@ -82,7 +84,7 @@ std::string explanation::json() const {
     });
     j.add_list("semantics", semantics, [](const std::string& sentence) { return quoted(sentence); });
     j.add("flops", flops), j.add("input_bytes", input_bytes), j.add("output_bytes", output_bytes);
-    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("table_bytes", table_bytes), j.add("workspace_bytes", workspace_bytes);
+    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes), j.add("workspace_bytes", workspace_bytes);
     j.add("threads", threads), j.add("deterministic", deterministic);
     j.add_raw("schedule", schedule.empty() ? "null" : schedule);
     return j.text();

@@ -62,6 +62,13 @@ public:
     }
 
     std::int64_t width(const instruction& tokens) { return number_of(tokens, 1); }
+    std::int64_t number_at(int node) { return value(node); }
+
+    /// Numbers that must be equal.
+    void check_equalities() {
+        for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+            if (graph_.nodes[n].op == operation::same) value(static_cast<int>(n));
+    }
 
 private:
     std::int64_t number_of(const instruction& formed, std::size_t argument) {
@@ -140,6 +147,13 @@ private:
                 break;
             }
             case operation::extent: return extent(n);
+            case operation::same: {
+                const std::int64_t first = x(0), second = x(1);
+                if (first != second)
+                    fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])), say(first, " and ", second),
+                         "weights (out, in) as wide as what they are applied to, and as long as what is added to them");
+                return first;
+            }
             default: break;
         }
         if (n.is == kind::condition) return condition(n);
@@ -184,6 +198,26 @@ private:
         }
     }
 
+    /// A number of the call as the formula has it.
+    std::string text(int at) const {
+        const instruction& n = node_of(graph_, at);
+        const auto x = [&](std::size_t i) { return text(n.arguments[i]); };
+        switch (n.op) {
+            case operation::constant: return std::to_string(n.integer);
+            case operation::scalar: return std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name);
+            case operation::extent: return say("extent<", n.integer, ">(", graph_.inputs[static_cast<std::size_t>(node_of(graph_, n.arguments[0]).input)].name, ")");
+            case operation::depth: return "depth";
+            case operation::value_depth: return "value_depth";
+            case operation::heads: return "heads";
+            case operation::query_length: return "query_length";
+            case operation::key_length: return "key_length";
+            case operation::multiply: return say(x(0), " * ", x(1));
+            case operation::divide: return say(x(0), " / ", x(1));
+            case operation::same: return x(0);
+            default: return "the layer's own number";
+        }
+    }
+
     rounded_down divided(std::int64_t x, std::int64_t y) const {
         if (y == 0) fail(say("a divisor other than 0 in the ", word_for(of_.axis), " of ", spelling(of_.op)), "0", "max(1, ...), or other extents");
         return {x, y};
@@ -208,6 +242,16 @@ private:
 void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_depths(); }
 
 void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
+
+void check_equalities(const call_shape& shape, const listing& graph, const matched_arguments& given) {
+    call_shape settled = shape;
+    number_evaluator(settled, graph, given).check_equalities();
+}
+
+std::int64_t number_of_call(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
+    call_shape settled = shape;
+    return number_evaluator(settled, graph, given).number_at(node);
+}
 
 std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
     call_shape settled = shape;  // nothing is left to state

@@ -229,6 +229,7 @@ void settle(call_shape& shape, const listing& graph, const matched_arguments& gi
     check_heads(shape);
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
         if (!graph.inputs[i].is_scalar && !is_core(graph.inputs[i])) check_extents(graph, i, given.inputs[i]->view, shape);
+    check_equalities(shape, graph, given);
     if (given.kv_lengths) check_lengths_tensor(given.kv_lengths->view, shape);
 }
 

@@ -60,6 +60,12 @@ void state_depths(call_shape& shape, const listing& graph, const matched_argumen
 /// negative, beyond 32 bits or disagrees with a tensor or with another.
 void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given);
 
+/// Throws attune::error where numbers that the graph calls the same are not, once the shape is settled.
+void check_equalities(const call_shape& shape, const listing& graph, const matched_arguments& given);
+
+/// A number of the call that a node stands for, once the shape is settled.
+std::int64_t number_of_call(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
+
 /// How wide the tokens are that a node makes, once the shape is settled.
 std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
 

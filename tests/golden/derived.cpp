@@ -24,14 +24,20 @@ support::file_tensor resized(const support::file_tensor& from, const std::vector
     return to;
 }
 
-std::int64_t extent_of(axis_kind axis, std::int64_t old, bool core, const derived_sizes& sizes) {
+struct sizes_of_file : derived_sizes {
+    std::int64_t beyond = 3;  ///< positions that nothing reads
+    std::int64_t width{};     ///< of a layer's model: tables that are multiples of it grow with the heads
+};
+
+std::int64_t extent_of(axis_kind axis, std::int64_t old, bool core, const sizes_of_file& sizes) {
     if (old == 1 && !core) return 1;
     switch (axis) {
         case axis_kind::batch: return sizes.batches;
         case axis_kind::head: case axis_kind::key_head: return old * sizes.heads_factor;
         case axis_kind::query: return sizes.queries;
         case axis_kind::key: return sizes.keys;
-        case axis_kind::position: return std::max(sizes.queries, sizes.keys) + 3;
+        case axis_kind::position: return std::max(sizes.queries, sizes.keys) + sizes.beyond;
+        case axis_kind::free: return sizes.width > 0 && old % sizes.width == 0 ? old * sizes.heads_factor : old;
         default: return old;
     }
 }
@@ -51,19 +57,47 @@ double largest(const support::file_tensor& t) {
     return result;
 }
 
-/// The declaration of every tensor that the recipe's graphs read, once.
-std::vector<input_declaration> tensors_of(const recipe& how) {
+/// The declaration of everything that the recipe's graphs read, once.
+std::vector<input_declaration> inputs_of(const recipe& how) {
     std::vector<input_declaration> list;
     for (const step& s : how.steps)
         if (const auto* g = std::get_if<graph_step>(&s))
             for (const input_declaration& d : g->graph.inputs)
-                if (!d.is_scalar && std::ranges::find(list, d.name, &input_declaration::name) == list.end()) list.push_back(d);
+                if (std::ranges::find(list, d.name, &input_declaration::name) == list.end()) list.push_back(d);
     return list;
+}
+
+/// Of a layer: a sequence is as long as its queries, as wide as its heads, where their number is the call's.
+void read_layer(const support::tensor_file& file, const std::vector<input_declaration>& inputs, sizes_of_file& sizes) {
+    bool counts_heads = false;
+    for (const input_declaration& d : inputs) {
+        if (d.is_scalar) {
+            counts_heads |= d.name == "heads";
+            continue;
+        }
+        if (d.rank > 1 && d.rank < 4 && d.axes[1].is == axis_kind::position) sizes.keys = sizes.queries, sizes.beyond = 0;
+        const axis_declaration& last = d.axes[static_cast<std::size_t>(d.rank - 1)];
+        if (const auto* t = file.find(d.name); t != nullptr && sizes.width == 0 && last.name == "model") sizes.width = t->shape.back();
+    }
+    // One head may have a projection of its own depth, which is compiled; wide layers take the evaluator minutes.
+    if (!counts_heads || file.params.at("heads") < 2 || sizes.width > 64) sizes.width = 0, sizes.heads_factor = 1;
+}
+
+/// Drawn anew, of the old one's size.
+void draw_like(support::file_tensor& to, const support::file_tensor& from, std::mt19937& random) {
+    double squares = 0;
+    for (const float* x = from.as<float>(); x != from.as<float>() + from.count(); ++x) squares += static_cast<double>(*x) * *x;
+    std::normal_distribution<float> normal(0.0f, static_cast<float>(std::sqrt(squares / static_cast<double>(from.count()))));
+    std::generate_n(to.as<float>(), to.count(), [&] { return normal(random); });
 }
 
 }  // namespace
 
-support::tensor_file derive(const support::tensor_file& file, const recipe& how, derived_sizes sizes, unsigned seed) {
+support::tensor_file derive(const support::tensor_file& file, const recipe& how, derived_sizes of, unsigned seed) {
+    const bool layer = how.stem.starts_with("seed");
+    const std::vector<input_declaration> inputs = inputs_of(how);
+    sizes_of_file sizes{of};
+    if (layer) read_layer(file, inputs, sizes);
     std::mt19937 random(seed);
     std::normal_distribution<float> normal;
     if (file.find("sizes") != nullptr) {  // lengths are whole tiles
@@ -74,16 +108,19 @@ support::tensor_file derive(const support::tensor_file& file, const recipe& how,
     support::tensor_file to;
     to.path = file.path;
     to.params = file.params;
-    for (const input_declaration& d : tensors_of(how)) {
+    if (layer && sizes.width > 0) to.params["heads"] *= static_cast<double>(sizes.heads_factor);
+    for (const input_declaration& d : inputs) {
+        if (d.is_scalar) continue;
         if (std::ranges::find(file.inputs, d.name) == file.inputs.end()) continue;  // made by an earlier step
         const support::file_tensor& from = file[d.name];
         std::vector<std::int64_t> extents;
-        for (std::size_t axis = 0; axis < d.rank; ++axis) extents.push_back(extent_of(d.axes[axis].is, from.shape.at(axis), is_core(d), sizes));
+        for (std::size_t axis = 0; axis < d.rank; ++axis) extents.push_back(d.axes[axis].name == "vocabulary" ? from.shape.at(axis) : extent_of(d.axes[axis].is, from.shape.at(axis), is_core(d), sizes));
         support::file_tensor t = is_core(d) ? support::file_tensor{from.name, from.element, extents, {}} : resized(from, extents);
         if (is_core(d)) {
             t.bytes.resize(static_cast<std::size_t>(t.count()) * sizeof(float));
             std::generate_n(t.as<float>(), t.count(), [&] { return normal(random); });
         }
+        if (layer && !is_core(d) && d.element == element_type::f32) draw_like(t, from, random);
         if (d.name.starts_with("cu_seqlens")) stretch(t, d.name.ends_with("_q") ? sizes.queries : sizes.keys);
         to.tensors.push_back(std::move(t));
     }

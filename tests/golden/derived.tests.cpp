@@ -13,12 +13,14 @@ TEST_CASE("every recipe holds for other lengths, batches, heads and values", "[d
     std::size_t calls = 0;
     double worst = 0;  // in tolerances
     for (const auto& path : files_in(folder(), filter())) {
-        if (stem_of(path).starts_with("seed")) continue;  // widths of a layer hang together
         const recipe& how = recipe_for(path);
         const auto file = support::read_safetensors(path);
         if (std::ranges::any_of(file.tensors, [](const auto& t) { return t.count() == 0; })) continue;
         unsigned seed = 100;
-        for (const derived_sizes& sizes : {derived_sizes{2, 2, 150, 150}, derived_sizes{1, 1, 37, 301}, derived_sizes{3, 1, 131, 29}, derived_sizes{2, 1, 1, 1}}) {
+        const bool layer = stem_of(path).starts_with("seed");  // the double-precision evaluator projects slowly
+        const std::vector<derived_sizes> all = layer ? std::vector<derived_sizes>{{2, 2, 51, 51}, {1, 1, 13, 67}, {3, 3, 49, 5}, {2, 1, 1, 1}}
+                                                     : std::vector<derived_sizes>{{2, 2, 150, 150}, {1, 1, 37, 301}, {3, 1, 131, 29}, {2, 1, 1, 1}};
+        for (const derived_sizes& sizes : all) {
             INFO(stem_of(path) << " with batch " << sizes.batches << ", heads times " << sizes.heads_factor << ", " << sizes.queries << " queries, " << sizes.keys << " keys");
             try {
                 golden_run run(derive(file, how, sizes, ++seed), how);

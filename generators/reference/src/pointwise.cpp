@@ -83,6 +83,7 @@ std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y) {
         case operation::bit_or: return x | y;
         case operation::bit_xor: return x ^ y;
         case operation::shift_left: return wrapped(ux << (uy & 31));
+        case operation::same: return x;
         case operation::shift_right: return x >> (uy & 31);
         default: return 0;
     }
@@ -144,7 +145,7 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
             return true;
         case operation::add: case operation::subtract: case operation::multiply: case operation::divide: case operation::remainder:
         case operation::minimum: case operation::maximum: case operation::bit_and: case operation::bit_or: case operation::bit_xor:
-        case operation::shift_left: case operation::shift_right:
+        case operation::shift_left: case operation::shift_right: case operation::same:
             if (integers) zip(result.integer, x.integer, arguments[1]->integer, [op](auto i, auto j) { return integer_operation(op, i, j); });
             else zip(result.real, x.real, arguments[1]->real, [op](double r, double s) { return real_operation(op, r, s); });
             return true;

@@ -185,6 +185,17 @@ constexpr auto tokens(const X& x, const W& width) {
     } else return make<kind::tokens, operation::tokens>(as_real(lift(x)), width);
 }
 
+/// Two numbers of the call that must be equal, such as the widths of what is multiplied: the first of them. A call where they differ is refused.
+template <operand A, operand B>
+constexpr auto same(const A& a, const B& b) {
+    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
+    else if constexpr (std::is_same_v<A, B> && operation_of<A> == operation::extent) return a;
+    else if constexpr (!detail::a_number_of_the_call<A> || !detail::a_number_of_the_call<B>) {
+        static_assert(detail::a_number_of_the_call<A> && detail::a_number_of_the_call<B>, "attune: same(a, b) takes two integers of the whole call, such as extent<1>(w) and extent<2>(x)");
+        return rejected{};
+    } else return make<kind::integer, operation::same>(a, b);
+}
+
 /// False with probability p, one draw for each (b, h, q_idx, kv_idx): Philox 4x32-10 (Salmon et al. 2011) with the 64-bit seed as key, counter
 /// (kv_idx / 4, q_idx, h, b) and word kv_idx % 4; kept where the word is at least p * 2^32, rounded. The same for every schedule, thread count and target.
 template <operand P, operand S, operand U>

@@ -92,6 +92,7 @@ constexpr spelling spelling_of(operation op) {
         case bit_xor: return {" ^ ", 6};
         case shift_left: return {" << ", 11};
         case shift_right: return {" >> ", 11};
+        case same: return {"same", 0};
         case queries: return {"queries", 0};
         case keys: return {"keys", 0};
         case values: return {"values", 0};
@@ -130,7 +131,7 @@ constexpr bool is_a_word(std::string_view name) {
     constexpr std::string_view words =
         " b h q_idx kv_idx d_idx depth value_depth query_length key_length heads key_heads batches inf q k v kv_lengths batch head key_head query key position axis input "
         "scalar extent output out lse bound_index sum any all bit t queries keys values mask softmax softmax_plus_one log_sum_exp unnormalized row_maximum row_sum "
-        "sum_over_queries mean_over_heads tokens keep linear split_heads merge_heads residual gelu layer_norm apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
+        "sum_over_queries mean_over_heads tokens keep same linear split_heads merge_heads residual gelu layer_norm apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
         "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean element_type attune dsl name kind node "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public register requires return short signed sizeof static "

@@ -34,7 +34,13 @@ struct merged_at {
 
 // Echoed with the number of axes that an input has.
 template <int Axes> inline constexpr bool has_three_axes = Axes == 3;
+template <int Axes> inline constexpr bool has_two_axes = Axes == 2;
 template <class T> inline constexpr bool a_sequence = is_sequence<T>;
+
+/// The axes of an input; -1 for anything else.
+template <class T> inline constexpr int axes_of = -1;
+template <class T> requires(operation_of<T> == operation::input)
+inline constexpr int axes_of<T> = T::declaration.rank;
 }  // namespace detail
 
 /// An input (batch, position, query or key, channel) or tokens, as a sequence.
@@ -73,39 +79,58 @@ constexpr auto stored(X x) {
     else return stored(sequence_of(x));
 }
 
+/// A width that a table over the channels has too.
+template <class W, class T>
+constexpr auto as_wide_as(W width, T table) {
+    if constexpr (operation_of<T> == operation::input) return same(width, extent<0>(table));
+    else return width;
+}
+
 struct no_bias {
     template <class C> constexpr auto added_to(auto sum, C) const { return sum; }
+    constexpr auto width_of(auto width) const { return width; }
 };
 template <class B>
 struct with_bias {
     B bias;
     template <class C> constexpr auto added_to(auto sum, C channel) const { return sum + bias(lift(channel)); }
+    constexpr auto width_of(auto width) const { return as_wide_as(width, bias); }
 };
 
-template <class X, class W, class Bias>
+template <class X, class Width, class W, class Bias>
 struct projected_at {
     X x;
+    Width width;
     W w;
     Bias bias;
     template <class P, class C> constexpr auto operator()(P position, C channel) const {
         constexpr bound_index_node<"in"> in{};
-        return bias.added_to(sum(in, extent<1>(w), x(position, in) * w(lift(channel), in)), channel);
+        return bias.added_to(sum(in, same(extent<1>(w), width), x(position, in) * w(lift(channel), in)), channel);
     }
 };
 
 template <class X, class W, class Bias>
 constexpr auto projected(X x, W w, Bias bias) {
     const auto from = stored(x);
-    if constexpr (is_rejected<std::remove_const_t<decltype(from)>>) return rejected{};
-    else return make_sequence<false>(projected_at<decltype(from.at), W, Bias>{from.at, w, bias}, extent<0>(w), from.length);
+    if constexpr (is_rejected<std::remove_const_t<decltype(from)>> || is_rejected<W>) return rejected{};
+    else if constexpr (axes_of<W> != 2) {
+        static_assert(has_two_axes<axes_of<W>>, "attune: the weights of linear are an input of two axes, (out, in) as PyTorch stores them: input<\"w\", f32>(axis<\"out\">, axis<\"in\">)");
+        return rejected{};
+    } else return make_sequence<false>(projected_at<decltype(from.at), std::remove_const_t<decltype(from.width)>, W, Bias>{from.at, from.width, w, bias}, bias.width_of(extent<0>(w)), from.length);
 }
 }  // namespace detail
 
 /// x w^T + bias: PyTorch's Linear, w (out, in), bias (out). x is an input (batch, position, in), tokens, or another layer's result.
 template <class X, class W> constexpr auto linear(X x, W w) { return detail::projected(x, w, detail::no_bias{}); }
 template <class X, class W, class B> constexpr auto linear(X x, W w, B bias) { return detail::projected(x, w, detail::with_bias<B>{bias}); }
+template <class... A> requires(sizeof...(A) != 2 && sizeof...(A) != 3)
+constexpr auto linear(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: linear takes a sequence and its weights, or a bias as well: linear(x, w, bias)");
+    return rejected{};
+}
 
 namespace detail {
+template <int I, int N> inline constexpr bool one_of_the_parts = 0 <= I && I < N;
 template <int I, int N, class S>
 struct part_at {
     S s;
@@ -118,10 +143,15 @@ struct part_at {
 }  // namespace detail
 
 /// Part I of N equal parts of the channels: part<0, 3>, part<1, 3> and part<2, 3> of a fused projection are q, k and v.
-template <int I, int N, class S>
-constexpr auto part(S s) {
-    static_assert(0 <= I && I < N, "attune: part<i, n> is one of 0 .. n - 1");
-    return detail::make_sequence<false>(detail::part_at<I, N, S>{s}, s.width / N, s.length);
+template <int I, int N, class X>
+constexpr auto part(X x) {
+    const auto s = sequence_of(x);
+    using S = std::remove_const_t<decltype(s)>;
+    if constexpr (is_rejected<S>) return rejected{};
+    else if constexpr (I < 0 || I >= N) {
+        static_assert(detail::one_of_the_parts<I, N>, "attune: part<i, n> is one of 0 .. n - 1");
+        return rejected{};
+    } else return detail::make_sequence<false>(detail::part_at<I, N, S>{s}, s.width / N, s.length);
 }
 
 // --- heads
@@ -139,11 +169,11 @@ template <class T> inline constexpr bool is_heads = false;
 template <class F, class W, class L, class N> inline constexpr bool is_heads<heads_of<F, W, L, N>> = true;
 
 namespace detail {
-template <class F, class Heads>
+template <bool Only, class F>
 struct head_at {
     F at;
     template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const {
-        if constexpr (std::is_same_v<Heads, constant<kind::integer>>) return at(position, channel);  // one head
+        if constexpr (Only) return at(position, channel);
         else return at(position, dsl::h * size + channel);
     }
 };
@@ -154,23 +184,39 @@ struct projected_head_at {
     Bias bias;
     template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const {
         constexpr bound_index_node<"in"> in{};
-        return bias.added_to(sum(in, extent<1>(w), x(position, in, size) * w(lift(channel), in)), channel);
+        const auto width = same(bias.width_of(extent<0>(w)), size);
+        return bias.added_to(sum(in, same(extent<1>(w), width), x(position, in, size) * w(lift(channel), in)), channel);
     }
 };
 template <class H> struct transposed_heads { H heads; };
+template <class T> inline constexpr bool transposed_first = false;
+template <class T> inline constexpr bool split_first = false;
+template <class T> inline constexpr bool added_by_residual = false;
 
-template <class S, class Heads>
+template <bool Only, bool Stored, class F, class Width, class Length, class Heads>
+constexpr auto split_sequence(sequence<Stored, F, Width, Length> x, Heads number) {
+    return heads_of<head_at<Only, F>, Width, Length, Heads>{{x.at}, x.width, x.length, number};
+}
+template <bool Only, class S, class Heads>
 constexpr auto heads_of_sequence(S s, Heads number) {
     const auto x = sequence_of(s);
-    using at = head_at<decltype(x.at), Heads>;
-    return heads_of<at, std::remove_const_t<decltype(x.width)>, std::remove_const_t<decltype(x.length)>, Heads>{{x.at}, x.width, x.length, number};
+    if constexpr (is_rejected<std::remove_const_t<decltype(x)>> || is_rejected<Heads>) return rejected{};
+    else if constexpr (!a_number_of_the_call<Heads>) {
+        static_assert(a_number_of_the_call<Heads>, "attune: split_heads(x, number): the number of heads is one integer for the whole call, a literal or scalar<\"heads\", i32>");
+        return rejected{};
+    } else return split_sequence<Only>(x, number);
 }
 }  // namespace detail
 
 /// The channels as so many heads, a number of the call: (batch, length, heads * depth) -> (batch, head, length, depth).
-template <class S, expression N> constexpr auto split_heads(S s, N heads) { return detail::heads_of_sequence(s, heads); }
+template <class S, operand N> constexpr auto split_heads(S s, N heads) { return detail::heads_of_sequence<false>(s, lift(heads)); }
+template <class... A> requires(sizeof...(A) != 2)
+constexpr auto split_heads(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: split_heads takes a sequence and the number of heads: split_heads(linear(x, w), 12)");
+    return rejected{};
+}
 /// All channels as one head.
-template <class S> constexpr auto one_head(S s) { return detail::heads_of_sequence(s, constant<kind::integer>{1}); }
+template <class S> constexpr auto one_head(S s) { return detail::heads_of_sequence<true>(s, constant<kind::integer>{1}); }
 
 /// One projection (depth, depth) that all heads share.
 template <class F, class Width, class Length, class N, class W>
@@ -189,15 +235,27 @@ constexpr auto operator*(Q x, detail::transposed_heads<K> k) {
     return queries(x.at(q_idx, d_idx, depth), x.length, x.number, x.width / x.number) *
            t(keys(k.heads.at(kv_idx, d_idx, depth), k.heads.length, k.heads.number, k.heads.width / k.heads.number));
 }
+template <class Q, class K> requires is_rejected<Q>
+constexpr auto operator*(Q, detail::transposed_heads<K>) { return rejected{}; }
+template <class Q, class K> requires is_heads<Q> && is_heads<K>
+constexpr auto operator*(Q, K) {
+    static_assert(detail::transposed_first<K>, "attune: queries and keys are multiplied as q * t(k); two tensors of heads are multiplied here");
+    return rejected{};
+}
+template <class W, class V> requires(expression<W> && is_sequence<V>)
+constexpr auto operator*(W, V) {
+    static_assert(detail::split_first<V>, "attune: weights * values: the values are a sequence whose heads are not split; write split_heads(values, number) or one_head(values)");
+    return rejected{};
+}
 template <expression W, class V> requires is_heads<V>
 constexpr auto operator*(W weights, V x) { return weights * values(x.at(kv_idx, d_idx, value_depth), x.length, x.number, x.width / x.number); }
 
 /// (batch, head, query, value depth) -> (batch, query, heads * value_depth)
-template <expression O>
+template <class O>
 constexpr auto merge_heads(O output) {
     if constexpr (is_rejected<O>) return rejected{};
-    else if constexpr (O::is != kind::output) {
-        static_assert(output_kind<O::is>, "attune: merge_heads takes an output, such as softmax(scores) * v");
+    else if constexpr (kind_of<O> != kind::output) {
+        static_assert(output_kind<kind_of<O>>, "attune: merge_heads takes an output, such as softmax(scores) * v");
         return rejected{};
     } else return detail::make_sequence<true>(detail::merged_at<O>{output}, heads * value_depth, query_length);
 }
@@ -234,11 +292,18 @@ struct normal_at {
 };
 }  // namespace detail
 
+template <class X, class Y> requires(is_sequence<X> || is_sequence<Y>)
+constexpr auto operator+(X, Y) {
+    static_assert(detail::added_by_residual<X>, "attune: sequences are added by residual(x, y), and numbers to their elements by apply(x, [](auto e) { return e + 1.0; })");
+    return rejected{};
+}
+
 /// A function of every element: apply(x, [](auto e) { return max(e, 0.0); }).
 template <class X, class G>
 constexpr auto apply(X x, G function) {
     const auto s = sequence_of(x);
-    return detail::make_sequence<false>(detail::mapped_at<decltype(s.at), G>{s.at, function}, s.width, s.length);
+    if constexpr (is_rejected<std::remove_const_t<decltype(s)>>) return rejected{};
+    else return detail::make_sequence<false>(detail::mapped_at<decltype(s.at), G>{s.at, function}, s.width, s.length);
 }
 
 /// x + y, element by element: a residual connection.
@@ -246,7 +311,8 @@ template <class X, class Y>
 constexpr auto residual(X x, Y y) {
     const auto a = sequence_of(x);
     const auto b = sequence_of(y);
-    return detail::make_sequence<false>(detail::added_at<decltype(a.at), decltype(b.at)>{a.at, b.at}, b.width, b.length);
+    if constexpr (is_rejected<std::remove_const_t<decltype(a)>> || is_rejected<std::remove_const_t<decltype(b)>>) return rejected{};
+    else return detail::make_sequence<false>(detail::added_at<decltype(a.at), decltype(b.at)>{a.at, b.at}, same(b.width, a.width), same(b.length, a.length));
 }
 
 /// x (1 + erf(x / sqrt(2))) / 2, element by element. (Hendrycks, Gimpel 2016)
@@ -259,7 +325,16 @@ constexpr auto gelu(X x) {
 template <class X, class Gain, class Shift, operand Eps>
 constexpr auto layer_norm(X x, Gain gain, Shift shift, Eps eps) {
     const auto s = detail::stored(x);
-    return detail::make_sequence<false>(detail::normal_at<decltype(s.at), Gain, Shift, decltype(s.width), Eps>{s.at, gain, shift, s.width, eps}, s.width, s.length);
+    if constexpr (is_rejected<std::remove_const_t<decltype(s)>>) return rejected{};
+    else {
+        const auto width = detail::as_wide_as(detail::as_wide_as(s.width, gain), shift);
+        return detail::make_sequence<false>(detail::normal_at<decltype(s.at), Gain, Shift, std::remove_const_t<decltype(width)>, Eps>{s.at, gain, shift, width, eps}, width, s.length);
+    }
+}
+template <class... A> requires(sizeof...(A) != 4)
+constexpr auto layer_norm(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: layer_norm takes a sequence, its gain and shift over the channels, and what is added to the variance: layer_norm(x, gain, shift, 1e-5)");
+    return rejected{};
 }
 
 // --- dropout
@@ -274,7 +349,13 @@ constexpr auto keep(P p, S seed) {
 }
 
 /// Weights of which each is dropped with probability p, the rest scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed) * v. Its mask is keep(p, seed).
-template <expression W, operand P, operand... S>
+template <expression W, operand P, operand... S> requires(sizeof...(S) == 1 || sizeof...(S) == 2)
 constexpr auto dropout(W weights, P p, S... seed) { return where(keep(p, seed...), weights, 0.0) / (1.0 - as_real(lift(p))); }
+
+template <class... A> requires(sizeof...(A) < 3 || sizeof...(A) > 4)
+constexpr auto dropout(const A&...) {
+    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: dropout takes weights, a probability and a seed: dropout(softmax(scores), 0.1, seed); in evaluation leave it out");
+    return rejected{};
+}
 
 }  // namespace attune::dsl

@@ -60,6 +60,7 @@ enum class operation : std::uint8_t {
     minimum, maximum,
     bit_and, bit_or, bit_xor,
     shift_left, shift_right,  ///< integers by 0 .. 31 bits; to the right the sign is kept
+    same,            ///< two numbers of the call that must be equal: the first; a call where they differ is refused
     where,           ///< condition, value if true, value if false
     // conditions
     equal, not_equal, less, less_equal, greater, greater_equal,

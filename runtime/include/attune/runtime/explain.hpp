@@ -47,12 +47,14 @@ struct explanation {
     std::int64_t blocks{}, blocks_visited{}, blocks_unmasked{};
     std::vector<condition> conditions;
     std::vector<std::string> semantics;          ///< how the variant's words are meant, a sentence each
-    double flops{};                              ///< of the pairs in visited blocks, multiply and add: no useful work is above it
+    double flops{};                              ///< of the pairs in visited blocks and of projections, multiply and add: no useful work is above it
     std::int64_t input_bytes{}, output_bytes{};  ///< of the elements, strides aside
     std::size_t scratch_bytes{};                 ///< of one thread, at most
-    std::size_t hidden_bytes{};                  ///< rows that the kernel keeps from one pass to the next; exact
+    std::size_t hidden_bytes{};                  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
     std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads; as the tables of `blocks` took
-    std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables
+    std::size_t tensor_bytes{};                  ///< tensors that the kernel computes in full before the attention reads them, such as projections; exact
+    std::size_t packed_bytes{};                  ///< weights of projections, in the order in which they are multiplied; exact
+    std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables, tensors, packed weights
     int threads{};
     bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; results are so in any case
 

@@ -1,0 +1,136 @@
+// Layers against the double-precision reference.
+#include "in_process.hpp"
+#include "layers.hpp"
+
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+using namespace attune;
+using namespace attune::testing;
+using support::shape;
+using support::workload;
+
+namespace {
+
+constexpr std::int64_t width = 32;  // two heads of depth 16
+
+/// Free axes by their name; the channels of tokens have none.
+const std::map<std::string, std::int64_t> widths{{"model", width}, {"", width}, {"hidden", 77}, {"query_width", 20}, {"key_width", 41}, {"value_width", 9}};
+
+workload call_of(const listing& graph, std::int64_t batches, std::int64_t queries, std::int64_t keys, unsigned seed, double p = 0.0) {
+    workload call(graph, {.batches = batches, .heads = 2, .key_heads = 2, .queries = queries, .keys = keys, .depth = 16, .value_depth = 16}, seed, {{"p", p}}, widths);
+    for (const input_declaration& input : graph.inputs)  // projections keep the size of what they project
+        if (input.name.starts_with("w_"))
+            for (float& element : call[input.name].reals) element *= 0.2f;
+    return call;
+}
+
+double worst_of(const in_process& kernel, workload& call, int threads) {
+    call.reset_outputs();
+    detail::call(kernel.table(), call.arguments(), {.threads = threads});
+    const auto expected = call.expected();
+    double worst = 0;
+    for (const reference::array& output : expected.outputs) {
+        double largest = 1;
+        for (const double x : output.values) largest = std::max(largest, std::abs(x));
+        worst = std::max(worst, call.largest_error(expected, output.name) / largest);
+    }
+    return worst;
+}
+
+/// At lengths around the tiles' own; for the most demanding level that runs here, or for all.
+template <const auto& Graph>
+void judge(const char* name, bool self, const std::function<void(workload&)>& change = {}, bool every_level = false) {
+    for (const std::string& level : levels_here()) {
+        if (!every_level && level != levels_here().front()) continue;
+        const in_process kernel(name, dsl::listing_of<Graph>, "16", level);
+        double worst = 0;
+        unsigned seed = 1;
+        for (const auto& [batches, queries, keys] : {std::array<std::int64_t, 3>{1, 1, 1}, {2, 7, 53}, {3, 49, 5}, {2, 130, 300}}) {
+            workload call = call_of(dsl::listing_of<Graph>, batches, queries, self ? queries : keys, ++seed);
+            if (change) change(call);
+            INFO(name << " " << level << " " << batches << " x " << queries << " x " << keys);
+            const double error = worst_of(kernel, call, static_cast<int>(seed % 3) + 1);
+            CHECK(error <= 2e-5);
+            worst = std::max(worst, error);
+        }
+        std::printf("%-28s %-12s largest error %.1e\n", name, level.c_str(), worst);
+    }
+}
+
+/// One mask for all heads, and for all batch elements.
+void broadcast(workload& call, bool over_batches) {
+    support::owned_tensor& mask = call["mask"];
+    const tensor& whole = mask.view;
+    const std::int64_t batches = over_batches ? 1 : whole.extent(0), queries = whole.extent(2), keys = whole.extent(3);
+    mask.view = tensor(whole.type(), static_cast<void*>(mask.bytes.data()), {batches, 1, queries, keys}, {queries * keys, 0, keys, 1});
+}
+
+}  // namespace
+
+TEST_CASE("an encoder's layer, all of it in one kernel") { judge<layers::encoder>("encoder", true, {}, true); }
+TEST_CASE("layer normalisation") { judge<layers::normal>("layer_norm", true); }
+TEST_CASE("gelu") { judge<layers::smooth>("gelu", true); }
+TEST_CASE("a residual connection") { judge<layers::added>("residual", true); }
+
+TEST_CASE("three sequences of different length and width, masked by (batch, key)") {
+    judge<layers::by_key<element_type::i32>>("i32 (batch, key)", false);
+    judge<layers::by_key<element_type::boolean>>("boolean (batch, key)", false);
+}
+TEST_CASE("masked by (batch, query, key)") {
+    judge<layers::by_pair<element_type::boolean>>("boolean (batch, query, key)", false);
+}
+TEST_CASE("masked by (batch or 1, 1, query, key)") {
+    judge<layers::by_pair_of_heads<element_type::u8>>("u8 (batch, 1, query, key)", false, [](workload& call) { broadcast(call, false); });
+    judge<layers::by_pair_of_heads<element_type::boolean>>("boolean (1, 1, query, key)", false, [](workload& call) { broadcast(call, true); });
+}
+
+TEST_CASE("dropout in evaluation is not there: with probability 0 the output has the same bits") {
+    const std::string level = levels_here().front();
+    const in_process plain("plain", dsl::listing_of<layers::plain>, "16", level), dropped("dropped", dsl::listing_of<layers::dropped>, "16", level);
+    workload without = call_of(dsl::listing_of<layers::plain>, 2, 50, 50, 3), with = call_of(dsl::listing_of<layers::dropped>, 2, 50, 50, 3);
+    detail::call(plain.table(), without.arguments(), {});
+    detail::call(dropped.table(), with.arguments(), {});
+    CHECK(without["out"].reals == with["out"].reals);
+    for (const double p : {0.1, 0.5, 1.0 - 1e-6}) {
+        workload call = call_of(dsl::listing_of<layers::dropped>, 2, 50, 50, 4, p);
+        INFO("p = " << p);
+        CHECK(worst_of(dropped, call, 2) <= 2e-5);
+        CHECK(call["out"].reals != without["out"].reals);
+    }
+}
+
+TEST_CASE("tokens that are used several times") { judge<layers::uses_thrice>("tokens used thrice", true); }
+
+TEST_CASE("widths that disagree are refused before anything is written") {
+    const listing graph = dsl::listing_of<layers::encoder>;
+    const in_process kernel("encoder", graph, "16", levels_here().front());
+    const auto refusal = [&](std::string_view input, std::vector<std::int64_t> extents) {
+        workload call = call_of(graph, 2, 7, 7, 1);
+        std::vector<float> other(4096, 1.0f);
+        call[input].view = tensor(other.data(), std::move(extents));
+        std::string said;
+        try {
+            detail::call(kernel.table(), call.arguments(), {});
+        } catch (const error& refused) {
+            said = refused.what();
+        }
+        CHECK(call.outputs_untouched());
+        return said;
+    };
+    CHECK(refusal("w_q", {32, 31}).starts_with("attune: expected the same number in extent<1>(w_q) and extent<2>(x), got 31 and 32; try "));
+    CHECK(refusal("w_q", {32, 33}).starts_with("attune: expected the same number in extent<1>(w_q) and extent<2>(x), got 33 and 32; try "));
+    CHECK(refusal("b_q", {31}).starts_with("attune: expected the same number in extent<0>(w_q) and extent<0>(b_q), got 32 and 31; try "));
+    CHECK(refusal("b_q", {1}).starts_with("attune: expected the same number in extent<0>(w_q) and extent<0>(b_q), got 32 and 1; try "));
+    CHECK(refusal("w_o", {32, 30}).starts_with("attune: expected the same number in extent<1>(w_o) and heads * value_depth, got 30 and 32; try "));
+    CHECK(refusal("w_o", {30, 32}).starts_with("attune: expected the same number in "));
+    CHECK(refusal("gain_1", {33}).starts_with("attune: expected the same number in "));
+    CHECK(refusal("shift_2", {31}).starts_with("attune: expected the same number in "));
+    CHECK(refusal("w_2", {32, 78}).starts_with("attune: expected the same number in extent<1>(w_2) and extent<0>(w_1), got 78 and 77; try "));
+    CHECK(refusal("w_2", {32, 77}).empty());
+}
