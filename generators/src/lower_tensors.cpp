@@ -22,7 +22,7 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
 
     // Algorithm
     place here = at(p_, f_.d);
-    for (int s = 0; s < formula; ++s) {
+    for (int s = 0; s <= formula; ++s) {  // a projection without a bias is the formula itself
         const instruction& it = f_.node(s);
         if (!made[s] || it.op != operation::sum || f_.depends[s].bound) continue;
         if (!f_.depends[s].channel) {

@@ -22,13 +22,13 @@ inline constexpr auto k = heads_of(linear(x, w_k, along<"b_k", "model">));
 inline constexpr auto v = heads_of(linear(x, w_v, along<"b_v", "model">));
 inline constexpr auto scores = q * t(k) * rsqrt(depth);
 
-// One layer of an encoder, all of it (Vaswani et al. 2017, with GELU).
+// The two halves of an encoder's layer (Vaswani et al. 2017, with GELU).
 inline constexpr auto padding = input<"padding", i32>(batch, key);
 inline constexpr auto attended = linear(merge_heads(softmax(mask(scores, padding(b, kv_idx) != 0)) * v), w_o, b_o);
-inline constexpr auto first = layer_norm(residual(x, attended), along<"gain_1", "model">, along<"shift_1", "model">, 1e-5);
-inline constexpr auto hidden = gelu(linear(first, weight<"w_1", "hidden", "model">, along<"b_1", "hidden">));
-inline constexpr auto encoder = outputs(out = layer_norm(residual(first, linear(hidden, weight<"w_2", "model", "hidden">, along<"b_2", "model">)),
-                                                         along<"gain_2", "model">, along<"shift_2", "model">, 1e-12));
+inline constexpr auto attention = outputs(out = layer_norm(residual(x, attended), along<"gain_1", "model">, along<"shift_1", "model">, 1e-5));
+inline constexpr auto hidden = gelu(linear(x, weight<"w_1", "hidden", "model">, along<"b_1", "hidden">));
+inline constexpr auto feed_forward = outputs(out = layer_norm(residual(x, linear(hidden, weight<"w_2", "model", "hidden">, along<"b_2", "model">)),
+                                                              along<"gain_2", "model">, along<"shift_2", "model">, 1e-12));
 
 // Each alone.
 inline constexpr auto normal = outputs(out = layer_norm(x, along<"gain_1", "model">, along<"shift_1", "model">, 1e-5));

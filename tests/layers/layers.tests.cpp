@@ -2,6 +2,7 @@
 #include "in_process.hpp"
 #include "layers.hpp"
 
+#include <attune/runtime/error.hpp>
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
@@ -68,12 +69,13 @@ void broadcast(workload& call, bool over_batches) {
     support::owned_tensor& mask = call["mask"];
     const tensor& whole = mask.view;
     const std::int64_t batches = over_batches ? 1 : whole.extent(0), queries = whole.extent(2), keys = whole.extent(3);
-    mask.view = tensor(whole.type(), static_cast<void*>(mask.bytes.data()), {batches, 1, queries, keys}, {queries * keys, 0, keys, 1});
+    mask.view = tensor(whole.type(), static_cast<void*>(mask.bytes.data()), std::vector<std::int64_t>{batches, 1, queries, keys}, std::vector<std::int64_t>{queries * keys, 0, keys, 1});
 }
 
 }  // namespace
 
-TEST_CASE("an encoder's layer, all of it in one kernel") { judge<layers::encoder>("encoder", true, {}, true); }
+TEST_CASE("the attention of an encoder's layer: projections, padding, residual, normalisation") { judge<layers::attention>("attention", true, {}, true); }
+TEST_CASE("its other half: two projections, gelu, residual, normalisation") { judge<layers::feed_forward>("feed_forward", true); }
 TEST_CASE("layer normalisation") { judge<layers::normal>("layer_norm", true); }
 TEST_CASE("gelu") { judge<layers::smooth>("gelu", true); }
 TEST_CASE("a residual connection") { judge<layers::added>("residual", true); }
@@ -108,19 +110,22 @@ TEST_CASE("dropout in evaluation is not there: with probability 0 the output has
 TEST_CASE("tokens that are used several times") { judge<layers::uses_thrice>("tokens used thrice", true); }
 
 TEST_CASE("widths that disagree are refused before anything is written") {
-    const listing graph = dsl::listing_of<layers::encoder>;
-    const in_process kernel("encoder", graph, "16", levels_here().front());
+    const listing attention = dsl::listing_of<layers::attention>, other_half = dsl::listing_of<layers::feed_forward>;
+    const in_process of_attention("attention", attention, "16", levels_here().front()), of_other_half("feed_forward", other_half, "16", levels_here().front());
     const auto refusal = [&](std::string_view input, std::vector<std::int64_t> extents) {
+        const bool first = std::ranges::any_of(attention.inputs, [&](const input_declaration& d) { return d.name == input; });
+        const listing& graph = first ? attention : other_half;
+        const in_process& kernel = first ? of_attention : of_other_half;
         workload call = call_of(graph, 2, 7, 7, 1);
         std::vector<float> other(4096, 1.0f);
         call[input].view = tensor(other.data(), std::move(extents));
         std::string said;
         try {
             detail::call(kernel.table(), call.arguments(), {});
-        } catch (const error& refused) {
+        } catch (const attune::error& refused) {
             said = refused.what();
         }
-        CHECK(call.outputs_untouched());
+        CHECK(call.outputs_untouched() == !said.empty());
         return said;
     };
     CHECK(refusal("w_q", {32, 31}).starts_with("attune: expected the same number in extent<1>(w_q) and extent<2>(x), got 31 and 32; try "));
