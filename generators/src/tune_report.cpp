@@ -43,7 +43,7 @@ std::string drawn_order(const tune_result& r, const std::vector<std::pair<schedu
     least -= 0.05, most = std::min(most + 0.05, 2.5);
     const double steps = static_cast<double>(std::max<std::size_t>(1, r.record.tried.size()));
     const auto x = [&](double i) { return at.left + at.width * i / steps; };
-    const auto y = [&](double ratio) { return at.top + at.height * (std::min(ratio, most) - least) / (most - least); };
+    const auto y = [&](double ratio) { return at.top + at.height * (most - std::min(ratio, most)) / (most - least); };
     std::string svg = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#bbb\"/>\n", at.left, at.top, at.width, at.height);
     for (double line = std::ceil(least * 10) / 10; line <= most; line += most - least > 1 ? 0.25 : 0.1) {
         svg += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#eee\"/>\n", at.left, at.left + at.width, y(line));
@@ -86,7 +86,7 @@ std::string drawn_tiles(const tune_result& r, const std::vector<std::pair<schedu
     int place = 0;
     for (auto& [nominal, column] : columns) column = place++;
     const double width = at.width / static_cast<double>(columns.size()), height = std::min(26.0, at.height / static_cast<double>(cells.size()));
-    std::string svg = label(at.left, at.top - 24, "best time over the default's, by tile (queries x keys in registers) and keys a block");
+    std::string svg = label(at.left - 60, at.top - 26, "best of each tile (queries x keys in registers) and keys a block");
     for (const auto& [nominal, column] : columns) svg += label(at.left + width * (column + 0.5), at.top - 6, std::to_string(nominal), "middle", 11);
     int row = 0;
     for (const auto& [tile, scores_of] : cells) {
@@ -108,7 +108,7 @@ std::string drawn(const tune_result& r) {
     const std::vector<std::pair<schedule, double>> scores = scores_of(r);
     const search_choice& c = r.choice;
     std::string svg = label(20, 26, r.search, "start", 16, "#000");
-    svg += label(20, 46, fmt::format("default {:.3f} ms, tuned {:.3f} ms: {:+.1f} % speed, {:.1f} % noise; {} threads; estimates and times correlate by {:.2f} (ranks)", 1e3 * c.default_seconds, 1e3 * c.seconds,
+    svg += label(20, 46, fmt::format("default {:.3f} ms, tuned {:.3f} ms: {:+.1f} % speed, {:.1f} % noise; threads: {}; estimates and times correlate by {:.2f} (ranks)", 1e3 * c.default_seconds, 1e3 * c.seconds,
                                      100 * (1 / c.over_default.ratio - 1), 100 * c.over_default.noise(), r.record.begin.at("threads").get<int>(), r.rank_correlation));
     svg += label(20, 64, to_json(c.schedule), "start", 11, "#555");
     svg += drawn_order(r, scores, {60, 100, 520, 290});
