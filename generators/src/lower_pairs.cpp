@@ -184,8 +184,10 @@ void pair_outputs::schedule() {
     scores_at_.schedule_products(LoopLevel(tile, of_ == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)), in_lanes, others, vector);
     for (Func* row : {&maximum_, &inverse_})
         if (row->defined()) row->compute_at(step).bound_extent(qi, cut.query_block).bound_extent(qt, 1).vectorize(qi, cut.lanes);
+    const LoopLevel keys = of_ == shape::pairs ? LoopLevel(outputs, ko) : of_ == shape::head_means ? LoopLevel(tile_, steps_.x) : step;
+    scores_at_.schedule_shared(keys);
+    scores_at_.schedule_keys(keys, task);
     scores_at_.schedule_queries(step, task);
-    scores_at_.schedule_keys(of_ == shape::pairs ? LoopLevel(outputs, ko) : of_ == shape::head_means ? LoopLevel(tile_, steps_.x) : step, task);
 }
 
 /// Tasks are few where they are large: 32 of them are left where there are as many.

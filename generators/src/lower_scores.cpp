@@ -285,8 +285,12 @@ void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& stora
     // Schedule
     keys_.compute_at(storage);
     last_key_.compute_at(storage);
-    for (Func& kept : kept_of_task_) kept.compute_at(block);
     schedule_side(true, block, storage);
+}
+
+void score_tile::schedule_shared(const LoopLevel& level) {
+    // Schedule
+    for (Func& kept : kept_of_task_) kept.compute_at(level);
 }
 
 void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) { schedule_side(false, block, storage); }

@@ -44,6 +44,8 @@ public:
     /// What serves all keys of a block of queries, what serves all queries of a block of keys, and where their storage stays.
     void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    /// What knows no position: at a level around both of the blocks above.
+    void schedule_shared(const Halide::LoopLevel& level);
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 

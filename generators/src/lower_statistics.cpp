@@ -167,6 +167,7 @@ Expr row_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
 void row_state::schedule(const LoopLevel& task) {
     // Schedule
     visits_.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    scores_at_.schedule_shared(task);
     scores_at_.schedule_queries(task, task);
     scores_at_.schedule_keys(LoopLevel(state_, blocks_.x), task);
     schedule_scores(task);
