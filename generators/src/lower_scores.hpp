@@ -1,17 +1,18 @@
 #pragma once
 #include "kernel_frame.hpp"
 
+#include <numeric>
 #include <string>
 
 namespace attune::generators {
 
-/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes.
+/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels that are summed.
 ///
 /// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What depends on one side alone and
 /// costs something is computed once for a block and kept; tensors formed from a formula, and the side in lanes, lie in panels.
 class score_tile {
 public:
-    enum class lanes : std::uint8_t { queries, keys };
+    enum class lanes : std::uint8_t { queries, keys, channels };
 
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, lanes along);
@@ -31,6 +32,8 @@ public:
 
     /// The same as it lies in memory, where it is an input: (channel, position in block) of the block and head at hand.
     Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
+    /// Whether rows of a tensor are more than a load.
+    bool converts(int tensor) const;
 
     /// The arguments of a function of pairs.
     template <class Lane, class Other> static std::vector<Halide::Expr> pair_of(const kernel_frame& f, const Lane& lane, const Other& other) {
@@ -41,6 +44,8 @@ public:
     /// What serves all keys of a block of queries, what serves all queries of a block of keys, and where their storage stays.
     void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    /// Products of one row with a tile of keys, each in a vector until it is summed; keys that are not f32 are converted once a `tile`.
+    void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& tile);
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
@@ -51,6 +56,8 @@ private:
         Halide::RDom each;
         bool paired{};  ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows, panel, product;
+        Halide::Func dots;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie in lanes
+        Halide::RDom lane;
     };
 
     /// A formula over one side's positions and a channel, as rows.
@@ -59,6 +66,8 @@ private:
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
+    void sum_in_lanes(contraction& c);
+    int channel_vector() const { return std::gcd(f_.cut.lanes, f_.depth()); }
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;
@@ -74,6 +83,7 @@ private:
     const kernel_frame& f_;
     const std::string pass_;
     const lanes along_;
+    const std::vector<dependence> depends_;  ///< in decode what depends on the query head depends on the row
     const Halide::Var lane_, other_;
     place at_;
     std::vector<contraction> contractions_;

@@ -75,6 +75,20 @@ shape_class shape_class_from(std::string_view text) {
     throw std::runtime_error("expected a class of shapes, prefill or decode, got \"" + std::string(text) + "\"");
 }
 
+schedule decode_schedule(const level& isa, masking hides) {
+    schedule s{};
+    s.shapes = shape_class::decode;
+    s.lanes = isa.lanes;
+    s.query_block = 16;
+    s.key_block = hides == masking::window ? 64 : 128;
+    s.query_tile = 1;
+    s.depth_unroll = 2;
+    s.key_tile = 8;
+    s.value_tile = s.chunk = 1;
+    s.key_splits = 16;
+    return s;
+}
+
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides) {
     schedule s{};
     s.lanes = isa.lanes;
@@ -96,6 +110,12 @@ void check(const schedule& s, int depth) {
     const auto refuse = [](const std::string& rule) { throw std::runtime_error("a schedule needs " + rule); };
     for (const auto& [name, member] : fields)
         if (s.*member < 1) refuse(std::string(name) + " >= 1, got " + std::to_string(s.*member));
+    if (s.shapes == shape_class::decode) {
+        for (const auto member : {&schedule::query_tile, &schedule::value_tile, &schedule::chunk})
+            if (s.*member != 1) refuse("query_tile, value_tile and chunk to be 1 in decode");
+        if (s.key_block % s.key_tile != 0) refuse("key_block to be a multiple of key_tile");
+        return;
+    }
     const auto multiple = [&](int schedule::*whole, int schedule::*part, const char* text) {
         if (s.*whole % (s.*part) != 0) refuse(text);
     };

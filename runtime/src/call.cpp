@@ -63,9 +63,16 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
     result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * depths_per_pair(table.graph, k);
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
+    result.key_splits = bound.key_splits();
     result.scratch_bytes = k.scratch_bytes, result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
     const auto working = std::min<std::int64_t>(result.threads, std::int64_t{map.batches} * map.heads * map.query_blocks);  // one task a tile of queries
-    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.table_bytes;
+    auto tasks = working;
+    if (result.key_splits) {
+        result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
+        result.parts_bytes = k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
+        tasks = std::min<std::int64_t>(result.threads, bound.stacks() * result.key_splits);
+    }
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(tasks) + result.hidden_bytes + result.parts_bytes + result.table_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
         const input_declaration& d = table.graph.inputs[i];

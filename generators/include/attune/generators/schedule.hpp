@@ -15,6 +15,9 @@ namespace attune::generators {
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_block x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the value
 /// depth at a time. Queries lie in vector lanes throughout.
+///
+/// In decode a task is the queries of a whole group of heads, at most query_block of each, with one of key_splits parts of the keys. It takes key_tile keys at a
+/// time, with their channels in lanes; query_tile, value_tile and chunk are 1.
 struct schedule {
     shape_class shapes{};  ///< which of the two ways of cutting work
     int lanes{};         ///< f32 in a vector
@@ -44,6 +47,7 @@ masking masking_of(const listing& graph);
 
 /// What is used where nothing better was measured. Any depth >= 1.
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides);
+schedule decode_schedule(const level& isa, masking hides);
 
 /// Throws std::runtime_error with the first rule above that `s` breaks for a depth of q and k.
 void check(const schedule& s, int depth);
