@@ -4,7 +4,7 @@
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels; default ATTUNE_TARGETS
-#     [SHAPES prefill decode]              kernels for many queries, or for 1 to 16 (where the graph allows it); default ATTUNE_SHAPES, or both
+#     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it); default prefill
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds) or generic (none); default ATTUNE_TUNED_FOR
 #     [SHARED])                            a shared library, too
@@ -58,10 +58,7 @@ this machine first and pass the bin/ folder of that build, which holds ${target}
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
     if(NOT DEFINED arg_SHAPES)
-        set(arg_SHAPES prefill decode)
-        if(DEFINED ATTUNE_SHAPES)
-            set(arg_SHAPES ${ATTUNE_SHAPES})
-        endif()
+        set(arg_SHAPES prefill)
     endif()
 
     if(NOT DEFINED arg_TUNED_FOR)
