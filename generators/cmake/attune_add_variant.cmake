@@ -4,6 +4,7 @@
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl or cuda; default ATTUNE_TARGETS
+#     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, on CPUs); decode:<my::alibi> for one graph alone; default prefill
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds) or generic (none); default ATTUNE_TUNED_FOR
 #     [SHARED])                            a shared library, too
@@ -31,9 +32,9 @@ set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the gen
 set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native or generic")
 
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS, TARGETS, SCHEDULES, TUNED_FOR or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
     endif()
     if(NOT arg_HEADER OR NOT arg_GRAPHS)
         message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most")
@@ -60,6 +61,17 @@ for the machine that compiles them")
     if(NOT DEFINED arg_TARGETS)
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
+    if(NOT DEFINED arg_SHAPES)
+        set(arg_SHAPES prefill)
+    endif()
+    foreach(shapes IN LISTS arg_SHAPES)
+        if(shapes MATCHES "^[a-z]+:(.+)$")
+            set(graph "${CMAKE_MATCH_1}")
+            if(NOT graph IN_LIST arg_GRAPHS)
+                message(FATAL_ERROR "attune_add_variant(${target}): expected SHAPES for one of GRAPHS, got `${shapes}`; try one of `${arg_GRAPHS}`")
+            endif()
+        endif()
+    endforeach()
 
     if(NOT DEFINED arg_TUNED_FOR)
         set(arg_TUNED_FOR ${ATTUNE_TUNED_FOR})
@@ -89,7 +101,7 @@ for the machine that compiles them")
         foreach(graph IN LISTS arg_GRAPHS)
             string(APPEND rows "        {\"${graph}\", attune::dsl::listing_of<${graph}>},\n")
         endforeach()
-        foreach(list IN ITEMS TARGETS DTYPES DEPTHS)
+        foreach(list IN ITEMS TARGETS DTYPES DEPTHS SHAPES)
             list(JOIN arg_${list} "\", \"" words)
             set(${list} "{\"${words}\"}")
         endforeach()
@@ -123,7 +135,7 @@ for the machine that compiles them")
         set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
         add_custom_command(
             OUTPUT "${object}"
-            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}" ${instrumented} ${code}
+            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} --object "${object}" ${instrumented} ${code}
             DEPENDS "${program}" ${schedule_files}
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)
@@ -135,7 +147,7 @@ for the machine that compiles them")
     add_custom_command(
         OUTPUT "${registry}" "${c_header}"
         COMMAND ${emit} --registry "${registry}" --header "${header_name}" --c-header "${c_header}"
-            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} ${tuned}
+            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned}
         DEPENDS "${program}" ${schedule_files}
         COMMENT "Writing the registry of ${graphs}"
         VERBATIM)

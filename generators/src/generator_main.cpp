@@ -24,6 +24,7 @@ namespace {
 void add_to(CLI::App& command, build_request& what) {
     command.add_option("--dtypes", what.dtypes, "element types: f32, or q:f32,k:bf16,v:bf16")->capture_default_str();
     command.add_option("--depths", what.depths, "depths of q and k, or depth x depth of v: 64, 64x32")->capture_default_str();
+    command.add_option("--shapes", what.shapes, "classes of shapes that get a kernel each: prefill, decode (1 to 16 queries, where the graph allows it); decode:GRAPH for one graph alone")->capture_default_str();
 }
 
 /// Whose measured schedules kernels have.
@@ -38,9 +39,11 @@ std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, 
     return all;
 }
 
-/// Kernels under another schedule: the fields that a JSON object names.
+/// Kernels under another schedule: the fields that a JSON object names, of the class of shapes that it names or of prefill.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
+    const shape_class shapes = schedule_with({}, fields).shapes;
     for (listed_kernel& kernel : kernels) {
+        if (kernel.request.schedule.shapes != shapes) continue;
         kernel.request.schedule = schedule_with(kernel.request.schedule, fields);
         check(kernel.request.schedule, kernel.request.depths.depth);
         if (!fields.empty()) kernel.schedule_from = "--schedule";

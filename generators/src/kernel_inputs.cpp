@@ -117,6 +117,11 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
     kv_lengths_ = ImageParam(Int(32), 1, "input_kv_lengths");
     kv_lengths_.dim(0).set_min(0).set_stride(Expr());
     arguments_.push_back(kv_lengths_);
+    if (request.schedule.shapes == shape_class::decode) {
+        Param<int> splits("input_key_splits");
+        key_splits = max(splits, 1);
+        arguments_.push_back(splits);
+    }
     read_numbers(request, its);
 
     RDom each(0, batches, "each_batch");

@@ -25,6 +25,7 @@ public:
 
     /// Of the first input that has the axis, those of any element type first; a length that a formed tensor states comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
+    Halide::Expr key_splits;  ///< parts of the keys, in decode
 
     /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch), outputs and formed tensors
     /// (channel, position, head, batch).

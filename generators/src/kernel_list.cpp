@@ -1,13 +1,17 @@
 #include "kernel_list.hpp"
 
 #include "device_target.hpp"
+#include "plan.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace attune::generators {
 namespace {
+
+constexpr int most_decoded = 16;  ///< queries: beyond it a tile of a vector of queries is full enough to be faster
 
 std::string symbol_text(std::string_view text) {
     std::string symbol;
@@ -23,26 +27,44 @@ std::string symbol_text(std::string_view text) {
     return symbol;
 }
 
+/// Whether a graph gets kernels of a class: "decode" asks for them for every graph, "decode:my::graph" for that one.
+bool wants(const build_request& build, shape_class shapes, std::string_view graph) {
+    return std::any_of(build.shapes.begin(), build.shapes.end(), [&](const std::string& text) {
+        const std::size_t colon = text.find(':');
+        return shape_class_from(text.substr(0, colon)) == shapes && (colon == std::string::npos || text.substr(colon + 1) == graph);
+    });
+}
+
 }  // namespace
 
 std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build) {
     for (const std::string& target : build.targets) level_named(target);
     std::vector<listed_kernel> all;
-    for (const variant& each : variants)
+    for (const variant& each : variants) {
+        const bool prefill = wants(build, shape_class::prefill, each.name), decode = wants(build, shape_class::decode, each.name), decodes = hinders_decode(each.graph).empty();
+        if (!prefill && !decode) throw std::runtime_error(each.name + ": expected prefill or decode in SHAPES, for every graph or for this one, got neither");
+        if (!prefill && !decodes) throw std::runtime_error(each.name + ": no kernel for decode: " + hinders_decode(each.graph) + "; try SHAPES prefill");
         for (const level& isa : levels()) {
             if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
             for (const std::string& dtype : build.dtypes)
                 for (const std::string& depths : build.depths) {
                     kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
-                    request.schedule = is_device(isa) ? default_device_schedule(request.depths.depth, request.depths.value_depth)
-                                                  : default_schedule(isa, request.depths.depth, request.depths.value_depth, masking_of(each.graph));
-                    if (isa.pairs && can_pair(request)) request.schedule.pairing = 2;
-                    std::string symbol =
-                        fmt::format("attune_{}_{}_d{}x{}_{}_{:016x}", symbol_text(each.name), symbol_part(request.types),
-                                    request.depths.depth, request.depths.value_depth, symbol_text(isa.name), each.graph.fingerprint);
-                    all.push_back({&each, &isa, request, std::move(symbol), 1, std::numeric_limits<int>::max()});
+                    const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
+                        request.schedule = cut;
+                        all.push_back({&each, &isa, request,
+                                       fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name), symbol_part(request.types), request.depths.depth,
+                                                   request.depths.value_depth, symbol_text(isa.name), serves, each.graph.fingerprint),
+                                       1, to_queries});
+                    };
+                    const masking hides = masking_of(each.graph);
+                    schedule usual = is_device(isa) ? default_device_schedule(request.depths.depth, request.depths.value_depth)
+                                                    : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
+                    if (isa.pairs && can_pair(request)) usual.pairing = 2;
+                    if (prefill || is_device(isa)) add(usual, std::numeric_limits<int>::max(), "");
+                    if (decode && decodes && !is_device(isa)) add(decode_schedule(isa, hides), most_decoded, prefill ? "decode_" : "");
                 }
         }
+    }
     return all;
 }
 

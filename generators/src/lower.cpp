@@ -2,14 +2,16 @@
 
 #include "device_passes.hpp"
 #include "device_target.hpp"
+#include "lower_decode.hpp"
 #include "lower_device.hpp"
 #include "lower_pairs.hpp"
+#include "lower_statistics.hpp"
 #include "lower_tensors.hpp"
 #include "skip_blocks.hpp"
 
 #include <map>
 #include <memory>
-#include <optional>
+#include <stdexcept>
 
 namespace attune::generators {
 using namespace Halide;
@@ -60,15 +62,20 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
 lowered_kernel lower(const kernel_request& request) {
     check(request.schedule, request.depths.depth);
     if (request.schedule.pairing == 2 && !can_pair(request)) throw std::runtime_error("a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
+    if (request.schedule.shapes == shape_class::decode)
+        if (const std::string reason = hinders_decode(request.graph); !reason.empty()) throw std::runtime_error("no kernel for decode: " + reason);
     const plan its = plan_of(request.graph);
     kernel_frame frame(request, its);
     computed_tensors before(frame, true);
     std::vector<Func> outputs;
     std::vector<std::pair<std::string, std::string>> guarded;
 
-    std::optional<row_state> state;
-    if (its.needs_state()) state.emplace(frame);
-    finish rows(frame, state ? &*state : nullptr);
+    std::unique_ptr<row_state> state;
+    if (frame.decodes())
+        state = std::make_unique<decode_state>(frame);
+    else if (its.needs_state())
+        state = std::make_unique<prefill_state>(frame);
+    finish rows(frame, state.get());
     if (!rows.empty()) outputs.push_back(rows.outputs);
     std::vector<std::unique_ptr<pair_outputs>> pairs;
     using shape = pair_outputs::shape;
@@ -86,12 +93,12 @@ lowered_kernel lower(const kernel_request& request) {
         on.schedule(before), on.schedule(after);
         if (!rows.empty()) on.schedule(rows);
         for (const auto& each : pairs) on.schedule(*each);
-        if (state) on.add_passes(attention, *state);
+        if (state) on.add_passes(attention, static_cast<const prefill_state&>(*state));
     } else {
         before.schedule();
         after.schedule();
         if (!rows.empty()) rows.schedule();
-        if (state) guarded.push_back(state->guarded_loop());
+        if (state) guarded.push_back(state->guarded_loop()), state->add_passes(attention);
         for (const auto& each : pairs) {
             each->schedule();
             guarded.push_back(each->guarded_loop());

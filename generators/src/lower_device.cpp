@@ -85,10 +85,10 @@ void device_schedule::schedule(finish& rows) const {
         row.compute_at(task).bound_extent(f_.qt, 1).store_in(MemoryType::GPUShared);
         one_a_thread(row, qi, cut_.query_block);
     }
-    if (rows.state_) schedule(*rows.state_, task);
+    if (rows.state_) schedule(static_cast<prefill_state&>(*rows.state_), task);
 }
 
-void device_schedule::schedule(row_state& its, const LoopLevel& task) const {
+void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const {
     // Schedule
     const Var &qi = f_.qi, &ki = f_.ki, &kb = f_.kb, &qt = f_.qt, &d = f_.d, &dc = its.dc_;
     const Var thread_x("thread_x"), thread_y("thread_y");
@@ -212,7 +212,7 @@ void device_schedule::schedule(computed_tensors& tensors) const {
     }
 }
 
-void device_schedule::add_passes(Pipeline& attention, const row_state& its) const {
+void device_schedule::add_passes(Pipeline& attention, const prefill_state& its) const {
     attention.add_custom_lowering_pass(new private_state(its.state_.name()));
     attention.add_custom_lowering_pass(new skip_blocks_together(its.state_.name() + ".s1.visited"));
 }

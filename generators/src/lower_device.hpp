@@ -1,5 +1,6 @@
 #pragma once
 #include "lower_pairs.hpp"
+#include "lower_statistics.hpp"
 #include "lower_tensors.hpp"
 
 namespace attune::generators {
@@ -18,10 +19,10 @@ public:
     void schedule(computed_tensors& tensors) const;
 
     /// What remains to be done once the loops are there (device_passes.hpp).
-    void add_passes(Halide::Pipeline& attention, const row_state& state) const;
+    void add_passes(Halide::Pipeline& attention, const prefill_state& state) const;
 
 private:
-    void schedule(row_state& state, const Halide::LoopLevel& task) const;
+    void schedule(prefill_state& state, const Halide::LoopLevel& task) const;
     void schedule_queries(score_tile& scores, const Halide::LoopLevel& task) const;
     void schedule_keys(score_tile& scores, const Halide::LoopLevel& block) const;
     void one_a_thread(Halide::Func f, const Halide::Var& i, int extent) const;

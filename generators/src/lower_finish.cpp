@@ -11,9 +11,10 @@ using namespace Halide;
 finish::finish(const kernel_frame& frame, row_state* state)
     : f_(frame),
       state_(state),
+      block_(state ? state->block() : frame.cut.query_block),
       row_{f_.qi, f_.qt, f_.h, f_.b},
       at_row_(row_.begin(), row_.end()),
-      in_loop_{f_.q % f_.cut.query_block, f_.q / f_.cut.query_block, f_.h, f_.b} {
+      in_loop_{f_.q % block_, f_.q / block_, f_.h, f_.b} {
     // Algorithm
     const plan& its = f_.its;
     if (state_) primitives_ = primitives();
@@ -68,7 +69,7 @@ const Func& finish::denominator(int sink) {
         result(row_) = Tuple(select(none, 0.0f, 1.0f / sum), highest + log(max(sum, 1e-30f)));
         return result;
     }
-    const quantity x = f_.evaluate(sink, {f_.b, f_.h, f_.query_at(f_.qi), 0, f_.inputs.keys_in_use(f_.b)});
+    const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     const Expr absent = x.hidden.defined() ? x.hidden : Internal::const_false();
     // Both relative to the larger of the two.
     const Expr of_keys = select(none, x.value, highest), of_sink = select(absent, of_keys, x.value), top = max(of_keys, of_sink);
@@ -82,7 +83,7 @@ quantity finish::logarithm(int sink) const {
     const FuncRef of = denominators_.at(sink)(at_row_);
     const Expr none = state_->sum(at_row_) == 0.0f;
     if (sink < 0) return {of[1], none};
-    const quantity x = f_.evaluate(sink, {f_.b, f_.h, f_.query_at(f_.qi), 0, f_.inputs.keys_in_use(f_.b)});
+    const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     return {of[1], x.hidden.defined() ? none && x.hidden : Expr()};
 }
 
@@ -111,7 +112,7 @@ std::map<int, quantity> finish::primitives() {
 /// A node that no channel matters to, computed once a query.
 void finish::keep(int node) {
     if (kept_.contains(node)) return;
-    const quantity x = f_.evaluate(node, {f_.b, f_.h, f_.query_at(f_.qi), 0, f_.inputs.keys_in_use(f_.b), primitives_});
+    const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
     kept_row kept{Func("row_" + std::to_string(node)), x.value.type().is_bool(), x.hidden.defined()};
     std::vector<Expr> values{kept.condition ? cast<uint8_t>(x.value) : x.value};
     if (kept.may_hide) values.push_back(cast<uint8_t>(x.hidden));
@@ -127,7 +128,7 @@ quantity finish::read(const kept_row& kept) const {
 }
 
 Expr finish::written_row(int node) {
-    const quantity x = f_.evaluate(node, {f_.b, f_.h, f_.query_at(f_.qi), 0, f_.inputs.keys_in_use(f_.b), primitives_});
+    const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
     Func row("written_" + std::to_string(node));
     row(row_) = x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value;
     rows_.push_back(row);
@@ -157,7 +158,7 @@ void finish::schedule() {
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
     const Var qo("qo"), qv("qv"), dj("dj"), dx("dx");
-    const int lanes = f_.cut.lanes, block = f_.cut.query_block, depth = f_.value_depth(), chunk = state_ ? state_->chunk() : 0;
+    const int lanes = f_.cut.lanes, block = block_, depth = f_.value_depth(), chunk = state_ ? state_->chunk() : 0;
     const std::vector<OutputImageParam> buffers = outputs.output_buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         OutputImageParam buffer = buffers[i];
@@ -168,11 +169,14 @@ void finish::schedule() {
     }
     outputs.bound(d, 0, depth).bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent()).split(q, qo, qi, block, guard);
     for (auto& [sink, row] : denominators_) rows_.push_back(row);
-    for (Func& row : rows_) row.compute_at(outputs, task_).bound_extent(qi, block).bound_extent(f_.qt, 1).vectorize(qi, lanes);
+    for (Func& row : rows_) row.compute_at(outputs, task_).bound_extent(qi, block).bound_extent(f_.qt, 1).vectorize(qi, std::min(lanes, block));
     const int turned = std::gcd(lanes, std::gcd(depth, chunk));
     if (!chunk) {
         outputs.reorder(d, qi, qo, h, b);
         if (std::find(made_.begin(), made_.end(), kind::output) != made_.end()) outputs.vectorize(d, lanes, guard);
+    } else if (state_->depths_in_lanes()) {
+        const int vector = std::gcd(lanes, depth);
+        outputs.split(d, d, dj, chunk).split(dj, dj, dx, vector).reorder(dx, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
     } else if (turned >= 4) {  // turned a square at a time, then written by rows
         outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, turned);
         outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);

@@ -1,5 +1,6 @@
 #pragma once
-#include "lower_statistics.hpp"
+#include "kernel_frame.hpp"
+#include "row_state.hpp"
 
 #include <map>
 
@@ -43,6 +44,8 @@ private:
 
     const kernel_frame& f_;
     row_state* state_;
+    const int block_;  ///< queries that a task finishes
+    Halide::Expr query_of_row() const { return f_.qt * block_ + f_.qi; }
     const Halide::Var task_{"task"};
     const std::vector<Halide::Var> row_;       ///< query in block, query block, head, batch
     const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it

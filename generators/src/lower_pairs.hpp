@@ -1,5 +1,6 @@
 #pragma once
 #include "lower_finish.hpp"
+#include "lower_scores.hpp"
 
 namespace attune::generators {
 

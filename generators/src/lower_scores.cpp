@@ -1,5 +1,6 @@
 #include "lower_scores.hpp"
 
+#include "fetch_ahead.hpp"
 #include "numbers.hpp"
 
 #include <numeric>
@@ -18,6 +19,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     : f_(frame),
       pass_(std::move(pass)),
       along_(along),
+      depends_(along == lanes::channels ? stacked(frame.graph(), frame.depends) : frame.depends),
       lane_(along == lanes::queries ? frame.qi : frame.ki),
       other_(along == lanes::queries ? frame.ki : frame.qi),
       keys_(pass_ + "keys"),
@@ -26,7 +28,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     keys_(f_.b) = f_.inputs.keys_in_use(f_.b);
     last_key_(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
     // Beyond the last query a task that has its queries in lanes goes on counting; what is made there is not written.
-    at_ = {f_.b, f_.h, along == lanes::queries ? f_.query_at(f_.qi) : f_.read_query(f_.qi), f_.key_at(f_.ki), keys_(f_.b)};
+    at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi), f_.key_at(f_.ki), keys_(f_.b)};
     std::vector<int> known;
     const auto add = [&](int node, bool fixed) {
         at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
@@ -46,7 +48,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
     hidden_by_product = !is_free_of_products(hidden);
-    if (along == lanes::keys) real = substitute(product_name(f_.its.contraction), Internal::Variable::make(Float(32), product_name(f_.its.contraction)) * sign_, real);
+    if (along != lanes::queries) real = substitute(product_name(f_.its.contraction), Internal::Variable::make(Float(32), product_name(f_.its.contraction)) * sign_, real);
     real = with_products(real);
     hidden = with_products(hidden);
 }
@@ -55,9 +57,9 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
 void score_tile::keep(const std::vector<int>& roots, place& at) {
     std::vector<int> known;
     for (const auto& [n, value] : at.known) known.push_back(n);
-    for (int n : recurring(f_.graph(), f_.depends, roots, known)) {
-        const bool of_query = f_.depends[n].query, of_key = f_.depends[n].key;
-        const quantity x = f_.evaluate(n, {f_.b, f_.h, f_.read_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
+    for (int n : recurring(f_.graph(), depends_, roots, known)) {
+        const bool of_query = depends_[n].query, of_key = depends_[n].key;
+        const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
         if (is_const(x.value)) continue;
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
@@ -120,7 +122,7 @@ void score_tile::factor_out_scale() {
 
 Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known) {
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
-    place at{f_.b, f_.h, f_.read_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b), known, f_.d};
+    place at{f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b), known, f_.d};
     keep({formula}, at);
     Func rows(pass_ + name);
     rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
@@ -129,8 +131,10 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
 
 Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, const Expr& position) const {
     const int input = f_.node(tensor).input;
-    const Expr at = of_query ? f_.read_query(position) : min(f_.key_at(position), last_key_(f_.b));
-    const Expr head = f_.graph().inputs[input].axes[1].is == axis_kind::key_head ? f_.inputs.key_head(f_.h) : Expr(f_.h);
+    const Expr at = of_query ? f_.row_query(position) : min(f_.key_at(position), last_key_(f_.b));
+    const Expr of_head = of_query ? f_.row_head(position) : Expr(f_.h);
+    const bool as_it_is = f_.graph().inputs[input].axes[1].is != axis_kind::key_head || (f_.decodes() && !of_query);
+    const Expr head = as_it_is ? of_head : f_.inputs.key_head(of_head);
     return f_.inputs.tensor(input)(channel, at, head, f_.b);
 }
 
@@ -186,6 +190,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     }
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
+    if (along_ == lanes::channels) return sum_in_lanes(c);
     const auto side = [&](const Expr& channel, bool query) -> Expr {
         return query ? c.query_rows(channel, f_.qi, f_.qt, f_.h, f_.b) : c.key_rows(channel, f_.ki, f_.kb, f_.h, f_.b);
     };
@@ -194,6 +199,25 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     c.panel(lane_, f_.d, block, f_.h, f_.b) = signs_queries ? side(f_.d, queries) * sign_ : side(f_.d, queries);
     c.product(pair()) = 0.0f;
     c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
+}
+
+void score_tile::sum_in_lanes(contraction& c) {
+    const int vector = channel_vector();
+    const Var l("l");
+    c.each = RDom(0, f_.depth() / vector, pass_ + "channel");
+    c.lane = RDom(0, vector, pass_ + "lane");
+    c.dots = Func(pass_ + "dots");
+    c.collected = Func(pass_ + "collected");
+    std::vector<Var> over = pair();
+    over.insert(over.begin(), l);
+    const Expr channel = c.each * vector + l;
+    c.dots(over) = 0.0f;
+    c.dots(over) += c.key_rows(channel, f_.ki, f_.kb, f_.h, f_.b) * c.query_rows(channel, f_.qi, f_.qt, f_.h, f_.b);
+    c.collected(over) = c.dots(over);
+    std::vector<Expr> at{c.lane.x};
+    for (const Var& v : pair()) at.push_back(v);
+    c.product(pair()) = 0.0f;
+    c.product(pair()) += c.collected(at);
 }
 
 Expr score_tile::with_products(const Expr& e) const {
@@ -245,12 +269,15 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
     const bool in_lanes = of_query == (along_ == lanes::queries);
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
     const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
+    const bool channels = along_ == lanes::channels;  // rows of a tensor then are where they are used
     for (const stored_rows& stored : stored_)
-        if (stored.of_query == of_query) schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
+        if (stored.of_query == of_query && !channels) schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
     for (Func& kept : of_query ? kept_of_queries_ : kept_of_keys_) {
-        kept.compute_at(block).bound_extent(i, positions).bound_extent(of, 1);
+        kept.compute_at(block).bound_extent(of, 1);
+        if (!(channels && of_query)) kept.bound_extent(i, positions);  // only the call knows how many rows are stacked
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
     }
+    if (channels) return;
     for (contraction& c : contractions_) {
         if (c.paired) {
             if (!in_lanes) continue;
@@ -285,6 +312,10 @@ void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& stora
     // Schedule
     keys_.compute_at(storage);
     last_key_.compute_at(storage);
+    if (along_ == lanes::channels) {
+        for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
+        for (contraction& c : contractions_) c.query_rows.compute_at(block).hoist_storage(storage);
+    }
     schedule_side(true, block, storage);
 }
 
@@ -294,6 +325,29 @@ void score_tile::schedule_shared(const LoopLevel& level) {
 }
 
 void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) { schedule_side(false, block, storage); }
+
+void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, const LoopLevel& keys) {
+    // Schedule
+    const Var l("l"), kj("kj");
+    const int vector = channel_vector(), lanes = f_.cut.lanes, tile = f_.cut.query_tile;
+    for (contraction& c : contractions_) {
+        c.query_rows.bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+        c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
+        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
+        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
+        c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
+        c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
+        c.dots.update().reorder(l, f_.ki, f_.qi, c.each).vectorize(l).unroll(f_.ki).unroll(f_.qi).unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
+        if (f_.node(f_.its.key).op != operation::input) c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes).bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+    }
+}
+
+void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int ahead) const {
+    const instruction& node = f_.node(f_.its.key);
+    if (node.op != operation::input) return;
+    const fetch_ahead::loop keys{scores.name(), f_.ki.name()}, products{contractions_.front().collected.name(), f_.ki.name()};
+    pipeline.add_custom_lowering_pass(new fetch_ahead(products, keys, std::max(ahead / f_.cut.lanes, 1), f_.inputs.tensor(node.input).name(), f_.depth()));
+}
 
 void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
     // Schedule

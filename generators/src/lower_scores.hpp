@@ -1,17 +1,18 @@
 #pragma once
 #include "kernel_frame.hpp"
 
+#include <numeric>
 #include <string>
 
 namespace attune::generators {
 
-/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes.
+/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels that are summed.
 ///
 /// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What depends on one side alone and
 /// costs something is computed once for a block and kept; tensors formed from a formula, and the side in lanes, lie in panels.
 class score_tile {
 public:
-    enum class lanes : std::uint8_t { queries, keys };
+    enum class lanes : std::uint8_t { queries, keys, channels };
 
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, lanes along);
@@ -46,6 +47,11 @@ public:
     void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     /// What knows no position: at a level around both of the blocks above.
     void schedule_shared(const Halide::LoopLevel& level);
+    /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then within the vectors a `row`
+    /// at a time. Keys that are formed by a formula are, once for all `keys`.
+    void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
+    /// Keys, where they are an input, are fetched so many keys before the loop of `scores` reads them.
+    void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int ahead) const;
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
@@ -57,6 +63,8 @@ private:
         Halide::RDom each;
         bool paired{};  ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows, panel, product;
+        Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie in lanes; in registers, and of all keys of a vector
+        Halide::RDom lane;
     };
 
     /// A formula over one side's positions and a channel, as rows.
@@ -65,6 +73,8 @@ private:
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
+    void sum_in_lanes(contraction& c);
+    int channel_vector() const { return std::gcd(f_.cut.lanes, f_.depth()); }
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;
@@ -80,6 +90,7 @@ private:
     const kernel_frame& f_;
     const std::string pass_;
     const lanes along_;
+    const std::vector<dependence> depends_;  ///< in decode what depends on the query head depends on the row
     const Halide::Var lane_, other_;
     place at_;
     std::vector<contraction> contractions_;

@@ -10,7 +10,7 @@
 namespace attune::generators {
 using namespace Halide;
 
-row_state::row_state(const kernel_frame& frame)
+prefill_state::prefill_state(const kernel_frame& frame)
     : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), chunk_(frame.its.weights < 0 ? 0 : frame.cut.chunk) {
     define_visits();
     define_scores();
@@ -18,7 +18,7 @@ row_state::row_state(const kernel_frame& frame)
     define_state();
 }
 
-void row_state::define_visits() {
+void prefill_state::define_visits() {
     // Algorithm
     const verdict visible = f_.visible(f_.its.scores);
     // Where nothing can say so, the mask joins the scores' own pass.
@@ -26,7 +26,7 @@ void row_state::define_visits() {
     visits_(f_.kb, f_.qt, f_.h, f_.b) = f_.visit(visible);
 }
 
-void row_state::define_scores() {
+void prefill_state::define_scores() {
     // Algorithm
     const std::vector<Var> pair = scores_at_.pair();
     if (!separate_mask_) {
@@ -42,7 +42,7 @@ void row_state::define_scores() {
     scores_(there) = select(hidden, lowest, scores_(there));
 }
 
-void row_state::define_weights() {
+void prefill_state::define_weights() {
     // Algorithm
     rk_ = RDom(0, f_.cut.key_block, "rk");
     const std::vector<Var> pair = scores_at_.pair(), row{f_.qi, f_.kb, f_.qt, f_.h, f_.b};  // query in block, key block, ...
@@ -84,7 +84,7 @@ void row_state::define_weights() {
 }
 
 /// Weights and values with those of two neighbouring keys beside each other.
-void row_state::define_pairs() {
+void prefill_state::define_pairs() {
     // Algorithm
     const Var j("j"), k2("k2");
     pairs_ = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
@@ -97,7 +97,7 @@ void row_state::define_pairs() {
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
 
-void row_state::define_state() {
+void prefill_state::define_state() {
     // Algorithm
     blocks_ = RDom(0, f_.key_blocks(), "blocks");
     blocks_.where(visits_(blocks_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
@@ -148,23 +148,23 @@ Expr element(const Func& state, const std::vector<Expr>& row, const Expr& chunk,
 
 }  // namespace
 
-Expr row_state::of_row(int i, const std::vector<Expr>& row) const {
+Expr prefill_state::of_row(int i, const std::vector<Expr>& row) const {
     if (!final_.defined()) return element(state_, row, 0, i);
     const FuncRef at = final_(0, row[0], row[1], row[2], row[3]);
     return final_.outputs() == 1 ? Expr(at) : Expr(at[i - chunk_]);
 }
-Expr row_state::maximum(const std::vector<Expr>& row) const { return of_row(maximum_at_, row); }
-Expr row_state::sum(const std::vector<Expr>& row) const { return of_row(sum_at_, row); }
-Expr row_state::summed(int weights, const std::vector<Expr>& row) const {
+Expr prefill_state::maximum(const std::vector<Expr>& row) const { return of_row(maximum_at_, row); }
+Expr prefill_state::sum(const std::vector<Expr>& row) const { return of_row(sum_at_, row); }
+Expr prefill_state::summed(int weights, const std::vector<Expr>& row) const {
     return of_row(weights == f_.its.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights), row);
 }
-Expr row_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
+Expr prefill_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
     std::vector<Expr> chunk;
     for (int j = 0; j < chunk_; ++j) chunk.push_back(element(state_, row, d / chunk_, j));
     return chunk_ == 1 ? chunk[0] : mux(d % chunk_, chunk);
 }
 
-void row_state::schedule(const LoopLevel& task) {
+void prefill_state::schedule(const LoopLevel& task) {
     // Schedule
     visits_.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
     scores_at_.schedule_shared(task);
@@ -174,7 +174,7 @@ void row_state::schedule(const LoopLevel& task) {
     schedule_state(task);
 }
 
-void row_state::schedule_scores(const LoopLevel& task) {
+void prefill_state::schedule_scores(const LoopLevel& task) {
     // Schedule
     const int lanes = f_.cut.lanes, tile = f_.cut.query_tile;
     const auto in_tile = [&](Func& f) {
@@ -206,7 +206,7 @@ void row_state::schedule_scores(const LoopLevel& task) {
     value_pairs_.bound_extent(f_.d, f_.value_depth()).reorder(j, f_.d, k2).unroll(j).vectorize(f_.d, std::gcd(2 * lanes, f_.value_depth()));
 }
 
-void row_state::schedule_state(const LoopLevel& task) {
+void prefill_state::schedule_state(const LoopLevel& task) {
     // Schedule
     const int lanes = f_.cut.lanes;
     state_.compute_at(task).bound_extent(f_.qi, f_.cut.query_block).bound_extent(f_.qt, 1).vectorize(f_.qi, lanes);

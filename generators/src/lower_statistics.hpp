@@ -1,5 +1,6 @@
 #pragma once
 #include "lower_scores.hpp"
+#include "row_state.hpp"
 
 #include <functional>
 #include <map>
@@ -10,23 +11,22 @@ namespace attune::generators {
 ///
 /// Online softmax: weights are relative to their block's maximum, and the running state is rescaled where a block exceeds it. The value depth is cut
 /// into chunks, each with a maximum and a sum of its own beside its accumulators.
-class row_state {
+class prefill_state : public row_state {
 public:
-    explicit row_state(const kernel_frame& frame);
+    explicit prefill_state(const kernel_frame& frame);
 
-    /// At (in block, query block, head, batch), after the last key; `in_block` is f.qi or stands for it.
-    Halide::Expr maximum(const std::vector<Halide::Expr>& row) const;  ///< of `real`, divided by the scale; below every score where there is none
-    Halide::Expr sum(const std::vector<Halide::Expr>& row) const;      ///< of the softmax's weights relative to the maximum
-    Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const;  ///< what row_sum adds up
-    Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const;
+    Halide::Expr maximum(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr sum(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
 
-    Halide::Expr scale() const { return scores_at_.scale; }
-    int chunk() const { return chunk_; }
+    Halide::Expr scale() const override { return scores_at_.scale; }
+    int block() const override { return f_.cut.query_block; }
+    int chunk() const override { return chunk_; }
+    bool depths_in_lanes() const override { return false; }
 
-    /// All of it inside one task.
-    void schedule(const Halide::LoopLevel& task);
-    /// The loop to be guarded by a table (skip_blocks.hpp).
-    std::pair<std::string, std::string> guarded_loop() const { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
+    void schedule(const Halide::LoopLevel& task) override;
+    std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
 
 private:
     friend class device_schedule;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <string>
 #include <vector>
 
 namespace attune::generators {
@@ -67,6 +68,12 @@ struct dependence {
 
 /// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
 std::vector<dependence> dependences(const listing& graph, const std::set<int>& given = {});
+
+/// The same where the query heads of a group are stacked as rows: what depends on the query head, and not on its key head alone, depends on the query.
+std::vector<dependence> stacked(const listing& graph, std::vector<dependence> depends);
+
+/// Why no kernel of a graph is made for decode; empty if one is.
+std::string hinders_decode(const listing& graph);
 
 /// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head) rather than for every
 /// pair or channel. What stands in `known` is left alone, and all below it.

@@ -16,11 +16,12 @@ std::string kernel_row(const listed_kernel& kernel) {
     const auto& [graph, types, depths, cut] = kernel.request;
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
     return fmt::format(
-        "    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, {0}_blocks_argv, {12}, {13}, attune::shape_class::{14}, {15}, {16}, {17}}},\n",
+        "    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, {0}_blocks_argv, {12}, {13}, attune::shape_class::{14}, {15}, {16}, {17}, {18}, {19}}},\n",
         kernel.symbol, kernel.isa->name, element(types.query), element(types.key), element(types.value), element(types.output),
         depths.depth, depths.value_depth, cut.query_block, cut.key_block, scratch_bytes(kernel.request),
         to_json(cut), plan_of(graph).hidden_rows, plan_of(graph).hidden_output >= 0 ? 1 : 0,
-        name_of(cut.shapes), kernel.from_queries, kernel.to_queries, cut.shapes == shape_class::decode ? cut.key_splits : 0);
+        name_of(cut.shapes), kernel.from_queries, kernel.to_queries, cut.shapes == shape_class::decode ? cut.key_splits : 0,
+        row_memory_of(kernel.request).scratch_bytes, row_memory_of(kernel.request).part_bytes);
 }
 
 }  // namespace

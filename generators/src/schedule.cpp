@@ -75,6 +75,21 @@ shape_class shape_class_from(std::string_view text) {
     throw std::runtime_error("expected a class of shapes, prefill or decode, got \"" + std::string(text) + "\"");
 }
 
+schedule decode_schedule(const level& isa, masking hides) {
+    schedule s{};
+    s.shapes = shape_class::decode;
+    s.lanes = isa.lanes;
+    s.query_block = 16;
+    s.key_block = hides == masking::window ? 64 : 128;
+    s.query_tile = 4;
+    s.depth_unroll = 2;
+    s.key_tile = isa.registers >= 32 ? 4 : 2;  // sums of query_tile x key_tile, in registers
+    s.value_tile = s.key_tile;
+    s.chunk = 1;
+    s.key_splits = 16;
+    return s;
+}
+
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides) {
     schedule s{};
     s.lanes = isa.lanes;
@@ -97,6 +112,12 @@ void check(const schedule& s, int depth) {
     const auto refuse = [](const std::string& rule) { throw std::runtime_error("a schedule needs " + rule); };
     for (const auto& [name, member] : fields)
         if (s.*member < 1) refuse(std::string(name) + " >= 1, got " + std::to_string(s.*member));
+    if (s.shapes == shape_class::decode) {
+        if (s.chunk != 1) refuse("chunk to be 1 in decode");
+        if (s.lanes % s.key_tile != 0) refuse("lanes to be a multiple of key_tile in decode");
+        if (s.key_block % s.lanes != 0 || s.key_block % s.value_tile != 0) refuse("key_block to be a multiple of lanes and of value_tile in decode");
+        return;
+    }
     const auto multiple = [&](int schedule::*whole, int schedule::*part, const char* text) {
         if (s.*whole % (s.*part) != 0) refuse(text);
     };

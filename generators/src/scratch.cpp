@@ -27,6 +27,8 @@ std::size_t kept_bytes(const listing& graph, const plan& its, const schedule& cu
 std::size_t scratch_bytes(const kernel_request& request) {
     const auto& [graph, types, depths, cut] = request;
     const plan its = plan_of(graph);
+    if (cut.shapes == shape_class::decode)  // tiles of keys and values that are converted, and 32 allocations rounded up
+        return sizeof(float) * static_cast<std::size_t>(cut.key_tile) * static_cast<std::size_t>(depths.depth + depths.value_depth) + 3 * kept_bytes(graph, its, cut) + 32 * 128;
     if (!its.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
     const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
     const auto formed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };
@@ -54,6 +56,20 @@ std::size_t scratch_bytes(const kernel_request& request) {
                   size(made * blocks, cut.key_block * cut.query_block) + size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
     return sizeof(float) * floats + 3 * kept_bytes(graph, its, cut);
+}
+
+row_memory row_memory_of(const kernel_request& request) {
+    const auto& [graph, types, depths, cut] = request;
+    if (cut.shapes != shape_class::decode) return {};
+    const plan its = plan_of(graph);
+    const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
+    const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
+    const int vector = its.weights >= 0 ? cut.lanes : 1, chunks = its.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
+    const int state = depths.value_depth + vector * chunks * (2 + modified);
+    row_memory each;
+    each.part_bytes = size(state);
+    each.scratch_bytes = size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) + 3 * kept_bytes(graph, its, cut) / static_cast<std::size_t>(cut.key_block);
+    return each;
 }
 
 }  // namespace attune::generators

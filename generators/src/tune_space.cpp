@@ -29,26 +29,26 @@ bool is_valid(const schedule& s, const tuned_kernel& of) {
     return true;
 }
 
-/// Where queries are few: keys at a time, keys a visit, steps over the channels, parts of the keys.
+/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels, parts of the keys.
 template <class Add>
 void add_decode(const schedule& usual, const Add& add) {
-    for (const int key_tile : {2, 4, 6, 8, 10, 12, 14})
-        for (const int key_block : {32, 64, 128, 256, 512})
-            for (const int unroll : {1, 2, 4, 8})
-                for (const int splits : {8, 16, 32}) {
-                    schedule s = usual;
-                    s.key_tile = key_tile;
-                    s.key_block = (key_block + key_tile / 2) / key_tile * key_tile;
-                    s.depth_unroll = unroll;
-                    s.key_splits = splits;
-                    add(s);
-                }
+    for (const int rows : {1, 2, 4})
+        for (const int key_tile : {1, 2, 4, 8})
+            for (const int value_tile : {2, 4, 8})
+                for (const int key_block : {64, 128, 256})
+                    for (const int unroll : {1, 2, 4})
+                        for (const int splits : {8, 16, 32}) {
+                            schedule s = usual;
+                            s.query_tile = rows, s.key_tile = key_tile, s.value_tile = value_tile;
+                            s.key_block = key_block, s.depth_unroll = unroll, s.key_splits = splits;
+                            add(s);
+                        }
 }
 
 }  // namespace
 
 bool fits_registers(const schedule& s, const level& isa) {
-    const int vectors = s.shapes == shape_class::decode ? 1 : s.query_tile / s.lanes, most = isa.registers - 2;
+    const int vectors = s.shapes == shape_class::decode ? s.query_tile : s.query_tile / s.lanes, most = isa.registers - 2;
     return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
 }
 

@@ -104,6 +104,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     choose_kernel(how, explain);
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
+    split_keys(how);
     bind_inputs();
     bind_outputs();
     if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host) check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
@@ -148,11 +149,32 @@ void bound_call::find_memory() {
     look(given_.kv_lengths);
 }
 
+std::int64_t bound_call::stacked_rows() const {
+    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1), key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1);
+    return std::max<std::int64_t>(heads / key_heads, 1) * std::clamp<std::int64_t>(shape_[axis_kind::query], 1, chosen().query_block);
+}
+
+std::int64_t bound_call::stacks() const {
+    const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
+    return shape_[axis_kind::batch] * std::max<std::int64_t>(shape_[axis_kind::key_head], 1) * std::max<std::int64_t>(blocks, 1);
+}
+
+/// By shapes only, so that no bit depends on the threads; if asked for, not by the batch or the length of the slots either.
+void bound_call::split_keys(const options& how) {
+    if (chosen().key_splits == 0) return;
+    key_splits_ = chosen().key_splits;
+    if (is_deterministic(how)) return;
+    constexpr std::int64_t tasks = 64;  // enough to share out evenly
+    const std::int64_t blocks = (shape_[axis_kind::key] + chosen().key_block - 1) / chosen().key_block;
+    const std::int64_t wanted = (tasks + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
+    key_splits_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, key_splits_));
+}
+
 void bound_call::bind_inputs() {
     const listing& graph = table_.graph;
     const std::size_t count = graph.inputs.size();
     slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows + chosen().hidden_outputs));
-    argv_.reserve(slots_.size() + 1);
+    argv_.reserve(slots_.size() + 2);
     argv_.push_back(nullptr);  // the user context: hooks.cpp
     for (std::size_t i = 0; i < count; ++i) {
         const input_declaration& d = graph.inputs[i];
@@ -174,6 +196,7 @@ void bound_call::bind_inputs() {
                [&](int) { return shape_[axis_kind::batch]; });
     if (!given_.kv_lengths) lengths.dimensions[0].stride = 0;
     argv_.push_back(&lengths.buffer);
+    if (key_splits_) argv_.push_back(&key_splits_);
 }
 
 void bound_call::bind_outputs() {
@@ -280,7 +303,7 @@ block_map bound_call::blocks() {
     const tensor view(map.blocks.data(), shape);
     slot s;
     set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
-    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2));
+    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2 + (key_splits_ ? 1 : 0)));
     arguments.push_back(&s.buffer);
     table_.invoke(chosen().blocks, arguments.data(), threads_, pool_, &table_bytes_);
     return map;

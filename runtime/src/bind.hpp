@@ -32,6 +32,9 @@ public:
     const call_shape& shape() const { return shape_; }
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
+    int key_splits() const { return key_splits_; }
+    std::int64_t stacked_rows() const;  ///< of one task, where queries of a group of heads are stacked
+    std::int64_t stacks() const;        ///< tasks of one part of the keys
 
     bool nothing_to_do() const;  ///< no batch, head or query
 
@@ -61,6 +64,7 @@ private:
     void bind_inputs();
     void bind_outputs();
     void bind_hidden_rows();
+    void split_keys(const options& how);
     void run_on_device();
 
     std::array<std::byte, 4096> first_;
@@ -75,7 +79,7 @@ private:
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     options how_;
     memory where_{};  ///< of some tensor, if not the host's
-    std::int32_t all_keys_{};
+    std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
     std::size_t table_bytes_{};
     lent_rows hidden_;
 };

@@ -66,9 +66,16 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k.target);
     result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes, result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
+    result.key_splits = bound.key_splits();
     result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
-    const auto working = std::min<std::int64_t>(result.threads, std::int64_t{map.batches} * map.heads * map.query_blocks);  // one task a tile of queries
-    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
+    auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
+    if (result.key_splits) {
+        result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
+        result.parts_bytes = k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
+        tasks = bound.stacks() * result.key_splits;
+    }
+    const auto working = std::min<std::int64_t>(result.threads, tasks);
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
         const input_declaration& d = table.graph.inputs[i];
@@ -107,11 +114,14 @@ kernel_list kernels(const kernel_table& table) {
         entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
         entry.depth = k.depth, entry.value_depth = k.value_depth;
         entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
-        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.from_queries};
+        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth};
         asked.target = forced ? forced : "", asked.forced_by = "ATTUNE_TARGET";
         try {
-            const choice made = choose(table, asked, this_cpu(), true);
-            if (made.chosen == &k) entry.chosen = true, entry.why = made.why;
+            for (const int queries : {k.from_queries, k.to_queries}) {  // others may serve some of those between
+                asked.queries = queries;
+                const choice made = choose(table, asked, this_cpu(), true);
+                if (made.chosen == &k) entry.chosen = true, entry.why = made.why;
+            }
         } catch (const error&) {
             // None fits: every entry says what is missing.
         }

@@ -54,7 +54,10 @@ std::string explanation::text() const {
                " of tables of conditions");
     if (tensor_bytes > 0) all += say(", ", in_bytes(tensor_bytes), " of tensors computed in full, ", in_bytes(packed_bytes), " of packed weights");
     all += say("; ", in_bytes(workspace_bytes), " in all\n");
-    all += say("threads   ", threads, "; no bit of the result depends on their number or on the batch", deterministic ? ", as was asked for" : "", "\n");
+    if (key_splits) all += say("parts     ", key_splits, " of the keys of each key head, ", in_bytes(parts_bytes), " to be merged\n");
+    const bool invariant = deterministic || key_splits == 0;
+    all += say("threads   ", threads, invariant ? "; no bit of the result depends on their number or on the batch" : "; no bit of the result depends on their number; on the batch, by the parts of the keys, it does",
+               deterministic ? ", as was asked for" : "", "\n");
     title = "meaning   ";
     for (const std::string& sentence : semantics) all += say(title, sentence, "\n"), title = "          ";
     return all + say("schedule  ", schedule, "\n");
@@ -84,7 +87,8 @@ std::string explanation::json() const {
     });
     j.add_list("semantics", semantics, [](const std::string& sentence) { return quoted(sentence); });
     j.add("flops", flops), j.add("input_bytes", input_bytes), j.add("output_bytes", output_bytes);
-    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes), j.add("workspace_bytes", workspace_bytes);
+    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("key_splits", key_splits), j.add("parts_bytes", parts_bytes);
+    j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes), j.add("workspace_bytes", workspace_bytes);
     j.add("threads", threads), j.add("deterministic", deterministic);
     j.add_raw("schedule", schedule.empty() ? "null" : schedule);
     return j.text();

@@ -73,7 +73,7 @@ public:
 
 private:
     bool ended_ = false, registered_ = false;
-    std::array<header*, 16> blocks_{};
+    std::array<header*, 32> blocks_{};
     int count_ = 0;
     std::size_t bytes_ = 0;
 };

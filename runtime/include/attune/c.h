@@ -86,7 +86,7 @@ typedef void (*attune_parallel_for)(void* state, int32_t count, int32_t threads,
 typedef struct attune_options {
     size_t size;            ///< sizeof(attune_options); 0 stands for the struct of C version 1
     int32_t threads;        ///< at most so many; 0: as attune_set_threads says
-    int32_t deterministic;  ///< not zero: bits that depend on neither batch nor threads
+    int32_t deterministic;  ///< not zero: bits that do not depend on the batch either; on threads they never do
     const char* target;     ///< the ISA level; null: the environment's ATTUNE_TARGET, else the best that this CPU runs
     attune_parallel_for pool;  ///< runs the tasks of this call; null: what attune_set_parallel_for was given, else attune's threads
     void* pool_state;          ///< its first argument

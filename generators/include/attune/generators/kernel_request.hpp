@@ -40,6 +40,13 @@ bool can_pair(const kernel_request& request);
 
 /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and from panels whose depth only the call
 /// knows: those of sums over products of a query's and a key's numbers. Throws std::runtime_error for a graph that is not one kernel.
+/// Of a kernel for decode it is what does not depend on the number of rows that are stacked.
 std::size_t scratch_bytes(const kernel_request& request);
+
+/// Of a kernel for decode: what one thread allocates for each row beside that, and what is kept of each row for each part of the keys. Else 0.
+struct row_memory {
+    std::size_t scratch_bytes{}, part_bytes{};
+};
+row_memory row_memory_of(const kernel_request& request);
 
 }  // namespace attune::generators

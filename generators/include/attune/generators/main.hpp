@@ -17,7 +17,7 @@ struct variant {
 
 /// What attune_add_variant was asked to compile: what `explain` shows unless it is told otherwise.
 struct build_request {
-    std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"};
+    std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"}, shapes{"prefill"};
     std::string schedules{};  ///< the folder of measured schedules, a file a CPU; none if empty
     std::string tuned_for{};  ///< whose: a file's name without .json, "native" or "generic"
 };

@@ -15,6 +15,10 @@ namespace attune::generators {
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_block x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the value
 /// depth at a time. Queries lie in vector lanes throughout.
+///
+/// In decode a task is the queries of a whole group of heads, at most query_block of each, with one of key_splits parts of the keys. It sums the products of
+/// query_tile rows with key_tile keys in registers, channels in lanes, and adds the values of value_tile keys to query_tile rows at a time; key_block is a multiple
+/// of lanes and of value_tile, lanes one of key_tile, and chunk is 1.
 struct schedule {
     shape_class shapes{};  ///< which of the two ways of cutting work
     int lanes{};         ///< f32 in a vector
@@ -44,6 +48,7 @@ masking masking_of(const listing& graph);
 
 /// What is used where nothing better was measured. Any depth >= 1.
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides);
+schedule decode_schedule(const level& isa, masking hides);
 
 /// Throws std::runtime_error with the first rule above that `s` breaks for a depth of q and k.
 void check(const schedule& s, int depth);

@@ -51,12 +51,14 @@ struct explanation {
     std::int64_t input_bytes{}, output_bytes{};  ///< of the elements, strides aside
     std::size_t scratch_bytes{};                 ///< of one thread, at most
     std::size_t hidden_bytes{};                  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
+    int key_splits{};                            ///< parts of the keys that tasks share; 0 where the kernel has no such
+    std::size_t parts_bytes{};                   ///< what the tasks of all parts leave to be merged
     std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads; as the tables of `blocks` took
     std::size_t tensor_bytes{};                  ///< tensors that the kernel computes in full before the attention reads them, such as projections; exact
     std::size_t packed_bytes{};                  ///< weights of projections, in the order in which they are multiplied; exact
     std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables, tensors, packed weights
     int threads{};
-    bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; results are so in any case
+    bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; the parts of the keys then follow from neither batch nor key length
 
     std::string text() const;
     std::string json() const;

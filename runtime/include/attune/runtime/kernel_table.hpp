@@ -40,6 +40,9 @@ struct kernel {
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
     /// The most parts into which one call splits the keys of a (batch, key head); 0: the kernel does not split them, and is not told.
     int key_splits{};
+    /// Where rows are stacked (the queries of a group of heads, at most query_block of each): what one thread allocates beside `scratch_bytes` for each row,
+    /// and what is kept of each row for each part of the keys.
+    std::size_t row_bytes{}, part_bytes{};
 };
 
 namespace detail {

@@ -9,8 +9,8 @@ namespace attune {
 struct options {
     int threads = 0;            ///< at most so many; 0: attune::threads()
     std::string_view target{};  ///< the ISA level; empty: ATTUNE_TARGET, else the most demanding one that is linked and runs
-    /// Bits that depend on neither the batch nor the number of threads. ATTUNE_DETERMINISTIC=1 asks for it too. It costs nothing and changes nothing: no
-    /// kernel splits its keys over threads, so that all results are such. A kernel that did would not be chosen under it.
+    /// Bits that do not depend on the batch, nor on how long the slots of a cache are beyond kv_lengths; on the number of threads they never do. ATTUNE_DETERMINISTIC=1 asks for it too. Only
+    /// kernels for decode heed it: they always split the keys into as many parts.
     bool deterministic = false;
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what set_parallel_for was given, else attune's threads
 

@@ -1,0 +1,34 @@
+#pragma once
+#include <Halide.h>
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace attune::generators {
+
+/// What a pass over the keys leaves of each row, whichever way the work is cut.
+class row_state {
+public:
+    virtual ~row_state() = default;
+
+    /// At (in block, query block, head, batch), after the last key: queries in blocks of `block()`.
+    virtual Halide::Expr maximum(const std::vector<Halide::Expr>& row) const = 0;  ///< of the scores, divided by the scale; below every score where there is none
+    virtual Halide::Expr sum(const std::vector<Halide::Expr>& row) const = 0;      ///< of the softmax's weights relative to the maximum
+    virtual Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const = 0;  ///< what row_sum adds up
+    virtual Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const = 0;
+
+    virtual Halide::Expr scale() const = 0;
+    virtual int block() const = 0;            ///< queries that a task finishes
+    virtual int chunk() const = 0;            ///< value depths that lie side by side; 0 where no values are weighed
+    virtual bool depths_in_lanes() const = 0; ///< else the queries
+
+    /// All that one task needs, inside it.
+    virtual void schedule(const Halide::LoopLevel& task) = 0;
+    /// The loop to be guarded by a table (skip_blocks.hpp).
+    virtual std::pair<std::string, std::string> guarded_loop() const = 0;
+    /// What remains to be done once the loops are there.
+    virtual void add_passes(Halide::Pipeline&) const {}
+};
+
+}  // namespace attune::generators
