@@ -123,7 +123,7 @@ for the machine that compiles them")
         set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
         add_custom_command(
             OUTPUT "${object}"
-            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --object "${object}" ${instrumented} ${code}
+            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} ${tuned} --object "${object}" ${instrumented} ${code}
             DEPENDS "${program}" ${schedule_files}
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)

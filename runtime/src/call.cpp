@@ -107,7 +107,7 @@ kernel_list kernels(const kernel_table& table) {
         entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
         entry.depth = k.depth, entry.value_depth = k.value_depth;
         entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
-        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.from_queries};
+        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.to_queries};
         asked.target = forced ? forced : "", asked.forced_by = "ATTUNE_TARGET";
         try {
             const choice made = choose(table, asked, this_cpu(), true);
