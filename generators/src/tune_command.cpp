@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -130,10 +131,13 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
     std::vector<shape_bucket> buckets;
     for (const std::string& name : buckets_) buckets.push_back(shape_bucket_named(name));
     std::vector<tuned_kernel> all;
+    std::set<std::string> keys;  // variants of a class share an entry: the first is searched for all of them
     for (const listed_kernel& kernel : kernels_of(variants, here)) {
         const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
-        for (const shape_bucket bucket : shape_buckets())
-            if ((bucket == shape_bucket::decode) == decodes && (buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end())) all.push_back({kernel, bucket});
+        for (const shape_bucket bucket : shape_buckets()) {
+            const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+            if ((bucket == shape_bucket::decode) == decodes && asked && keys.insert(key_of(kernel, bucket).text()).second) all.push_back({kernel, bucket});
+        }
     }
     if (all.empty()) throw std::runtime_error("expected a kernel that serves such calls, got none");
     return all;

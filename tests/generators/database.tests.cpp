@@ -153,6 +153,27 @@ TEST_CASE("the nearest entry serves depths that were not measured, and none of a
     CHECK(all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::decode}) == nullptr);
 }
 
+TEST_CASE("what a formula and its element types allow is theirs, whatever an entry of others says") {
+    const auto of_types = [](const char* dtype) { return kernels_of({&causal_variant, 1}, {.targets = {"x86-64-v4-bf16"}, .dtypes = {dtype}, .depths = {"64"}}); };
+    const auto tuned = [&](const char* dtype, const char* measured_types, int pairing, int key_tile) {
+        database all{{"amd", 25, 1, "AMD EPYC"}, {}};
+        database_entry e = entry(64);
+        e.key.types = measured_types, e.key.level = "x86-64-v4-bf16";
+        e.schedule = default_schedule(level_named("x86-64-v4-bf16"), 64, 64, masking::some);
+        e.schedule.pairing = pairing, e.schedule.key_tile = key_tile, e.schedule.key_block = 21 * key_tile;
+        all.put(e);
+        auto list = of_types(dtype);
+        use_measured_schedules(list, all, "x.json");
+        return list.front();
+    };
+    CHECK(of_types("bf16").front().request.schedule.pairing == 2);
+    CHECK(tuned("f32", "bf16", 2, 4).request.schedule.pairing == 1);
+    CHECK(tuned("f32", "bf16", 2, 4).request.schedule.key_block == 84);
+    CHECK(tuned("bf16", "f32", 1, 4).request.schedule.pairing == 2);
+    CHECK(tuned("bf16", "f32", 1, 3).request.schedule == of_types("bf16").front().request.schedule);  // 63 keys do not pair
+    CHECK(tuned("bf16", "f32", 1, 3).schedule_from == "the default");
+}
+
 TEST_CASE("kernels have the measured schedules of the CPU that a build is for, and say so") {
     const temporary_folder folder;
     const database all = some();
