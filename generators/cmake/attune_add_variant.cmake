@@ -135,7 +135,7 @@ for the machine that compiles them")
         set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
         add_custom_command(
             OUTPUT "${object}"
-            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} --object "${object}" ${instrumented} ${code}
+            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} --object "${object}" ${instrumented} ${code}
             DEPENDS "${program}" ${schedule_files}
             COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
             VERBATIM)

@@ -3,6 +3,7 @@
 #include "explain_cost.hpp"
 #include "jit_kernel.hpp"
 #include "schedule_option.hpp"
+#include "schedule_source.hpp"
 #include "variant_named.hpp"
 
 #include <attune/runtime.hpp>
@@ -61,6 +62,7 @@ void bench_command::add_to(CLI::App& command) {
     command.add_option("--dtypes", what_.dtypes, "element types: f32, or q:f32,k:bf16,v:bf16")->capture_default_str();
     command.add_option("--depths", what_.depths, "depths of q and k, or depth x depth of v: 64, 64x32")->capture_default_str();
     command.add_option("--targets", what_.targets, "ISA levels; those that this machine does not run are left out")->capture_default_str();
+    add_schedules_to(command, what_);
     command.add_option("--variant", variant_, "one variant, by its name or the last part of it; else all");
     command.add_option("--shape", shape_, "sizes of the call, batch x heads x queries x keys; 1x8:2x1024x1024 has 2 key heads")->capture_default_str();
     command.add_option("--set", set_, "numbers that a variant is passed, and lengths of axes of its own: w=64");
@@ -85,7 +87,7 @@ std::map<std::string, double> bench_command::numbers() const {
 void bench_command::run(std::span<const variant> variants) const {
     const call_sizes sizes = call_sizes_from(shape_);
     if (!variant_.empty()) variants = {&variant_named(variants, variant_), 1};
-    auto kernels = kernels_of(variants, what_);
+    auto kernels = scheduled_kernels(variants, what_);
     std::erase_if(kernels, [](const listed_kernel& k) { return !runs(k.isa->name); });
     std::erase_if(kernels, [&](const listed_kernel& k) { return sizes.queries < k.from_queries || sizes.queries > k.to_queries; });
     if (kernels.empty()) throw std::runtime_error("expected a kernel for this shape at an ISA level that this machine runs, got none; try --targets x86-64-v3");

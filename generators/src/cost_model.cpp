@@ -14,7 +14,7 @@ double step_cycles(const machine_model& machine, const level& isa, int vectors, 
     const double arithmetic = sums / machine.fmas_a_cycle, loads = (vectors + size) / machine.loads_a_cycle;
     const double missing = std::max(0.0, sums + vectors + 1 - isa.registers);  // are spilt and filled
     const double addresses = std::max(0, size - 8);                            // rows that have no register for their address
-    return std::max({arithmetic, loads, machine.fma_latency}) + 1.2 * missing * missing + 0.6 * addresses;
+    return std::max({arithmetic, loads, machine.fma_latency}) + 2 * missing * missing + addresses;
 }
 
 struct visits {
@@ -36,15 +36,18 @@ visits visited(const schedule& s, masking hides, const call_shape& call) {
     return sum;
 }
 
-/// Few queries, their channels in lanes: rows take turns with a few keys, which stay in the first-level cache; keys and values stream.
+/// Few queries, their channels in lanes: tiles of rows and keys, sums kept in registers, then of rows and values, sums in the first-level cache; keys and values stream.
 double decode_cycles(const kernel_request& request, const machine_model& machine, const call_shape& call) {
     const schedule& s = request.schedule;
-    const double rows = static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads), keys = static_cast<double>(call.keys);
+    const double stacked = static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads), keys = static_cast<double>(call.keys);
+    const double rows = std::ceil(stacked / s.query_tile) * s.query_tile;
     const double channels = std::ceil(static_cast<double>(request.depths.depth) / s.lanes), value_channels = std::ceil(static_cast<double>(request.depths.value_depth) / s.lanes);
-    const double products = channels * ((s.key_tile + 1) / machine.loads_a_cycle + 1.0 / s.depth_unroll) + machine.fma_latency + 3.0 * s.key_tile;
-    const double sums = value_channels * ((s.key_tile + 2) / machine.loads_a_cycle + 1) + machine.fma_latency;
-    const double weights = 12.0 * s.key_tile / s.lanes;
-    const double arithmetic = keys / s.key_tile * rows * (products + sums + weights);
+    const double tile = s.query_tile * s.key_tile, value_tile = s.query_tile * s.value_tile;
+    const double step = std::max({tile / machine.fmas_a_cycle, (s.query_tile + s.key_tile) / machine.loads_a_cycle, machine.fma_latency});
+    const double products = (channels * (step + 1.0 / s.depth_unroll) + machine.fma_latency) / tile + 3;  // a pair of row and key
+    const double sums = value_channels * (std::max({value_tile / machine.fmas_a_cycle, (s.query_tile + s.value_tile) / machine.loads_a_cycle, double(s.query_tile)}) + 1) / value_tile;
+    const double weights = 12.0 / s.lanes;
+    const double arithmetic = keys * rows * (products + sums + weights);
     const double blocks = std::ceil(keys / s.key_block) * (100 + rows * (20 + 2 * value_channels));
     const double merges = s.key_splits * rows * (30 + 4 * value_channels);
     const double memory = sizeof_f32 * keys * (request.depths.depth + request.depths.value_depth) / machine.memory_rate;
@@ -55,7 +58,7 @@ double decode_cycles(const kernel_request& request, const machine_model& machine
 
 machine_model machine_of(const level& isa) {
     const bool wide = isa.lanes >= 16;
-    return {2, 2, 4, 32 << 10, wide ? 1u << 20 : 512u << 10, wide ? 48.0 : 32.0, 10};
+    return {2, 2, 4.5, 32 << 10, wide ? 1u << 20 : 512u << 10, wide ? 48.0 : 32.0, 10};
 }
 
 double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call) {
@@ -67,28 +70,32 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
     const double tile_vectors = static_cast<double>(vectors) * s.key_block;
     const double tile_bytes = sizeof_f32 * s.query_tile * s.key_block;
 
-    // A tile of queries in a block of keys.
-    const double loop = 1.0;  // cycles of a loop's own, a step
-    double products = s.key_block / static_cast<double>(s.key_tile) * (depth * (step_cycles(machine, isa, vectors, s.key_tile) + loop / s.depth_unroll) + 2.0 * vectors * s.key_tile + 8);
-    products += sizeof_f32 * s.key_block * depth / machine.second_level_rate / 2;  // keys arrive while earlier ones are used
-    const double passes = tile_vectors * (1.0 + 8.5 + 1.0);  // maximum, exponential, sum
     const double chunks = std::ceil(value_depth / s.chunk), value_tiles = chunks * s.chunk / s.value_tile;
-    double pass = s.key_block * (step_cycles(machine, isa, vectors, s.value_tile) + loop) + 2.0 * vectors * s.value_tile + 8;
-    if (s.value_tile > 1 && s.value_tile % 2 != 0) pass *= 2.2;  // values that are no pairs are read one by one
+    const double first_level = static_cast<double>(machine.first_level_bytes), second_level = static_cast<double>(machine.second_level_bytes);
+
+    // A tile of queries in a block of keys.
+    const double loop = 0.4;  // cycles of a loop's own, a step
+    const auto around = [](double sums) { return sums + 12; };  // zeros before a loop, stores after it
+    double products = s.key_block / static_cast<double>(s.key_tile) * (depth * (step_cycles(machine, isa, vectors, s.key_tile) + loop / s.depth_unroll) + around(vectors * s.key_tile));
+    products += 2 * sizeof_f32 * s.key_block * depth / machine.second_level_rate;  // keys arrive
+    const double passes = 21 * tile_vectors;  // maximum, exponential, sum
+    double pass = s.key_block * (step_cycles(machine, isa, vectors, s.value_tile) + loop) + around(vectors * s.value_tile);
+    if (s.value_tile > 1 && s.value_tile % 2 != 0) pass *= 1.25;  // values that are no pairs are read one by one
     // Every pass reads the weights and a line of each value again.
-    const double touched = tile_bytes + 64.0 * s.key_block;
-    if (touched > static_cast<double>(machine.first_level_bytes)) pass += 0.3 * (touched - static_cast<double>(machine.first_level_bytes) / 2) / machine.second_level_rate;
-    const double spilled_tile = 2 * tile_bytes > static_cast<double>(machine.first_level_bytes) ? 3 * tile_bytes / machine.second_level_rate : 0;
-    const double merges = chunks * (vectors * (2.5 * (s.chunk + 2) + 2 * 8.5) + 12);
+    const double lines = 64.0 * s.key_block;
+    pass += 0.2 * std::max(0.0, tile_bytes + lines - 0.9 * first_level) / machine.second_level_rate;
+    const double spilled_tile = 0.75 * std::max(0.0, 2 * tile_bytes + lines - 1.15 * first_level) / machine.second_level_rate;
+    const double merges = chunks * (vectors * (0.6 * (s.chunk + 2) + 28) + 40);
     const double tile = products + passes + value_tiles * pass + spilled_tile + merges;
 
     const visits seen = visited(s, hides, call);
     const double tiles_a_task = static_cast<double>(s.query_block) / s.query_tile, tasks = std::ceil(static_cast<double>(call.queries) / s.query_block);
     const double block_bytes = sizeof_f32 * s.key_block * (depth + value_depth), all_keys = sizeof_f32 * static_cast<double>(call.keys) * (depth + value_depth);
-    const bool resident = all_keys + 2 * tile_bytes < 0.8 * static_cast<double>(machine.second_level_bytes);
-    double cycles = seen.blocks * (tiles_a_task * tile + 60 + (resident ? 0 : block_bytes / machine.memory_rate / 2));
-    cycles += seen.masked * tiles_a_task * tile_vectors * 3;
-    cycles += tasks * (600 + s.query_block * (depth + 2 * value_depth) / s.lanes * 3);
+    const double task_bytes = sizeof_f32 * s.query_block * (depth + chunks * (s.chunk + 2)) + 2 * tile_bytes;  // queries, state, scores and weights
+    double block = tiles_a_task * tile + 50 + 0.08 * std::max(0.0, task_bytes - 2 * first_level) / machine.second_level_rate;
+    if (all_keys + task_bytes > 0.8 * second_level) block += block_bytes / machine.memory_rate / 8;
+    double cycles = seen.blocks * block + seen.masked * tiles_a_task * tile_vectors * 5.5;
+    cycles += tasks * (700 + 12 * s.query_block * (depth + 2 * value_depth) / s.lanes);
     return cycles * static_cast<double>(call.batches * call.heads);
 }
 

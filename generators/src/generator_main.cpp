@@ -27,18 +27,6 @@ void add_to(CLI::App& command, build_request& what) {
     command.add_option("--shapes", what.shapes, "classes of shapes that get a kernel each: prefill, decode (1 to 16 queries, where the graph allows it); decode:GRAPH for one graph alone")->capture_default_str();
 }
 
-/// Whose measured schedules kernels have.
-void add_schedules_to(CLI::App& command, build_request& what) {
-    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU")->capture_default_str();
-    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's) or generic (none)")->capture_default_str();
-}
-
-std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {
-    auto all = kernels_of(variants, what);
-    use_measured_schedules(all, {what.schedules, what.tuned_for});
-    return all;
-}
-
 /// Kernels under another schedule: the fields that a JSON object names, of the class of shapes that it names or of prefill.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
     const shape_class shapes = schedule_with({}, fields).shapes;

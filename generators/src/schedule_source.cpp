@@ -1,5 +1,6 @@
 #include "schedule_source.hpp"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@ schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
     schedule s = entry.schedule;
     const schedule& usual = kernel.request.schedule;
     const depth_pair depths = kernel.request.depths;
+    s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
     if (depths.depth == entry.key.depth && depths.value_depth == entry.key.value_depth) return s;
     s.depth_unroll = usual.depth_unroll;
     s.query_block = std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
@@ -32,7 +34,11 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     const database_entry* const entry = measured.nearest(wanted);
     if (entry == nullptr) return false;
     const schedule s = fitted(*entry, kernel);
-    check(s, kernel.request.depths.depth);
+    try {
+        check(s, kernel.request.depths.depth);
+    } catch (const std::runtime_error&) {
+        return false;  // of other element types: keys that do not pair
+    }
     kernel.request.schedule = s, kernel.schedule_from = provenance(*entry, wanted, file);
     return true;
 }
@@ -80,6 +86,17 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
     const database measured = read_database(file);
     if (measured.cpu.id() != id) throw std::runtime_error(fmt::format("{}: expected schedules of {}, got those of {}", file.string(), id, measured.cpu.id()));
     use_measured_schedules(kernels, measured, file.filename().string());
+}
+
+void add_schedules_to(CLI::App& command, build_request& what) {
+    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU")->capture_default_str();
+    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's) or generic (none)")->capture_default_str();
+}
+
+std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {
+    auto all = kernels_of(variants, what);
+    use_measured_schedules(all, {what.schedules, what.tuned_for});
+    return all;
 }
 
 }  // namespace attune::generators

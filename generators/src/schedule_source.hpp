@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+namespace CLI {
+class App;
+}
+
 namespace attune::generators {
 
 /// Where a build's schedules come from.
@@ -19,5 +23,11 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
 
 /// The same with a CPU's schedules at hand; `file` is how explanations call them.
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const database& measured, const std::string& file);
+
+/// The options --schedules and --tuned-for of a subcommand.
+void add_schedules_to(CLI::App& command, build_request& what);
+
+/// The kernels that a build of these has.
+std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what);
 
 }  // namespace attune::generators

@@ -27,8 +27,10 @@ std::size_t kept_bytes(const listing& graph, const plan& its, const schedule& cu
 std::size_t scratch_bytes(const kernel_request& request) {
     const auto& [graph, types, depths, cut] = request;
     const plan its = plan_of(graph);
-    if (cut.shapes == shape_class::decode)  // tiles of keys and values that are converted, and 32 allocations rounded up
-        return sizeof(float) * static_cast<std::size_t>(cut.key_tile) * static_cast<std::size_t>(depths.depth + depths.value_depth) + 3 * kept_bytes(graph, its, cut) + 32 * 128;
+    if (cut.shapes == shape_class::decode) {  // tiles of keys and values that are formed, rows that fill the last tile, and 32 allocations rounded up
+        const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth + cut.lanes * cut.lanes * cut.query_tile);
+        return sizeof(float) * tile + static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes + 3 * kept_bytes(graph, its, cut) + 32 * 128;
+    }
     if (!its.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
     const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
     const auto formed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };

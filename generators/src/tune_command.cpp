@@ -1,5 +1,6 @@
 #include "tune_command.hpp"
 
+#include "company.hpp"
 #include "schedule_option.hpp"
 #include "tune_calls.hpp"
 #include "tune_report.hpp"
@@ -14,6 +15,8 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstdio>
+#include <set>
 #include <stdexcept>
 #include <thread>
 
@@ -116,6 +119,7 @@ void tune_command::add_to(CLI::App& command) {
     command.add_option("--replay", replay_, "decide by this log of searches that ended; nothing is compiled or timed");
     command.add_flag("--exhaustive", how_.exhaustive, "try every candidate, each against the default");
     command.add_option("--only", only_, "check and time this schedule alone: a JSON object with some of its fields");
+    command.add_flag("--again", again_, "search nothing: check and time the schedules that --schedules holds for this machine, each against the default");
     command.add_option("--while-timing", how_.while_timing, "a command that runs while times are taken: it prints a line when it is ready, and ends when its input does");
     command.add_option("--report", report_, "draw the search: an .html or .svg file");
     command.add_flag("--json", as_json_, "the final table as JSON");
@@ -130,10 +134,13 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
     std::vector<shape_bucket> buckets;
     for (const std::string& name : buckets_) buckets.push_back(shape_bucket_named(name));
     std::vector<tuned_kernel> all;
+    std::set<std::string> keys;  // variants of a class share an entry: the first is searched for all of them
     for (const listed_kernel& kernel : kernels_of(variants, here)) {
         const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
-        for (const shape_bucket bucket : shape_buckets())
-            if ((bucket == shape_bucket::decode) == decodes && (buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end())) all.push_back({kernel, bucket});
+        for (const shape_bucket bucket : shape_buckets()) {
+            const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
+            if ((bucket == shape_bucket::decode) == decodes && asked && keys.insert(key_of(kernel, bucket).text()).second) all.push_back({kernel, bucket});
+        }
     }
     if (all.empty()) throw std::runtime_error("expected a kernel that serves such calls, got none");
     return all;
@@ -145,11 +152,25 @@ std::string tune_command::reproduction(const tuned_kernel& of, const schedule& c
                        of.kernel.isa->name, name_of(of.bucket), to_json(cut));
 }
 
-int tune_command::try_only(const std::vector<tuned_kernel>& all) const {
+std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of, const database& measured) const {
+    if (!only_.empty()) return schedule_with(of.kernel.request.schedule, only_);
+    const schedule_key key = key_of(of.kernel, of.bucket);
+    const database_entry* const entry = measured.nearest(key);
+    if (entry == nullptr || !(entry->key == key)) return std::nullopt;
+    return entry->schedule;
+}
+
+int tune_command::try_given(const std::vector<tuned_kernel>& all) const {
+    database measured;
+    if (again_) measured = read_database(std::filesystem::path(schedules_) / (this_cpu_model().id() + ".json"));
     int problems = 0;
+    std::size_t given = 0;
     for (const tuned_kernel& of : all) {
+        const std::optional<schedule> cut = given_schedule(of, measured);
+        if (!cut) continue;
+        ++given;
         listed_kernel other = of.kernel;
-        other.request.schedule = schedule_with(of.kernel.request.schedule, only_);
+        other.request.schedule = *cut;
         const std::unique_ptr<jit_kernel> usual = how_.compile(of.kernel), made = how_.compile(other);
         if (const std::string wrong = checked_calls(other.request).wrong(made->table(), other.request.schedule); !wrong.empty()) {
             fmt::print("{}: WRONG: {}\n", name_of_search(of), wrong);
@@ -157,11 +178,19 @@ int tune_command::try_only(const std::vector<tuned_kernel>& all) const {
             continue;
         }
         timed_call call(of.kernel.request, measured_shape(of.bucket), how_.threads);
+        const company quiet(how_.while_timing);
+        for (const auto* kernel : {&usual, &made}) call.seconds((*kernel)->table(), 0);
         std::vector<round_times> rounds;
-        for (std::size_t i = 0; i < search_state::final_round_count; ++i) rounds.push_back({call.seconds(usual->table(), how_.timing_seconds), call.seconds(made->table(), how_.timing_seconds)});
+        std::vector<double> before, now;
+        for (std::size_t i = 0; i < search_state::final_round_count; ++i) {
+            rounds.push_back({call.seconds(usual->table(), how_.timing_seconds), call.seconds(made->table(), how_.timing_seconds)});
+            before.push_back(rounds.back().incumbent), now.push_back(rounds.back().challenger);
+        }
         const comparison c = compared(rounds, how_.confidence);
-        fmt::print("{}: right; {} on the default, {:.1f} % noise\n", name_of_search(of), speed_text(c.ratio), 100 * c.noise());
+        fmt::print("{}: right; {:.3f} ms -> {:.3f} ms, {} on the default, {:.1f} % noise\n", name_of_search(of), 1e3 * median(before), 1e3 * median(now), speed_text(c.ratio), 100 * c.noise());
+        std::fflush(stdout);
     }
+    if (given == 0) throw std::runtime_error(fmt::format("expected measured schedules of these kernels in \"{}\", got none; try tune without --again", schedules_));
     return problems == 0 ? 0 : 1;
 }
 
@@ -176,7 +205,7 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
     if (how_.exhaustive) how_.seconds = 0, how_.count = 0;
     if (resume_ && log_.empty()) throw std::runtime_error("expected --log with --resume, got none");
     const std::vector<tuned_kernel> all = kernels(variants);
-    if (!only_.empty()) return try_only(all);
+    if (!only_.empty() || again_) return try_given(all);
 
     std::vector<tune_result> results;
     std::size_t wrong = 0;

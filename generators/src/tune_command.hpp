@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
+#include <optional>
 
 namespace attune::generators {
 
@@ -18,7 +19,9 @@ public:
 
 private:
     std::vector<tuned_kernel> kernels(std::span<const variant> variants) const;
-    int try_only(const std::vector<tuned_kernel>& all) const;
+    /// The schedule that is asked for by --only, or by --again of what was measured.
+    std::optional<schedule> given_schedule(const tuned_kernel& of, const database& measured) const;
+    int try_given(const std::vector<tuned_kernel>& all) const;
     std::string reproduction(const tuned_kernel& of, const schedule& cut) const;
     void keep(const database_entry& entry) const;
 
@@ -26,7 +29,7 @@ private:
     std::string program_, variant_, budget_{"3m"}, log_, replay_, report_, only_, schedules_;
     std::vector<std::string> buckets_;
     tune_options how_;
-    bool resume_{}, as_json_{};
+    bool resume_{}, again_{}, as_json_{};
 };
 
 /// `merge`: one file of schedules out of several of the same CPU.

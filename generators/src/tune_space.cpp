@@ -52,6 +52,17 @@ bool fits_registers(const schedule& s, const level& isa) {
     return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
 }
 
+std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space) {
+    kernel_request request = of.kernel.request;
+    const masking hides = masking_of(request.graph);
+    std::vector<double> costs;
+    for (const schedule& s : space) {
+        request.schedule = s;
+        costs.push_back(estimated_cycles(request, *of.kernel.isa, hides, measured_shape(of.bucket)));
+    }
+    return costs;
+}
+
 std::vector<schedule> candidates(const tuned_kernel& of) {
     const level& isa = *of.kernel.isa;
     const auto [depth, value_depth] = of.kernel.request.depths;

@@ -16,6 +16,9 @@ struct tuned_kernel {
 /// registers, and what a visit touches fits the second-level cache. Which of them is fast is the cost model's question.
 std::vector<schedule> candidates(const tuned_kernel& of);
 
+/// What the cost model says of each, for the bucket's measured shape.
+std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space);
+
 /// Whether the accumulators of both products, an operand and a broadcast fit the registers of a level.
 bool fits_registers(const schedule& s, const level& isa);
 

@@ -1,7 +1,6 @@
 #include "tuner.hpp"
 
 #include "company.hpp"
-#include "cost_model.hpp"
 #include "tune_calls.hpp"
 
 #include <HalideRuntime.h>  // its version
@@ -21,7 +20,8 @@ namespace {
 using json = nlohmann::ordered_json;
 using clock = std::chrono::steady_clock;
 
-constexpr std::size_t batch = 16;  // candidates a phase
+/// Candidates a phase: those at hand, which a kill loses, are as few as can be compiled at a time, unless phases are costly to others.
+std::size_t candidates_a_phase(const tune_options& how) { return how.while_timing.empty() ? static_cast<std::size_t>(std::max(1, how.jobs)) : 16; }
 
 std::string halide_version() { return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH); }
 
@@ -36,13 +36,6 @@ listed_kernel under(const tuned_kernel& of, const schedule& s) {
     listed_kernel k = of.kernel;
     k.request.schedule = s;
     return k;
-}
-
-std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space) {
-    const masking hides = masking_of(of.kernel.request.graph);
-    std::vector<double> costs;
-    for (const schedule& s : space) costs.push_back(estimated_cycles(under(of, s).request, *of.kernel.isa, hides, measured_shape(of.bucket)));
-    return costs;
 }
 
 search_state state_of(const tuned_kernel& of, const std::vector<schedule>& space, const json& begin) {
@@ -134,7 +127,7 @@ private:
         const std::size_t limit = how_.count == 0 ? state_.order().size() : std::min(how_.count, state_.order().size());
         if (how_.seconds > 0 && elapsed() >= how_.seconds) return {};
         for (const schedule& s : state_.order())
-            if (state_.tried() + next.size() < limit && next.size() < batch && !state_.knows(s)) next.push_back(s);
+            if (state_.tried() + next.size() < limit && next.size() < candidates_a_phase(how_) && !state_.knows(s)) next.push_back(s);
         return next;
     }
 

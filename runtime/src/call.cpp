@@ -114,14 +114,11 @@ kernel_list kernels(const kernel_table& table) {
         entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
         entry.depth = k.depth, entry.value_depth = k.value_depth;
         entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
-        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth};
+        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.to_queries};
         asked.target = forced ? forced : "", asked.forced_by = "ATTUNE_TARGET";
         try {
-            for (const int queries : {k.from_queries, k.to_queries}) {  // others may serve some of those between
-                asked.queries = queries;
-                const choice made = choose(table, asked, this_cpu(), true);
-                if (made.chosen == &k) entry.chosen = true, entry.why = made.why;
-            }
+            const choice made = choose(table, asked, this_cpu(), true);
+            if (made.chosen == &k) entry.chosen = true, entry.why = made.why;
         } catch (const error&) {
             // None fits: every entry says what is missing.
         }

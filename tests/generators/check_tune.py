@@ -69,6 +69,9 @@ def search(options, scratch):
     only = run(program + ["--only", json.dumps(results[0]["schedule"])]).stdout
     check(": right; " in only, f"expected --only to say that the schedule is right, got {only}")
 
+    again = run(program + ["--again", "--schedules", folder]).stdout
+    check(": right; " in again and " ms -> " in again, f"expected --again to time the schedule that is kept, got {again}")
+
     def refused(command, sentence):
         said = run(command, expected=1).stderr
         check(sentence in said, f"{' '.join(command)}: expected `{sentence}`, got {said}")
@@ -77,32 +80,69 @@ def search(options, scratch):
     refused(program + ["--resume"], "expected --log with --resume, got none")
     refused(program + ["--replay", database], "expected a line of a search's log")
     refused(program + ["--budget", "3", "--seed", "6", "--log", log, "--resume"], "expected a log whose search has seed 6, got 5")
+    refused([*program[:-2], "--buckets", "short", "--again", "--schedules", folder], "expected measured schedules of these kernels in")
     refused([options.program, "explain", "--schedules", folder, "--tuned-for", "vax-1-1"], f"expected schedules of vax-1-1 in {folder}, got those of: {cpu}")
     open(os.path.join(scratch, "cut.json"), "w").write(open(database).read()[:200])
     refused([options.program, "merge", os.path.join(scratch, "cut.json"), "--into", both], "cut short or damaged")
 
 
 def kill(options, scratch):
-    """The budget lets no search end, so that each is killed in the middle of something."""
+    """The budget lets no search end, so that each is killed in the middle of something. Kills fall within the time that two candidates take on this machine."""
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
+    program = [options.program, "tune", *options.kernel, "--schedules", folder, "--log", log, "--jobs", "1"]
     random.seed(options.seed)
-    lines = 0
+
+    def lines():
+        return open(log).read().count("\n") if os.path.exists(log) else 0
+
+    def check_database():
+        database = the_database(folder)
+        check(database is not None, "expected a database that stays, got none")
+        if database:
+            run([options.program, "merge", database, "--into", os.path.join(scratch, "valid.json")])
+
+    run(program + ["--budget", "1"])  # what a kill could damage
+    check_database()
+    os.remove(log)
+    longest = None  # of the seconds from a search's beginning to its second candidate
+    kept = 0
     for attempt in range(options.times):
-        process = subprocess.Popen([options.program, "tune", *options.kernel, "--budget", "1000", "--schedules", folder, "--log", log, "--resume", "--jobs", "1"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(random.uniform(0.2, options.longest))
+        start = time.monotonic()
+        process = subprocess.Popen(program + ["--budget", "1000", "--resume"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        if longest is None:
+            while lines() < 3 and process.poll() is None and time.monotonic() < start + 300:
+                time.sleep(0.05)
+            longest = time.monotonic() - start
+        else:
+            time.sleep(random.uniform(0.1, longest))
         check(process.poll() is None, f"expected a search that goes on, got one that ended with {process.returncode}")
         process.send_signal(signal.SIGKILL)
         process.wait()
-        if database := the_database(folder):
-            run([options.program, "merge", database, "--into", os.path.join(scratch, "valid.json")])
-        whole = open(log).read().count("\n") if os.path.exists(log) else 0
-        check(whole >= lines, f"expected a log that grows, got {whole} lines after {lines}")
-        lines = whole
-    tried = lines - 1
-    print(f"killed {options.times} times, {tried} candidates tried" + (", the database written" if the_database(folder) else ""))
-    check(tried >= 1, "expected some candidate to have been tried, got none; try --longest with more seconds")
-    check(run([options.program, "tune", *options.kernel, "--budget", str(tried), "--schedules", folder, "--log", log, "--resume"]).returncode == 0, "expected a search that ends")
-    check(the_database(folder) is not None, "expected a database at the end, got none")
+        check_database()
+        whole = lines()
+        check(whole >= kept, f"expected a log that grows, got {whole} lines after {kept}")
+        kept = whole
+    tried = kept - 1
+    print(f"killed {options.times} times within {longest:.1f} s each, {tried} candidates tried")
+    check(tried >= 2, f"expected two candidates in the log at least, got {tried}")
+    ended = json.loads(run(program + ["--budget", str(max(1, tried)), "--resume", "--json"]).stdout)
+    check(ended[0]["tried"] == tried, f"expected a search that ends with the {tried} candidates it had, got {ended[0]['tried']}")
+    check_database()
+
+    # The file itself, while it is written: as a whole or not at all.
+    database, copy = the_database(folder), os.path.join(scratch, "copy.json")
+    begun = time.monotonic()
+    run([options.program, "merge", database, "--into", copy])
+    took, whole, kinds = time.monotonic() - begun, open(database).read(), set()
+    for attempt in range(options.times * 3):
+        os.remove(copy) if os.path.exists(copy) else None
+        process = subprocess.Popen([options.program, "merge", database, "--into", copy], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(random.uniform(0, 1.2 * took))
+        process.kill()
+        process.wait()
+        kinds.add(os.path.exists(copy))
+        check(not os.path.exists(copy) or open(copy).read() == whole, "expected a whole file or none, got a part of one")
+    check(kinds == {False, True}, f"expected kills before and after the file was there, got {kinds}")
 
 
 def main():
@@ -110,7 +150,6 @@ def main():
     parser.add_argument("check", choices=["search", "kill"])
     parser.add_argument("program")
     parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--longest", type=float, default=8)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("kernel", nargs="+", help="what tells tune which kernel; --buckets <bucket> last")
     options = parser.parse_args()

@@ -1,34 +1,24 @@
 // Files of measured schedules: written and read, refused, merged, and what builds make of them.
 #include "database.hpp"
 #include "schedule_source.hpp"
-
-#include <attune/dsl.hpp>
+#include "tune_space.hpp"
+#include "tuned_variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 
 using namespace attune;
 using namespace attune::generators;
+using namespace attune::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-using namespace attune::dsl;
-inline constexpr auto causal_attention = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v;
-const variant causal_variant{"causal_attention", listing_of<causal_attention>};
-
-std::vector<listed_kernel> kernels(const std::string& depths) {
-    auto all = kernels_of({&causal_variant, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depths}});
-    std::erase_if(all, [](const listed_kernel& k) { return k.request.schedule.shapes != shape_class::prefill; });
-    return all;
-}
-
 database_entry entry(int depth, shape_bucket bucket = shape_bucket::prefill, int query_tile = 16) {
     database_entry e;
     e.key = {"masked", "f32", depth, depth, "x86-64-v3", bucket};
@@ -58,12 +48,6 @@ void refuses(const std::string& text, const std::string& sentence) {
     CAPTURE(sentence);
     CHECK_THROWS_MATCHES(database_from_json(text, "x.json"), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
 }
-
-struct temporary_folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("attune_database_" + std::to_string(getpid()));
-    temporary_folder() { std::filesystem::create_directories(path); }
-    ~temporary_folder() { std::filesystem::remove_all(path); }
-};
 }  // namespace
 
 TEST_CASE("a file of schedules comes back as it was, in the order of its keys whatever the order of putting") {
@@ -104,7 +88,7 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
 }
 
 TEST_CASE("an entry is replaced by its key, others stay; a file of another CPU is not touched") {
-    const temporary_folder folder;
+    const temporary_path folder("database");
     const database all = some();
     update_database(folder.path, all.cpu, all.entries);
     database_entry better = entry(64);
@@ -153,16 +137,38 @@ TEST_CASE("the nearest entry serves depths that were not measured, and none of a
     CHECK(all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::decode}) == nullptr);
 }
 
+TEST_CASE("what a formula and its element types allow is theirs, whatever an entry of others says") {
+    const auto of_types = [](const char* dtype) { return std::vector{kernel_of(causal, "64", "x86-64-v4-bf16", dtype)}; };
+    const auto tuned = [&](const char* dtype, const char* measured_types, int pairing, int key_tile) {
+        database all{{"amd", 25, 1, "AMD EPYC"}, {}};
+        database_entry e = entry(64);
+        e.key.types = measured_types, e.key.level = "x86-64-v4-bf16";
+        e.schedule = default_schedule(level_named("x86-64-v4-bf16"), 64, 64, masking::some);
+        e.schedule.pairing = pairing, e.schedule.key_tile = key_tile, e.schedule.key_block = 21 * key_tile;
+        all.put(e);
+        auto list = of_types(dtype);
+        use_measured_schedules(list, all, "x.json");
+        return list.front();
+    };
+    CHECK(of_types("bf16").front().request.schedule.pairing == 2);
+    CHECK(tuned("f32", "bf16", 2, 4).request.schedule.pairing == 1);
+    CHECK(tuned("f32", "bf16", 2, 4).request.schedule.key_block == 84);
+    CHECK(tuned("bf16", "f32", 1, 4).request.schedule.pairing == 2);
+    CHECK(tuned("bf16", "f32", 1, 3).request.schedule == of_types("bf16").front().request.schedule);  // 63 keys do not pair
+    CHECK(tuned("bf16", "f32", 1, 3).schedule_from == "the default");
+}
+
 TEST_CASE("kernels have the measured schedules of the CPU that a build is for, and say so") {
-    const temporary_folder folder;
+    const temporary_path folder("database");
     const database all = some();
+    std::filesystem::create_directories(folder.path);
     write_database(folder.path / "amd-25-1.json", all);
     const auto with = [&](const std::string& depths, const std::string& cpu) {
-        auto list = kernels(depths);
+        std::vector<listed_kernel> list{kernel_of(causal, depths, "x86-64-v3")};
         use_measured_schedules(list, {folder.path, cpu});
         return list;
     };
-    const auto usual = kernels("64").front();
+    const listed_kernel usual = kernel_of(causal, "64", "x86-64-v3");
     CHECK(with("64", "generic").front().request.schedule == usual.request.schedule);
     CHECK(with("64", "generic").front().schedule_from == "the default");
 
@@ -190,4 +196,25 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
     CHECK(with("64", "native").size() == (is_this ? 2u : 1u));
     write_database(folder.path / "intel-6-85.json", all);
     CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error, MessageMatches(ContainsSubstring("expected schedules of intel-6-85, got those of amd-25-1")));
+}
+
+TEST_CASE("the schedules that come with attune are named after their CPU, in the form in which they are written, and none is slower than the default") {
+    std::size_t files = 0;
+    for (const auto& each : std::filesystem::directory_iterator(ATTUNE_SCHEDULES)) {
+        if (each.path().filename() == "schema.json") continue;
+        ++files;
+        CAPTURE(each.path().string());
+        const database shipped = read_database(each.path());
+        CHECK(each.path().filename() == shipped.cpu.id() + ".json");
+        std::ifstream file(each.path());
+        CHECK(to_json(shipped) == std::string(std::istreambuf_iterator<char>(file), {}));
+        CHECK_FALSE(shipped.entries.empty());
+        for (const database_entry& e : shipped.entries) {
+            CAPTURE(e.key.text());
+            CHECK(e.default_over_this >= 1);
+            CHECK(fits_registers(e.schedule, level_named(e.key.level)));
+            CHECK(e.schedule.lanes == level_named(e.key.level).lanes);
+        }
+    }
+    CHECK(files >= 1);
 }

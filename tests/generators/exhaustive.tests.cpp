@@ -1,10 +1,8 @@
 // What exhaustive searches measured (exhaustive/*.json, made by condense.py), against what the cost model and the tuner would have chosen from it.
-#include "cost_model.hpp"
 #include "database.hpp"
 #include "tune_search.hpp"
 #include "tune_space.hpp"
-
-#include <attune/dsl.hpp>
+#include "tuned_variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -17,17 +15,13 @@
 
 using namespace attune;
 using namespace attune::generators;
+using namespace attune::testing;
 
 namespace {
-using namespace attune::dsl;
-inline constexpr auto full_attention = softmax(q * t(k) * rsqrt(depth)) * v;
-inline constexpr auto causal_attention = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v;
-const variant variants[] = {{"full_attention", listing_of<full_attention>}, {"causal_attention", listing_of<causal_attention>}};
-
 struct measured_space {
     tuned_kernel of;
     std::vector<schedule> space;
-    std::vector<double> over_default;  ///< of each, the default's 1
+    std::vector<double> over_default;  ///< of each, over the default of the day of measuring
     double seconds_a_candidate{};      ///< compiling on one core, and timing
 };
 
@@ -35,21 +29,25 @@ measured_space read(const std::filesystem::path& file) {
     const auto data = nlohmann::json::parse(std::ifstream(file));
     const std::string about = data.at("class");
     measured_space m;
-    for (const variant& v : variants)
+    for (const variant* of : {&full, &causal})
         for (const char* depths : {"64", "128"})
-            for (const listed_kernel& k : kernels_of({&v, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depths}}))
+            for (const listed_kernel& k : kernels_of({of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depths}}))
                 for (const shape_bucket bucket : shape_buckets())
                     if (key_of(k, bucket).text() == about) m.of = {k, bucket};
     REQUIRE(m.of.kernel.of != nullptr);
     m.space = candidates(m.of);
     m.over_default.assign(m.space.size(), 0);
-    m.over_default[0] = 1;
+    const auto put = [&](const nlohmann::json& fields, double ratio) {
+        const auto at = std::find(m.space.begin(), m.space.end(), schedule_from_json(fields.dump()));
+        CAPTURE(fields.dump());
+        REQUIRE(at != m.space.end());
+        m.over_default[static_cast<std::size_t>(at - m.space.begin())] = ratio;
+    };
+    put(data.at("default"), 1);
     for (const auto& row : data.at("candidates")) {
         auto fields = data.at("default");
         for (std::size_t i = 0; i + 1 < row.size(); ++i) fields[data.at("fields").at(i).get<std::string>()] = row[i];
-        const auto at = std::find(m.space.begin(), m.space.end(), schedule_from_json(fields.dump()));
-        REQUIRE(at != m.space.end());
-        m.over_default[static_cast<std::size_t>(at - m.space.begin())] = row.back();
+        put(fields, row.back());
     }
     m.seconds_a_candidate = data.at("compile_seconds").get<double>() + 0.3;
     return m;
@@ -65,12 +63,7 @@ TEST_CASE("of spaces measured throughout, the cost model alone and three minutes
         CAPTURE(file.path().string());
         CHECK(m.space.size() >= 300);
         CHECK(std::count(m.over_default.begin(), m.over_default.end(), 0) == 0);  // every candidate of today's space was measured
-        std::vector<double> costs;
-        for (const schedule& s : m.space) {
-            kernel_request request = m.of.kernel.request;
-            request.schedule = s;
-            costs.push_back(estimated_cycles(request, *m.of.kernel.isa, masking_of(request.graph), measured_shape(m.of.bucket)));
-        }
+        const std::vector<double> costs = costs_of(m.of, m.space);
         const auto time_of = [&](const schedule& s) { return m.over_default[static_cast<std::size_t>(std::find(m.space.begin(), m.space.end(), s) - m.space.begin())]; };
         const double best = *std::min_element(m.over_default.begin(), m.over_default.end());
         const double modelled = m.over_default[static_cast<std::size_t>(std::min_element(costs.begin(), costs.end()) - costs.begin())];
@@ -79,7 +72,7 @@ TEST_CASE("of spaces measured throughout, the cost model alone and three minutes
         double worst_search = 0;
         for (unsigned seed = 1; seed <= 20; ++seed) {
             const search_state state(m.space, costs, seed, {}, false);
-            double found = 1;
+            double found = m.over_default.front();  // today's default
             for (std::size_t i = 0; i < std::min(count, state.order().size()); ++i) found = std::min(found, time_of(state.order()[i]));
             worst_search = std::max(worst_search, found);
         }

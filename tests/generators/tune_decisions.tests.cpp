@@ -3,14 +3,11 @@
 #include "tune_log.hpp"
 #include "tune_search.hpp"
 #include "tune_space.hpp"
-
-#include <attune/dsl.hpp>
+#include "tuned_variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-
-#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -19,31 +16,12 @@
 
 using namespace attune;
 using namespace attune::generators;
+using namespace attune::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-using namespace attune::dsl;
-inline constexpr auto full_attention = softmax(q * t(k) * rsqrt(depth)) * v;
-inline constexpr auto causal_attention = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v;
-
-const variant variants[] = {{"full_attention", listing_of<full_attention>}, {"causal_attention", listing_of<causal_attention>}};
-
-tuned_kernel kernel(int of, const std::string& depths, const std::string& level) {
-    const auto all = kernels_of({&variants[of], 1}, {.targets = {level}, .dtypes = {"f32"}, .depths = {depths}});
-    const auto prefill = std::find_if(all.begin(), all.end(), [](const listed_kernel& k) { return k.request.schedule.shapes == shape_class::prefill; });
-    return {*prefill, shape_bucket::prefill};
-}
-
-std::vector<double> costs(const tuned_kernel& of, const std::vector<schedule>& space) {
-    std::vector<double> all;
-    for (const schedule& s : space) {
-        kernel_request request = of.kernel.request;
-        request.schedule = s;
-        all.push_back(estimated_cycles(request, *of.kernel.isa, masking_of(request.graph), measured_shape(of.bucket)));
-    }
-    return all;
-}
+tuned_kernel kernel(const variant& of, const std::string& depths, const std::string& level) { return {kernel_of(of, depths, level), shape_bucket::prefill}; }
 
 /// Rounds of a challenger that takes `ratio` times as long, each time off by up to `noise`.
 std::vector<round_times> rounds(double ratio, double noise, std::size_t count, unsigned seed, double drift = 0) {
@@ -56,17 +34,12 @@ std::vector<round_times> rounds(double ratio, double noise, std::size_t count, u
     }
     return all;
 }
-
-struct temporary_file {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("attune_tune_" + std::to_string(getpid()));
-    ~temporary_file() { std::filesystem::remove(path); }
-};
 }  // namespace
 
 TEST_CASE("a space holds at least 300 different valid candidates, the default first, at every level that is fast") {
     for (const char* level : {"x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"})
         for (const char* depths : {"32", "64", "80", "128", "256", "128x64"})
-            for (const int of : {0, 1}) {
+            for (const variant& of : {full, causal}) {
                 const tuned_kernel k = kernel(of, depths, level);
                 const std::vector<schedule> space = candidates(k);
                 CAPTURE(level, depths, space.size());
@@ -82,7 +55,7 @@ TEST_CASE("a space holds at least 300 different valid candidates, the default fi
 }
 
 TEST_CASE("register tiles that do not fit the registers are no candidates") {
-    const tuned_kernel k = kernel(0, "64", "x86-64-v3");
+    const tuned_kernel k = kernel(full, "64", "x86-64-v3");
     schedule s = k.kernel.request.schedule;
     CHECK(fits_registers(s, *k.kernel.isa));
     s.key_tile = 5;  // 3 x 5 sums beside operands, of 16 registers
@@ -90,12 +63,12 @@ TEST_CASE("register tiles that do not fit the registers are no candidates") {
 }
 
 TEST_CASE("estimates are finite and positive, grow with the call, and see a mask") {
-    const tuned_kernel full = kernel(0, "64", "x86-64-v3"), masked = kernel(1, "64", "x86-64-v3");
-    const level& isa = *full.kernel.isa;
-    const double once = estimated_cycles(full.kernel.request, isa, masking::none, {1, 1, 1, 512, 512}), twice = estimated_cycles(full.kernel.request, isa, masking::none, {1, 2, 2, 512, 512});
+    const tuned_kernel open = kernel(full, "64", "x86-64-v3"), masked = kernel(causal, "64", "x86-64-v3");
+    const level& isa = *open.kernel.isa;
+    const double once = estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 512}), twice = estimated_cycles(open.kernel.request, isa, masking::none, {1, 2, 2, 512, 512});
     CHECK(once > 0);
     CHECK(twice == 2 * once);
-    CHECK(estimated_cycles(full.kernel.request, isa, masking::none, {1, 1, 1, 512, 1024}) > 1.8 * once);
+    CHECK(estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 1024}) > 1.8 * once);
     CHECK(estimated_cycles(masked.kernel.request, isa, masking::some, {1, 1, 1, 2048, 2048}) < 0.7 * estimated_cycles(masked.kernel.request, isa, masking::none, {1, 1, 1, 2048, 2048}));
 }
 
@@ -145,9 +118,9 @@ TEST_CASE("rank correlation") {
 }
 
 TEST_CASE("the order of trying is fixed by the seed, holds every candidate once and begins with the model's first") {
-    const tuned_kernel k = kernel(1, "64", "x86-64-v3");
+    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
-    const auto cost = costs(k, space);
+    const auto cost = costs_of(k, space);
     const search_state a(space, cost, 1, {}, false), b(space, cost, 1, {}, false), c(space, cost, 2, {}, false);
     CHECK(a.order() == b.order());
     CHECK(a.order() != c.order());
@@ -158,11 +131,11 @@ TEST_CASE("the order of trying is fixed by the seed, holds every candidate once 
 }
 
 TEST_CASE("a search decides by its log as it did by its times, whatever the last line was when it was killed") {
-    const tuned_kernel k = kernel(1, "64", "x86-64-v3");
+    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
-    const auto cost = costs(k, space);
+    const auto cost = costs_of(k, space);
     search_state state(space, cost, 3, {}, false);
-    const temporary_file file;
+    const temporary_path file("tune");
     {
         tune_log log(file.path, false);
         log.begin("a search", {{"seed", 3}});
@@ -196,9 +169,9 @@ TEST_CASE("a search decides by its log as it did by its times, whatever the last
 }
 
 TEST_CASE("the default stays unless the last rounds say that another is faster") {
-    const tuned_kernel k = kernel(1, "64", "x86-64-v3");
+    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
-    const search_state state(space, costs(k, space), 1, {}, false);
+    const search_state state(space, costs_of(k, space), 1, {}, false);
     final_rounds last{{space[0], space[1], space[2]}, {}};
     for (std::size_t i = 0; i < search_state::final_round_count; ++i) last.seconds.push_back({1.0, i % 2 ? 0.99 : 1.02, 1.05});
     CHECK(state.decide(last).schedule == space[0]);

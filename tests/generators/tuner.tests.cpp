@@ -1,16 +1,12 @@
 // Searches of small kernels, with compiling and timing.
 #include "company.hpp"
 #include "tune_calls.hpp"
+#include "tuned_variants.hpp"
 #include "tuner.hpp"
-
-#include <attune/dsl.hpp>
-#include <attune/runtime/cpu.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
-
-#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -19,22 +15,12 @@
 
 using namespace attune;
 using namespace attune::generators;
+using namespace attune::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-using namespace attune::dsl;
-inline constexpr auto full_attention = softmax(q * t(k) * rsqrt(depth)) * v;
-inline constexpr auto causal_attention = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v;
-const variant causal_variant{"causal_attention", listing_of<causal_attention>};
-
-tuned_kernel small_kernel() {
-    for (const level& each : levels())
-        if (runs(each.name))
-            for (const listed_kernel& k : kernels_of({&causal_variant, 1}, {.targets = {std::string(each.name)}, .dtypes = {"f32"}, .depths = {"8"}}))
-                if (k.request.schedule.shapes == shape_class::prefill) return {k, shape_bucket::brief};
-    throw std::runtime_error("no ISA level of attune's runs on this machine");
-}
+tuned_kernel small_kernel() { return {kernel_of(causal, "8", best_level_here()), shape_bucket::brief}; }
 
 tune_options few(std::size_t count) {
     tune_options how;
@@ -55,7 +41,7 @@ TEST_CASE("a candidate whose results are wrong is reported with what is wrong, a
     how.compile = [&](const listed_kernel& k) {
         listed_kernel other = k;
         if (!planted && !(k.request.schedule == of.kernel.request.schedule)) planted = k.request.schedule;
-        if (k.request.schedule == planted) other.request.graph = listing_of<full_attention>;  // no mask, so wrong
+        if (k.request.schedule == planted) other.request.graph = full.graph;  // no mask, so wrong
         return std::make_unique<jit_kernel>(other);
     };
     const tune_result result = tune(of, how, log, no_progress, no_incumbent);
@@ -74,7 +60,7 @@ TEST_CASE("a default schedule whose results are wrong is no start for a search")
     tune_options how = few(1);
     how.compile = [&](const listed_kernel& k) {
         listed_kernel other = k;
-        other.request.graph = listing_of<full_attention>;
+        other.request.graph = full.graph;
         return std::make_unique<jit_kernel>(other);
     };
     CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error, MessageMatches(ContainsSubstring("expected a default schedule whose results are right")));
@@ -82,7 +68,8 @@ TEST_CASE("a default schedule whose results are wrong is no start for a search")
 
 TEST_CASE("a search that was interrupted goes on where it was; its log gives the same choice again") {
     const tuned_kernel of = small_kernel();
-    const std::filesystem::path file = std::filesystem::temp_directory_path() / ("attune_tuner_" + std::to_string(getpid()));
+    const temporary_path log_file("tuner");
+    const std::filesystem::path& file = log_file.path;
     std::size_t compiled = 0;
     const auto search = [&](std::size_t count, bool resume) {
         tune_log log(file, resume);
@@ -120,17 +107,34 @@ TEST_CASE("a search that was interrupted goes on where it was; its log gives the
         how.seed = 99;
         CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error, MessageMatches(ContainsSubstring("expected a log whose search has seed 99, got 1")));
     }
-    std::filesystem::remove(file);
+}
+
+TEST_CASE("a search that ends in the middle of a candidate has kept every one before it") {
+    const tuned_kernel of = small_kernel();
+    const temporary_path file("ended");
+    struct killed {};
+    tune_options how = few(4);
+    how.jobs = 1;
+    int compiled = 0;
+    how.compile = [&](const listed_kernel& k) {
+        if (++compiled == 4) throw killed{};  // the default, two candidates, and the one at hand
+        return std::make_unique<jit_kernel>(k);
+    };
+    {
+        tune_log log(file.path, false);
+        CHECK_THROWS_AS(tune(of, how, log, no_progress, no_incumbent), killed);
+    }
+    CHECK(tune_log::read(file.path).at(name_of_search(of)).tried.size() == 2);
 }
 
 TEST_CASE("a command keeps company while times are taken, and is told when they are") {
-    const std::filesystem::path file = std::filesystem::temp_directory_path() / ("attune_company_" + std::to_string(getpid()));
+    const temporary_path sign("company");
+    const std::filesystem::path& file = sign.path;
     {
         const company quiet("echo ready; cat; touch " + file.string());
         CHECK_FALSE(std::filesystem::exists(file));
     }
     CHECK(std::filesystem::exists(file));
-    std::filesystem::remove(file);
     CHECK_NOTHROW(company(""));
     CHECK_THROWS_MATCHES(company("exit 3"), std::runtime_error, MessageMatches(ContainsSubstring("expected --while-timing to name a command")));
 }
