@@ -33,6 +33,7 @@ inline constexpr auto feed_forward = outputs(out = layer_norm(residual(x, linear
 // Each alone.
 inline constexpr auto normal = outputs(out = layer_norm(x, along<"gain_1", "model">, along<"shift_1", "model">, 1e-5));
 inline constexpr auto smooth = outputs(out = gelu(x));
+inline constexpr auto error_function = outputs(out = apply(x, [](auto e) { return erf(e); }));
 inline constexpr auto added = outputs(out = residual(x, input<"y", f32>(batch, position, axis<"model">)));
 
 // Three sequences of different length and width.
