@@ -56,6 +56,11 @@ template <attune::element_type Element> inline constexpr auto by_key = cross_of(
 template <attune::element_type Element> inline constexpr auto by_pair = cross_of(softmax(mask(across, is_set(seen<Element>(batch, query, key)(b, q_idx, kv_idx)))));
 template <attune::element_type Element> inline constexpr auto by_pair_of_heads = cross_of(softmax(mask(across, is_set(seen<Element>(batch, head, query, key)(b, h, q_idx, kv_idx)))));
 
+// One projection to queries, keys and values.
+inline constexpr auto fused = linear(x, weight<"w_qkv", "fused", "model">);
+template <int Part> inline constexpr auto third = heads_of(part<Part, 3>(fused));
+inline constexpr auto in_three_parts = outputs(out = merge_heads(softmax(third<0> * t(third<1>) * rsqrt(depth)) * third<2>));
+
 // Dropout: in evaluation its probability is 0.
 inline constexpr auto p = scalar<"p", f32>;
 inline constexpr auto plain = outputs(out = linear(merge_heads(softmax(scores) * v), w_o, b_o));

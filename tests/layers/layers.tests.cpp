@@ -24,7 +24,7 @@ namespace {
 constexpr std::int64_t width = 32;  // two heads of depth 16
 
 /// Free axes by their name; the channels of tokens have none.
-const std::map<std::string, std::int64_t> widths{{"model", width}, {"", width}, {"hidden", 77}, {"query_width", 20}, {"key_width", 41}, {"value_width", 9}};
+const std::map<std::string, std::int64_t> widths{{"model", width}, {"", width}, {"hidden", 77}, {"fused", 3 * width}, {"query_width", 20}, {"key_width", 41}, {"value_width", 9}};
 
 workload call_of(const listing& graph, std::int64_t batches, std::int64_t queries, std::int64_t keys, unsigned seed, double p = 0.0) {
     workload call(graph, {.batches = batches, .heads = 2, .key_heads = 2, .queries = queries, .keys = keys, .depth = 16, .value_depth = 16}, seed, {{"p", p}}, widths);
@@ -174,4 +174,25 @@ TEST_CASE("widths that disagree are refused before anything is written") {
     CHECK(refusal("shift_2", {31}).starts_with("attune: expected the same number in "));
     CHECK(refusal("w_2", {32, 78}).starts_with("attune: expected the same number in extent<1>(w_2) and extent<0>(w_1), got 78 and 77; try "));
     CHECK(refusal("w_2", {32, 77}).empty());
+}
+
+TEST_CASE("channels that parts and heads cannot share evenly are refused before anything is written") {
+    const listing graph = dsl::listing_of<layers::in_three_parts>;
+    const in_process kernel("in_three_parts", graph, "16", levels_here().front());
+    const auto refusal = [&](std::int64_t channels) {
+        workload call = call_of(graph, 2, 7, 7, 1);
+        std::vector<float> weights(4096, 0.01f);
+        call["w_qkv"].view = tensor(weights.data(), {channels, width});
+        std::string said;
+        try {
+            detail::call(kernel.table(), call.arguments(), {});
+        } catch (const attune::error& refused) {
+            said = refused.what();
+        }
+        CHECK(call.outputs_untouched() == !said.empty());
+        return said;
+    };
+    CHECK(refusal(96).empty());
+    for (const std::int64_t channels : {97, 98, 99, 101})  // 99: thirds that two heads cannot share
+        CHECK(refusal(channels) == "attune: expected a multiple of 6 in extent<0>(w_qkv), got " + std::to_string(channels) + "; try as many channels in every part and every head");
 }
