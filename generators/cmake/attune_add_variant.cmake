@@ -6,7 +6,7 @@
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl or cuda; default ATTUNE_TARGETS
 #     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, on CPUs); decode:<my::alibi> for one graph alone; default prefill
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
-#     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds) or generic (none); default ATTUNE_TUNED_FOR
+#     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR
 #     [SHARED])                            a shared library, too
 #
 # Makes
@@ -29,7 +29,7 @@ include_guard(GLOBAL)
 
 set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the generator programs that run on this machine")
 
-set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native or generic")
+set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native, model or generic")
 
 function(attune_add_variant target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")

@@ -13,11 +13,10 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
       tokens_(node_.op == operation::tokens),
       of_keys_(node_.op == operation::keys || node_.op == operation::values),
       rows_(frame.cut.lanes >= 16 ? 12 : 6),
-      columns_(2 * frame.cut.lanes),
-      block_(8 * rows_) {
+      columns_(2 * frame.cut.lanes) {
     width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
     const int formula = node_.arguments[0];
-    const std::vector<bool> made = under(f_.graph(), {formula}, [this](int n) { return f_.node(n).op == operation::tokens || f_.node(n).is == kind::output; });
+    const std::vector<bool> made = under(f_.graph(), {formula}, [this](int n) { return is_made_before(n); });
     const std::vector<matrix_product> products = products_of(f_.graph(), node);
 
     // Algorithm
@@ -40,6 +39,9 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
     }
     std::vector<Var> over{f_.d, p_, f_.h, f_.b};
     if (tokens_) over.erase(over.begin() + 2);
+    dense_ = reads_dense(formula, 1, [this](int n) { return is_made_before(n) || f_.node(n).op == operation::sum; });
+    for (int n = 0; n < formula; ++n)
+        if (made[n] && reads_along(n)) read_along_.push_back(f_.inputs.tensor(f_.node(f_.node(n).arguments[0]).input).parameter());
     result(over) = f_.evaluate(formula, here).value;
 }
 
@@ -72,7 +74,7 @@ quantity computed_tensor::as_product(const matrix_product& of) {
     column.indices[index] = n_;
     made.left(of_left) = f_.evaluate(of.of_position, row).value;
     made.right(of_right) = f_.evaluate(of.of_channel, column).value;
-    made.dense = reads_dense(of.of_position);
+    made.dense = reads_dense(of.of_position, 2, [this](int n) { return is_made_before(n); });
 
     made.each = RDom(0, max(f_.evaluate(of.extent, {}).value, 0), "each" + number);
     std::vector<Expr> left{made.each, po_ * rows_ + pi_, f_.b}, right{ci_, made.each, co_};
@@ -96,10 +98,13 @@ void computed_tensor::schedule() {
         for (int dim = 0; dim < 3; ++dim) result.output_buffer().dim(dim).set_min(0);
         result.output_buffer().dim(0).set_stride(1);
     }
-    result.split(p_, po_, p_, block_, guard).split(d, d, c, columns_, guard).split(p_, pt, px, rows_, guard);
+    result.split(p_, po_, p_, block(), guard).split(d, d, c, columns_, guard).split(p_, pt, px, rows_, guard);
     if (tokens_) result.reorder(c, px, pt, d, po_, b);
     else result.reorder(c, px, pt, d, h, po_, b);
     result.vectorize(c, lanes, guard).fuse(po_, b, task).parallel(task);
+    // Asked for before the sums that they are added to, which take longer than memory does.
+    for (const Parameter& each : read_along_) result.prefetch(each, pt, pt, 0, PrefetchBoundStrategy::GuardWithIf);
+    if (!is_const_one(dense_)) result.specialize(dense_);  // vectors are loaded there, not gathered
     for (Func& sum : of_positions_) sum.compute_at(result, task).vectorize(p_, lanes, TailStrategy::RoundUp);
     for (product& each : products_) {
         each.right.compute_root().bound_extent(ci_, columns_).vectorize(ci_, lanes).unroll(ci_).parallel(co_);
@@ -111,12 +116,34 @@ void computed_tensor::schedule() {
     }
 }
 
-/// Whether the innermost axes of what a formula reads are without gaps.
-Expr computed_tensor::reads_dense(int formula) const {
-    const std::vector<bool> read = under(f_.graph(), {formula});
+/// Positions a task: fewer where there are few, so that threads end together; more read the other factor less often.
+Expr computed_tensor::block() const {
+    const Expr positions = f_.inputs.batches * (of_keys_ ? f_.inputs.key_length : f_.inputs.query_length);
+    return rows_ * clamp(positions / (128 * rows_), 2, 8);
+}
+
+/// Whether a node reads an input's element at the position and channel that are made, as a residual connection does.
+bool computed_tensor::reads_along(int n) const {
+    const instruction& it = f_.node(n);
+    if (it.op != operation::load || f_.node(it.arguments[0]).op != operation::input) return false;
+    bool positions = false, channels = false;
+    for (int i = 1; i < it.argument_count; ++i) {
+        const operation index = f_.node(it.arguments[i]).op;
+        const bool of_position = index == operation::q_idx || index == operation::kv_idx, of_channel = index == operation::d_idx;
+        if (!of_position && !of_channel && index != operation::b && index != operation::h) return false;
+        positions |= of_position, channels |= of_channel;
+    }
+    return positions && channels;
+}
+
+bool computed_tensor::is_made_before(int n) const { return f_.node(n).op == operation::tokens || f_.node(n).is == kind::output; }
+
+/// Whether the innermost axes of what a formula reads, of tensors of so many axes at least, are without gaps.
+Expr computed_tensor::reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const {
+    const std::vector<bool> read = under(f_.graph(), {formula}, ends);
     Expr dense = Internal::const_true();
     for (int n = 0; n < formula; ++n)
-        if (const instruction& it = f_.node(n); read[n] && it.op == operation::input && f_.inputs.tensor(it.input).defined() && f_.inputs.tensor(it.input).dimensions() > 1)
+        if (const instruction& it = f_.node(n); read[n] && it.op == operation::input && f_.inputs.tensor(it.input).defined() && f_.inputs.tensor(it.input).dimensions() >= axes)
             dense = dense && f_.inputs.tensor(it.input).dim(0).stride() == 1;
     return dense;
 }

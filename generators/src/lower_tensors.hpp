@@ -4,6 +4,7 @@
 #include <attune/dsl/computed.hpp>
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 namespace attune::generators {
@@ -31,16 +32,20 @@ private:
 
     quantity as_product(const matrix_product& of);
     place at(const Halide::Expr& position, const Halide::Expr& channel) const;
-    Halide::Expr reads_dense(int formula) const;
+    Halide::Expr reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const;
+    Halide::Expr block() const;
+    bool reads_along(int n) const;
+    bool is_made_before(int n) const;
     Halide::Expr position_read(const Halide::Expr& position) const;
 
     const kernel_frame& f_;
     const instruction& node_;
     const bool tokens_, of_keys_;
-    const int rows_, columns_, block_;
-    Halide::Expr width_;
+    const int rows_, columns_;
+    Halide::Expr width_, dense_;
     Halide::Var p_{"p"}, n_{"n"}, ci_{"ci"}, co_{"co"}, pi_{"pi"}, po_{"po"};
     std::vector<product> products_;
+    std::vector<Halide::Parameter> read_along_;
     std::vector<Halide::Func> of_positions_;
 };
 

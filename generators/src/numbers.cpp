@@ -33,6 +33,24 @@ Expr hyperbolic_tangent(const Expr& x) {
     return y * p / q;
 }
 
+Expr error_function(const Expr& x) {
+    // An odd rational function on the range where erf is not yet 1 in f32.
+    const Expr y = clamp(x, -3.925f, 3.925f), z = y * y;
+    Expr p = 2.046018545e-6f;  // minimax of the relative error
+    p = p * z + 2.848453067e-4f;
+    p = p * z + 3.772618798e-3f;
+    p = p * z + 5.276951274e-2f;
+    p = p * z + 1.905953212e-1f;
+    p = p * z + 1.128379146f;
+    Expr q = 3.804777556e-5f;
+    q = q * z + 1.163874819e-3f;
+    q = q * z + 1.498333597e-2f;
+    q = q * z + 1.141833753e-1f;
+    q = q * z + 5.022434357e-1f;
+    q = q * z + 1.0f;
+    return y * p / q;
+}
+
 Expr exponential(const Expr& x) { return exp(clamp(x, -104.0f, 88.7228f)); }
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }

@@ -10,6 +10,9 @@ Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);
 /// Relative error 1e-6 everywhere, tiny arguments included.
 Halide::Expr hyperbolic_tangent(const Halide::Expr& x);
 
+/// Relative error 5e-7 everywhere.
+Halide::Expr error_function(const Halide::Expr& x);
+
 /// Natural exponential; +infinity is never made: saturates near the largest float.
 Halide::Expr exponential(const Halide::Expr& x);
 

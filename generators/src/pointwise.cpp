@@ -30,7 +30,7 @@ Expr real_function(operation op, const Expr& x) {
         case operation::exp: return fold(x, folded, [](double v) { return std::exp(v); }) ? folded : exponential(x);
         case operation::log: return fold(x, folded, [](double v) { return std::log(v); }) ? folded : log(x);
         case operation::tanh: return fold(x, folded, [](double v) { return std::tanh(v); }) ? folded : hyperbolic_tangent(x);
-        case operation::erf: return fold(x, folded, [](double v) { return std::erf(v); }) ? folded : erf(x);
+        case operation::erf: return fold(x, folded, [](double v) { return std::erf(v); }) ? folded : error_function(x);
         case operation::sqrt: return fold(x, folded, [](double v) { return std::sqrt(v); }) ? folded : sqrt(x);
         default: return fold(x, folded, [](double v) { return 1 / std::sqrt(v); }) ? folded : 1.0f / sqrt(x);
     }

@@ -45,7 +45,8 @@ std::string drawn_order(const tune_result& r, const std::vector<std::pair<schedu
     const auto x = [&](double i) { return at.left + at.width * i / steps; };
     const auto y = [&](double ratio) { return at.top + at.height * (most - std::min(ratio, most)) / (most - least); };
     std::string svg = fmt::format("<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#bbb\"/>\n", at.left, at.top, at.width, at.height);
-    for (double line = std::ceil(least * 10) / 10; line <= most; line += most - least > 1 ? 0.25 : 0.1) {
+    const double grid = most - least > 1 ? 0.25 : 0.1;
+    for (double line = std::ceil(least / grid) * grid; line <= most; line += grid) {
         svg += fmt::format("<line x1=\"{0}\" x2=\"{1}\" y1=\"{2:.1f}\" y2=\"{2:.1f}\" stroke=\"#eee\"/>\n", at.left, at.left + at.width, y(line));
         svg += label(at.left - 6, y(line) + 4, fmt::format("{:.2f}", line), "end", 11);
     }
@@ -65,7 +66,7 @@ std::string drawn_order(const tune_result& r, const std::vector<std::pair<schedu
         points += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"2.4\" fill=\"{}\" fill-opacity=\"0.75\"/>\n", middle, y(score), score < 1 ? "#1a7f4b" : "#7a7a7a");
     }
     svg += points + fmt::format("<polyline points=\"{}\" fill=\"none\" stroke=\"#0b5394\" stroke-width=\"1.5\"/>\n", path);
-    svg += label(at.left, at.top - 8, "time over the default's; line: best so far (single comparisons; the choice is made after them)");
+    svg += label(at.left, at.top - 8, "time over the default's, one comparison each; line: the best so far");
     svg += label(at.left + at.width / 2, at.top + at.height + 18, fmt::format("candidates in the order of trying: {} of {}", r.record.tried.size(), r.space - 1), "middle");
     return svg;
 }
@@ -86,7 +87,7 @@ std::string drawn_tiles(const tune_result& r, const std::vector<std::pair<schedu
     int place = 0;
     for (auto& [nominal, column] : columns) column = place++;
     const double width = at.width / static_cast<double>(columns.size()), height = std::min(26.0, at.height / static_cast<double>(cells.size()));
-    std::string svg = label(at.left - 60, at.top - 26, "best of each tile (queries x keys in registers) and keys a block");
+    std::string svg = label(at.left - 70, at.top - 26, "best of each tile (queries x keys in registers) and keys a block");
     for (const auto& [nominal, column] : columns) svg += label(at.left + width * (column + 0.5), at.top - 6, std::to_string(nominal), "middle", 11);
     int row = 0;
     for (const auto& [tile, scores_of] : cells) {

@@ -74,9 +74,20 @@ private:
     std::int64_t number_of(const instruction& formed, std::size_t argument) {
         const auto outer = std::exchange(of_, whose{formed.op, axis_of(formed.op, argument)});
         const std::int64_t number = value(formed.arguments[argument]);
+        if (argument == 3 || formed.op == operation::tokens) check_parts(formed.arguments[argument]);
         if (number < 0) fail(say("a ", word_for(of_.axis), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number), "max(0, ...), or other extents");
         of_ = outer;
         return number;
+    }
+
+    /// Channels that a tensor has are divided among parts and heads: none may be left.
+    void check_parts(int width) {
+        std::int64_t parts = 1;
+        const instruction* n = &node_of(graph_, width);
+        for (; n->op == operation::divide || n->op == operation::same; n = &node_of(graph_, width = n->arguments[0]))
+            if (n->op == operation::divide) parts = checked(parts * value(n->arguments[1]));
+        if (n->op == operation::extent && extent(*n) % parts != 0)
+            fail(say("a multiple of ", parts, " in ", text(width)), std::to_string(extent(*n)), "as many channels in every part and every head");
     }
 
     void state(const instruction& formed, std::size_t argument) {

@@ -8,6 +8,7 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -191,6 +192,16 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
         }
 
     CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error, MessageMatches(ContainsSubstring("expected schedules of intel-6-85 in") && ContainsSubstring("got those of: amd-25-1")));
+    // For a CPU without a file, the cost model's choice; no folder is needed.
+    std::vector<listed_kernel> modelled{kernel_of(causal, "64", "x86-64-v3"), kernel_of(full, "128", "x86-64-v4")};
+    use_measured_schedules(modelled, {{}, "model"});
+    for (const listed_kernel& k : modelled) {
+        const tuned_kernel of{kernel_of(*k.of, k.request.depths.depth == 64 ? "64" : "128", k.isa->name), shape_bucket::prefill};
+        const std::vector<schedule> space = candidates(of);
+        const std::vector<double> costs = costs_of(of, space);
+        CHECK(k.request.schedule == space[static_cast<std::size_t>(std::min_element(costs.begin(), costs.end()) - costs.begin())]);
+    }
+    CHECK_THAT(modelled.front().schedule_from, ContainsSubstring("the cost model: "));
     // This machine's own file, or none: never an error.
     const bool is_this = this_cpu_model().id() == "amd-25-1";
     CHECK(with("64", "native").size() == (is_this ? 2u : 1u));

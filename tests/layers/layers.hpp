@@ -33,6 +33,7 @@ inline constexpr auto feed_forward = outputs(out = layer_norm(residual(x, linear
 // Each alone.
 inline constexpr auto normal = outputs(out = layer_norm(x, along<"gain_1", "model">, along<"shift_1", "model">, 1e-5));
 inline constexpr auto smooth = outputs(out = gelu(x));
+inline constexpr auto error_function = outputs(out = apply(x, [](auto e) { return erf(e); }));
 inline constexpr auto added = outputs(out = residual(x, input<"y", f32>(batch, position, axis<"model">)));
 
 // Three sequences of different length and width.
@@ -54,6 +55,11 @@ constexpr auto is_set(auto element) {
 template <attune::element_type Element> inline constexpr auto by_key = cross_of(softmax(mask(across, is_set(seen<Element>(batch, key)(b, kv_idx)))));
 template <attune::element_type Element> inline constexpr auto by_pair = cross_of(softmax(mask(across, is_set(seen<Element>(batch, query, key)(b, q_idx, kv_idx)))));
 template <attune::element_type Element> inline constexpr auto by_pair_of_heads = cross_of(softmax(mask(across, is_set(seen<Element>(batch, head, query, key)(b, h, q_idx, kv_idx)))));
+
+// One projection to queries, keys and values.
+inline constexpr auto fused = linear(x, weight<"w_qkv", "fused", "model">);
+template <int Part> inline constexpr auto third = heads_of(part<Part, 3>(fused));
+inline constexpr auto in_three_parts = outputs(out = merge_heads(softmax(third<0> * t(third<1>) * rsqrt(depth)) * third<2>));
 
 // Dropout: in evaluation its probability is 0.
 inline constexpr auto p = scalar<"p", f32>;

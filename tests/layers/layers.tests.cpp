@@ -10,6 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
 
 using namespace attune;
 using namespace attune::testing;
@@ -21,7 +24,7 @@ namespace {
 constexpr std::int64_t width = 32;  // two heads of depth 16
 
 /// Free axes by their name; the channels of tokens have none.
-const std::map<std::string, std::int64_t> widths{{"model", width}, {"", width}, {"hidden", 77}, {"query_width", 20}, {"key_width", 41}, {"value_width", 9}};
+const std::map<std::string, std::int64_t> widths{{"model", width}, {"", width}, {"hidden", 77}, {"fused", 3 * width}, {"query_width", 20}, {"key_width", 41}, {"value_width", 9}};
 
 workload call_of(const listing& graph, std::int64_t batches, std::int64_t queries, std::int64_t keys, unsigned seed, double p = 0.0) {
     workload call(graph, {.batches = batches, .heads = 2, .key_heads = 2, .queries = queries, .keys = keys, .depth = 16, .value_depth = 16}, seed, {{"p", p}}, widths);
@@ -78,6 +81,39 @@ TEST_CASE("the attention of an encoder's layer: projections, padding, residual, 
 TEST_CASE("its other half: two projections, gelu, residual, normalisation") { judge<layers::feed_forward>("feed_forward", true); }
 TEST_CASE("layer normalisation") { judge<layers::normal>("layer_norm", true); }
 TEST_CASE("gelu") { judge<layers::smooth>("gelu", true); }
+TEST_CASE("erf, from the smallest arguments to where it is 1") {
+    const in_process kernel("erf", dsl::listing_of<layers::error_function>, "16", levels_here().front());
+    workload call = call_of(dsl::listing_of<layers::error_function>, 1, 4096, 1, 1);
+    auto& x = call["x"].reals;
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i % 2 ? 1 : -1) * std::pow(10.0, -30 + 32.0 * static_cast<double>(i) / static_cast<double>(x.size())));
+    detail::call(kernel.table(), call.arguments(), {.threads = 2});
+    double worst = 0;
+    for (std::size_t i = 0; i < x.size(); ++i) worst = std::max(worst, std::abs(call["out"].reals[i] / std::erf(static_cast<double>(x[i])) - 1));
+    CHECK(worst <= 6e-7);
+}
+TEST_CASE("many positions, and parameters with gaps between their elements") {
+    const listing graph = dsl::listing_of<layers::feed_forward>;
+    const in_process kernel("feed_forward", graph, "16", levels_here().front());
+    workload call = call_of(graph, 2, 1301, 1, 1);  // blocks of some other length than few positions have
+    CHECK(worst_of(kernel, call, 2) <= 2e-5);
+    const std::vector<float> dense = call["out"].reals;
+    std::map<std::string, std::vector<float>> spread;
+    for (const char* name : {"x", "b_1", "gain_2"}) {
+        const tensor of = call.view(name);
+        std::vector<float>& wide = spread[name];
+        std::vector<std::int64_t> extents, strides;
+        for (int axis = 0; axis < of.rank(); ++axis) extents.push_back(of.extent(axis)), strides.push_back(3 * of.stride(axis));
+        support::for_each_offset(of, [&](std::int64_t at) {
+            wide.resize(std::max(wide.size(), static_cast<std::size_t>(3 * at + 1)), std::nanf(""));
+            wide[static_cast<std::size_t>(3 * at)] = static_cast<const float*>(of.data())[at];
+        });
+        call[name].view = tensor(of.type(), static_cast<void*>(wide.data()), extents, strides);
+        call.reset_outputs();
+        detail::call(kernel.table(), call.arguments(), {.threads = 2});
+        INFO(name);
+        CHECK(call["out"].reals == dense);
+    }
+}
 TEST_CASE("a residual connection") { judge<layers::added>("residual", true); }
 
 TEST_CASE("three sequences of different length and width, masked by (batch, key)") {
@@ -138,4 +174,25 @@ TEST_CASE("widths that disagree are refused before anything is written") {
     CHECK(refusal("shift_2", {31}).starts_with("attune: expected the same number in "));
     CHECK(refusal("w_2", {32, 78}).starts_with("attune: expected the same number in extent<1>(w_2) and extent<0>(w_1), got 78 and 77; try "));
     CHECK(refusal("w_2", {32, 77}).empty());
+}
+
+TEST_CASE("channels that parts and heads cannot share evenly are refused before anything is written") {
+    const listing graph = dsl::listing_of<layers::in_three_parts>;
+    const in_process kernel("in_three_parts", graph, "16", levels_here().front());
+    const auto refusal = [&](std::int64_t channels) {
+        workload call = call_of(graph, 2, 7, 7, 1);
+        std::vector<float> weights(4096, 0.01f);
+        call["w_qkv"].view = tensor(weights.data(), {channels, width});
+        std::string said;
+        try {
+            detail::call(kernel.table(), call.arguments(), {});
+        } catch (const attune::error& refused) {
+            said = refused.what();
+        }
+        CHECK(call.outputs_untouched() == !said.empty());
+        return said;
+    };
+    CHECK(refusal(96).empty());
+    for (const std::int64_t channels : {97, 98, 99, 101})  // 99: thirds that two heads cannot share
+        CHECK(refusal(channels) == "attune: expected a multiple of 6 in extent<0>(w_qkv), got " + std::to_string(channels) + "; try as many channels in every part and every head");
 }

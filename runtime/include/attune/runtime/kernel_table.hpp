@@ -12,7 +12,7 @@
 namespace attune {
 
 /// Layout version of the structs below; registries generated for another one are refused.
-inline constexpr int kernel_table_version = 3;
+inline constexpr int kernel_table_version = 4;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by `<target>_generator emit`.
 struct kernel {
