@@ -7,9 +7,6 @@ using namespace Halide;
 
 namespace {
 
-Expr yes() { return Internal::const_true(); }
-Expr no() { return Internal::const_false(); }
-
 /// An i64 end (of a product) meets an i32 one in i64.
 Expr alike(const Expr& x, const Expr& other) { return x.type() == other.type() || other.type().bits() < 64 ? x : cast(other.type(), x); }
 

@@ -10,6 +10,13 @@ struct verdict {
     Halide::Expr must = Halide::Internal::const_false();
 };
 
+inline Halide::Expr yes() { return Halide::Internal::const_true(); }
+inline Halide::Expr no() { return Halide::Internal::const_false(); }
+
+/// Conditions as numbers, for reductions over them.
+inline Halide::Expr byte(const Halide::Expr& condition) { return Halide::cast<uint8_t>(condition); }
+inline Halide::Expr is_set(const Halide::Expr& byte) { return byte != Halide::cast<uint8_t>(0); }
+
 /// Conditions joined, constants folded.
 Halide::Expr both(const Halide::Expr& a, const Halide::Expr& b);
 Halide::Expr either(const Halide::Expr& a, const Halide::Expr& b);

@@ -7,62 +7,13 @@ this, else from an environment of their own, build/torch, which is made at the f
 Before anything is timed, every output is compared with attune's. The ratio says how many times faster attune is than the fastest peer; the share is of what the
 machine can do at most: time at the multiply-add peak, or for reading q, k and v and writing the output once, whichever is longer. Compare numbers of one run only.
 """
-import argparse, fnmatch, importlib.util, json, os, pathlib, platform, statistics, subprocess, sys, tempfile, time
+import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENVIRONMENT = ROOT / "build/torch"
-PACKAGES = ("torch", "numpy", "onnxruntime", "onnx")
+from turns import PACKAGES, ROOT, by_turns, cpu_name, program, seconds_of, with_torch
+
 TOLERANCE = 1e-4          # of outputs, absolute; the inputs are normally distributed
 TOLERANCES = {"f32": TOLERANCE, "bf16": 3e-2}
-REST = 0.05               # seconds between turns, in which the other side's idle threads stop spinning
 LONGEST_TURN = 0.25       # seconds, unless one call takes longer
-
-
-def with_torch(arguments, packages=("torch", "numpy")):
-    """Goes on in a Python that has these packages."""
-    if all(importlib.util.find_spec(name) for name in packages):
-        return
-    python = ENVIRONMENT / "bin/python"
-    if pathlib.Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
-        sys.exit(f"{ENVIRONMENT} has no usable {', '.join(packages)}; remove it and run this again")
-    if not python.exists() or subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True).returncode:
-        print(f"installing {', '.join(packages)} into {ENVIRONMENT.relative_to(ROOT)} (once)", file=sys.stderr)
-        subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet"]
-        # The CPU build is a tenth of the size; where its index is out of reach, the usual one does.
-        if subprocess.run([*pip, "torch", "numpy", "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0", "--timeout", "10"], capture_output=True).returncode:
-            subprocess.run([*pip, "torch", "numpy"], check=True)
-        subprocess.run([*pip, *packages], check=True)
-    os.execv(python, [str(python), sys.argv[0], *arguments])
-
-
-class program:
-    """A program that answers each line by one of JSON."""
-
-    def __init__(self, path, folder, threads, *options):
-        environment = {**os.environ, "ATTUNE_THREADS": str(threads)}
-        self.name = pathlib.Path(path).name
-        self.process = subprocess.Popen([path, *options, folder], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
-
-    def __call__(self, *words):
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        line = self.process.stdout.readline()
-        answer = json.loads(line) if line else {"error": "it ended"}
-        if "error" in answer:
-            sys.exit(f"{self.name}: {words[0]}: {answer['error']}")
-        return answer
-
-    def end(self):
-        self.process.stdin.close()
-        self.process.wait()
-
-
-def cpu_name():
-    try:
-        return next(line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or "unknown CPU"
 
 
 def table_of(attune):
@@ -99,16 +50,6 @@ def tensors_of(torch, case, folder):
     return q, k, v
 
 
-def seconds_of(call, repeats):
-    call()
-    result = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        call()
-        result.append(time.perf_counter() - start)
-    return result
-
-
 def measure(torch, attune, folder, case, options):
     from peers import peers
     q, k, v = tensors_of(torch, case, folder)
@@ -139,15 +80,8 @@ def measure(torch, attune, folder, case, options):
             sys.exit(f"{case['name']}: the outputs of attune and {name} differ by {differences[name]:.2e}, more than {TOLERANCES[case['dtype']]:.0e}")
         turns[name] = lambda n, call=call: seconds_of(call, n)
 
-    seconds = {who: [] for who in turns}
-    repeats = {}
-    for who, turn in turns.items():
-        repeats[who] = max(1, min(options.repeats, int(LONGEST_TURN / min(turn(1)))))
-    for _ in range(options.rounds):
-        for who, turn in turns.items():
-            time.sleep(REST)
-            seconds[who] += turn(repeats[who])
-
+    repeats = {who: max(1, min(options.repeats, int(LONGEST_TURN / min(turn(1))))) for who, turn in turns.items()}
+    seconds = by_turns(turns, options.rounds, repeats)
     median = {who: statistics.median(s) for who, s in seconds.items()}
     ours = median.pop("attune")
     over = median.pop("attune, causal only", None)

@@ -7,9 +7,10 @@ included, are compared.
 Floating-point operations counted, of both sides alike: four projections, 2 B S E E each, and the two products of the attention, 2 B S S E each; biases,
 softmax, and whatever is computed twice, are not. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
 """
-import argparse, json, pathlib, platform, statistics, sys, tempfile, time
+import argparse, json, pathlib, platform, statistics, sys, tempfile
 
-from compare import REST, ROOT, TOLERANCE, cpu_name, program, seconds_of, with_torch
+from compare import TOLERANCE
+from turns import ROOT, by_turns, cpu_name, program, seconds_of, with_torch
 
 # variant of attune, arguments of the peer's call, times as fast that we want to be at least
 CASES = {
@@ -34,11 +35,7 @@ def measure(torch, attune, folder, layer, x, variant, options):
         sys.exit(f"{variant}: the outputs differ by {difference:.2e}, more than {TOLERANCE:.0e}")
 
     turns = {"attune": lambda n: attune("time", variant, n)["seconds"], "MultiheadAttention": lambda n: seconds_of(peer, n)}
-    seconds = {who: [] for who in turns}
-    for _ in range(options.rounds):
-        for who, turn in turns.items():
-            time.sleep(REST)
-            seconds[who] += turn(options.repeats)
+    seconds = by_turns(turns, options.rounds, options.repeats)
     batch, length, width, heads = options.shape
     flops = 8.0 * batch * length * width * width + 4.0 * batch * length * length * width
     rows = {who: {"median": statistics.median(s), "best": min(s), "gigaflops": flops / statistics.median(s) * 1e-9} for who, s in seconds.items()}

