@@ -278,7 +278,7 @@ def cross(user):
 
 
 def sizes(user):
-    """One variant of f32 and bf16, two depths and three ISA levels in under 3 MB; the runtime in under 400 KB."""
+    """One variant of f32 and bf16, two depths, three ISA levels, prefill and decode in under 3 MB; the runtime in under 400 KB."""
     stripped, found = user.work("stripped"), {}
     whole = user.work("runtime.so")
     run(user.options.compiler, "-shared", "-o", whole, "-Wl,--whole-archive", os.path.join(user.options.build, "runtime", "libattune_runtime.a"), "-Wl,--no-whole-archive",

@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Causal attention in a window, with a bias of distance: a variant of usual size, to be weighed.
+/// Causal attention in a window, with a bias of distance: a variant of usual size, with kernels for prefill and decode, to be weighed.
 namespace sized {
 using namespace attune::dsl;
 inline constexpr auto slopes = input<"slopes", f32>(head);
