@@ -1,6 +1,7 @@
 #include "tune_search.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <random>
 
@@ -8,10 +9,11 @@ namespace attune::generators {
 
 std::int64_t longest_served(const std::vector<length_rounds>& lengths, const duel_rules& rules) {
     std::int64_t longest = 0;
+    double gain = 0, most = 0;  // logarithms of the time ratios, so that half the time outweighs twice the time
     for (const length_rounds& at : lengths) {
         const standing is = judged(at.rounds, rules);
-        if (is == standing::slower) break;
-        if (is == standing::faster) longest = at.queries;
+        if (is == standing::faster || is == standing::slower) gain -= std::log(compared(at.rounds, rules.confidence).ratio);
+        if (is == standing::faster && gain > most) most = gain, longest = at.queries;
     }
     return longest;
 }

@@ -29,8 +29,8 @@ struct length_rounds {
     std::vector<round_times> rounds;
 };
 
-/// The longest calls for which the schedule of short calls is the faster one; 0 where it is at none. Lengths rise; beyond the first at which it is
-/// slower nothing is believed.
+/// Up to which length calls are served best by the schedule of short calls: where what it gains over all shorter lengths is most; 0 where that is nothing.
+/// Blocks of other sizes fit some lengths and not others, so that one at which it is slower does not end it.
 std::int64_t longest_served(const std::vector<length_rounds>& lengths, const duel_rules& rules = {});
 
 /// What a search chose, and over what.

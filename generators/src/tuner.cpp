@@ -249,7 +249,6 @@ void compare_lengths(tune_result& brief, const schedule& usual, const tune_optio
         while (judged(at.rounds, rules) == standing::undecided)
             at.rounds.push_back({call.seconds(longer->table(), how.timing_seconds), call.seconds(shorter->table(), how.timing_seconds)});
         brief.record.lengths.push_back(std::move(at));
-        if (judged(brief.record.lengths.back().rounds, rules) == standing::slower) break;
     }
     log.compare(brief.search, brief.record.lengths);
 }

@@ -181,12 +181,13 @@ TEST_CASE("the default stays unless the last rounds say that another is faster")
     CHECK(choice.over_default.high < 1);
 }
 
-TEST_CASE("short calls have a schedule of their own up to the last length at which it is faster, before the first at which it is slower") {
+TEST_CASE("short calls have a schedule of their own up to the length by which it gains most") {
     const auto at = [](std::int64_t queries, double ratio) { return length_rounds{queries, rounds(ratio, 0.01, 9, static_cast<unsigned>(queries))}; };
     CHECK(longest_served({}) == 0);
     CHECK(longest_served({at(16, 1), at(32, 1)}) == 0);
     CHECK(longest_served({at(16, 0.8), at(32, 0.9), at(64, 1), at(128, 1.2)}) == 32);
     CHECK(longest_served({at(16, 1), at(32, 0.9)}) == 32);
-    CHECK(longest_served({at(16, 0.8), at(32, 1.2), at(64, 0.8)}) == 16);
-    CHECK(longest_served({at(16, 1.2), at(32, 0.8)}) == 0);
+    CHECK(longest_served({at(16, 1.2), at(32, 0.5), at(64, 0.5), at(128, 1.1)}) == 64);  // the first length is a small price
+    CHECK(longest_served({at(16, 0.9), at(32, 2.0), at(64, 0.8)}) == 16);               // what lies beyond 32 does not make up for it
+    CHECK(longest_served({at(16, 1.2), at(32, 0.9)}) == 0);
 }
