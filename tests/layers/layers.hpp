@@ -46,6 +46,8 @@ constexpr auto cross_of(auto weights) {
     return outputs(out = linear(merge_heads(weights * across_values), w_o, b_o), output<"weights"> = weights, output<"mean"> = mean_over_heads(weights));
 }
 
+constexpr auto output_of(auto weights) { return outputs(out = linear(merge_heads(weights * across_values), w_o, b_o)); }
+
 template <attune::element_type Element, class... Axes>
 constexpr auto seen(Axes... axes) { return input<"mask", Element>(axes...); }
 constexpr auto is_set(auto element) {
@@ -53,8 +55,8 @@ constexpr auto is_set(auto element) {
     else return element != 0;
 }
 template <attune::element_type Element> inline constexpr auto by_key = cross_of(softmax(mask(across, is_set(seen<Element>(batch, key)(b, kv_idx)))));
-template <attune::element_type Element> inline constexpr auto by_pair = cross_of(softmax(mask(across, is_set(seen<Element>(batch, query, key)(b, q_idx, kv_idx)))));
-template <attune::element_type Element> inline constexpr auto by_pair_of_heads = cross_of(softmax(mask(across, is_set(seen<Element>(batch, head, query, key)(b, h, q_idx, kv_idx)))));
+template <attune::element_type Element> inline constexpr auto by_pair = output_of(softmax(mask(across, is_set(seen<Element>(batch, query, key)(b, q_idx, kv_idx)))));
+template <attune::element_type Element> inline constexpr auto by_pair_of_heads = output_of(softmax(mask(across, is_set(seen<Element>(batch, head, query, key)(b, h, q_idx, kv_idx)))));
 
 // One projection to queries, keys and values.
 inline constexpr auto fused = linear(x, weight<"w_qkv", "fused", "model">);
