@@ -5,6 +5,7 @@
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl or cuda; default ATTUNE_TARGETS
 #     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, on CPUs); decode:<my::alibi> for one graph alone; default prefill
+#     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR
 #     [SHARED])                            a shared library, too
@@ -32,9 +33,16 @@ set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the gen
 set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native, model or generic")
 
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;OF;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+    endif()
+    if(arg_OF)
+        if(NOT TARGET ${arg_OF})
+            message(FATAL_ERROR "attune_add_variant(${target}): expected OF to name a library made by attune_add_variant, got `${arg_OF}`")
+        endif()
+        get_target_property(arg_HEADER ${arg_OF} ATTUNE_HEADER)
+        get_target_property(arg_GRAPHS ${arg_OF} ATTUNE_GRAPHS)
     endif()
     if(NOT arg_HEADER OR NOT arg_GRAPHS)
         message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most")
@@ -89,7 +97,14 @@ for the machine that compiles them")
 
     # The generator program: made here, or found where it was made for this machine.
     set(generator "${target}_generator")
-    if(ATTUNE_HOST_GENERATORS)
+    if(arg_OF)
+        set(generator "${arg_OF}_generator")
+    endif()
+    if(arg_OF AND NOT ATTUNE_HOST_GENERATORS)
+        set(program ${generator})
+        set(code --code "$<TARGET_FILE:attune::generators>")
+        set(generator_file "$<TARGET_FILE:${generator}>")
+    elseif(ATTUNE_HOST_GENERATORS)
         set(program "${ATTUNE_HOST_GENERATORS}/${generator}")
         set(code "")
         if(NOT EXISTS "${program}")
@@ -170,7 +185,7 @@ for the machine that compiles them")
         endif()
     endforeach()
     target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${header_folder}>" "$<BUILD_INTERFACE:${folder}/include>")
-    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON ATTUNE_HEADER "${header}" ATTUNE_C_HEADER "${c_header}")
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON ATTUNE_HEADER "${header}" ATTUNE_GRAPHS "${arg_GRAPHS}" ATTUNE_DEPTHS "${arg_DEPTHS}" ATTUNE_C_HEADER "${c_header}")
     if(arg_SHARED)
         attune_add_shared(${target} "${folder}" ${arg_GRAPHS})
     endif()

@@ -1,5 +1,7 @@
 #include "device_passes.hpp"
 
+#include <algorithm>
+#include <cstdint>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -68,45 +70,59 @@ Stmt private_state::visit(const Allocate* allocation) {
 
 namespace {
 
-/// Finds the guard, and takes it off the stores.
-class take_shared_guard : public IRMutator {
-public:
-    Expr guard;
+bool is_half(const Type& type) { return type.is_float() && type.bits() == 16; }
 
-protected:
-    using IRMutator::visit;
-    Stmt visit(const IfThenElse* branch) override {
-        if (!is_guard(branch->condition) || branch->else_case.defined()) return IRMutator::visit(branch);
-        Expr condition = branch->condition;
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) condition = substitute(let->first, let->second, condition);
-        if (guard.defined() && !equal(guard, condition)) throw std::runtime_error("a block loop has two different predicates");
-        guard = condition;
-        return mutate(branch->then_case);
-    }
-    Stmt visit(const LetStmt* let) override {  // the guard will stand before it
-        lets_.emplace_back(let->name, let->value);
-        Stmt result = IRMutator::visit(let);
-        lets_.pop_back();
-        return result;
-    }
-
-private:
-    static bool is_guard(const Expr& condition) {
-        const auto* differs = condition.as<NE>();
-        const auto* load = differs ? differs->a.as<Load>() : nullptr;
-        return load && load->type == UInt(8) && is_const_zero(differs->b);
-    }
-    std::vector<std::pair<std::string, Expr>> lets_;
-};
+/// The float of which a word holds the bits of a shorter one.
+Expr widened(const Expr& word, const Type& from) {
+    const Expr bits = cast<std::uint32_t>(word);
+    if (from.is_bfloat()) return reinterpret<float>(bits << 16);
+    const auto number = [](std::uint32_t value) { return Expr(value); };
+    const Expr magnitude = bits & number(0x7fff), exponent = magnitude & number(0x7c00);
+    // Below 2^-14 an integer times 2^-24. Else the exponent moves by 112, and what has the largest one keeps the largest.
+    const Expr moved = (magnitude << 13) + select(exponent == number(0x7c00), number(224u << 23), number(112u << 23));
+    const Expr positive = select(exponent == number(0), reinterpret<std::uint32_t>(cast<float>(magnitude) * 5.9604644775390625e-8f), moved);
+    return reinterpret<float>(positive | ((bits & number(0x8000)) << 16));
+}
 
 }  // namespace
 
-Stmt skip_blocks_together::visit(const For* loop) {
-    if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
-    take_shared_guard taking;
-    Stmt body = taking.mutate(loop->body);
-    if (!taking.guard.defined()) throw std::runtime_error("a block loop lost its predicate");
-    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, IfThenElse::make(taking.guard, body));
+Expr halves_as_words::mutate(const Expr& e) {
+    Expr changed = IRMutator::mutate(e);
+    if (changed.defined() && is_half(changed.type())) throw std::runtime_error("a GPU's kernel computes with 16-bit floats");
+    return changed;
+}
+
+Expr halves_as_words::visit(const Load* load) {
+    const Type type = is_half(load->type) ? load->type.with_code(halide_type_uint) : load->type;
+    return Load::make(type, load->name, mutate(load->index), load->image, load->param, mutate(load->predicate), load->alignment);
+}
+
+Expr halves_as_words::visit(const Variable* variable) {
+    return is_half(variable->type) ? Variable::make(UInt(16), variable->name, variable->image, variable->param, variable->reduction_domain) : Expr(variable);
+}
+
+Expr halves_as_words::visit(const Cast* conversion) {
+    const Type from = conversion->value.type();
+    if (!is_half(from)) return IRMutator::visit(conversion);
+    return cast(conversion->type, widened(mutate(conversion->value), from));
+}
+
+Expr halves_as_words::visit(const Reinterpret* bits) {
+    const Expr value = mutate(bits->value);
+    const Type to = is_half(bits->type) ? bits->type.with_code(halide_type_uint) : bits->type;
+    return value.type() == to ? value : Reinterpret::make(to, value);
+}
+
+Expr halves_as_words::visit(const Call* call) {
+    if (!is_half(call->type)) return IRMutator::visit(call);
+    std::vector<Expr> arguments;
+    for (const Expr& each : call->args) arguments.push_back(mutate(each));
+    return Call::make(call->type.with_code(halide_type_uint), call->name, arguments, call->call_type);
+}
+
+Stmt halves_as_words::visit(const Allocate* allocation) {
+    if (!is_half(allocation->type)) return IRMutator::visit(allocation);
+    return Allocate::make(allocation->name, UInt(16), allocation->memory_type, allocation->extents, allocation->condition, mutate(allocation->body));
 }
 
 namespace {

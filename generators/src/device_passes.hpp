@@ -34,19 +34,21 @@ private:
     std::map<std::string, int> largest_;  ///< index that is used, by buffer
 };
 
-/// Lowering pass: makes one `if` around a loop's body of the condition that guards its stores: some byte in shared memory is not 0. All threads of a block agree
-/// on it, so that they may wait for each other inside.
-class skip_blocks_together : public Halide::Internal::IRMutator {
+/// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer arithmetic. Not every device knows
+/// such floats, nor can every back end of Halide store them; what is computed with them is f32 anyway.
+class halves_as_words : public Halide::Internal::IRMutator {
 public:
-    /// `loop` ends the name of the loop.
-    explicit skip_blocks_together(std::string loop) : loop_(std::move(loop)) {}
+    using IRMutator::mutate;
+    Halide::Expr mutate(const Halide::Expr& e) override;
 
 protected:
     using IRMutator::visit;
-    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
-
-private:
-    std::string loop_;
+    Halide::Expr visit(const Halide::Internal::Load* load) override;
+    Halide::Expr visit(const Halide::Internal::Variable* variable) override;
+    Halide::Expr visit(const Halide::Internal::Cast* conversion) override;
+    Halide::Expr visit(const Halide::Internal::Reinterpret* bits) override;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::Allocate* allocation) override;
 };
 
 /// Bytes that every device gives a block of threads.

@@ -9,7 +9,7 @@ inline bool is_device(const level& target) { return target.lanes == 1; }
 inline bool on_device(const kernel_request& request) { return request.schedule.lanes == 1; }
 
 /// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while scores are made, and with `chunk` value
-/// depths while values are weighed.
-schedule default_device_schedule(int depth, int value_depth);
+/// depths while values are weighed. Of the request, all but its schedule counts: what a formula keeps in shared memory takes room from the blocks.
+schedule default_device_schedule(const kernel_request& request);
 
 }  // namespace attune::generators

@@ -16,6 +16,7 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     Halide::Target target = halide_target(*kernels.front().isa);
     if (checked) target.set_feature(Halide::Target::ASAN);
     int done = 0;
+    std::string refused;  // all that cannot be compiled is said at once
     for (const listed_kernel& k : kernels) {
         if (on_device(k.request) != is_device(*k.isa)) throw std::runtime_error("a schedule needs lanes = 1 for a GPU and more for a CPU, got " + std::to_string(k.request.schedule.lanes));
         const auto start = std::chrono::steady_clock::now();
@@ -24,13 +25,16 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
             modules.push_back(lowered.module(k.symbol, target));
             modules.push_back(lowered.blocks.compile_to_module(lowered.arguments, k.symbol + "_blocks", target));
         } catch (const Halide::Error& problem) {  // not a std::exception
-            throw std::runtime_error(k.of->name + ": Halide could not compile it: " + problem.what());
+            refused += (refused.empty() ? "" : "\n") + k.of->name + ": Halide could not compile it: " + problem.what();
+            continue;
         } catch (const std::exception& problem) {
-            throw std::runtime_error(k.of->name + ": " + problem.what());
+            refused += (refused.empty() ? "" : "\n") + k.of->name + ": " + problem.what();
+            continue;
         }
         fmt::print(stderr, "  {}/{} {} d{}x{} lowered in {:.1f} s\n", ++done, kernels.size(), k.of->name, k.request.depths.depth, k.request.depths.value_depth,
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
+    if (!refused.empty()) throw std::runtime_error(refused);
     const auto start = std::chrono::steady_clock::now();
     if (!std::ofstream(file)) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");
     try {

@@ -93,7 +93,7 @@ lowered_kernel lower(const kernel_request& request) {
         on.schedule(before), on.schedule(after);
         if (!rows.empty()) on.schedule(rows);
         for (const auto& each : pairs) on.schedule(*each);
-        if (state) on.add_passes(attention, static_cast<const prefill_state&>(*state));
+        on.add_passes(attention, static_cast<const prefill_state*>(state.get()));
     } else {
         before.schedule();
         after.schedule();
@@ -103,7 +103,8 @@ lowered_kernel lower(const kernel_request& request) {
             each->schedule();
             guarded.push_back(each->guarded_loop());
         }
-        for (const auto& [loop, table] : guarded) attention.add_custom_lowering_pass(new skip_blocks(loop, table));
+        for (const auto& [loop, table] : guarded)
+            attention.add_custom_lowering_pass(new skip_blocks(loop, [table](const Internal::Load& load) { return load.name == table; }));
     }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
 

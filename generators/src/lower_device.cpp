@@ -2,6 +2,7 @@
 
 #include "device_passes.hpp"
 #include "device_target.hpp"
+#include "skip_blocks.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -16,19 +17,44 @@ constexpr int visits_at_once = 32;  ///< blocks that are decided on together, on
 /// Room behind a row in shared memory, so that a column's elements lie in different banks.
 int padded(int extent) { return extent + 4; }
 
+/// Whether blocks fit side by side: queries, keys and values, the tiles of scores and of each kind of weights, and what is kept of a query or a key.
+class shared_memory_plan {
+public:
+    explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
+        const listing& graph = request.graph;
+        const plan its = plan_of(graph);
+        if (its.weights >= 0 && its.weights != its.statistic_node) ++tiles_;
+        for (const int node : its.summed_weights) tiles_ += node != its.statistic_node && node != its.weights;
+        std::vector<int> roots, known{its.contraction};
+        for (const further_contraction& further : its.further) known.push_back(further.node);
+        for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+            if (const kind is = graph.nodes[n].is; is == kind::scores || is == kind::weights || is == kind::output || is == kind::row) roots.push_back(n);
+        kept_ = static_cast<int>(recurring(graph, dependences(graph), roots, known).size() + its.outputs.size());
+    }
+    bool fits(int queries, int keys) const {
+        const int floats = (padded(queries) + padded(keys)) * depths_.depth + tiles_ * queries * keys + keys * depths_.value_depth;
+        const int rows = (2 * kept_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
+        return 4 * (floats + rows) <= most_shared_memory;
+    }
+
+private:
+    depth_pair depths_;
+    int tiles_{2}, kept_{};
+};
+
 }  // namespace
 
-schedule default_device_schedule(int depth, int value_depth) {
+schedule default_device_schedule(const kernel_request& request) {
+    const auto [depth, value_depth] = request.depths;
     schedule s = default_schedule(level_named("x86-64-v2"), depth, value_depth, masking::none);  // what follows is what is not the CPU's
     s.lanes = 1;
-    // The largest blocks for which queries, keys, values, scores and weights lie in shared memory side by side, with some room for what a formula keeps.
-    constexpr std::pair<int, int> sizes[] = {{64, 32}, {48, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}};  // queries, keys
+    const shared_memory_plan memory(request);
+    constexpr std::pair<int, int> sizes[] = {{64, 32}, {48, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}, {8, 4}, {4, 4}};  // queries, keys
     for (const auto& [queries, keys] : sizes) {
         s.query_block = queries, s.key_block = keys;
-        const int floats = (padded(queries) + padded(keys)) * depth + 2 * queries * keys + keys * value_depth;
-        if (floats <= (most_shared_memory / 4) * 15 / 16) break;
+        if (memory.fits(queries, keys)) break;
     }
-    s.query_tile = s.query_block / 8;
+    s.query_tile = std::max(s.query_block / 8, 1);
     s.key_tile = std::max(s.key_block / 16, 1);
     s.chunk = (value_depth + 15) / 16;
     s.value_tile = s.chunk;
@@ -102,7 +128,7 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
     Stage update = state.update();
     update.split(its.blocks_.x, decided, visited, visits_at_once, TailStrategy::GuardWithIf).split(qi, thread_y, qi, cut_.query_tile);
     update.reorder(qi, dc, thread_y, visited, decided).gpu_threads(dc, thread_y).unroll(qi);
-    update.never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks_together to guard
+    update.never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     const LoopLevel block(state, visited), thread(state, dc);
 
     its.visits_.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
@@ -212,9 +238,15 @@ void device_schedule::schedule(computed_tensors& tensors) const {
     }
 }
 
-void device_schedule::add_passes(Pipeline& attention, const prefill_state& its) const {
-    attention.add_custom_lowering_pass(new private_state(its.state_.name()));
-    attention.add_custom_lowering_pass(new skip_blocks_together(its.state_.name() + ".s1.visited"));
+void device_schedule::add_passes(Pipeline& attention, const prefill_state* state) const {
+    if (state) {
+        const std::string name = state->state_.name();
+        attention.add_custom_lowering_pass(new private_state(name));
+        // The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate would ask for. All threads of a block agree
+        // on what it says, so that they may wait for each other inside.
+        attention.add_custom_lowering_pass(new skip_blocks(name + ".s1.visited", [](const Internal::Load& load) { return load.type == UInt(8); }));
+    }
+    attention.add_custom_lowering_pass(new halves_as_words);
 }
 
 }  // namespace attune::generators

@@ -19,7 +19,7 @@ public:
     void schedule(computed_tensors& tensors) const;
 
     /// What remains to be done once the loops are there (device_passes.hpp).
-    void add_passes(Halide::Pipeline& attention, const prefill_state& state) const;
+    void add_passes(Halide::Pipeline& attention, const prefill_state* state) const;  ///< null without a pass over the keys
 
 private:
     void schedule(prefill_state& state, const Halide::LoopLevel& task) const;

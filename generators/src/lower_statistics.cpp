@@ -77,6 +77,11 @@ void prefill_state::define_weights() {
     if (!chunk_) return;
     if (paired()) return define_pairs();
     values_ = scores_at_.rows_of(f_.its.value, false, "values");
+    if (on_device(f_.request)) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that one's values are
+        const Func read = values_;
+        values_ = Func("values_in_use");
+        values_(f_.d, f_.ki, f_.kb, f_.h, f_.b) = select(f_.key_at(f_.ki) < f_.inputs.keys_in_use(f_.b), read(f_.d, f_.ki, f_.kb, f_.h, f_.b), 0.0f);
+    }
     const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;  // (query in block, value depth, key block, query block, head, batch)
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += modified(f_.its.weights)(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);

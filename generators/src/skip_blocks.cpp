@@ -13,7 +13,7 @@ namespace {
 /// Finds the guard `table[i] != 0`, and takes it off the stores.
 class take_guard : public IRMutator {
 public:
-    explicit take_guard(const std::string& table) : table_(table) {}
+    explicit take_guard(const skip_blocks::is_table& table) : table_(table) {}
     Expr guard;
 
 protected:
@@ -37,9 +37,9 @@ private:
     bool compares_table_with_zero(const Expr& condition) const {
         const auto* differs = condition.as<NE>();
         const auto* load = differs ? differs->a.as<Load>() : nullptr;
-        return load && load->name == table_ && is_const_zero(differs->b);
+        return load && table_(*load) && is_const_zero(differs->b);
     }
-    const std::string& table_;
+    const skip_blocks::is_table& table_;
     std::vector<std::pair<std::string, Expr>> lets_;
 };
 

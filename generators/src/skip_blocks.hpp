@@ -1,6 +1,10 @@
 #pragma once
 #include <Halide.h>
 
+#include <functional>
+#include <string>
+#include <utility>
+
 namespace attune::generators {
 
 /// Lowering pass: makes one `if` around a loop's body of the condition that guards its innermost stores.
@@ -9,15 +13,19 @@ namespace attune::generators {
 /// them for skipped iterations too. The predicate depends on the loop alone, so the whole body may be skipped.
 class skip_blocks : public Halide::Internal::IRMutator {
 public:
-    /// `loop` ends the name of the loop; `table` is the function that its predicate compares with 0.
-    skip_blocks(std::string loop, std::string table) : loop_(std::move(loop)), table_(std::move(table)) {}
+    /// Whether the predicate compares what is loaded with 0.
+    using is_table = std::function<bool(const Halide::Internal::Load&)>;
+
+    /// `loop` ends the name of the loop.
+    skip_blocks(std::string loop, is_table table) : loop_(std::move(loop)), table_(std::move(table)) {}
 
 protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
 private:
-    std::string loop_, table_;
+    std::string loop_;
+    is_table table_;
 };
 
 /// Lowering pass: an input axis of extent 0 is no error. Positions are clamped to at least 0, so Halide counts the first one as read.

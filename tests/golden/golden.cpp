@@ -51,7 +51,7 @@ std::string stem_of(const std::filesystem::path& file) {
 const std::vector<recipe>& all_recipes() {
     static const std::vector<recipe> all = [] {
         std::vector<recipe> list;
-        for (auto* cases : {plain_cases, causal_cases, window_cases, document_cases, position_cases, image_cases, tile_cases, score_cases, table_cases, statistic_cases, layer_cases})
+        for (auto* cases : {ATTUNE_GOLDEN_CASES})
             for (const recipe& r : cases()) list.push_back(r);
         return list;
     }();
@@ -140,7 +140,7 @@ reference::results golden_run::by_reference(const listing& graph) const {
     return reference::evaluate(graph, arguments_of(graph, now_), how);
 }
 
-int golden_run::with_kernels() {
+int golden_run::with_kernels(const attune::options& how) {
     int launches = 0;
     for (const step& s : how_.steps) {
         if (const auto* between = std::get_if<step_between>(&s)) {
@@ -169,7 +169,7 @@ int golden_run::with_kernels() {
             arguments.push_back({.name = output.name, .view = tensor(t.as<float>(), t.shape)});
         }
         const support::counting_table counted(kernels());
-        attune::detail::call(counted.table(), arguments, {});
+        attune::detail::call(counted.table(), arguments, how);
         launches += counted.launches();
         std::ranges::move(written, std::back_inserter(now_.tensors));
     }

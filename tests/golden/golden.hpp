@@ -35,7 +35,7 @@ step computes() { return graph_step{dsl::listing_of<Graph>, &detail::table_of<Gr
 template <const auto& Graph>
 recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
 
-// One function a variant header, in cases/.
+// One function a variant header, in cases/; a program has those that ATTUNE_GOLDEN_CASES lists.
 std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases();
 
 const std::vector<recipe>& all_recipes();
@@ -64,7 +64,7 @@ public:
     golden_run(const std::filesystem::path& path, const recipe& how) : golden_run(support::read_safetensors(path), how) {}
     golden_run(support::tensor_file file, const recipe& how);
 
-    int with_kernels();    ///< how many were launched; every step's outputs are filled with NaN before
+    int with_kernels(const attune::options& how = {});  ///< how many were launched; every step's outputs are filled with NaN before
     void with_reference(); ///< the same steps by the reference evaluator
 
     struct comparison {

@@ -1,4 +1,5 @@
 #include "../kernels/variants.hpp"
+#include "halves.hpp"
 
 #include <attune/reference.hpp>
 #include <attune/runtime/run.hpp>
@@ -9,6 +10,8 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -95,6 +98,34 @@ TEST_CASE("a call says that it runs on a device, and which blocks it visits ther
     // Tiles of 64 queries by 32 keys, at this depth: the first sees 2 of 5 blocks, the second 4, the last all.
     CHECK(said.blocks == 15);
     CHECK(said.blocks_visited == 11);
+}
+
+TEST_CASE("every f16 is read as what it is, and bf16 rounded as on the CPU") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    // One key, so that the output is the value: 2048 heads of 32 channels hold all there are.
+    constexpr std::int64_t width = 32, heads = 0x10000 / width;
+    const std::vector<std::uint16_t> zeros(static_cast<std::size_t>(width));
+    std::vector<float16> values;
+    for (std::uint32_t word = 0; word < 0x10000; ++word) values.push_back(std::bit_cast<float16>(static_cast<std::uint16_t>(word)));
+    std::vector<float> out(values.size()), sums(static_cast<std::size_t>(heads));
+    const auto zero = tensor(element_type::f16, static_cast<const void*>(zeros.data()), std::vector<std::int64_t>{1, heads, 1, width}, std::vector<std::int64_t>{0, 0, 0, 1});
+    run<under_test::halves>(dsl::q = zero, dsl::k = zero, dsl::v = tensor(values.data(), {1, heads, 1, width}), under_test::scale = 1.0f, dsl::out = tensor(out.data(), {1, heads, 1, width}),
+                            dsl::lse = tensor(sums.data(), {1, heads, 1}), options{.target = "opencl"});
+    std::size_t wrong = 0;
+    for (std::size_t word = 0; word < values.size(); ++word) {
+        const float right = static_cast<float>(values[word]);
+        wrong += !(out[word] == right || (std::isnan(out[word]) && std::isnan(right)));
+    }
+    CHECK(wrong == 0);
+
+    workload call(dsl::listing_of<under_test::halves>, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}, 13);
+    for (const char* each : {"q", "k", "v", "out"}) call.convert(each, element_type::bf16);
+    call.reset_outputs();
+    const auto expected = call.expected();
+    detail::call(detail::table_of<under_test::halves>(), call.arguments(), {.target = "opencl"});
+    CHECK(call.outputs_untouched(true));
+    CHECK(call.largest_error(expected, "lse") < tolerance);
+    CHECK(call.largest_error(expected, "out") < tolerance + 0x1p-8 * 4);  // half a unit in the last place of numbers below 4
 }
 
 TEST_CASE("tensors of an application's own buffers are used where they lie") {

@@ -1,0 +1,59 @@
+#include "golden.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+using namespace attune;
+using namespace attune::testing;
+
+namespace {
+
+std::vector<const kernel_table*> tables_of(const recipe& how) {
+    std::vector<const kernel_table*> tables;
+    for (const step& s : how.steps)
+        if (const auto* graph = std::get_if<graph_step>(&s)) tables.push_back(&graph->kernels());
+    return tables;
+}
+
+bool is_here(const std::string& stem) { return std::ranges::any_of(all_recipes(), [&](const recipe& r) { return r.stem == stem; }); }
+
+}  // namespace
+
+// Any OpenCL device, PoCL's CPU where there is no other. The program holds kernels for OpenCL alone, so that what is computed was computed there.
+TEST_CASE("an OpenCL device agrees with the golden files") {
+    for (const kernel_list::entry& each : detail::kernels(*tables_of(all_recipes().front()).front()).entries)
+        if (!each.missing.empty()) SKIP("no OpenCL device here: lacks " << each.missing);
+    std::size_t files = 0, others = 0;
+    for (const auto& path : files_in(folder(), filter())) {
+        if (!is_here(stem_of(path))) {
+            ++others;
+            continue;
+        }
+        INFO(path.filename().string());
+        const recipe& how = recipe_for(path);
+        const auto tables = tables_of(how);
+        for (const kernel_table* table : tables) CHECK(std::ranges::all_of(table->kernels, [](const kernel& k) { return std::string_view(k.target) == "opencl"; }));
+        try {
+            golden_run run(path, how);
+            CHECK(run.with_kernels({.target = "opencl"}) == static_cast<int>(tables.size()));
+            for (const auto& c : run.compare()) {
+                INFO(c.output << ", error " << c.error << ", tolerance " << c.tolerance);
+                CHECK(c.passes());
+                std::printf("%-32s  %s %.2e (tolerance %.0e)%s\n", path.stem().string().c_str(), c.output.c_str(), c.error, c.tolerance, c.passes() ? "" : " FAILS");
+            }
+        } catch (const std::exception& e) {
+            std::printf("%-32s  FAILS: %s\n", path.stem().string().c_str(), e.what());
+            FAIL_CHECK(e.what());
+        }
+        std::fflush(stdout);
+        ++files;
+    }
+    std::printf("%zu golden files on an OpenCL device, %zu others\n", files, others);
+    CHECK(files > 0);
+#ifdef ATTUNE_GOLDEN_ALL
+    CHECK(others == 0);
+#endif
+}
