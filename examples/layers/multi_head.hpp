@@ -24,15 +24,3 @@ inline constexpr auto cross = layer<"w_o_weight", "w_o_bias">(softmax(scores), v
 inline constexpr auto cross_padded = layer<"w_o_weight", "w_o_bias">(softmax(mask(scores, padding_mask(b, kv_idx) != 0)), v);
 
 }  // namespace layers::multi_head
-
-/// The same where the three sequences are one.
-namespace layers::self_attention {
-
-inline constexpr auto q = multi_head::heads_of_projection<"multihead_attn_w_q_weight", "multihead_attn_w_q_bias">(x);  // (b, h, l, d)
-inline constexpr auto k = multi_head::heads_of_projection<"multihead_attn_w_k_weight", "multihead_attn_w_k_bias">(x);
-inline constexpr auto v = multi_head::heads_of_projection<"multihead_attn_w_v_weight", "multihead_attn_w_v_bias">(x);
-inline constexpr auto scores = q * t(k) * rsqrt(depth);
-inline constexpr auto plain = multi_head::layer<"multihead_attn_w_o_weight", "multihead_attn_w_o_bias">(softmax(scores), v);
-inline constexpr auto padded = multi_head::layer<"multihead_attn_w_o_weight", "multihead_attn_w_o_bias">(softmax(mask(scores, padding_mask(b, kv_idx) != 0)), v);
-
-}  // namespace layers::self_attention

@@ -1,8 +1,7 @@
 #pragma once
 #include "names.hpp"
 
-/// Multi-head self-attention with four projections (embed_dim, embed_dim), as torch.nn.MultiheadAttention computes it; also its weights, averaged over the
-/// heads as it returns them or a head at a time, and a sequence that is looked up in an embedding.
+/// Multi-head self-attention with four projections (embed_dim, embed_dim), of a sequence as it is or looked up in an embedding.
 namespace layers::multi_head_self {
 
 template <attune::element_type Element>
@@ -18,7 +17,6 @@ struct of {
 };
 
 inline constexpr auto plain = of<f32>::layer(x);  // (b, l, e)
-inline constexpr auto with_weights = outputs(out = of<f32>::layer(x), output<"weights"> = mean_over_heads(of<f32>::weights(x)), output<"weights_per_head"> = of<f32>::weights(x));
 
 inline constexpr auto token_ids = input<"token_ids", i32>(batch, position);
 inline constexpr auto embedding = input<"embedding_weight", f32>(axis<"vocabulary">, axis<"model">);

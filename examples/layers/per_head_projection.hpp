@@ -22,8 +22,4 @@ inline constexpr auto masked = out_of(hidden(q * t(k)), v);
 inline constexpr auto projected =
     out_of(hidden(linear(q, weight<"queries_weight">) * t(linear(k, weight<"keys_weight">))), linear(v, weight<"values_weight">));
 
-// A decoder's: one sequence, and a mask that looks back only.
-inline constexpr auto own = split_heads(x, number_of_heads);
-inline constexpr auto look_ahead = out_of(hidden(own * t(own)), own);
-
 }  // namespace layers::per_head_projection

@@ -1,7 +1,7 @@
 #pragma once
 #include "names.hpp"
 
-/// The same by other names, with a mask, and with dropout on the probabilities.
+/// Self-attention of one head with three projections, a mask, and dropout on the probabilities.
 namespace layers::single_head_masked {
 
 inline constexpr auto q = one_head(linear(x, weight<"q_weight">, bias<"q_bias">));  // (b, 1, l, e)

@@ -1,10 +1,16 @@
 #pragma once
+#include "../../../examples/layers/averaged_weights.hpp"
 #include "../../../examples/layers/fused.hpp"
 #include "../../../examples/layers/fused_heads.hpp"
+#include "../../../examples/layers/fused_masked.hpp"
+#include "../../../examples/layers/fused_projected.hpp"
+#include "../../../examples/layers/fused_scaled_after.hpp"
+#include "../../../examples/layers/look_ahead.hpp"
 #include "../../../examples/layers/multi_head.hpp"
 #include "../../../examples/layers/multi_head_self.hpp"
 #include "../../../examples/layers/per_head_projection.hpp"
 #include "../../../examples/layers/scaled_dot_product.hpp"
+#include "../../../examples/layers/self_attention.hpp"
 #include "../../../examples/layers/single_head.hpp"
 #include "../../../examples/layers/single_head_masked.hpp"
 
