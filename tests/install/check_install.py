@@ -7,7 +7,8 @@
                    (pkg-config, no CMake) and from C++ (find_package)
     common         a project of twenty lines on attune::common, which compiles no kernels
     archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
-    subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory
+    subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory, generators included
+    subdirectory_ready   the same with the generators of this build
     cross          builds attune::common for aarch64 with the generators of this build and runs it in an emulator
     sizes          the runtime and a library of kernels, stripped
 
@@ -251,12 +252,16 @@ def archives(user):
     expect(len(names) == (2 if shutil.which("dpkg-deb") else 1), f"expected the archives, got {names}")
 
 
-def subdirectory(user):
+def subdirectory(user, *settings):
     source, build = user.options.source, user.work("build")
     # Without optimisation: this is about CMake, not about speed.
-    user.build(user.copied("tests", "install", "as_subdirectory"), build, f"-DHalide_DIR={user.options.halide}", "-DCMAKE_BUILD_TYPE=Debug",
-               "-DCMAKE_DISABLE_FIND_PACKAGE_Catch2=TRUE", f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", of_attune=[source])
+    user.build(user.copied("tests", "install", "as_subdirectory"), build, f"-DHalide_DIR={user.options.halide}", "-DCMAKE_BUILD_TYPE=None",
+               "-DCMAKE_DISABLE_FIND_PACKAGE_Catch2=TRUE", f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", *settings, of_attune=[source])
     user.run_app(os.path.join(build, "app"))
+
+
+def subdirectory_ready(user):
+    subdirectory(user, f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin")
 
 
 def cross(user):
@@ -291,7 +296,7 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, common, archives, subdirectory, cross, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, common, archives, subdirectory, subdirectory_ready, cross, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):
