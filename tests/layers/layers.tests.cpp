@@ -82,6 +82,18 @@ void broadcast(workload& call, bool over_batches) {
     mask.view = tensor(whole.type(), static_cast<void*>(mask.bytes.data()), std::vector<std::int64_t>{batches, 1, queries, keys}, std::vector<std::int64_t>{queries * keys, 0, keys, 1});
 }
 
+/// What a call is refused with, or nothing; a refused call must have left its outputs as they were.
+std::string refusal_of(const in_process& kernel, const workload& call) {
+    std::string said;
+    try {
+        detail::call(kernel.table(), call.arguments(), {});
+    } catch (const attune::error& refused) {
+        said = refused.what();
+    }
+    CHECK(call.outputs_untouched() == !said.empty());
+    return said;
+}
+
 }  // namespace
 
 TEST_CASE("the attention of an encoder's layer: projections, padding, residual, normalisation") {
@@ -163,14 +175,7 @@ TEST_CASE("widths that disagree are refused before anything is written") {
         workload call = call_of(graph, 2, 7, 7, 1);
         std::vector<float> other(4096, 1.0f);
         call[input].view = tensor(other.data(), std::move(extents));
-        std::string said;
-        try {
-            detail::call(kernel.table(), call.arguments(), {});
-        } catch (const attune::error& refused) {
-            said = refused.what();
-        }
-        CHECK(call.outputs_untouched() == !said.empty());
-        return said;
+        return refusal_of(kernel, call);
     };
     CHECK(refusal("w_q", {32, 31}).starts_with("attune: expected the same number in extent<1>(w_q) and extent<2>(x), got 31 and 32; try "));
     CHECK(refusal("w_q", {32, 33}).starts_with("attune: expected the same number in extent<1>(w_q) and extent<2>(x), got 33 and 32; try "));
@@ -191,14 +196,7 @@ TEST_CASE("channels that parts and heads cannot share evenly are refused before 
         workload call = call_of(graph, 2, 7, 7, 1);
         std::vector<float> weights(4096, 0.01f);
         call["w_qkv"].view = tensor(weights.data(), {channels, width});
-        std::string said;
-        try {
-            detail::call(kernel.table(), call.arguments(), {});
-        } catch (const attune::error& refused) {
-            said = refused.what();
-        }
-        CHECK(call.outputs_untouched() == !said.empty());
-        return said;
+        return refusal_of(kernel, call);
     };
     CHECK(refusal(96).empty());
     for (const std::int64_t channels : {97, 98, 99, 101})  // 99: thirds that two heads cannot share
