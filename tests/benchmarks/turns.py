@@ -17,11 +17,7 @@ def with_torch(arguments, packages=("torch", "numpy")):
     if not python.exists() or subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True).returncode:
         print(f"installing {', '.join(packages)} into {ENVIRONMENT.relative_to(ROOT)} (once)", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        pip = [python, "-m", "pip", "install", "--quiet"]
-        # The CPU build is a tenth of the size; where its index is out of reach, the usual one does.
-        if subprocess.run([*pip, "torch", "numpy", "--index-url", "https://download.pytorch.org/whl/cpu", "--retries", "0", "--timeout", "10"], capture_output=True).returncode:
-            subprocess.run([*pip, "torch", "numpy"], check=True)
-        subprocess.run([*pip, *packages], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
     os.execv(python, [str(python), sys.argv[0], *arguments])
 
 
