@@ -21,12 +21,12 @@ struct visits {
     double blocks, masked;  ///< of all query blocks together
 };
 
-/// Key blocks that a causal mask or a window leaves, and those of them that it crosses. A window whose width only the call knows is taken for 256.
+/// Key blocks that a causal mask or a window leaves, and those of them that it crosses.
 visits visited(const schedule& s, masking hides, const call_shape& call) {
     const double tasks = std::ceil(static_cast<double>(call.queries) / s.query_block), blocks = std::ceil(static_cast<double>(call.keys) / s.key_block);
     if (hides == masking::none) return {tasks * blocks, 0};
     visits sum{};
-    const double width = hides == masking::window ? 256 : static_cast<double>(call.keys);
+    const double width = static_cast<double>(hides == masking::window ? usual_width(call) : call.keys);
     for (double task = 0; task < tasks; ++task) {
         const double first_query = task * s.query_block, last_query = std::min<double>(first_query + s.query_block, static_cast<double>(call.queries)) - 1;
         const double last = std::min(blocks - 1, std::floor(last_query / s.key_block)), first = std::max(0.0, std::floor((first_query - width) / s.key_block));

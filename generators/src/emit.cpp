@@ -18,7 +18,7 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     int done = 0;
     std::string refused;  // all that cannot be compiled is said at once
     for (const listed_kernel& k : kernels) {
-        if (on_device(k.request) != is_device(*k.isa)) throw std::runtime_error("a schedule needs lanes = 1 for a GPU and more for a CPU, got " + std::to_string(k.request.schedule.lanes));
+        if (on_device(k.request) != is_device(*k.isa)) throw std::runtime_error("expected a schedule's lanes to be 1 for a GPU and more for a CPU, got " + std::to_string(k.request.schedule.lanes));
         const auto start = std::chrono::steady_clock::now();
         try {
             lowered_kernel lowered = lower(k.request);

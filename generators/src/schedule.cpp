@@ -1,9 +1,13 @@
 #include <attune/generators/schedule.hpp>
 
+#include "coverage_formula.hpp"
+
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <stdexcept>
 #include <utility>
 #include <vector>
@@ -41,30 +45,39 @@ int fitting_chunk(int value_depth, int tile, int lanes) {
     return best;
 }
 
+/// kv_idx >= q_idx - width, perhaps with either end of the keys or of the queries beside the indices.
+bool begins_near_query(const formula& f, const listing& graph, const std::vector<dependence>& depends) {
+    constexpr std::int64_t longest = 1024;
+    if (f.what != formula::is::positive) return false;
+    bool has_query = false, has_key = false, is_told = false;  // the width, by the call
+    for (const auto& [number, factor] : f.sum.terms) {
+        switch (graph.nodes[number].op) {
+            case operation::q_idx: has_query = factor == -1; break;
+            case operation::kv_idx: has_key = factor == 1; break;
+            case operation::query_length:
+            case operation::key_length:
+            case operation::kv_lengths: break;
+            default:
+                if (!depends[number].uniform()) return false;
+                is_told = true;
+        }
+    }
+    return has_query && has_key && (is_told || f.sum.constant <= longest + 1);
+}
+
 }  // namespace
 
 masking masking_of(const listing& graph) {
-    std::vector<bool> required(graph.nodes.size());  // hold for every visible pair
+    const std::vector<dependence> depends = dependences(graph);
+    formula_reader reader(graph, depends);
     masking found = masking::none;
-    const auto index_of = [&](int node, operation index) {
-        const instruction& at = graph.nodes[node];
-        return at.op == index ||
-               (at.op == operation::add && (graph.nodes[at.arguments[0]].op == index || graph.nodes[at.arguments[1]].op == index));
-    };
-    for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n) {
-        const instruction& node = graph.nodes[n];
-        if (node.op == operation::mask) {
-            found = std::max(found, masking::some);
-            required[node.arguments[1]] = true;
-        }
-        if (!required[n]) continue;
-        if (node.op == operation::logical_and) required[node.arguments[0]] = required[node.arguments[1]] = true;
-        // q_idx - kv_idx <= width
-        if (node.op != operation::less && node.op != operation::less_equal) continue;
-        const instruction &distance = graph.nodes[node.arguments[0]], &width = graph.nodes[node.arguments[1]];
-        if (distance.op == operation::subtract && index_of(distance.arguments[0], operation::q_idx) &&
-            index_of(distance.arguments[1], operation::kv_idx) && width.op == operation::constant && width.integer <= 1024)
-            found = masking::window;
+    for (const instruction& node : graph.nodes) {
+        if (node.op != operation::mask) continue;
+        found = std::max(found, masking::some);
+        const formula visible = reader.condition(node.arguments[1]);
+        const std::vector<formula> alone{visible};
+        for (const formula& each : visible.what == formula::is::all ? visible.parts : alone)
+            if (begins_near_query(each, graph, depends)) found = masking::window;
     }
     return found;
 }
@@ -110,27 +123,31 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
 }
 
 void check(const schedule& s, int depth) {
-    const auto refuse = [](const std::string& rule) { throw std::runtime_error("a schedule needs " + rule); };
+    const auto refuse = [](const std::string& field, const std::string& rule, int got, int instead) {
+        throw std::runtime_error(fmt::format("expected a schedule's {} to be {}, got {}; try {}", field, rule, got, instead));
+    };
+    const auto multiple = [&](const char* name, int whole, const char* part_name, int part, const char* where = "") {
+        if (whole % part != 0) refuse(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole, std::max(1, whole / part) * part);
+    };
     for (const auto& [name, member] : fields)
-        if (s.*member < 1) refuse(std::string(name) + " >= 1, got " + std::to_string(s.*member));
+        if (s.*member < 1) refuse(name, "1 or more", s.*member, 1);
     if (s.shapes == shape_class::decode) {
-        if (s.chunk != 1) refuse("chunk to be 1 in decode");
-        if (s.lanes % s.key_tile != 0) refuse("lanes to be a multiple of key_tile in decode");
-        if (s.key_block % s.lanes != 0 || s.key_block % s.value_tile != 0) refuse("key_block to be a multiple of lanes and of value_tile in decode");
+        if (s.chunk != 1) refuse("chunk", "1 in decode", s.chunk, 1);
+        if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
+        if (s.lanes % s.key_tile != 0) refuse("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile, std::gcd(s.lanes, s.key_tile));
+        multiple("key_block", s.key_block, "lanes", s.lanes, ", in decode");
+        multiple("key_block", s.key_block, "value_tile", s.value_tile, ", in decode");
         return;
     }
-    const auto multiple = [&](int schedule::*whole, int schedule::*part, const char* text) {
-        if (s.*whole % (s.*part) != 0) refuse(text);
-    };
-    if (s.shapes == shape_class::prefill && s.key_splits != 1) refuse("key_splits to be 1 in prefill, got " + std::to_string(s.key_splits));
-    if (s.pairing > 2) refuse("pairing to be 1 or 2, got " + std::to_string(s.pairing));
-    if (s.pairing == 2 && (depth % 2 != 0 || s.key_block % 2 != 0 || s.shapes != shape_class::prefill)) refuse("an even depth and key_block, and prefill, for a pairing of 2");
-    multiple(&schedule::query_tile, &schedule::lanes, "query_tile to be a multiple of lanes");
-    multiple(&schedule::query_block, &schedule::query_tile, "query_block to be a multiple of query_tile");
-    if (depth % s.depth_unroll != 0)
-        refuse("depth_unroll to divide the depth, " + std::to_string(depth) + ", got " + std::to_string(s.depth_unroll));
-    multiple(&schedule::key_block, &schedule::key_tile, "key_block to be a multiple of key_tile");
-    multiple(&schedule::chunk, &schedule::value_tile, "chunk to be a multiple of value_tile");
+    if (s.key_splits != 1) refuse("key_splits", "1 in prefill", s.key_splits, 1);
+    if (s.pairing > 2) refuse("pairing", "1 or 2", s.pairing, 1);
+    if (s.pairing == 2 && depth % 2 != 0) refuse("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
+    if (s.pairing == 2) multiple("key_block", s.key_block, "pairing", s.pairing);
+    multiple("query_tile", s.query_tile, "lanes", s.lanes);
+    multiple("query_block", s.query_block, "query_tile", s.query_tile);
+    if (depth % s.depth_unroll != 0) refuse("depth_unroll", fmt::format("a divisor of the depth, {}", depth), s.depth_unroll, std::gcd(depth, s.depth_unroll));
+    multiple("key_block", s.key_block, "key_tile", s.key_tile);
+    multiple("chunk", s.chunk, "value_tile", s.value_tile);
 }
 
 std::string to_json(const schedule& s) {
@@ -142,25 +159,32 @@ std::string to_json(const schedule& s) {
 
 schedule schedule_from_json(std::string_view text) {
     const auto object = nlohmann::json::parse(text, nullptr, false);
-    if (!object.is_object()) throw std::runtime_error("expected a schedule as a JSON object with the fields " + field_names());
-    schedule s{};
-    const auto shapes = object.find("shapes");
-    if (shapes == object.end()) throw std::runtime_error("a schedule lacks the field \"shapes\"");
-    if (!shapes->is_string()) throw std::runtime_error("the schedule's field \"shapes\" is not a string");
-    s.shapes = shape_class_from(shapes->get<std::string>());
-    for (const auto& [name, member] : fields) {
+    const auto shown = [](const std::string& all) { return all.size() > 40 ? all.substr(0, 40) + "..." : all; };
+    if (!object.is_object()) throw std::runtime_error(fmt::format("expected a schedule as a JSON object with the fields {}, got {}; try what `explain --json` says", field_names(), text.empty() ? "nothing" : shown(std::string(text))));
+    const auto field = [&](const char* name) {
         const auto at = object.find(name);
-        if (at == object.end()) throw std::runtime_error("a schedule lacks the field \"" + std::string(name) + "\"");
-        if (!at->is_number_integer()) throw std::runtime_error("the schedule's field \"" + std::string(name) + "\" is not an integer");
+        if (at == object.end()) throw std::runtime_error(fmt::format("expected a schedule with the field \"{}\", got none; its fields are {}; try what `explain --json` says", name, field_names()));
+        return *at;
+    };
+    const auto refuse = [&](const char* name, const char* wanted) {
+        const std::string got = field(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+        throw std::runtime_error(fmt::format("expected a schedule's \"{}\" to be {}, got {}; try what `explain --json` says", name, wanted, shown(got)));
+    };
+    schedule s{};
+    const auto shapes = field("shapes");
+    if (!shapes.is_string()) refuse("shapes", "text, \"prefill\" or \"decode\"");
+    s.shapes = shape_class_from(shapes.get<std::string>());
+    for (const auto& [name, member] : fields) {
+        const auto value = field(name);
         constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
-        if (at->is_number_unsigned() ? at->get<std::uint64_t>() > static_cast<std::uint64_t>(most) : at->get<std::int64_t>() < least)
-            throw std::runtime_error("the schedule's field \"" + std::string(name) + "\" is beyond what a number of 32 bits holds");
-        s.*member = at->get<int>();
+        const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) : value.is_number_integer() && value.get<std::int64_t>() >= least;
+        if (!fits) refuse(name, "an integer of 32 bits");
+        s.*member = value.get<int>();
     }
     for (const auto& [key, value] : object.items()) {
         bool known = key == "shapes";
         for (const auto& [name, member] : fields) known |= key == name;
-        if (!known) throw std::runtime_error("a schedule has no field \"" + key + "\"; its fields are " + field_names());
+        if (!known) throw std::runtime_error(fmt::format("expected a schedule with the fields {}, got \"{}\"; try without it", field_names(), key));
     }
     return s;
 }

@@ -49,13 +49,10 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 /// What the cost model takes for the fastest of a kernel's space.
 void use_model(listed_kernel& kernel) {
     if (is_device(*kernel.isa)) return;
-    const tuned_kernel of{kernel, kernel.request.schedule.shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill};
-    const std::vector<schedule> space = candidates(of);
-    const std::vector<double> costs = costs_of(of, space);
-    const auto best = std::min_element(costs.begin(), costs.end());
-    if (best == costs.begin()) return;
-    kernel.request.schedule = space[static_cast<std::size_t>(best - costs.begin())];
-    kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * *best / costs.front());
+    const auto [best, part] = modelled_choice({kernel, kernel.request.schedule.shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill});
+    if (best == kernel.request.schedule) return;
+    kernel.request.schedule = best;
+    kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * part);
 }
 
 std::string names_in(const fs::path& folder) {
@@ -96,7 +93,10 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
     const std::string id = native ? this_cpu_model().id() : from.tuned_for;
     const fs::path file = from.folder / (id + ".json");
     if (!fs::exists(file)) {
-        if (native) return;
+        if (native) {
+            std::for_each(kernels.begin(), kernels.end(), use_model);
+            return;
+        }
         throw std::runtime_error(fmt::format("expected schedules of {} in {}, got those of: {}; try \"native\", \"model\" or \"generic\"", id, from.folder.string(), names_in(from.folder)));
     }
     const database measured = read_database(file);
@@ -106,7 +106,7 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
 
 void add_schedules_to(CLI::App& command, build_request& what) {
     command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU")->capture_default_str();
-    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's), model (what the cost model says) or generic (none)")->capture_default_str();
+    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, else model), model (what the cost model says) or generic (none)")->capture_default_str();
 }
 
 std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {

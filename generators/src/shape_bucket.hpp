@@ -20,6 +20,9 @@ struct call_shape {
     bool operator==(const call_shape&) const = default;
 };
 
+/// What a number that only the call knows, such as a window's width, is taken for.
+std::int64_t usual_width(const call_shape& call);
+
 /// The call by which schedules of a bucket are compared.
 call_shape measured_shape(shape_bucket bucket);
 

@@ -13,11 +13,11 @@
 namespace attune::generators {
 namespace {
 
-/// Scalars that a graph reads: what keeps scores in a usual range.
-std::map<std::string, double> numbers_for(const listing& graph) {
+/// Scalars that a graph reads: what keeps scores in a usual range, and widths that hide something.
+std::map<std::string, double> numbers_for(const listing& graph, const call_shape& call) {
     std::map<std::string, double> numbers;
     for (const input_declaration& input : graph.inputs)
-        if (input.is_scalar && input.name != "scale") numbers.emplace(input.name, input.element == element_type::i32 ? 64.0 : 0.5);
+        if (input.is_scalar && input.name != "scale") numbers.emplace(input.name, input.element == element_type::i32 ? static_cast<double>(usual_width(call)) : 0.5);
     return numbers;
 }
 
@@ -27,7 +27,7 @@ support::shape shape_of(const kernel_request& of, const call_shape& call) {
 
 /// Random inputs, and outputs, in a kernel's element types.
 support::workload typed_workload(const kernel_request& of, const call_shape& shape, const std::vector<std::int32_t>& key_lengths) {
-    support::workload w(of.graph, shape_of(of, shape), 17, numbers_for(of.graph));
+    support::workload w(of.graph, shape_of(of, shape), 17, numbers_for(of.graph, shape));
     if (!key_lengths.empty()) w.set_lengths(key_lengths);
     for (const input_declaration& input : of.graph.inputs)
         if (input.element == element_type::any) w.convert(input.name, input.name == "q" ? of.types.query : input.name == "k" ? of.types.key : of.types.value);
@@ -96,6 +96,8 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
         {{1, 2, 2, queries - 1, keys - 1}, at(queries - 2, {0, tile - 1, tile, tile + 1}), {}},
         {{1, 1, 1, queries, keys}, at(queries - 1, {0, tile - 1}), {}},
         {{1, 1, 1, 1, 1}, {}, {}},
+        // Each part of the keys has a second block, the first of them a third.
+        {{1, 2, 1, 1, cut.key_splits > 1 ? (2 * cut.key_splits + 1) * keys - 1 : 0}, {}, {}},
     };
     for (const check_call& call : calls) {
         if (call.shape.queries < 1 || call.shape.keys < 1) continue;

@@ -224,6 +224,7 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
         for (const tune_result& r : results) report_wrong(r);
     } else {
         tune_log log(log_, resume_);
+        how_.note = [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); };
         for (const tuned_kernel& of : all) {
             progress_line line(name_of_search(of));
             results.push_back(tune(of, how_, log, std::ref(line), [&](const search_state& state) { keep(preliminary_entry_of(of, how_, state)); }));

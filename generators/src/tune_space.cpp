@@ -29,20 +29,20 @@ bool is_valid(const schedule& s, const tuned_kernel& of) {
     return true;
 }
 
-/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels, parts of the keys.
+/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels (`usual` is no reference, for what is added moves its original). Into how many parts the keys are split follows from a call's shape.
 template <class Add>
-void add_decode(const schedule& usual, const Add& add) {
+void add_decode(schedule usual, const Add& add) {
     for (const int rows : {1, 2, 4})
         for (const int key_tile : {1, 2, 4, 8})
-            for (const int value_tile : {2, 4, 8})
-                for (const int key_block : {64, 128, 256})
-                    for (const int unroll : {1, 2, 4})
-                        for (const int splits : {8, 16, 32}) {
-                            schedule s = usual;
-                            s.query_tile = rows, s.key_tile = key_tile, s.value_tile = value_tile;
-                            s.key_block = key_block, s.depth_unroll = unroll, s.key_splits = splits;
-                            add(s);
-                        }
+            for (const int value_tile : {1, 2, 4, 8})
+                for (const int key_block : {32, 64, 128, 256, 512})
+                    for (const int unroll : {1, 2, 4}) {
+                        schedule s = usual;
+                        s.query_tile = rows, s.key_tile = key_tile, s.value_tile = value_tile;
+                        s.key_block = key_block, s.depth_unroll = unroll;
+                        // A sum that waits for itself is in no register tile that is worth its time.
+                        if (rows * std::min(key_tile, value_tile) >= 2) add(s);
+                    }
 }
 
 }  // namespace
@@ -61,6 +61,15 @@ std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>
         costs.push_back(estimated_cycles(request, *of.kernel.isa, hides, measured_shape(of.bucket)));
     }
     return costs;
+}
+
+std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
+    constexpr double worthwhile = 0.97;
+    const std::vector<schedule> space = candidates(of);
+    const std::vector<double> costs = costs_of(of, space);
+    const auto best = std::min_element(costs.begin(), costs.end());
+    if (*best > worthwhile * costs.front()) return {space.front(), 1};
+    return {space[static_cast<std::size_t>(best - costs.begin())], *best / costs.front()};
 }
 
 std::vector<schedule> candidates(const tuned_kernel& of) {

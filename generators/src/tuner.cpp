@@ -75,7 +75,9 @@ public:
     }
 
     tune_result run() {
-        if (!record_.last) {
+        if (record_.last) {
+            how_.note(name_ + ": the log holds the whole search, and nothing is timed again; without that log, or without --resume, it is");
+        } else {
             default_ = compiled(space_.front());
             if (!default_.wrong.empty()) throw std::runtime_error(fmt::format("{}: expected a default schedule whose results are right, got {}", name_, default_.wrong));
             kept_.push_back(default_);
@@ -93,9 +95,11 @@ public:
     }
 
 private:
-    /// What the log holds of this search, or a new one.
+    /// What the log holds of this search, or a new one: its times say nothing of another kernel, space, machine or version. What the user asked for is
+    /// another matter.
     recorded_search begun() {
         const call_shape shape = measured_shape(of_.bucket);
+        const json asked{{"threads", how_.threads}, {"seed", how_.seed}, {"confidence", how_.confidence}, {"exhaustive", how_.exhaustive}};
         const json about{{"class", key_of(of_.kernel, of_.bucket).text()},
                          {"fingerprint", fmt::format("{:016x}", of_.kernel.request.graph.fingerprint)},
                          {"shape", {shape.batches, shape.heads, shape.key_heads, shape.queries, shape.keys}},
@@ -110,14 +114,27 @@ private:
                          {"halide", halide_version()},
                          {"date", today()}};
         const auto known = log_.searches().find(name_);
-        if (known == log_.searches().end()) {
-            log_.begin(name_, about);
-            return {about, {}, {}, {}};
-        }
+        if (known == log_.searches().end()) return begun_anew(about);
+        const auto before = [&](const std::string& field) { return known->second.begin.value(field, json()); };
         for (const auto& [field, value] : about.items())
-            if (field != "date" && known->second.begin.value(field, json()) != value)
-                throw std::runtime_error(fmt::format("{}: expected a log whose search has {} {}, got {}; try another --log, or no --resume", name_, field, value.dump(), known->second.begin.value(field, json()).dump()));
+            if (field != "date" && !asked.contains(field) && before(field) != value) {
+                how_.note(fmt::format("{}: the log's search had {} {}, today's has {}: a new one begins", name_, field, before(field).dump(), value.dump()));
+                return begun_anew(about);
+            }
+        for (const auto& [field, value] : asked.items())
+            if (before(field) != value)
+                throw std::runtime_error(fmt::format("{}: expected a log whose search has {} {}, got {}; try another --log, or no --resume", name_, field, value.dump(), before(field).dump()));
+        for (const tried_candidate& t : known->second.tried)
+            if (std::find(space_.begin(), space_.end(), t.schedule) == space_.end()) {
+                how_.note(fmt::format("{}: the log's search tried {}, which is not in today's space: a new one begins", name_, to_json(t.schedule)));
+                return begun_anew(about);
+            }
         return known->second;
+    }
+
+    recorded_search begun_anew(const json& about) {
+        log_.begin(name_, about);
+        return {about, {}, {}, {}};
     }
 
     double elapsed() const { return before_ + std::chrono::duration<double>(clock::now() - start_).count(); }
@@ -256,7 +273,7 @@ void compare_lengths(tune_result& brief, const schedule& usual, const tune_optio
 tune_result replayed(const tuned_kernel& of, const recorded_search& record) {
     const std::vector<schedule> space = candidates(of);
     if (record.begin.at("space") != space.size() || record.begin.at("default") != json::parse(to_json(space.front())))
-        throw std::runtime_error(name_of_search(of) + ": expected the log of a search of today's space of schedules, got one of another");
+        throw std::runtime_error(name_of_search(of) + ": expected the log of a search of today's space of schedules, got one of another; try tune without --replay");
     if (!record.last) throw std::runtime_error(name_of_search(of) + ": expected the log of a search that ended, got one that did not; try --resume");
     search_state state = state_of(of, space, record.begin);
     for (const tried_candidate& t : record.tried) state.record(t);

@@ -20,6 +20,8 @@ struct tune_options {
     double confidence = 0.95;
     double timing_seconds = 0.01;   ///< of one timing, at least
     std::string while_timing;        ///< company.hpp
+    /// Told, a sentence at a time, what a user should know before the search goes on.
+    std::function<void(const std::string&)> note = [](const std::string&) {};
     /// How candidates are compiled; a test may plant a wrong one.
     std::function<std::unique_ptr<jit_kernel>(const listed_kernel&)> compile = [](const listed_kernel& k) { return std::make_unique<jit_kernel>(k); };
 };
@@ -45,7 +47,8 @@ struct tune_result {
 /// "my::alibi f32 64x64 x86-64-v3 prefill"
 std::string name_of_search(const tuned_kernel& of);
 
-/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. What the log holds of this search is not done again.
+/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. What the log holds of this search is not done again; of
+/// one of another kernel, space, machine or version nothing is used, which is noted.
 /// `best_so_far` is called with each new incumbent. Throws std::runtime_error for a kernel that cannot be tuned: a graph that random calls do not fit, or a
 /// default schedule whose results are wrong.
 tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log, const std::function<void(const tune_progress&)>& progress,

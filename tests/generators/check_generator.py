@@ -175,7 +175,7 @@ def draws():
             (["--variant", "documents", "--input", f"document={tensors}:ids"], 'expected a tensor "ids" in'),
             (["--head", "8", "--heads", "8"], "expected a head below 8, got 8"),
             (["--queries", "100000"], "expected a picture of 1 to 2^24 pairs"),
-            (["--schedule", '{"colour": 1}'], 'a schedule has no field "colour"'),
+            (["--schedule", '{"colour": 1}'], 'got "colour"; try without it'),
             (["--schedule", "32"], "expected a schedule as a JSON object"),
             (["--output", os.path.join(folder, "no", "file.svg")], "expected a file that can be written"),
         ]:

@@ -34,6 +34,20 @@ def the_database(folder):
     return os.path.join(folder, files[0]) if files else None
 
 
+def rewrite(file, lines):
+    open(file, "w").writelines(json.dumps(line) + "\n" for line in lines)
+
+
+def steady(log, file):
+    """The same log, as a machine would have written it whose times of one kernel do not differ."""
+    lines = [json.loads(line) for line in open(log)]
+    for line in lines:
+        if "tried" in line:
+            line["tried"]["rounds"] = [[1, 2]] * 6
+    rewrite(file, lines)
+    return file
+
+
 def search(options, scratch):
     program = [options.program, "tune", *options.kernel]
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
@@ -66,8 +80,28 @@ def search(options, scratch):
     both = os.path.join(scratch, "both.json")
     run([options.program, "merge", database, database, "--into", both])
     check(json.load(open(both)) == json.load(open(database)), "expected a file merged with itself to stay as it is")
-    only = run(program + ["--only", json.dumps(results[0]["schedule"])]).stdout
-    check(": right; " in only, f"expected --only to say that the schedule is right, got {only}")
+    # As if a candidate had been wrong: it is reported, with a command that compiles, checks and times that one schedule. This one is right.
+    lines = [json.loads(line) for line in open(log)]
+    suspect = lines[2]["tried"]
+    suspect.update(rounds=[], wrong="1 queries and 1 keys: expected out within 5e-05, got an error of 1")
+    changed = os.path.join(scratch, "changed.jsonl")
+    rewrite(changed, lines)
+    report = run(program + ["--replay", changed], expected=1).stderr
+    check(f"{results[0]['search']}: BUG: a schedule changes results: {suspect['wrong']}" in report and "to see it again:" in report, f"expected a report of a wrong candidate, got {report}")
+    command = report.splitlines()[-1].strip()
+    check(json.dumps(suspect["schedule"], separators=(",", ":")) in command, f"expected a command that names the schedule, got {command}")
+    only = run(["sh", "-c", command]).stdout
+    check(f"{results[0]['search']}: right; " in only, f"expected the command to say that the schedule is right, got {only}")
+
+    # As if times of one kernel had differed by a fifth.
+    for line in lines:
+        if "tried" in line:
+            line["tried"] = dict(line["tried"], rounds=[[1 + 0.2 * (i % 2), 2] for i in range(6)])
+            line["tried"].pop("wrong", None)
+    rewrite(changed, lines)
+    table = run(program + ["--replay", changed]).stdout
+    check(f"{results[0]['search']}: this machine is noisy: times of one kernel differed by 18 %" in table, f"expected a noisy machine to be said, got {table}")
+    check("noisy" not in run(program + ["--replay", steady(log, changed)]).stdout, "expected a steady machine not to be called noisy")
 
     again = run(program + ["--again", "--schedules", folder]).stdout
     check(": right; " in again and " ms -> " in again, f"expected --again to time the schedule that is kept, got {again}")

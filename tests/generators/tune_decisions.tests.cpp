@@ -54,6 +54,22 @@ TEST_CASE("a space holds at least 300 different valid candidates, the default fi
             }
 }
 
+TEST_CASE("a space for few queries holds at least 300 candidates too, the default first") {
+    for (const char* level : {"x86-64-v3", "x86-64-v4"})
+        for (const char* depths : {"64", "128"}) {
+            const tuned_kernel k{kernel_of(causal, depths, level, "f32", shape_class::decode), shape_bucket::decode};
+            const std::vector<schedule> space = candidates(k);
+            CAPTURE(level, depths, space.size());
+            CHECK(space.size() >= 300);
+            CHECK(space.front() == k.kernel.request.schedule);
+            for (const schedule& s : space) {
+                CHECK_NOTHROW(check(s, k.kernel.request.depths.depth));
+                CHECK(fits_registers(s, *k.kernel.isa));
+                CHECK(std::count(space.begin(), space.end(), s) == 1);
+            }
+        }
+}
+
 TEST_CASE("register tiles that do not fit the registers are no candidates") {
     const tuned_kernel k = kernel(full, "64", "x86-64-v3");
     schedule s = k.kernel.request.schedule;

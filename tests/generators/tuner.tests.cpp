@@ -109,6 +109,31 @@ TEST_CASE("a search that was interrupted goes on where it was; its log gives the
     }
 }
 
+TEST_CASE("times of another day's default are no times of today's: the search begins anew, says so, and the log goes on from there") {
+    const tuned_kernel of = small_kernel();
+    const temporary_path file("updated");
+    std::vector<std::string> notes;
+    const auto search = [&](const tuned_kernel& kernel) {
+        tune_log log(file.path, true);
+        tune_options how = few(2);
+        how.note = [&](const std::string& sentence) { notes.push_back(sentence); };
+        return tune(kernel, how, log, no_progress, no_incumbent);
+    };
+    tuned_kernel before = of;  // as an earlier version of attune had it
+    before.kernel.request.schedule.query_block *= 2;
+    search(before);
+    CHECK(notes.empty());
+    const tune_result result = search(of);
+    REQUIRE(notes.size() == 1);
+    CHECK_THAT(notes[0], ContainsSubstring("the log's search had ") && ContainsSubstring("today's has ") && ContainsSubstring(": a new one begins"));
+    CHECK(result.record.tried.size() == 2);
+    CHECK(result.record.last->schedules.front() == of.kernel.request.schedule);
+    CHECK(search(of).record.last->seconds == result.record.last->seconds);  // and this one is whole
+    REQUIRE(notes.size() == 2);
+    CHECK_THAT(notes[1], ContainsSubstring("the log holds the whole search"));
+    CHECK(entry_of(replayed(of, tune_log::read(file.path).at(name_of_search(of)))) == entry_of(result));
+}
+
 TEST_CASE("a search that ends in the middle of a candidate has kept every one before it") {
     const tuned_kernel of = small_kernel();
     const temporary_path file("ended");

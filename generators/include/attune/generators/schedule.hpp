@@ -42,7 +42,7 @@ shape_class shape_class_from(std::string_view text);
 enum class masking : std::uint8_t {
     none,
     some,
-    window,  ///< some constant number of keys, at most 1024, before the query
+    window,  ///< all but some keys before the query: a constant number of them, at most 1024, or one that only the call knows
 };
 masking masking_of(const listing& graph);
 
