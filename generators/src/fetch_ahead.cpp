@@ -79,14 +79,15 @@ Stmt fetch_ahead::visit(const For* loop) {
     if (!advanced_.empty() && where_.is(loop->name)) {
         rows_read reads(tensor_, elements_, lets_);
         loop->body.accept(&reads);
+        std::vector<Stmt> all;  // in the order of memory, which the caches' own prefetchers follow
         for (const Expr& row : reads.first) {
             const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + ahead_, row);
             const int line = line_bytes / reads.element.bytes();
-            for (int i = 0; i < elements_; i += line) {
-                const Expr fetch = Call::make(reads.element, Call::prefetch, {Variable::make(Handle(), tensor_), later + i, 1, 0}, Call::Intrinsic);
-                body = Block::make(Evaluate::make(fetch), body);
-            }
+            for (int i = 0; i < elements_; i += line)
+                all.push_back(Evaluate::make(Call::make(reads.element, Call::prefetch, {Variable::make(Handle(), tensor_), later + i, 1, 0}, Call::Intrinsic)));
         }
+        all.push_back(body);
+        body = Block::make(all);
     }
     if (outer) advanced_.clear();
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);

@@ -1,6 +1,8 @@
 #pragma once
 #include <Halide.h>
 
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace attune::generators {

@@ -28,6 +28,7 @@ decode_state::decode_state(const kernel_frame& frame)
       chunks_(chunk_ == 0 ? 1 : frame.value_depth() / vector_ / chunk_) {
     define_visits();
     scores_(scores_at_.pair()) = choose_whole(scores_at_.hidden, lowest, scores_at_.real);
+    define_ranges();
     define_weights();
     define_state();
     define_parts();
@@ -46,6 +47,23 @@ void decode_state::define_visits() {
     const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
     visits_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(0);
     visits_(f_.kb, f_.qt, f_.h, f_.b) = max(visits_(f_.kb, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
+}
+
+/// A part is a stretch of the blocks between the first and the last that is visited: so what a mask or a length leaves is shared out, and each part is read in one
+/// go. Where the stretches end depends on what is visible and on their number, not on how many keys there is room for.
+void decode_state::define_ranges() {
+    // Algorithm
+    const Expr blocks = f_.key_blocks(), parts = f_.inputs.key_splits, none = cast<uint8_t>(0);
+    const std::vector<Var> stack{f_.qt, f_.h, f_.b};
+    const RDom every(0, blocks, "every_block");
+    const Expr seen = visits_(every, f_.qt, f_.h, f_.b) != none;
+    span_(stack) = Tuple(blocks, 0);
+    const FuncRef span = span_(stack);
+    span_(stack) = Tuple(select(seen, min(span[0], every), span[0]), select(seen, every + 1, span[1]));
+    const Expr first = span[0], count = max(span[1] - first, 0);
+    range_(sp_, f_.qt, f_.h, f_.b) = Tuple(first + count * sp_ / parts, first + count * (sp_ + 1) / parts);
+    const FuncRef range = range_(sp_, f_.qt, f_.h, f_.b);
+    visits_of_part_(f_.kb, sp_, f_.qt, f_.h, f_.b) = select(range[0] <= f_.kb && f_.kb < range[1], visits_(f_.kb, f_.qt, f_.h, f_.b), none);
 }
 
 /// A row's maximum or sum over the keys of a block: a vector of them first, and of these one.
@@ -75,30 +93,20 @@ void decode_state::define_weights() {
     } else {
         weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
     }
-    const auto modified = [&](int node) {
-        if (node == f_.its.statistic_node) return weights_;
-        const auto [at, is_new] = modified_.try_emplace(node, "weights_" + std::to_string(node));
-        if (is_new) at->second(pair) = scores_at_.weights(node, weights_(pair));
-        return at->second;
-    };
-    for (int node : f_.its.summed_weights) {
-        if (softmax() && node == f_.its.statistic_node) continue;  // its sum is known
-        if (!row_sums_.contains(node)) row_sums_[node] = reduced("sum_" + std::to_string(node), modified(node), false);
-    }
+    const Func weighing = define_further_weights(f_, scores_at_, weights_, softmax(), [this](const std::string& name, const Func& pairs) { return reduced(name, pairs, false); });
     if (!chunk_) return;
     values_ = scores_at_.rows_of(f_.its.value, false, "values");
     rk_ = RDom(0, f_.cut.key_block, "rk");
     // (value depth, row, key block, query block, key head, batch)
     accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) += modified(f_.its.weights)(score_tile::pair_of(f_, rk_, f_.qi)) * values_(f_.d, rk_, f_.kb, f_.h, f_.b);
+    accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) += weighing(score_tile::pair_of(f_, rk_, f_.qi)) * values_(f_.d, rk_, f_.kb, f_.h, f_.b);
 }
 
 void decode_state::define_state() {
     // Algorithm
-    const Expr parts = f_.inputs.key_splits;
-    blocks_ = RDom(0, (f_.key_blocks() + parts - 1) / parts, "blocks");
-    const Expr block = blocks_.x * parts + sp_;  // by turns, so that what a mask leaves is shared out
-    blocks_.where(visits_(block, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks_ = RDom(0, f_.key_blocks(), "blocks");
+    const Expr block = blocks_.x;
+    blocks_.where(visits_of_part_(blocks_, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     // (lane, chunk, row, part, query block, key head, batch): accumulators, and in every lane the row's maximum, sum, other sums
     std::vector<Expr> initial(static_cast<std::size_t>(chunk_), 0.0f), next;
     const auto place = [&](const Expr& value) {
@@ -194,6 +202,9 @@ void decode_state::schedule(const LoopLevel& task) {
     const LoopLevel own(partial_, task_);
     visits_.compute_at(own).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
     if (visits_.has_update_definition()) visits_.update().vectorize(f_.kb, f_.cut.lanes);
+    span_.compute_at(own);
+    range_.compute_at(own);
+    visits_of_part_.compute_at(own).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
     state_.compute_at(own).bound_extent(l_, vector_).bound_extent(dc_, chunks_);
     lanes(state_);
     lanes(state_.update().reorder(l_, dc_, f_.qi, blocks_));
@@ -203,13 +214,15 @@ void decode_state::schedule(const LoopLevel& task) {
     schedule_blocks();
 }
 
-/// Keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page, of which a task reads one in some 150 ns.
+/// Keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page, of which a task reads one in some 300 ns.
 void decode_state::add_passes(Pipeline& pipeline) const {
-    constexpr int keys_ahead = 16;
-    scores_at_.fetch_keys(pipeline, scores_, keys_ahead);
+    constexpr int bytes_ahead = 4096;
+    scores_at_.fetch_keys(pipeline, scores_, bytes_ahead);
     if (!chunk_ || f_.node(f_.its.value).op != operation::input) return;
     const fetch_ahead::loop added{accumulated_.name(), "ro"};
-    pipeline.add_custom_lowering_pass(new fetch_ahead(added, added, std::max(keys_ahead / f_.cut.value_tile, 1), f_.inputs.tensor(f_.node(f_.its.value).input).name(), f_.value_depth()));
+    const ImageParam& values = f_.inputs.tensor(f_.node(f_.its.value).input);
+    const int bytes = values.type().bytes() * f_.value_depth();
+    pipeline.add_custom_lowering_pass(new fetch_ahead(added, added, std::max(bytes_ahead / bytes / f_.cut.value_tile, 1), values.name(), f_.value_depth()));
 }
 
 void decode_state::schedule_blocks() {

@@ -8,7 +8,7 @@ namespace attune::generators {
 
 /// The pass over the keys where queries are few, and keys and values are what there is to read.
 ///
-/// A task is all rows of a key head (the queries of every query head that reads it, one below the other) and every so many-th block of its keys, so that each
+/// A task is all rows of a key head (the queries of every query head that reads it, one below the other) and a stretch of its keys, so that each
 /// key and value is read once. It goes through a block a few keys at a time: their products with each row, with the channels in lanes; then, again a few
 /// at a time, their values into each row's accumulators, which lie in the cache. What the tasks of a key head leave is merged by maximum and sum when rows are written, always in
 /// the same order: bits depend on the number of parts and on nothing else, neither threads nor batch nor the slots' length.
@@ -27,11 +27,12 @@ public:
     bool depths_in_lanes() const override { return true; }
 
     void schedule(const Halide::LoopLevel& task) override;
-    std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
+    std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()}; }
     void add_passes(Halide::Pipeline& pipeline) const override;
 
 private:
     void define_visits();
+    void define_ranges();
     void define_weights();
     void define_state();
     void define_parts();
@@ -55,9 +56,8 @@ private:
 
     Halide::Var sp_{"sp"}, l_{"l"}, dc_{"dc"}, x_{"x"}, task_{"task"}, kx_{"kx"}, qx_{"qx"};
     Halide::RDom rk_, blocks_, parts_;
-    Halide::Func visits_{"visits"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"}, partial_{"partial"},
+    Halide::Func visits_{"visits"}, span_{"span"}, range_{"range"}, visits_of_part_{"visits_of_part"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"}, partial_{"partial"},
         top_{"top"}, merged_{"merged"};
-    std::map<int, Halide::Func> modified_, row_sums_;
     std::vector<std::pair<Halide::Func, Halide::RDom>> lane_sums_;  ///< a vector of a row's maxima or sums, before they become one
 };
 

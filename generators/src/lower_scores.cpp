@@ -342,11 +342,13 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
     }
 }
 
-void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int ahead) const {
+void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ahead) const {
     const instruction& node = f_.node(f_.its.key);
     if (node.op != operation::input) return;
     const fetch_ahead::loop keys{scores.name(), f_.ki.name()}, products{contractions_.front().collected.name(), f_.ki.name()};
-    pipeline.add_custom_lowering_pass(new fetch_ahead(products, keys, std::max(ahead / f_.cut.lanes, 1), f_.inputs.tensor(node.input).name(), f_.depth()));
+    const ImageParam& tensor = f_.inputs.tensor(node.input);
+    const int bytes = tensor.type().bytes() * f_.depth();
+    pipeline.add_custom_lowering_pass(new fetch_ahead(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
 }
 
 void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {

@@ -50,8 +50,8 @@ public:
     /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then within the vectors a `row`
     /// at a time. Keys that are formed by a formula are, once for all `keys`.
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
-    /// Keys, where they are an input, are fetched so many keys before the loop of `scores` reads them.
-    void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int ahead) const;
+    /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
+    void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 

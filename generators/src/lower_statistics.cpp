@@ -64,16 +64,11 @@ void prefill_state::define_weights() {
     } else {
         weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
     }
-    const auto modified = [&](int node) {
-        if (node == f_.its.statistic_node) return weights_;
-        const auto [at, is_new] = modified_.try_emplace(node, "weights_" + std::to_string(node));
-        if (is_new) at->second(pair) = scores_at_.weights(node, weights_(pair));
-        return at->second;
-    };
-    for (int node : f_.its.summed_weights) {
-        if (softmax() && node == f_.its.statistic_node) continue;  // its sum is known
-        if (const auto [at, is_new] = row_sums_.try_emplace(node, "sum_" + std::to_string(node)); is_new) add_up(at->second, modified(node));
-    }
+    const Func weighing = define_further_weights(f_, scores_at_, weights_, softmax(), [&](const std::string& name, const Func& weights) {
+        Func total(name);
+        add_up(total, weights);
+        return total;
+    });
     if (!chunk_) return;
     if (paired()) return define_pairs();
     values_ = scores_at_.rows_of(f_.its.value, false, "values");
@@ -84,7 +79,7 @@ void prefill_state::define_weights() {
     }
     const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;  // (query in block, value depth, key block, query block, head, batch)
-    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += modified(f_.its.weights)(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += weighing(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
 

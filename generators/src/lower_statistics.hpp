@@ -54,8 +54,6 @@ private:
     Halide::Func visits_{"visits"}, scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_, accumulated_{"accumulated"},
         weighted_{"weighted"}, state_{"state"}, weight_pairs_{"weight_pairs"}, value_pairs_{"value_pairs"},
         final_{"final"};  ///< on a device: (chunk, query in block, query block, head, batch) of the state without accumulators
-    std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
-    std::map<int, Halide::Func> row_sums_;
 };
 
 }  // namespace attune::generators

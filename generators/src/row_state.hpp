@@ -1,6 +1,8 @@
 #pragma once
-#include <Halide.h>
+#include "lower_scores.hpp"
 
+#include <functional>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -29,6 +31,15 @@ public:
     virtual std::pair<std::string, std::string> guarded_loop() const = 0;
     /// What remains to be done once the loops are there.
     virtual void add_passes(Halide::Pipeline&) const {}
+
+protected:
+    /// Defines what the graph makes of the statistic's weights and which sums over the keys it asks for, each once; returns the weights that values are weighed by,
+    /// where any are. The sum of softmax's own weights is known without being asked for. `sum` adds up a function of pairs over the keys of a block.
+    Halide::Func define_further_weights(const kernel_frame& frame, score_tile& scores, const Halide::Func& weights, bool softmax,
+                                        const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs)>& sum);
+
+    std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
+    std::map<int, Halide::Func> row_sums_;  ///< by node
 };
 
 }  // namespace attune::generators
