@@ -51,9 +51,6 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::Allocate* allocation) override;
 };
 
-/// Bytes that every device gives a block of threads.
-inline constexpr int most_shared_memory = 48 << 10;
-
 /// The most shared memory that a launch in it asks for.
 int shared_memory(const Halide::Internal::Stmt& function);
 

@@ -8,8 +8,12 @@ namespace attune::generators {
 inline bool is_device(const level& target) { return target.lanes == 1; }
 inline bool on_device(const kernel_request& request) { return request.schedule.lanes == 1; }
 
+/// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute capability 8.0 and later 99 KB to who asks.
+constexpr int most_shared_memory(bool of_cuda) { return (of_cuda ? 99 : 48) << 10; }
+inline int most_shared_memory(const level& target) { return most_shared_memory(target.name == "cuda"); }
+
 /// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while scores are made, and with `chunk` value
 /// depths while values are weighed. Of the request, all but its schedule counts: what a formula keeps in shared memory takes room from the blocks.
-schedule default_device_schedule(const kernel_request& request);
+schedule default_device_schedule(const kernel_request& request, const level& target);
 
 }  // namespace attune::generators

@@ -17,6 +17,9 @@ struct kernel_frame {
         : request(request), its(its), cut(request.schedule), depends(dependences(request.graph)), inputs(request, its), tables(request, inputs, depends) {
         if (decodes()) stack_heads();
     }
+    /// The same tensors, cut otherwise; not in decode.
+    kernel_frame(const kernel_frame& whole, const schedule& cut)
+        : request(whole.request), its(whole.its), cut(cut), depends(whole.depends), inputs(whole.inputs), tables(request, inputs, depends) {}
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;

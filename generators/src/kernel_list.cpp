@@ -57,7 +57,7 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                                        1, to_queries});
                     };
                     const masking hides = masking_of(each.graph);
-                    schedule usual = is_device(isa) ? default_device_schedule(request)
+                    schedule usual = is_device(isa) ? default_device_schedule(request, isa)
                                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
                     if (isa.pairs && can_pair(request)) usual.pairing = 2;
                     if (prefill || is_device(isa)) add(usual, std::numeric_limits<int>::max(), "");

@@ -50,8 +50,8 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
             const std::vector<Internal::LoweredArgument> outputs(function.args.begin() + static_cast<std::ptrdiff_t>(inputs), function.args.end());
             for (std::size_t i = 0; i < order.size(); ++i) function.args[inputs + i] = outputs[static_cast<std::size_t>(order[i])];
         }
-        if (const int shared = shared_memory(function.body); shared > most_shared_memory)
-            throw std::runtime_error("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most_shared_memory) +
+        if (const int shared = shared_memory(function.body), most = most_shared_memory(target.has_feature(Target::CUDA)); shared > most)
+            throw std::runtime_error("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
                                      "; a schedule with smaller blocks may fit: emit --schedule");
         if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);
         ordered.append(function);
@@ -77,10 +77,15 @@ lowered_kernel lower(const kernel_request& request) {
         state = std::make_unique<prefill_state>(frame);
     finish rows(frame, state.get());
     if (!rows.empty()) outputs.push_back(rows.outputs);
+    // On a device a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
+    schedule one_pair = request.schedule;
+    one_pair.query_block = one_pair.key_block = one_pair.query_tile = one_pair.key_tile = 1;
+    const kernel_frame single(frame, one_pair);
+    const kernel_frame& of_pairs = on_device(request) ? single : frame;
     std::vector<std::unique_ptr<pair_outputs>> pairs;
     using shape = pair_outputs::shape;
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        if (pair_outputs::wanted(its, of)) outputs.push_back(pairs.emplace_back(std::make_unique<pair_outputs>(frame, rows, of))->outputs);
+        if (pair_outputs::wanted(its, of)) outputs.push_back(pairs.emplace_back(std::make_unique<pair_outputs>(of_pairs, rows, of))->outputs);
 
     if (its.hidden_output >= 0) frame.inputs.computed[its.hidden_output] = rows.hidden_output();
     computed_tensors after(frame, false);

@@ -5,6 +5,7 @@
 #include "skip_blocks.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace attune::generators {
@@ -23,40 +24,48 @@ public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
         const listing& graph = request.graph;
         const plan its = plan_of(graph);
-        if (its.weights >= 0 && its.weights != its.statistic_node) ++tiles_;
-        for (const int node : its.summed_weights) tiles_ += node != its.statistic_node && node != its.weights;
+        if (its.weights >= 0 && its.weights != its.statistic_node) ++further_tiles_;
+        for (const int node : its.summed_weights) further_tiles_ += node != its.statistic_node && node != its.weights;
         std::vector<int> roots, known{its.contraction};
         for (const further_contraction& further : its.further) known.push_back(further.node);
         for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
             if (const kind is = graph.nodes[n].is; is == kind::scores || is == kind::weights || is == kind::output || is == kind::row) roots.push_back(n);
         kept_ = static_cast<int>(recurring(graph, dependences(graph), roots, known).size() + its.outputs.size());
     }
-    bool fits(int queries, int keys) const {
-        const int floats = (padded(queries) + padded(keys)) * depths_.depth + tiles_ * queries * keys + keys * depths_.value_depth;
+    int bytes(int queries, int keys) const {
+        const int scores = padded(queries) * keys, weights = queries * keys, values = keys * depths_.value_depth;
+        int floats = padded(queries) * depths_.depth + std::max(padded(keys) * depths_.depth, weights);  // weights lie where the keys were
+        floats += further_tiles_ == 0 ? std::max(scores, values) : scores + values + further_tiles_ * weights;  // and values where the scores were
         const int rows = (2 * kept_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
-        return 4 * (floats + rows) <= most_shared_memory;
+        return 4 * (floats + rows);
     }
 
 private:
     depth_pair depths_;
-    int tiles_{2}, kept_{};
+    int further_tiles_{}, kept_{};
 };
 
 }  // namespace
 
-schedule default_device_schedule(const kernel_request& request) {
+schedule default_device_schedule(const kernel_request& request, const level& target) {
+    // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as many warps as 8 x 4 would.
+    constexpr int queries_a_thread = 4, least_down = 8, most_accumulators = 64;
     const auto [depth, value_depth] = request.depths;
     schedule s = default_schedule(level_named("x86-64-v2"), depth, value_depth, masking::none);  // what follows is what is not the CPU's
     s.lanes = 1;
     const shared_memory_plan memory(request);
-    constexpr std::pair<int, int> sizes[] = {{64, 32}, {48, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}, {8, 4}, {4, 4}};  // queries, keys
+    constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}, {8, 4}, {4, 4}};  // queries, keys
     for (const auto& [queries, keys] : sizes) {
         s.query_block = queries, s.key_block = keys;
-        if (memory.fits(queries, keys)) break;
+        if (memory.bytes(queries, keys) <= most_shared_memory(target)) break;
     }
-    s.query_tile = std::max(s.query_block / 8, 1);
-    s.key_tile = std::max(s.key_block / 16, 1);
-    s.chunk = (value_depth + 15) / 16;
+    s.query_tile = std::clamp(s.query_block / least_down, 1, queries_a_thread);
+    const auto depths_a_thread = [&](int across) { return (value_depth + across - 1) / across; };
+    int across = 8;
+    while (across < 32 && s.query_tile * depths_a_thread(across) > most_accumulators) across *= 2;
+    s.key_tile = std::max(s.key_block / across, 1);
+    s.chunk = depths_a_thread(across);
+    if (s.chunk > 4) s.chunk = (s.chunk + 3) / 4 * 4;  // what a load fetches at once
     s.value_tile = s.chunk;
     s.depth_unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
     return s;
@@ -74,12 +83,29 @@ void device_schedule::one_a_thread(Func f, const Var& i, int extent) const {
     f.bound_extent(i, extent).split(i, thread_y, thread_x, across_, TailStrategy::GuardWithIf).gpu_threads(thread_x, thread_y);
 }
 
-/// A tile whose elements the threads take in turn.
-void device_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent) const {
-    const Var thread_x("thread_x"), thread_y("thread_y");
+/// A tile whose elements the threads take in turn. What is read from memory is asked for many elements at a time, so that one wait serves them all.
+void device_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory) const {
+    constexpr int at_a_time = 16;
+    const Var thread_x("thread_x"), thread_y("thread_y"), some("some");
     f.bound_extent(x, x_extent).bound_extent(y, y_extent);
     f.split(x, x, thread_x, std::min(across_, x_extent), TailStrategy::GuardWithIf).split(y, y, thread_y, std::min(down_, y_extent), TailStrategy::GuardWithIf);
-    f.reorder(x, y, thread_x, thread_y).gpu_threads(thread_x, thread_y);
+    const int columns = x_extent / across_, rows = std::gcd(y_extent / down_, std::max(at_a_time / std::max(columns, 1), 1));
+    if (!from_memory || x_extent % across_ != 0 || y_extent % down_ != 0 || columns > at_a_time) {
+        f.reorder(x, y, thread_x, thread_y).gpu_threads(thread_x, thread_y);
+        return;
+    }
+    f.split(y, y, some, rows).reorder(x, some, y, thread_x, thread_y).unroll(x).unroll(some).gpu_threads(thread_x, thread_y);
+}
+
+/// A tile of pairs whose elements are made one by one: neighbouring threads have neighbouring queries, in different banks, and each goes through keys.
+void device_schedule::by_queries(Func f, const Var& qi, const Var& ki) const {
+    const int rows = cut_.query_block / across_, threads = down_ / std::max(rows, 1), keys = cut_.key_block / std::max(threads, 1);
+    if (cut_.query_block % across_ != 0 || rows > down_ || down_ % rows != 0 || cut_.key_block % threads != 0)
+        return by_all_threads(f, qi, cut_.query_block, ki, cut_.key_block, false);
+    const Var thread_x("thread_x"), thread_y("thread_y"), ko("ko"), kj("kj");
+    f.bound_extent(qi, cut_.query_block).bound_extent(ki, cut_.key_block);
+    f.split(qi, qi, thread_x, across_).split(ki, ko, ki, keys).split(ki, ki, kj, std::gcd(keys, 4)).reorder(kj, ki, thread_x, qi, ko);
+    f.fuse(qi, ko, thread_y).unroll(kj).gpu_threads(thread_x, thread_y);
 }
 
 /// A tile of `of_x` x `of_y` a thread, in registers.
@@ -138,7 +164,7 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
     schedule_keys(its.scores_at_, block);
     const auto of_block = [&](Func& f) { f.compute_at(block).store_in(shared).bound_extent(qt, 1).bound_extent(kb, 1); };
     of_block(its.scores_);
-    its.scores_.bound_extent(ki, cut_.key_block).bound_extent(qi, cut_.query_block);
+    its.scores_.bound_extent(ki, cut_.key_block).bound_extent(qi, cut_.query_block).align_storage(qi, padded(cut_.query_block));
     in_tiles(its.scores_, ki, cut_.key_tile, qi, cut_.query_tile);
     for (score_tile::contraction& c : its.scores_at_.contractions_) {
         c.product.compute_at(its.scores_, thread_x).unroll(qi).unroll(ki);
@@ -151,6 +177,7 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
     for (const auto& [node, sum] : its.row_sums_) sums.push_back(sum);
     for (Func& row : sums) {
         of_block(row);
+        row.hoist_storage(task);  // a place of their own: what becomes free while the block is worked on is left to tiles
         one_a_thread(row, qi, cut_.query_block);
         row.update().split(qi, thread_y, thread_x, across_, TailStrategy::GuardWithIf).reorder(its.rk_.x, thread_x, thread_y).gpu_threads(thread_x, thread_y).unroll(its.rk_.x, 8);
     }
@@ -159,7 +186,7 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
     for (const auto& [node, modified] : its.modified_) weights.push_back(modified);
     for (Func& of : weights) {
         of_block(of);
-        by_all_threads(of, qi, cut_.query_block, ki, cut_.key_block);
+        by_queries(of, qi, ki);
     }
     if (its.final_.defined()) {  // by the threads that hold the first chunk
         its.final_.compute_at(task).store_in(shared).bound_extent(dc, 1).bound_extent(qi, cut_.query_block).bound_extent(qt, 1);
@@ -167,7 +194,7 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
     }
     if (!its.chunk_) return;
     its.values_.compute_at(block).store_in(shared).bound_extent(kb, 1);
-    by_all_threads(its.values_, d, f_.value_depth(), ki, cut_.key_block);
+    by_all_threads(its.values_, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.its.value));
     its.accumulated_.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
     its.accumulated_.update().reorder(qi, d, its.rk_.x).unroll(qi).unroll(d).unroll(its.rk_.x, 2);
 }
@@ -182,7 +209,7 @@ void device_schedule::schedule_queries(score_tile& scores, const LoopLevel& task
     for (score_tile::contraction& c : scores.contractions_) {
         if (!c.fixed) continue;  // its depth is known at run time only: read where it lies
         c.panel.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1).align_storage(f_.qi, padded(cut_.query_block));
-        by_all_threads(c.panel, f_.d, f_.depth(), f_.qi, cut_.query_block);
+        by_all_threads(c.panel, f_.d, f_.depth(), f_.qi, cut_.query_block, lies_in_memory(f_.its.query));
     }
 }
 
@@ -196,7 +223,7 @@ void device_schedule::schedule_keys(score_tile& scores, const LoopLevel& block) 
     for (score_tile::contraction& c : scores.contractions_) {
         if (!c.fixed) continue;
         c.key_rows.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1).reorder_storage(f_.ki, f_.d).align_storage(f_.ki, padded(cut_.key_block));
-        by_all_threads(c.key_rows, f_.d, f_.depth(), f_.ki, cut_.key_block);
+        by_all_threads(c.key_rows, f_.d, f_.depth(), f_.ki, cut_.key_block, lies_in_memory(f_.its.key));
     }
 }
 
@@ -210,15 +237,18 @@ void device_schedule::schedule(pair_outputs& pairs) const {
     for (OutputImageParam& buffer : buffers) buffer.dim(0).set_stride(1);
     for (int dim = 0; dim < outputs.dimensions(); ++dim) buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut_.key_block, guard);
+    // A block of the pairs' own is a single one (see lower): each thread has its own.
     if (pairs.of_ == pair_outputs::shape::columns) {
         outputs.gpu_blocks(ko, h, b).gpu_threads(ki);
     } else {
-        outputs.split(q, qo, qi, down_, guard);
+        outputs.split(q, qo, qi, 8, guard);
         outputs.reorder(ki, qi, ko, qo, b);
         if (pairs.of_ == pair_outputs::shape::pairs) outputs.reorder(ki, qi, ko, qo, h, b).fuse(h, b, b);
         outputs.gpu_blocks(ko, qo, b).gpu_threads(ki, qi);
     }
-    pairs.tile_.compute_at(outputs, ki);
+    Func& tile = pairs.tile_;
+    tile.compute_at(outputs, ki).bound_extent(f_.ki, 1).bound_extent(f_.kb, 1);
+    if (pairs.of_ != pair_outputs::shape::columns) tile.bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
 }
 
 void device_schedule::schedule(computed_tensors& tensors) const {

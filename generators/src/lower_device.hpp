@@ -26,8 +26,11 @@ private:
     void schedule_queries(score_tile& scores, const Halide::LoopLevel& task) const;
     void schedule_keys(score_tile& scores, const Halide::LoopLevel& block) const;
     void one_a_thread(Halide::Func f, const Halide::Var& i, int extent) const;
-    void by_all_threads(Halide::Func f, const Halide::Var& x, int x_extent, const Halide::Var& y, int y_extent) const;
+    void by_all_threads(Halide::Func f, const Halide::Var& x, int x_extent, const Halide::Var& y, int y_extent, bool from_memory) const;
+    void by_queries(Halide::Func f, const Halide::Var& qi, const Halide::Var& ki) const;
     void in_tiles(Halide::Stage stage, const Halide::VarOrRVar& x, int of_x, const Halide::VarOrRVar& y, int of_y) const;
+
+    bool lies_in_memory(int tensor) const { return f_.node(tensor).op == operation::input || f_.inputs.computed.contains(tensor); }
 
     const kernel_frame& f_;
     const generators::schedule& cut_;

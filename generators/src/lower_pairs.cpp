@@ -1,5 +1,6 @@
 #include "lower_pairs.hpp"
 
+#include "device_target.hpp"
 #include "numbers.hpp"
 
 #include <algorithm>
@@ -92,23 +93,24 @@ void pair_outputs::define_tile(const std::vector<Expr>& values) {
     values_(pair) = values.size() == 1 ? Tuple(values[0]) : Tuple(values);
     std::vector<Var> over = pair;
     std::vector<Expr> at(pair.begin(), pair.end());
+    const bool skips = !on_device(f_.request);  // a block of one pair is not worth the question
     if (of_ == shape::pairs) {
         // One step, number 0, unless the block is skipped; how many only the caller knows, so that a loop remains to be guarded.
         steps_ = RDom(0, min(f_.inputs.batches, 1), "step");
         guarded_ = f_.qt;
         at[5] = f_.b + steps_.x;
-        steps_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+        if (skips) steps_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     } else if (of_ == shape::head_means) {
         steps_ = RDom(0, f_.inputs.heads, "each_head");
         guarded_ = f_.qt;
-        steps_.where(visits_(f_.kb, f_.qt, steps_.x, f_.b) != cast<uint8_t>(0));
+        if (skips) steps_.where(visits_(f_.kb, f_.qt, steps_.x, f_.b) != cast<uint8_t>(0));
         over.erase(over.begin() + 4);
         at[4] = steps_.x;
     } else {
         const Expr queries = f_.cut.query_block;
         steps_ = RDom({{0, f_.cut.query_block}, {0, (f_.inputs.query_length + queries - 1) / queries}}, "each_query");
         guarded_ = steps_.y;
-        steps_.where(visits_(f_.kb, steps_.y, f_.h, f_.b) != cast<uint8_t>(0));
+        if (skips) steps_.where(visits_(f_.kb, steps_.y, f_.h, f_.b) != cast<uint8_t>(0));
         over = {f_.ki, f_.kb, f_.h, f_.b};
         at[1] = steps_.x, at[3] = steps_.y;
     }

@@ -143,8 +143,21 @@ void* load_library(const char* name) {
 int load_module(void** module, const void* image, unsigned, void*, void**) {
     return found<int(void**, const void*)>(cuda_driver(), "cuModuleLoadData")(module, image);
 }
+
+/// More shared memory than every device has without a word has to be asked for, each kernel's for itself.
+int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void* stream, void** arguments,
+                  void** further) {
+    constexpr unsigned without_asking = 48u << 10;
+    constexpr int most_dynamic_shared_size = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+    if (shared > without_asking)
+        if (const int code = found<int(void*, int, int)>(cuda_driver(), "cuFuncSetAttribute")(kernel, most_dynamic_shared_size, static_cast<int>(shared))) return code;
+    using launching = int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**);
+    return found<launching>(cuda_driver(), "cuLaunchKernel")(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments, further);
+}
+
 void* get_symbol(void* library, const char* name) {
     if (std::strcmp(name, "cuModuleLoadDataEx") == 0) return reinterpret_cast<void*>(load_module);
+    if (std::strcmp(name, "cuLaunchKernel") == 0) return reinterpret_cast<void*>(launch_kernel);
     return dlsym(library, name);
 }
 

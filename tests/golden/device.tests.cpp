@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <string>
+#include <string_view>
 
 using namespace attune;
 using namespace attune::testing;
@@ -22,10 +23,12 @@ bool is_here(const std::string& stem) { return std::ranges::any_of(all_recipes()
 
 }  // namespace
 
-// Any OpenCL device, PoCL's CPU where there is no other. The program holds kernels for OpenCL alone, so that what is computed was computed there.
-TEST_CASE("an OpenCL device agrees with the golden files") {
+// The first device of ATTUNE_GOLDEN_TARGET, opencl (PoCL's CPU where there is no other) or cuda. The program holds kernels for it alone, so that what is computed was
+// computed there.
+TEST_CASE("a device agrees with the golden files") {
+    constexpr std::string_view target = ATTUNE_GOLDEN_TARGET;
     for (const kernel_list::entry& each : detail::kernels(*tables_of(all_recipes().front()).front()).entries)
-        if (!each.missing.empty()) SKIP("no OpenCL device here: lacks " << each.missing);
+        if (!each.missing.empty()) SKIP("no device for " << target << " here: lacks " << each.missing);
     std::size_t files = 0, others = 0;
     for (const auto& path : files_in(folder(), filter())) {
         if (!is_here(stem_of(path))) {
@@ -35,10 +38,10 @@ TEST_CASE("an OpenCL device agrees with the golden files") {
         INFO(path.filename().string());
         const recipe& how = recipe_for(path);
         const auto tables = tables_of(how);
-        for (const kernel_table* table : tables) CHECK(std::ranges::all_of(table->kernels, [](const kernel& k) { return std::string_view(k.target) == "opencl"; }));
+        for (const kernel_table* table : tables) CHECK(std::ranges::all_of(table->kernels, [](const kernel& k) { return std::string_view(k.target) == target; }));
         try {
             golden_run run(path, how);
-            CHECK(run.with_kernels({.target = "opencl"}) == static_cast<int>(tables.size()));
+            CHECK(run.with_kernels({.target = target}) == static_cast<int>(tables.size()));
             for (const auto& c : run.compare()) {
                 INFO(c.output << ", error " << c.error << ", tolerance " << c.tolerance);
                 CHECK(c.passes());
@@ -51,7 +54,7 @@ TEST_CASE("an OpenCL device agrees with the golden files") {
         std::fflush(stdout);
         ++files;
     }
-    std::printf("%zu golden files on an OpenCL device, %zu others\n", files, others);
+    std::printf("%zu golden files on a device for %s, %zu others\n", files, ATTUNE_GOLDEN_TARGET, others);
     CHECK(files > 0);
 #ifdef ATTUNE_GOLDEN_ALL
     CHECK(others == 0);

@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""peers.py [length] [heads] [seconds a case]: what PyTorch reaches on a CUDA device with the cases of gpu_benchmark, in its terms: f32 without TF32, tensors on the device,
+useful TFLOP/s of the pairs that the mask leaves. FlexAttention's compilation is not counted. Without PyTorch for CUDA it says so and does nothing."""
+import json
+import sys
+import time
+
+length, heads = (int(word) for word in (sys.argv[1:3] or ["4096", "32"]))
+seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 1.0
+try:
+    import torch
+except ImportError:
+    raise SystemExit(print("Left out: no PyTorch here to compare with"))
+if not torch.cuda.is_available():
+    raise SystemExit(print("Left out: this PyTorch has no CUDA device"))
+from torch.nn.attention.flex_attention import create_block_mask, flex_attention  # noqa: E402
+
+torch.backends.cuda.matmul.allow_tf32 = False
+torch.set_float32_matmul_precision("highest")
+ids = torch.arange(length, device="cuda") * 8 // length
+masks = {
+    "full": None,
+    "causal": lambda b, h, i, j: i >= j,
+    "window": lambda b, h, i, j: (i >= j) & (i - j < 256),
+    "documents_causal": lambda b, h, i, j: (i >= j) & (ids[i] == ids[j]),
+}
+
+
+def timed(call):
+    call()
+    torch.cuda.synchronize()
+    start = time.perf_counter()
+    call()
+    torch.cuda.synchronize()
+    calls = max(int(seconds / 5 / (time.perf_counter() - start)), 1)
+    turns = []
+    for _ in range(5):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        torch.cuda.synchronize()
+        turns.append((time.perf_counter() - start) / calls)
+    return sorted(turns)[2]
+
+
+for depth in (64, 128):
+    q, k, v = (torch.randn(1, heads, length, depth, device="cuda") for _ in range(3))
+    i, j = torch.arange(length, device="cuda")[:, None], torch.arange(length, device="cuda")[None, :]
+    for name, mask in masks.items():
+        seen = None if mask is None else mask(0, 0, i, j)
+        pairs = length * length if seen is None else int(seen.sum())
+        attention = torch.nn.functional.scaled_dot_product_attention
+        peers = {"SDPA": lambda: attention(q, k, v, attn_mask=None if name == "causal" else seen, is_causal=name == "causal")}
+        compiled = torch.compile(flex_attention)
+        blocks = None if mask is None else create_block_mask(mask, None, None, length, length, device="cuda")
+        peers["FlexAttention"] = lambda: compiled(q, k, v, block_mask=blocks, kernel_options={"PRECISION": "'ieee'"})
+        for peer, call in peers.items():
+            try:
+                took = timed(call)
+            except Exception as problem:  # what a peer refuses is said, and the others are timed
+                print(json.dumps({"peer": peer, "case": name, "depth": depth, "refused": str(problem).splitlines()[0]}), flush=True)
+                continue
+            print(json.dumps({"peer": peer, "case": name, "depth": depth, "milliseconds": took * 1e3, "useful_tflops": 4e-12 * heads * depth * pairs / took}), flush=True)

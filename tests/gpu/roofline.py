@@ -1,0 +1,132 @@
+#!/usr/bin/env python3
+"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON]: what the instructions of kernels for CUDA let a GPU reach at most. An estimate: nothing is run.
+
+Each kernel is compiled, assembled for sm_90 and taken apart again. Of the instructions of one visit to a block of keys those are useful that multiply and add for
+q * t(k) or for the product with v; as each instruction takes a scheduler one cycle, their share of the peak is the most that the kernel can reach. Three more bounds
+stand beside it: shared memory serves one instruction a cycle to the whole SM (bank conflicts are not counted), memory brings keys and values anew to each
+block of queries (as if no cache held them), and of the pairs in visited blocks the mask may need fewer. What waiting costs is not in it: warps and what is
+known to hide it are printed, and the last column is a mere 60 % of the bound, as an expectation.
+
+Peak and bandwidth are those of an H200 SXM (--tflops, --terabytes). ptxas and nvdisasm are looked for as ptx.py does (NVDISASM names another).
+"""
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import ptx
+
+
+def instructions_in(nvdisasm, cubin):
+    """(operation, operands) in order, and where labels stand."""
+    text = subprocess.run([nvdisasm, "-c", cubin], check=True, stdout=subprocess.PIPE, text=True).stdout
+    found, labels = [], {}
+    for line in text.splitlines():
+        if label := re.match(r"(\.L_x_\d+):", line):
+            labels[label[1]] = len(found)
+        elif it := re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*?);", line):
+            found.append((it[1], it[2]))
+    return found, labels
+
+
+def loops_in(found, labels):
+    """(first, last) of each loop, inner ones first."""
+    loops = []
+    for at, (operation, operands) in enumerate(found):
+        target = re.search(r"\((\.L_x_\d+)\)", operands)
+        if operation.startswith("BRA") and target and labels[target[1]] < at:
+            loops.append((labels[target[1]], at))
+    return sorted(loops, key=lambda loop: loop[1] - loop[0])
+
+
+class visit:
+    """What one thread does at one visit to a block of keys."""
+
+    def __init__(self, found, labels, cut, depth, value_depth):
+        across, down = ptx.threads_of(cut, value_depth)
+        self.threads = across * down
+        pairs = cut["query_block"] * cut["key_block"]
+        self.useful = pairs * (depth + value_depth) / self.threads
+        loops = loops_in(found, labels)
+        inner = [loop for loop in loops if not any(other != loop and loop[0] <= other[0] and other[1] <= loop[1] for other in loops)]
+        of = lambda loop, what: sum(1 for operation, _ in found[loop[0] : loop[1] + 1] if operation.startswith(what))
+        products = [loop for loop in sorted(inner) if of(loop, "FFMA") > 0.6 * (loop[1] + 1 - loop[0])]
+        if len(products) != 2:
+            raise SystemExit(f"expected two loops of products in a kernel, got {len(products)}; this program knows kernels of softmax(q * t(k)) * v with a mask at most")
+        whole = min((loop for loop in loops if all(loop[0] <= each[0] and each[1] < loop[1] for each in products)), key=lambda loop: loop[1] - loop[0])
+        times = {
+            products[0]: cut["query_tile"] * cut["key_tile"] * depth / of(products[0], "FFMA"),
+            products[1]: cut["query_tile"] * cut["chunk"] * cut["key_block"] / of(products[1], "FFMA"),
+        }
+        for loop in inner:
+            if loop in times or loop[0] < whole[0] or loop[1] > whole[1]:
+                continue
+            stores = of(loop, "STS")
+            if of(loop, "LDG"):
+                made = cut["key_block"] * max(depth, value_depth) / self.threads
+            elif of(loop, "FFMA"):  # an exponential for each pair
+                made = pairs / self.threads
+            else:  # the maximum or the sum of a row
+                made = cut["key_block"]
+            if not stores:
+                raise SystemExit("expected each loop of a visit to store what it makes, got one that does not")
+            times[loop] = made / stores
+        self.slots, self.shared = 0, 0
+        for at in range(whole[0], whole[1] + 1):
+            repeated = next((times[loop] for loop in times if loop[0] <= at <= loop[1]), 1)
+            self.slots += repeated
+            self.shared += repeated * found[at][0].startswith(("LDS", "STS"))
+        self.products = [of(loop, "FFMA") / (loop[1] + 1 - loop[0]) for loop in products]
+
+
+def visited_share(cut, length, causal):
+    """Useful pairs among those of the visited blocks."""
+    if not causal:
+        return 1
+    queries, keys = cut["query_block"], cut["key_block"]
+    visited = sum(-(-min(length, first + queries) // keys) * keys * queries for first in range(0, length, queries))
+    return length * (length + 1) / 2 / visited
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--generator", required=True)
+    parser.add_argument("--graphs", nargs="+", help="the last parts of names; those with `causal` in theirs hide the keys after the query")
+    parser.add_argument("--schedule", default="", help="another than the default one, as `emit --schedule` takes it")
+    parser.add_argument("--length", type=int, default=4096)
+    parser.add_argument("--tflops", type=float, default=67)
+    parser.add_argument("--terabytes", type=float, default=4.8)
+    parser.add_argument("--fetch", action="store_true")
+    given = parser.parse_args()
+    ptxas, nvdisasm = ptx.find_tool("ptxas", given.fetch), ptx.find_tool("nvdisasm", given.fetch)
+    if not ptxas or not nvdisasm:
+        print(f"skipped: no {'ptxas' if not ptxas else 'nvdisasm'} here; --fetch brings one")
+        return 77
+    arch = "sm_90"
+    print(f"An estimate from the instructions for {arch}, nothing was run: peak {given.tflops:g} TFLOP/s f32, {given.terabytes:g} TB/s; {given.length} queries and keys.")
+    print("| graph | block | threads | registers | shared | warps an SM | FFMA in q t(k), in w v | useful of a visit | bound: issue | shared memory | memory | bound, useful TFLOP/s | 60 % of it |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    with tempfile.TemporaryDirectory() as folder:
+        path, kernels = ptx.compile_graphs(given.generator, folder, given.schedule)
+        for text, kernel in zip(ptx.modules_in(path), kernels):
+            name = kernel["graph"].split("::")[-1]
+            if given.graphs and name not in given.graphs:
+                continue
+            cubin = os.path.join(folder, "module.cubin")
+            entry = next(e for e in ptx.assemble(ptxas, text, arch, cubin) if e["entry"].startswith("_kernel_outputs_"))
+            cut, depth, value_depth = kernel["schedule"], kernel["depth"], kernel["value_depth"]
+            one = visit(*instructions_in(nvdisasm, cubin), cut, depth, value_depth)
+            warps, limit = ptx.warps_at_once(entry["registers"], one.threads, kernel["shared_bytes"], arch)
+            needed = visited_share(cut, given.length, "causal" in name)
+            issue, shared = given.tflops * one.useful / one.slots, given.tflops * one.useful / (4 * one.shared)
+            memory = given.terabytes * cut["query_block"] / 2  # 4 operations a query and channel for 8 bytes a channel
+            bound = min(issue, shared, memory) * needed
+            print(f"| {name} D={depth} | {cut['query_block']} x {cut['key_block']} | {one.threads} | {entry['registers']} | {kernel['shared_bytes'] / 1024:.0f} KB | {warps} ({limit}) | "
+                  f"{one.products[0]:.0%}, {one.products[1]:.0%} | {one.useful / one.slots:.0%} | {issue:.0f} | {shared:.0f} | {memory:.0f} | {bound:.0f} | {0.6 * bound:.0f} |")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
