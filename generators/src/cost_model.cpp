@@ -36,22 +36,32 @@ visits visited(const schedule& s, masking hides, const call_shape& call) {
     return sum;
 }
 
-/// Few queries, their channels in lanes: tiles of rows and keys, sums kept in registers, then of rows and values, sums in the first-level cache; keys and values stream.
-double decode_cycles(const kernel_request& request, const machine_model& machine, const call_shape& call) {
+/// Few queries, their channels in lanes: tiles of rows and keys, sums kept in registers, then of rows and values, sums in the first-level cache; keys and values
+/// stream meanwhile. Constants are fitted, as below.
+double decode_cycles(const kernel_request& request, const level& isa, const call_shape& call) {
+    const machine_model machine = machine_of(isa);
     const schedule& s = request.schedule;
     const double stacked = static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads), keys = static_cast<double>(call.keys);
     const double rows = std::ceil(stacked / s.query_tile) * s.query_tile;
-    const double channels = std::ceil(static_cast<double>(request.depths.depth) / s.lanes), value_channels = std::ceil(static_cast<double>(request.depths.value_depth) / s.lanes);
+    const double depth = request.depths.depth, value_depth = request.depths.value_depth;
+    const double channels = std::ceil(depth / s.lanes), value_channels = std::ceil(value_depth / s.lanes);
+
+    // Of a row and a key.
     const double tile = s.query_tile * s.key_tile, value_tile = s.query_tile * s.value_tile;
-    const double step = std::max({tile / machine.fmas_a_cycle, (s.query_tile + s.key_tile) / machine.loads_a_cycle, machine.fma_latency});
-    const double products = (channels * (step + 1.0 / s.depth_unroll) + machine.fma_latency) / tile + 3;  // a pair of row and key
-    const double sums = value_channels * (std::max({value_tile / machine.fmas_a_cycle, (s.query_tile + s.value_tile) / machine.loads_a_cycle, double(s.query_tile)}) + 1) / value_tile;
-    const double weights = 12.0 / s.lanes;
-    const double arithmetic = keys * rows * (products + sums + weights);
-    const double blocks = std::ceil(keys / s.key_block) * (100 + rows * (20 + 2 * value_channels));
-    const double merges = s.key_splits * rows * (30 + 4 * value_channels);
-    const double memory = sizeof_f32 * keys * (request.depths.depth + request.depths.value_depth) / machine.memory_rate;
-    return (std::max(arithmetic, memory) + blocks + merges) * static_cast<double>(call.batches * call.key_heads);
+    const double step = std::max({tile / machine.fmas_a_cycle, (s.query_tile + s.key_tile) / machine.loads_a_cycle, 2.0});
+    const bool is_tight = tile + s.query_tile + s.key_tile > isa.registers - 3;
+    const double product = channels * (step + 0.7 / s.depth_unroll) / tile + 3 + (is_tight ? 11 : 0);
+    const double sum = value_channels * std::max({value_tile / machine.fmas_a_cycle, (s.value_tile + 2 * s.query_tile) / machine.loads_a_cycle, double(s.query_tile)}) / value_tile;
+    const double arithmetic = keys * rows * (product + sum);
+
+    // What is fetched ahead arrives beside it: keys, where their tiles make a loop, values while no more is asked for at a time than a core waits for.
+    const double rate = 4.4, lines_at_a_time = 16, line = 64;  // bytes a cycle, of one core
+    const double slower_keys = s.key_tile == s.lanes ? 1.9 : 1;
+    const double slower_values = 1 + 0.016 * std::max(0.0, sizeof_f32 * s.value_tile * value_depth / line - lines_at_a_time);
+    const double memory = sizeof_f32 * keys * (depth * slower_keys + value_depth * slower_values) / rate;
+
+    const double blocks = std::ceil(keys / s.key_block) * rows * 280;
+    return (std::max(arithmetic, memory) + 0.28 * std::min(arithmetic, memory) + blocks) * static_cast<double>(call.batches * call.key_heads);
 }
 
 }  // namespace
@@ -62,9 +72,9 @@ machine_model machine_of(const level& isa) {
 }
 
 double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call) {
+    if (request.schedule.shapes == shape_class::decode) return decode_cycles(request, isa, call);
     const machine_model machine = machine_of(isa);
     const schedule& s = request.schedule;
-    if (s.shapes == shape_class::decode) return decode_cycles(request, machine, call);
     const double depth = request.depths.depth, value_depth = request.depths.value_depth;
     const int vectors = s.query_tile / s.lanes;
     const double tile_vectors = static_cast<double>(vectors) * s.key_block;

@@ -17,7 +17,7 @@ machine_model machine_of(const level& isa);
 
 /// Cycles of one core for a call, estimated: the slower of arithmetic, loads and latency in the register tiles; passes over a tile of scores;
 /// what of it, of the keys and of the values does not stay in the caches; blocks visited for the mask; padding. Its order is what counts: constants that no manual gives
-/// are fitted to all candidates' times of two kernels on Zen 3 (tests/generators/exhaustive).
+/// are fitted to all candidates' times of three kernels on Zen 3 (tests/generators/exhaustive).
 double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call);
 
 }  // namespace attune::generators

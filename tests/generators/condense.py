@@ -22,12 +22,12 @@ def main():
         sys.exit(f"expected {begin['space'] - 1} right candidates, got {len(tried)}, of which {len(wrong)} are wrong")
     fields = [name for name in begin["default"] if name != "shapes"]
     # The median over the rounds of a candidate's time over that of the default right before it, as the tuner scores it. Machines that are shared have slow
-    # minutes, in which other schedules are the fast ones: their rounds count only where a candidate has no two others.
+    # minutes, in which other schedules are the fast ones: their rounds count only where a candidate has no three others.
     fastest = min(a for t in tried for a, _ in t["rounds"])
 
     def over_default(rounds):
         undisturbed = [b / a for a, b in rounds if a < 1.1 * fastest]
-        return statistics.median(undisturbed if len(undisturbed) > 1 else [b / a for a, b in rounds])
+        return statistics.median(undisturbed if len(undisturbed) > 2 else [b / a for a, b in rounds])
 
     usual = statistics.median(a for t in tried for a, _ in t["rounds"] if a < 1.1 * fastest)
     rows = [[*(t["schedule"][f] for f in fields), round(over_default(t["rounds"]), 4)] for t in tried]
