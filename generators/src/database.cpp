@@ -16,7 +16,6 @@
 #include <limits>
 #include <set>
 #include <stdexcept>
-#include <tuple>
 
 namespace attune::generators {
 namespace {
@@ -156,17 +155,16 @@ void database::put(database_entry entry) {
 
 const database_entry* database::nearest(const schedule_key& key) const {
     const database_entry* best = nullptr;
-    std::tuple<bool, double> best_distance;
+    double best_distance = 0;
     for (const database_entry& e : entries) {
-        if (e.key.variants != key.variants || e.key.level != key.level || e.key.bucket != key.bucket) continue;
+        if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level || e.key.bucket != key.bucket) continue;
         try {
             check(e.schedule, key.depth);
         } catch (const std::runtime_error&) {
             continue;
         }
         const double distance = std::abs(std::log2(double(e.key.depth) / key.depth)) + std::abs(std::log2(double(e.key.value_depth) / key.value_depth));
-        const std::tuple<bool, double> here(e.key.types != key.types, distance);
-        if (best == nullptr || here < best_distance) best = &e, best_distance = here;
+        if (best == nullptr || distance < best_distance) best = &e, best_distance = distance;
     }
     return best;
 }

@@ -1,5 +1,6 @@
 #include "lower_scores.hpp"
 
+#include "device_target.hpp"
 #include "fetch_ahead.hpp"
 #include "numbers.hpp"
 
@@ -45,6 +46,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     for (const output_declaration& output : f_.graph().outputs)
         if (const kind what = f_.node(output.node).is; what != kind::output && what != kind::row && what != kind::tokens) roots.push_back(output.node);
     keep(roots, at_);
+    if (along == lanes::queries && !on_device(f_.request)) turn_pairs(roots);
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
     hidden_by_product = !is_free_of_products(hidden);
@@ -77,6 +79,41 @@ void score_tile::keep(const std::vector<int>& roots, place& at) {
         const Expr zero = cast<uint8_t>(0);
         at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.hidden.defined() ? read(1) != zero : Expr()});
         (of_query ? kept_of_queries_ : of_key ? kept_of_keys_ : kept_of_task_).push_back(kept);
+    }
+}
+
+/// A tensor of pairs has its keys side by side. It is read so, and turned a square at a time, or each lane would come from a line of its own.
+void score_tile::turn_pairs(const std::vector<int>& roots) {
+    // Algorithm
+    std::vector<int> known;
+    for (const auto& [n, value] : at_.known) known.push_back(n);
+    place at = at_;
+    at.k = likely(at_.k);  // where all keys of a vector exist, they are read as one
+    for (const int n : loads_of_pairs(f_.graph(), depends_, roots, known)) {
+        const quantity x = f_.evaluate(n, at);
+        const bool condition = x.value.type().is_bool();
+        Func rows(pass_ + "pairs_" + std::to_string(n)), turned(pass_ + "turned_" + std::to_string(n));
+        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : condition ? cast<uint8_t>(x.value) : x.value;
+        turned(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
+        const Expr value = turned(pair());
+        if (x.hidden.defined()) {
+            const Expr hidden_here = is_negative_infinity(value);
+            at_.known[n] = {select(hidden_here, 0.0f, value), hidden_here};
+        } else {
+            at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
+        }
+        turned_.emplace_back(turned, rows);
+    }
+}
+
+void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage) {
+    // Schedule
+    const Var qx("qx"), kx("kx");
+    const int lanes = f_.cut.lanes, square = std::gcd(lanes, f_.cut.key_block);
+    for (auto& [turned, rows] : turned_) {
+        turned.compute_at(tile).hoist_storage(storage).bound_extent(f_.qi, f_.cut.query_tile).bound_extent(f_.ki, f_.cut.key_block).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
+        turned.split(f_.qi, f_.qi, qx, lanes).split(f_.ki, f_.ki, kx, square).reorder(qx, kx, f_.ki, f_.qi).vectorize(qx).unroll(kx);
+        rows.compute_at(turned, f_.ki).bound_extent(f_.ki, square).bound_extent(f_.qi, lanes).vectorize(f_.ki, square).unroll(f_.qi);
     }
 }
 

@@ -3,6 +3,8 @@
 
 #include <numeric>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace attune::generators {
 
@@ -52,6 +54,8 @@ public:
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
     /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
     void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
+    /// What is read of tensors of pairs for the queries of a tile, where those are in lanes.
+    void schedule_pairs(const Halide::LoopLevel& tile, const Halide::LoopLevel& storage);
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
@@ -70,6 +74,7 @@ private:
     /// A formula over one side's positions and a channel, as rows.
     Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known);
     void keep(const std::vector<int>& roots, place& at);
+    void turn_pairs(const std::vector<int>& roots);
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
@@ -98,6 +103,7 @@ private:
     Halide::Expr sign_ = 1.0f;
     std::vector<Halide::Func> kept_of_queries_, kept_of_keys_, kept_of_task_;
     std::vector<stored_rows> stored_;
+    std::vector<std::pair<Halide::Func, Halide::Func>> turned_;  ///< numbers of pairs with queries in lanes; the same as they lie in memory, keys side by side
 };
 
 }  // namespace attune::generators

@@ -187,6 +187,7 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
     tile_of_pairs(scores_);
     scores_.split(f_.ki, f_.ki, kx_, f_.cut.key_tile).reorder(f_.qi, kx_, f_.ki).unroll(kx_);
     if (separate_mask_) scores_.update().reorder(f_.qi, masked_).vectorize(f_.qi, lanes).unroll(f_.qi);
+    scores_at_.schedule_pairs(LoopLevel(state_, f_.qi), task);
     scores_at_.schedule_products(LoopLevel(scores_, f_.ki), tile, f_.cut.key_tile, lanes);
     std::vector<Func> rows;
     if (maximum_at_ >= 0) rows.push_back(highest_);

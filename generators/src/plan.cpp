@@ -194,6 +194,19 @@ std::vector<int> recurring(const listing& graph, const std::vector<dependence>& 
     return found;
 }
 
+std::vector<int> loads_of_pairs(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+    const std::vector<bool> reached = under(graph, roots, [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); });
+    std::vector<int> found;
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+        const instruction& node = graph.nodes[n];
+        const dependence& its = depends[n];
+        if (!reached[n] || node.op != operation::load || graph.nodes[node.arguments[0]].op != operation::input) continue;
+        const dependence& last = depends[node.arguments[node.argument_count - 1]];
+        if (its.query && last.key && !last.query && !its.score && !its.channel && its.bound == 0) found.push_back(n);
+    }
+    return found;
+}
+
 namespace {
 
 /// Nodes whose value needs the query head: not one read through an axis of key heads.

@@ -79,4 +79,7 @@ std::string hinders_decode(const listing& graph);
 /// pair or channel. What stands in `known` is left alone, and all below it.
 std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
 
+/// Loads among what `roots` are computed from, down to what `known` holds, whose last axis is read along the keys and another one along the queries.
+std::vector<int> loads_of_pairs(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
+
 }  // namespace attune::generators

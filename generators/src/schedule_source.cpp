@@ -40,7 +40,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     try {
         check(s, kernel.request.depths.depth);
     } catch (const std::runtime_error&) {
-        return false;  // of other element types: keys that do not pair
+        return false;
     }
     kernel.request.schedule = s, kernel.schedule_from = provenance(*entry, wanted, file);
     return true;

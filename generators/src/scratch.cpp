@@ -47,6 +47,10 @@ std::size_t scratch_bytes(const kernel_request& request) {
         const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
         floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
         floats += size(cut.query_block, 3 * (static_cast<int>(its.outputs.size()) + 4));  // rows
+        std::vector<int> roots{its.scores};
+        roots.insert(roots.end(), its.summed_weights.begin(), its.summed_weights.end());
+        if (its.weights >= 0) roots.push_back(its.weights);
+        floats += loads_of_pairs(graph, dependences(graph), roots, {its.contraction}).size() * (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // turned
     }
     // The second pass: keys turned, the queries' rows, a block of each output, or of up to four blocks of queries, and the tile that is added to it.
     for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column), std::pair(kind::head_mean, kind::head_mean)}) {

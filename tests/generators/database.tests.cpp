@@ -125,14 +125,14 @@ TEST_CASE("files are merged: all keys, the newest of each") {
     CHECK_THROWS_MATCHES(merged({old, fresh}), std::runtime_error, MessageMatches(ContainsSubstring("expected files of one CPU, amd-25-1, got one of amd-25-17")));
 }
 
-TEST_CASE("the nearest entry serves depths that were not measured, and none of another class, level or bucket") {
+TEST_CASE("the nearest entry serves depths that were not measured, and none of another class, element type, level or bucket") {
     const database all = some();
     const auto depth_for = [&](int depth) { return all.nearest({"masked", "f32", depth, depth, "x86-64-v3", shape_bucket::prefill})->key.depth; };
     CHECK(depth_for(64) == 64);
     CHECK(depth_for(80) == 64);
     CHECK(depth_for(96) == 128);
     CHECK(depth_for(512) == 128);
-    CHECK(all.nearest({"masked", "bf16", 64, 64, "x86-64-v3", shape_bucket::prefill})->key.types == "f32");
+    CHECK(all.nearest({"masked", "bf16", 64, 64, "x86-64-v3", shape_bucket::prefill}) == nullptr);
     CHECK(all.nearest({"full", "f32", 64, 64, "x86-64-v3", shape_bucket::prefill}) == nullptr);
     CHECK(all.nearest({"masked", "f32", 64, 64, "x86-64-v4", shape_bucket::prefill}) == nullptr);
     CHECK(all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::decode}) == nullptr);
@@ -146,12 +146,12 @@ TEST_CASE("a window has a class of its own, whether the formula or the call says
     CHECK(class_of(window_of_call) == "window f32 64x64 x86-64-v3 prefill");
 }
 
-TEST_CASE("what a formula and its element types allow is theirs, whatever an entry of others says") {
+TEST_CASE("what a formula and its element types allow is theirs, whatever an entry says") {
     const auto of_types = [](const char* dtype) { return std::vector{kernel_of(causal, "64", "x86-64-v4-bf16", dtype)}; };
-    const auto tuned = [&](const char* dtype, const char* measured_types, int pairing, int key_tile) {
+    const auto tuned = [&](const char* dtype, int pairing, int key_tile) {
         database all{{"amd", 25, 1, "AMD EPYC"}, {}};
         database_entry e = entry(64);
-        e.key.types = measured_types, e.key.level = "x86-64-v4-bf16";
+        e.key.types = dtype, e.key.level = "x86-64-v4-bf16";
         e.schedule = default_schedule(level_named("x86-64-v4-bf16"), 64, 64, masking::some);
         e.schedule.pairing = pairing, e.schedule.key_tile = key_tile, e.schedule.key_block = 21 * key_tile;
         all.put(e);
@@ -160,11 +160,11 @@ TEST_CASE("what a formula and its element types allow is theirs, whatever an ent
         return list.front();
     };
     CHECK(of_types("bf16").front().request.schedule.pairing == 2);
-    CHECK(tuned("f32", "bf16", 2, 4).request.schedule.pairing == 1);
-    CHECK(tuned("f32", "bf16", 2, 4).request.schedule.key_block == 84);
-    CHECK(tuned("bf16", "f32", 1, 4).request.schedule.pairing == 2);
-    CHECK(tuned("bf16", "f32", 1, 3).request.schedule == of_types("bf16").front().request.schedule);  // 63 keys do not pair
-    CHECK(tuned("bf16", "f32", 1, 3).schedule_from == "the default");
+    CHECK(tuned("f32", 2, 4).request.schedule.pairing == 1);
+    CHECK(tuned("f32", 2, 4).request.schedule.key_block == 84);
+    CHECK(tuned("bf16", 1, 4).request.schedule.pairing == 2);
+    CHECK(tuned("bf16", 1, 3).request.schedule == of_types("bf16").front().request.schedule);  // 63 keys do not pair
+    CHECK(tuned("bf16", 1, 3).schedule_from == "the default");
 }
 
 TEST_CASE("kernels have the measured schedules of the CPU that a build is for, and say so") {
