@@ -122,4 +122,10 @@ double timed_call::seconds(const kernel_table& made, double at_least) {
     return best;
 }
 
+round_times timed_call::seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least, std::size_t round) {
+    const bool is_turned = round % 2 != 0;
+    const double first = seconds(is_turned ? challenger : incumbent, at_least), second = seconds(is_turned ? incumbent : challenger, at_least);
+    return is_turned ? round_times{second, first} : round_times{first, second};
+}
+
 }  // namespace attune::generators

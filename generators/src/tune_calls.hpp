@@ -1,6 +1,7 @@
 #pragma once
 #include "kernel_list.hpp"
 #include "shape_bucket.hpp"
+#include "tune_statistics.hpp"
 
 #include <attune/runtime/kernel_table.hpp>
 #include <attune/workload.hpp>
@@ -44,6 +45,9 @@ public:
 
     /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine only ever adds to a call.
     double seconds(const kernel_table& made, double at_least);
+
+    /// The same of two kernels, one after the other; every other round the challenger is the first, for what ran before leaves caches and memory as it used them.
+    round_times seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least, std::size_t round);
 
 private:
     support::workload workload_;

@@ -183,7 +183,7 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) const {
         std::vector<round_times> rounds;
         std::vector<double> before, now;
         for (std::size_t i = 0; i < search_state::final_round_count; ++i) {
-            rounds.push_back({call.seconds(usual->table(), how_.timing_seconds), call.seconds(made->table(), how_.timing_seconds)});
+            rounds.push_back(call.seconds(usual->table(), made->table(), how_.timing_seconds, i));
             before.push_back(rounds.back().incumbent), now.push_back(rounds.back().challenger);
         }
         const comparison c = compared(rounds, how_.confidence);

@@ -190,7 +190,7 @@ private:
         if (c.wrong.empty()) {
             const kernel_table &before = incumbent().table(), &now = c.kernel->table();
             for (const kernel_table* table : {&before, &now}) call_.seconds(*table, 0);  // caches, and memory of the first call
-            while (judged(tried.rounds, state_.rules()) == standing::undecided) tried.rounds.push_back({call_.seconds(before, how_.timing_seconds), call_.seconds(now, how_.timing_seconds)});
+            while (judged(tried.rounds, state_.rules()) == standing::undecided) tried.rounds.push_back(call_.seconds(before, now, how_.timing_seconds, tried.rounds.size()));
         }
         tried.at = elapsed();
         log_.add(name_, tried);
@@ -211,8 +211,12 @@ private:
         const company quiet(how_.while_timing);
         for (const auto& k : kernels) call_.seconds(k->table(), 0);
         for (std::size_t round = 0; round < search_state::final_round_count; ++round) {
-            last.seconds.emplace_back();
-            for (const auto& k : kernels) last.seconds.back().push_back(call_.seconds(k->table(), how_.timing_seconds));
+            // No two always in the same order: forwards and backwards, beginning with another one each time.
+            last.seconds.emplace_back(kernels.size());
+            for (std::size_t i = 0; i < kernels.size(); ++i) {
+                const std::size_t turn = (round + i * (round % 2 == 0 ? 1 : kernels.size() - 1)) % kernels.size();
+                last.seconds.back()[turn] = call_.seconds(kernels[turn]->table(), how_.timing_seconds);
+            }
         }
         return last;
     }
@@ -264,7 +268,7 @@ void compare_lengths(tune_result& brief, const schedule& usual, const tune_optio
         length_rounds at{queries, {}};
         for (const auto* kernel : {&longer, &shorter}) call.seconds((*kernel)->table(), 0);
         while (judged(at.rounds, rules) == standing::undecided)
-            at.rounds.push_back({call.seconds(longer->table(), how.timing_seconds), call.seconds(shorter->table(), how.timing_seconds)});
+            at.rounds.push_back(call.seconds(longer->table(), shorter->table(), how.timing_seconds, at.rounds.size()));
         brief.record.lengths.push_back(std::move(at));
     }
     log.compare(brief.search, brief.record.lengths);
