@@ -9,7 +9,7 @@ using attune::element_type;
 std::int64_t benchmark_case::visible_pairs() const {
     const auto triangle = [](std::int64_t n) { return n * (n + 1) / 2; };
     std::int64_t pairs = 0;  // of one head, summed over the batch
-    if (variant == "full") {
+    if (variant == "full" || variant == "bias") {
         pairs = batch * queries * keys;
     } else if (variant == "padded") {
         for (std::int64_t b = 0; b < batch; ++b) pairs += queries * keys_in_use(b, keys);
