@@ -89,7 +89,8 @@ std::string table_of(const std::vector<tune_result>& all) {
     for (const tune_result& r : all)
         text += fmt::format("{:<{}}  {:>9.3f} ms {:>9.3f} ms {:>8} {:>5.1f} % {:>4}/{:<4} {:>6.2f}\n", r.search, width, 1e3 * r.choice.default_seconds, 1e3 * r.choice.seconds,
                             speed_text(r.choice.over_default.ratio), 100 * r.choice.over_default.noise(), r.record.tried.size(), r.space - 1, r.rank_correlation);
-    text += fmt::format("gain and noise: medians of {} rounds by turns and half of their {:.0f} % interval; model: rank correlation of estimates and times\n", search_state::final_round_count,
+    text += fmt::format("gain and noise: medians of {} rounds by turns ({} where the machine is noisy) and half of their {:.0f} % interval; model: rank correlation of estimates and times\n", search_state::final_round_count,
+                        search_state::noisy_final_round_count,
                         100 * (all.empty() ? 0.95 : all.front().record.begin.at("confidence").get<double>()));
     for (const tune_result& r : all) {
         if (r.noise > noisy_scatter)

@@ -67,7 +67,9 @@ public:
     /// The default, the incumbent, and up to four others that came closest.
     std::vector<schedule> finalists() const;
     search_choice decide(const final_rounds& last) const;
-    static constexpr std::size_t final_round_count = 15;
+    static constexpr std::size_t final_round_count = 15, noisy_final_round_count = 45;
+    /// How often the finalists are timed, said before they are: more often where the search found its machine noisy, for the interval narrows with the rounds.
+    std::size_t final_rounds_needed() const { return noise() > noisy_scatter ? noisy_final_round_count : final_round_count; }
 
 private:
     std::vector<schedule> order_;

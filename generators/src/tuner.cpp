@@ -210,7 +210,7 @@ private:
         report(true);
         const company quiet(how_.while_timing);
         for (const auto& k : kernels) call_.seconds(k->table(), 0);
-        for (std::size_t round = 0; round < search_state::final_round_count; ++round) {
+        for (std::size_t round = 0; round < state_.final_rounds_needed(); ++round) {
             // No two always in the same order: forwards and backwards, beginning with another one each time.
             last.seconds.emplace_back(kernels.size());
             for (std::size_t i = 0; i < kernels.size(); ++i) {

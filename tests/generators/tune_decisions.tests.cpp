@@ -197,6 +197,28 @@ TEST_CASE("the default stays unless the last rounds say that another is faster")
     CHECK(choice.over_default.high < 1);
 }
 
+TEST_CASE("finalists are timed more often where the machine is noisy, so that what is a few percent faster is still seen") {
+    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const auto space = candidates(k);
+    const auto rounds_after = [&](double noise) {
+        search_state state(space, costs_of(k, space), 1, {}, false);
+        for (unsigned i = 0; i < 9; ++i) state.record({state.order()[i], rounds(1.2, noise, 9, i), "", 1, 1});
+        return state.final_rounds_needed();
+    };
+    CHECK(rounds_after(0.005) == 15);
+    CHECK(rounds_after(0.1) == 45);
+    const search_state state(space, costs_of(k, space), 1, {}, false);
+    const auto is_seen = [&](std::size_t count, unsigned seed) {
+        final_rounds last{{space[0], space[1]}, {}};
+        for (const round_times& r : rounds(0.95, 0.08, count, seed)) last.seconds.push_back({r.incumbent, r.challenger});
+        return state.decide(last).schedule == space[1];
+    };
+    int seen[2] = {};
+    for (unsigned seed = 0; seed < 100; ++seed) seen[0] += is_seen(15, seed), seen[1] += is_seen(45, seed);
+    CHECK(seen[0] < seen[1]);
+    CHECK(seen[1] >= 90);
+}
+
 TEST_CASE("short calls have a schedule of their own up to the length by which it gains most") {
     const auto at = [](std::int64_t queries, double ratio) { return length_rounds{queries, rounds(ratio, 0.01, 9, static_cast<unsigned>(queries))}; };
     CHECK(longest_served({}) == 0);
