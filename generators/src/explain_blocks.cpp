@@ -1,5 +1,6 @@
 #include "explain_blocks.hpp"
 
+#include "block_parts.hpp"
 #include "coverage.hpp"
 #include "node_text.hpp"
 
@@ -111,14 +112,15 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
     if (its.has_core()) {
         const std::vector<dependence> depends = dependences(request.graph);
         const kernel_inputs inputs(request, its);
-        tile_tables tables(request, inputs, depends);
+        const kernel_request parts = block_parts::in_parts(request);
+        tile_tables tables(parts, inputs, depends);
         const Var q("q"), k("k"), h("h"), b("b");
-        coverage(request, inputs, depends, tables, {q, k, h, b}).visible(its.scores);
+        coverage(parts, inputs, depends, tables, {q, k, h, b}).visible(its.scores);
         std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
         for (const tile_tables::size& table : tables.sizes()) bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
         for (const auto& [of, all] : bytes) {
             const auto [of_queries, by_batch, by_head] = of;
-            const int block = of_queries ? request.schedule.query_block : request.schedule.key_block;
+            const int block = of_queries ? parts.schedule.query_block : parts.schedule.key_block;
             total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all, by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
             total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) * std::ceil((of_queries ? call.queries : call.keys) / block);
         }

@@ -1,5 +1,6 @@
 #include "lower.hpp"
 
+#include "block_parts.hpp"
 #include "device_passes.hpp"
 #include "device_target.hpp"
 #include "lower_decode.hpp"
@@ -19,12 +20,15 @@ using namespace Halide;
 namespace {
 
 /// Which blocks the pass over the keys visits, as an output of its own.
-Pipeline pipeline_of_visits(const kernel_frame& f) {
+Pipeline pipeline_of_visits(const kernel_frame& f, bool in_parts) {
     // Algorithm
     Func blocks("blocks");
-    blocks(f.kb, f.qt, f.h, f.b) = f.its.has_core() ? f.visit(f.visible(f.its.scores)) : cast<uint8_t>(0);
+    std::unique_ptr<block_parts> parts;
+    if (f.its.has_core() && in_parts) parts = std::make_unique<block_parts>(f);
+    blocks(f.kb, f.qt, f.h, f.b) = parts ? block_parts::kind_of(parts->visits(f.kb, f.qt, f.h, f.b)) : f.its.has_core() ? f.visit(f.visible(f.its.scores)) : cast<uint8_t>(0);
 
     // Schedule
+    if (parts) parts->schedule(LoopLevel(blocks, f.qt));
     for (int dim = 0; dim < 4; ++dim) blocks.output_buffer().dim(dim).set_min(0);
     blocks.vectorize(f.kb, f.cut.lanes, TailStrategy::GuardWithIf);
     return Pipeline(blocks);
@@ -103,7 +107,12 @@ lowered_kernel lower(const kernel_request& request) {
         before.schedule();
         after.schedule();
         if (!rows.empty()) rows.schedule();
-        if (state) guarded.push_back(state->guarded_loop()), state->add_passes(attention);
+        if (state) {
+            const auto [loop, table] = state->guarded_loop();
+            attention.add_custom_lowering_pass(new skip_blocks(loop, [table](const Internal::Load& load) { return load.name == table; }, state->clipped_loops(),
+                                                               block_parts::parts_of(request)));
+            state->add_passes(attention);
+        }
         for (const auto& each : pairs) {
             each->schedule();
             guarded.push_back(each->guarded_loop());
@@ -128,10 +137,10 @@ lowered_kernel lower(const kernel_request& request) {
         place_all([&](kind what) { return !of_rows(what) && what != kind::tokens && pair_outputs::shape_of(what) == of; }, 0);
     place_all([](kind what) { return what == kind::tokens; }, 0);
     order.insert(order.end(), hidden.begin(), hidden.end());
-    if (!on_device(request)) return {frame.inputs.arguments(), attention, order, pipeline_of_visits(frame)};
+    if (!on_device(request)) return {frame.inputs.arguments(), attention, order, pipeline_of_visits(frame, !frame.decodes())};
     kernel_request on_cpu = request;  // who asks which blocks are visited is there, and wants an answer there
     on_cpu.schedule.lanes = 4;
-    return {frame.inputs.arguments(), attention, order, pipeline_of_visits(kernel_frame(on_cpu, its))};
+    return {frame.inputs.arguments(), attention, order, pipeline_of_visits(kernel_frame(on_cpu, its), false)};
 }
 
 }  // namespace attune::generators

@@ -11,19 +11,12 @@ namespace attune::generators {
 using namespace Halide;
 
 prefill_state::prefill_state(const kernel_frame& frame)
-    : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), chunk_(frame.its.weights < 0 ? 0 : frame.cut.chunk) {
-    define_visits();
+    : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), parts_(frame), visits_(parts_.visits), chunk_(frame.its.weights < 0 ? 0 : frame.cut.chunk) {
+    // Where nothing can say so, the mask joins the scores' own pass.
+    separate_mask_ = parts_.may_be_whole && !scores_at_.hidden_by_product && !on_device(f_.request);
     define_scores();
     define_weights();
     define_state();
-}
-
-void prefill_state::define_visits() {
-    // Algorithm
-    const verdict visible = f_.visible(f_.its.scores);
-    // Where nothing can say so, the mask joins the scores' own pass.
-    separate_mask_ = !is_const_zero(visible.must) && !scores_at_.hidden_by_product && !on_device(f_.request);
-    visits_(f_.kb, f_.qt, f_.h, f_.b) = f_.visit(visible);
 }
 
 void prefill_state::define_scores() {
@@ -35,7 +28,7 @@ void prefill_state::define_scores() {
     }
     // A pass of its own over the blocks that are not known to be visible throughout.
     masked_ = RDom(0, f_.cut.key_block, "masked");
-    masked_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(2));
+    masked_.where(block_parts::kind_of(visits_(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
     const Expr hidden = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked_.x}}, scores_at_.hidden);
     scores_(pair) = scores_at_.real;
     const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked_);
@@ -164,9 +157,32 @@ Expr prefill_state::accumulated(const std::vector<Expr>& row, const Expr& d) con
     return chunk_ == 1 ? chunk[0] : mux(d % chunk_, chunk);
 }
 
+std::vector<clipped_loop> prefill_state::clipped_loops() const {
+    if (!parts_.several()) return {};
+    std::vector<clipped_loop> all;
+    const auto add = [&](const Func& f, const std::string& variable, int keys = 1) { all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()}); };
+    add(scores_, f_.ki.name(), f_.cut.key_tile);
+    if (has_weights()) add(weights_, f_.ki.name());
+    for (const auto& [node, weights] : modified_) add(weights, f_.ki.name());
+    for (const Func& sum : row_sums()) add(sum, rk_.x.name());
+    if (paired())
+        add(weight_pairs_, weight_pairs_.args()[2].name(), 2), add(value_pairs_, value_pairs_.args()[2].name(), 2), add(accumulated_, pairs_.y.name(), 2);
+    else if (chunk_)
+        add(accumulated_, rk_.x.name());
+    return all;
+}
+
+std::vector<Func> prefill_state::row_sums() const {
+    std::vector<Func> all;
+    if (maximum_at_ >= 0) all.push_back(highest_);
+    if (sum_at_ >= 0) all.push_back(sum_);
+    for (const auto& [node, sum] : row_sums_) all.push_back(sum);
+    return all;
+}
+
 void prefill_state::schedule(const LoopLevel& task) {
     // Schedule
-    visits_.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    parts_.schedule(task);
     scores_at_.schedule_shared(task);
     scores_at_.schedule_queries(task, task);
     scores_at_.schedule_keys(LoopLevel(state_, blocks_.x), task);
@@ -175,7 +191,7 @@ void prefill_state::schedule(const LoopLevel& task) {
 }
 
 void prefill_state::schedule_scores(const LoopLevel& task) {
-    // Schedule
+    // Schedule. Loops that are clipped (block_parts.hpp) are not partitioned.
     const int lanes = f_.cut.lanes, tile = f_.cut.query_tile;
     const auto in_tile = [&](Func& f) {
         f.compute_at(state_, f_.qi).bound_extent(f_.qi, tile).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi);
@@ -189,18 +205,21 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
     if (separate_mask_) scores_.update().reorder(f_.qi, masked_).vectorize(f_.qi, lanes).unroll(f_.qi);
     scores_at_.schedule_pairs(LoopLevel(state_, f_.qi), task);
     scores_at_.schedule_products(LoopLevel(scores_, f_.ki), tile, f_.cut.key_tile, lanes);
-    std::vector<Func> rows;
-    if (maximum_at_ >= 0) rows.push_back(highest_);
-    if (sum_at_ >= 0) rows.push_back(sum_);
-    for (const auto& [node, sum] : row_sums_) rows.push_back(sum);
-    for (Func& row : rows) {
+    for (Func row : row_sums()) {
         in_tile(row);
-        row.update().reorder(f_.qi, rk_).vectorize(f_.qi, lanes).unroll(f_.qi);
+        row.update().reorder(f_.qi, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).never_partition(std::vector<VarOrRVar>{rk_});
     }
-    if (f_.its.is != statistic::none || softmax()) tile_of_pairs(weights_);
-    for (auto& [node, weights] : modified_) tile_of_pairs(weights);
+    std::vector<Func> weights;
+    if (has_weights()) weights.push_back(weights_);
+    for (const auto& [node, of_node] : modified_) weights.push_back(of_node);
+    for (Func& each : weights) {
+        tile_of_pairs(each);
+        each.never_partition(std::vector<VarOrRVar>{f_.ki});
+    }
     if (!paired()) return;
     const Var j = weight_pairs_.args()[0], k2 = weight_pairs_.args()[2];
+    weight_pairs_.never_partition(std::vector<VarOrRVar>{k2});
+    value_pairs_.never_partition(std::vector<VarOrRVar>{k2});
     in_tile(weight_pairs_);
     weight_pairs_.hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).reorder(j, f_.qi, k2).unroll(j);
     value_pairs_.compute_at(state_, blocks_.x).hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).bound_extent(f_.kb, 1);
@@ -223,9 +242,9 @@ void prefill_state::schedule_state(const LoopLevel& task) {
     weighted_.vectorize(f_.qi, lanes).unroll(f_.qi).unroll(dx_);
     accumulated_.compute_at(weighted_, f_.d).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
     if (paired())
-        accumulated_.update().reorder(pairs_.x, f_.qi, f_.d, pairs_.y).atomic().vectorize(pairs_.x).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+        accumulated_.update().reorder(pairs_.x, f_.qi, f_.d, pairs_.y).atomic().vectorize(pairs_.x).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d).never_partition(std::vector<VarOrRVar>{pairs_.y});
     else
-        accumulated_.update().reorder(f_.qi, f_.d, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+        accumulated_.update().reorder(f_.qi, f_.d, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d).never_partition(std::vector<VarOrRVar>{rk_});
 }
 
 }  // namespace attune::generators

@@ -1,4 +1,5 @@
 #pragma once
+#include "block_parts.hpp"
 #include "lower_scores.hpp"
 #include "row_state.hpp"
 
@@ -27,10 +28,10 @@ public:
 
     void schedule(const Halide::LoopLevel& task) override;
     std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
+    std::vector<clipped_loop> clipped_loops() const override;
 
 private:
     friend class device_schedule;
-    void define_visits();
     void define_scores();
     void define_weights();
     void define_pairs();
@@ -38,12 +39,16 @@ private:
     void schedule_scores(const Halide::LoopLevel& task);
     void schedule_state(const Halide::LoopLevel& task);
     bool paired() const { return f_.cut.pairing == 2 && chunk_; }
+    bool has_weights() const { return f_.its.is != statistic::none || softmax(); }
+    std::vector<Halide::Func> row_sums() const;  ///< and maxima, of a block
     bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
     Halide::Expr of_row(int i, const std::vector<Halide::Expr>& row) const;
     Halide::Expr pair(const Halide::Func& f, const Halide::Expr& i, const Halide::Expr& j) const { return f(score_tile::pair_of(f_, i, j)); }
 
     const kernel_frame& f_;
     score_tile scores_at_;
+    block_parts parts_;
+    Halide::Func visits_;
     const int chunk_;  ///< value depths that share a state; 0 where no values are weighed
     int maximum_at_{-1}, sum_at_{-1};  ///< places in the state
     std::map<int, int> summed_at_;     ///< by node
@@ -51,7 +56,7 @@ private:
     Halide::Var dc_{"dc"}, qv_{"qv"}, kx_{"kx"}, dx_{"dx"};
     Halide::RDom rk_, masked_, blocks_, pairs_;
     bool separate_mask_{};
-    Halide::Func visits_{"visits"}, scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_, accumulated_{"accumulated"},
+    Halide::Func scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_, accumulated_{"accumulated"},
         weighted_{"weighted"}, state_{"state"}, weight_pairs_{"weight_pairs"}, value_pairs_{"value_pairs"},
         final_{"final"};  ///< on a device: (chunk, query in block, query block, head, batch) of the state without accumulators
 };

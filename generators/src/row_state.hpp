@@ -1,5 +1,6 @@
 #pragma once
 #include "lower_scores.hpp"
+#include "skip_blocks.hpp"
 
 #include <functional>
 #include <map>
@@ -29,6 +30,8 @@ public:
     virtual void schedule(const Halide::LoopLevel& task) = 0;
     /// The loop to be guarded by a table (skip_blocks.hpp).
     virtual std::pair<std::string, std::string> guarded_loop() const = 0;
+    /// Loops over the keys of a block that go over the visited parts only (block_parts.hpp).
+    virtual std::vector<clipped_loop> clipped_loops() const { return {}; }
     /// What remains to be done once the loops are there.
     virtual void add_passes(Halide::Pipeline&) const {}
 

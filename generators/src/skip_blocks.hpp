@@ -1,11 +1,24 @@
 #pragma once
-#include <Halide.h>
+#include "fetch_ahead.hpp"
 
 #include <functional>
 #include <string>
 #include <utility>
 
 namespace attune::generators {
+
+/// A loop over the keys of a block, `keys` of them an iteration.
+struct clipped_loop {
+    fetch_ahead::loop is;
+    int keys{};
+    bool reads_others{};  ///< what other clipped loops make, which then is all there is
+};
+
+/// Of a block, cut into parts of `keys` keys: the first part that is visited, and the end.
+struct visited_parts {
+    Halide::Expr first, end;
+    int keys{};
+};
 
 /// Lowering pass: makes one `if` around a loop's body of the condition that guards its innermost stores.
 ///
@@ -16,8 +29,12 @@ public:
     /// Whether the predicate compares what is loaded with 0.
     using is_table = std::function<bool(const Halide::Internal::Load&)>;
 
-    /// `loop` ends the name of the loop.
-    skip_blocks(std::string loop, is_table table) : loop_(std::move(loop)), table_(std::move(table)) {}
+    /// Of what the predicate loads for a block, which of its parts are visited.
+    using parts_of = std::function<visited_parts(const Halide::Expr&)>;
+
+    /// `loop` ends the name of the loop. Loops inside it are clipped to the parts that are visited.
+    skip_blocks(std::string loop, is_table table, std::vector<clipped_loop> clipped = {}, parts_of parts = {})
+        : loop_(std::move(loop)), table_(std::move(table)), clipped_(std::move(clipped)), parts_(std::move(parts)) {}
 
 protected:
     using IRMutator::visit;
@@ -26,6 +43,8 @@ protected:
 private:
     std::string loop_;
     is_table table_;
+    std::vector<clipped_loop> clipped_;
+    parts_of parts_;
 };
 
 /// Lowering pass: an input axis of extent 0 is no error. Positions are clamped to at least 0, so Halide counts the first one as read.
