@@ -1,5 +1,7 @@
 #include "lower_tensors.hpp"
 
+#include "device_target.hpp"
+
 #include <algorithm>
 #include <string>
 
@@ -12,8 +14,8 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
       node_(frame.node(node)),
       tokens_(node_.op == operation::tokens),
       of_keys_(node_.op == operation::keys || node_.op == operation::values),
-      rows_(frame.cut.lanes >= 16 ? 12 : 6),
-      columns_(2 * frame.cut.lanes) {
+      rows_(on_device(frame.request) ? 1 : frame.cut.lanes >= 16 ? 12 : 6),  // a device's thread makes one element
+      columns_(on_device(frame.request) ? 1 : 2 * frame.cut.lanes) {
     width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
     const int formula = node_.arguments[0];
     const std::vector<bool> made = under(f_.graph(), {formula}, [this](int n) { return is_made_before(n); });
