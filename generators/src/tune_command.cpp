@@ -58,7 +58,7 @@ public:
     }
     void operator()(const tune_progress& p) {
         const std::string left = p.tried == 0 ? "" : fmt::format(", {} left", time_text(p.seconds_left));
-        fmt::print(stderr, "{}{}  {}/{} tried, best {} on the default{}{}{}", terminal_ ? "\r" : "", name_, p.tried, p.of, speed_text(p.best_over_default), left, p.timing ? " (timing)" : "",
+        fmt::print(stderr, "{}{}  {}/{} tried, best at least {} on the default{}{}{}", terminal_ ? "\r" : "", name_, p.tried, p.of, speed_text(p.best_over_default), left, p.timing ? " (timing)" : "",
                    terminal_ ? "\033[K" : "\n");
         written_ = true;
     }

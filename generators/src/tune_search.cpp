@@ -44,7 +44,7 @@ standing search_state::record(const tried_candidate& tried) {
     if (is == standing::faster && !default_stays_) {
         std::vector<double> times;
         for (const round_times& r : tried.rounds) times.push_back(r.challenger);
-        incumbent_ = tried.schedule, score_ = ratio, victory_ = here, seconds_ = median(times);
+        incumbent_ = tried.schedule, score_ = ratio, cautious_ *= here.high, victory_ = here, seconds_ = median(times);
     }
     return is;
 }

@@ -50,6 +50,8 @@ public:
     const std::vector<schedule>& order() const { return order_; }  ///< without the default
     const schedule& incumbent() const { return incumbent_; }
     double incumbent_over_default() const { return score_; }
+    /// The same from the cautious ends of its victories' intervals: of many noisy ratios those that win are the lucky ones, and their product is too good.
+    double cautious_over_default() const { return cautious_; }
     double incumbent_seconds() const { return seconds_; }               ///< when it won; 0 for the default
     const comparison& last_victory() const { return victory_; }  ///< of the incumbent over the one before
     const duel_rules& rules() const { return rules_; }
@@ -74,7 +76,7 @@ public:
 private:
     std::vector<schedule> order_;
     schedule default_, incumbent_;
-    double score_ = 1;  ///< of the incumbent, its time over the default's
+    double score_ = 1, cautious_ = 1;  ///< of the incumbent, its time over the default's
     double seconds_ = 0;
     comparison victory_{};
     duel_rules rules_;

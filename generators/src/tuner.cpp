@@ -224,7 +224,7 @@ private:
     void report(bool timing) const {
         const std::size_t of = how_.count == 0 ? state_.order().size() : std::min(how_.count, state_.order().size());
         const double now = elapsed(), rest = state_.tried() == 0 ? 0 : now / static_cast<double>(state_.tried()) * static_cast<double>(of - std::min(of, state_.tried()));
-        progress_({state_.tried(), of, state_.incumbent_over_default(), now, how_.seconds > 0 ? std::min(rest, std::max(0.0, how_.seconds - now)) : rest, timing});
+        progress_({state_.tried(), of, state_.cautious_over_default(), now, how_.seconds > 0 ? std::min(rest, std::max(0.0, how_.seconds - now)) : rest, timing});
     }
 
     const tuned_kernel& of_;
@@ -302,7 +302,7 @@ database_entry entry_of(const tune_result& result) {
 
 database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& how, const search_state& state) {
     const comparison c = state.last_victory();
-    return {key_of(of.kernel, of.bucket), state.incumbent(), 0, measured_shape(of.bucket), how.threads, state.incumbent_seconds(), 1 / state.incumbent_over_default(), c.noise(),
+    return {key_of(of.kernel, of.bucket), state.incumbent(), 0, measured_shape(of.bucket), how.threads, state.incumbent_seconds(), 1 / state.cautious_over_default(), c.noise(),
             static_cast<int>(state.tried()), ATTUNE_VERSION, halide_version(), today()};
 }
 

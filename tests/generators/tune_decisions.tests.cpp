@@ -184,6 +184,20 @@ TEST_CASE("a search decides by its log as it did by its times, whatever the last
     CHECK_THROWS_MATCHES(tune_log::read(file.path), std::runtime_error, MessageMatches(ContainsSubstring("line 42: expected a line of a search's log")));
 }
 
+TEST_CASE("what a search says of its gain meanwhile is not the product of lucky comparisons") {
+    const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
+    const auto space = candidates(k);
+    search_state state(space, costs_of(k, space), 3, {}, false);
+    double truth = 1;
+    for (unsigned i = 0; i < 6; ++i) {
+        REQUIRE(state.record({state.order()[i], rounds(0.9, 0.03, 9, i), {}, 1, 1}) == standing::faster);
+        truth *= 0.9;
+        CHECK(state.cautious_over_default() >= truth);
+        CHECK(state.cautious_over_default() >= state.incumbent_over_default());
+    }
+    CHECK(state.cautious_over_default() < 0.9);
+}
+
 TEST_CASE("the default stays unless the last rounds say that another is faster") {
     const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
