@@ -1,5 +1,7 @@
 #include "pool.hpp"
 
+#include "threads.hpp"
+
 #include <pthread.h>
 #include <signal.h>
 
@@ -66,6 +68,7 @@ void pool::serve() {
         if (--joined.wanted == 0) open_ = joined.next;
         ++joined.busy;
         lock.unlock();
+        if (joined.cpu >= 0 && current_cpu() == joined.cpu) leave_cpu(joined.cpu);
         joined.work();
         lock.lock();
         if (--joined.busy == 0) left_.notify_all();  // under the lock: afterwards the loop may be gone
@@ -83,7 +86,7 @@ void pool::close(loop& done) {
 }
 
 void pool::run(int count, int helpers, body task, void* state) {
-    loop offer{.task = task, .state = state, .count = count, .wanted = helpers};
+    loop offer{.task = task, .state = state, .count = count, .cpu = helpers > 0 ? current_cpu() : -1, .wanted = helpers};
     if (helpers > 0) {
         const std::lock_guard lock(mutex_);
         if (workers_ < helpers) start(helpers);

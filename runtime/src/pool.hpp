@@ -24,6 +24,7 @@ private:
         body task;
         void* state;
         int count;
+        int cpu;                    // the caller's
         int wanted;                 // helpers that may still join; guarded by mutex_
         int busy = 0;               // helpers that have joined and not left; guarded by mutex_
         loop* next = nullptr;       // in open_; guarded by mutex_

@@ -62,6 +62,22 @@ bool is_deterministic(const options& how) {
     if (!given.empty() && given != "0" && given != "1") fail("0 or 1 in ATTUNE_DETERMINISTIC", std::string(given), "1, or leaving it unset");
     return how.deterministic || given == "1";
 }
+
+#if defined(__linux__)
+int current_cpu() { return sched_getcpu(); }
+
+void leave_cpu(int cpu) {
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof usable, &usable) != 0 || !CPU_ISSET(cpu, &usable) || CPU_COUNT(&usable) < 2) return;
+    cpu_set_t others = usable;
+    CPU_CLR(cpu, &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof usable, &usable);
+}
+#else
+int current_cpu() { return -1; }
+void leave_cpu(int) {}
+#endif
 }  // namespace detail
 
 }  // namespace attune

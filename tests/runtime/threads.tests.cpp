@@ -1,10 +1,12 @@
 #include "fake_variant.hpp"
+#include "threads.hpp"
 
 #include <HalideRuntime.h>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -211,6 +213,25 @@ TEST_CASE("signals are handled on the application's threads") {
     ::sigaction(SIGUSR1, &before, nullptr);
     CHECK(wrong == 0);
     CHECK(elsewhere == 0);
+}
+
+TEST_CASE("a thread leaves a CPU that another one uses, and may use the same ones as before") {
+    cpu_set_t usable, now;
+    REQUIRE(::sched_getaffinity(0, sizeof usable, &usable) == 0);
+    const auto leave = [&](int cpu) {
+        attune::detail::leave_cpu(cpu);
+        REQUIRE(::sched_getaffinity(0, sizeof now, &now) == 0);
+        CHECK(CPU_EQUAL(&now, &usable));
+    };
+    leave(-1), leave(CPU_SETSIZE);
+    if (CPU_COUNT(&usable) < 2) return leave(attune::detail::current_cpu());  // nowhere to go
+    int left = 0;
+    for (int i = 0; i < 100 && left == 0; ++i) {  // it may be moved back at once, though not always
+        const int cpu = attune::detail::current_cpu();
+        leave(cpu);
+        left += attune::detail::current_cpu() != cpu;
+    }
+    CHECK(left == 1);
 }
 
 TEST_CASE("calls from within tasks work") {
