@@ -12,7 +12,9 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <stdexcept>
+#include <utility>
 
 namespace attune::generators {
 using namespace Halide;
@@ -72,7 +74,6 @@ lowered_kernel lower(const kernel_request& request) {
     kernel_frame frame(request, its);
     computed_tensors before(frame, true);
     std::vector<Func> outputs;
-    std::vector<std::pair<std::string, std::string>> guarded;
 
     std::unique_ptr<row_state> state;
     if (frame.decodes())
@@ -84,8 +85,9 @@ lowered_kernel lower(const kernel_request& request) {
     // On a device a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
     schedule one_pair = request.schedule;
     one_pair.query_block = one_pair.key_block = one_pair.query_tile = one_pair.key_tile = 1;
-    const kernel_frame single(frame, one_pair);
-    const kernel_frame& of_pairs = on_device(request) ? single : frame;
+    std::optional<kernel_frame> single;
+    if (on_device(request)) single.emplace(frame, one_pair);
+    const kernel_frame& of_pairs = single ? *single : frame;
     std::vector<std::unique_ptr<pair_outputs>> pairs;
     using shape = pair_outputs::shape;
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
@@ -107,18 +109,15 @@ lowered_kernel lower(const kernel_request& request) {
         before.schedule();
         after.schedule();
         if (!rows.empty()) rows.schedule();
-        if (state) {
-            const auto [loop, table] = state->guarded_loop();
-            attention.add_custom_lowering_pass(new skip_blocks(loop, [table](const Internal::Load& load) { return load.name == table; }, state->clipped_loops(),
-                                                               block_parts::parts_of(request)));
-            state->add_passes(attention);
-        }
+        const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table, std::vector<clipped_loop> clipped) {
+            const auto is_table = [table = loop_and_table.second](const Internal::Load& load) { return load.name == table; };
+            attention.add_custom_lowering_pass(new skip_blocks(loop_and_table.first, is_table, std::move(clipped), block_parts::parts_of(request)));
+        };
+        if (state) guard(state->guarded_loop(), state->clipped_loops()), state->add_passes(attention);
         for (const auto& each : pairs) {
             each->schedule();
-            guarded.push_back(each->guarded_loop());
+            guard(each->guarded_loop(), {});
         }
-        for (const auto& [loop, table] : guarded)
-            attention.add_custom_lowering_pass(new skip_blocks(loop, [table](const Internal::Load& load) { return load.name == table; }));
     }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
 
