@@ -3,17 +3,17 @@
     kernels = Kernels("libattune_common.so")
     kernels.run("attune_common_causal_attention", q=q, k=k, v=v, out=out)
 
-Tensors are anything with __dlpack__: NumPy arrays, PyTorch tensors on the CPU, JAX arrays. Nothing is copied.
+Tensors are anything with __dlpack__: NumPy arrays, PyTorch tensors, JAX arrays; on the CPU, or on a GPU that the library has kernels for. Nothing is copied.
 """
 import ctypes
 import json
-from ctypes import byref, c_char_p, c_double, c_int32, c_int64, c_size_t, c_void_p
+from ctypes import byref, c_char_p, c_double, c_int16, c_int32, c_int64, c_size_t, c_void_p
 
 TENSOR, INTEGER, REAL, BOOLEAN = range(4)
 
 
 class Tensor(ctypes.Structure):  # attune_tensor
-    _fields_ = [("data", c_void_p), ("shape", c_void_p), ("strides", c_void_p), ("rank", c_int32), ("element", c_int32), ("read_only", c_int32), ("reserved", c_int32)]
+    _fields_ = [("data", c_void_p), ("shape", c_void_p), ("strides", c_void_p), ("rank", c_int32), ("element", c_int32), ("read_only", c_int32), ("memory", c_int16), ("device", c_int16)]
 
 
 class Argument(ctypes.Structure):  # attune_argument
@@ -21,7 +21,8 @@ class Argument(ctypes.Structure):  # attune_argument
 
 
 class Options(ctypes.Structure):  # attune_options
-    _fields_ = [("size", c_size_t), ("threads", c_int32), ("deterministic", c_int32), ("target", c_char_p), ("pool", c_void_p), ("pool_state", c_void_p)]
+    _fields_ = [("size", c_size_t), ("threads", c_int32), ("deterministic", c_int32), ("target", c_char_p), ("pool", c_void_p), ("pool_state", c_void_p),
+                ("device", c_int32), ("asynchronous", c_int32), ("context", c_void_p), ("stream", c_void_p)]
 
 
 pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
@@ -38,9 +39,11 @@ class Kernels:
         if self.library.attune_c_version() != 1:
             raise RuntimeError("expected version 1 of attune/c.h, got " + str(self.library.attune_c_version()))
 
-    def run(self, variant, threads=0, **given):
+    def run(self, variant, threads=0, how=None, **given):
+        """`how` is an Options: a target, or a device, context and stream for tensors of a GPU."""
         arguments = self._arguments(given, capsules := [])
-        how = Options(ctypes.sizeof(Options), threads)
+        how = how or Options(threads=threads)
+        how.size = ctypes.sizeof(Options)
         self._check(self.library.attune_run(self._variant(variant), arguments, c_size_t(len(arguments)), byref(how)))
 
     def explain(self, variant, **given):

@@ -72,12 +72,6 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
 
 std::string_view target_of(memory where) { return where == memory::cuda ? "cuda" : where == memory::opencl ? "opencl" : ""; }
 
-std::string_view forced_target(const options& how, std::string_view& by) {
-    if (!how.target.empty()) return by = "attune::options", how.target;
-    if (const char* const level = std::getenv("ATTUNE_TARGET"); level && *level) return by = "ATTUNE_TARGET", level;
-    return {};
-}
-
 /// Writes 0 to every element, axes from `axis` inwards.
 void clear(float* at, const tensor& t, int axis = 0) {
     for (std::int64_t i = 0; i < t.extent(axis); ++i) {
@@ -88,6 +82,12 @@ void clear(float* at, const tensor& t, int axis = 0) {
 }
 
 }  // namespace
+
+std::string_view forced_target(const options& how, std::string_view& by) {
+    if (!how.target.empty()) return by = "attune::options", how.target;
+    if (const char* const level = std::getenv("ATTUNE_TARGET"); level && *level) return by = "ATTUNE_TARGET", level;
+    return {};
+}
 
 void check_version(const kernel_table& table) {
     if (table.version != kernel_table_version)
@@ -116,7 +116,7 @@ void bound_call::choose_kernel(const options& how, bool explain) {
     const listing& graph = table_.graph;
     kernel_request asked;
     asked.target = forced_target(how, asked.forced_by);
-    find_memory();
+    find_memory(how.device);
     if (const std::string_view there = target_of(where_); !there.empty()) {
         if (asked.target.empty()) asked.forced_by = "where the tensors lie", asked.target = there;
         else if (asked.target != there) fail(say("tensors that ", asked.target, " kernels can read, as ", asked.forced_by, " asks for them"), say("tensors in memory of ", there), say("the target ", there));
@@ -138,11 +138,19 @@ void bound_call::choose_kernel(const options& how, bool explain) {
 }
 
 /// Memory of one GPU at most, beside the host's.
-void bound_call::find_memory() {
+void bound_call::find_memory(int wanted) {
+    if (wanted < tensor::any_device) fail("a device's index from 0 in attune::options::device, or -1", say(wanted), "leaving it unset");
+    std::string_view said_memory, said_device = "attune::options::device";
+    device_ = wanted;
     const auto look = [&](const named_argument* given) {
         if (!given || given->is != named_argument::form::view || given->view.where() == memory::host) return;
-        if (where_ != memory::host && where_ != given->view.where()) fail("all tensors of a call in one GPU's memory, or the host's", "memory of both CUDA and OpenCL", "copies of some of them");
-        where_ = given->view.where();
+        const tensor& t = given->view;
+        if (where_ != memory::host && where_ != t.where())
+            fail(say("memory of ", target_of(where_), " for ", given->name, ", as for ", said_memory, ", or the host's"), say("memory of ", target_of(t.where())), "a copy of one of them where the other lies");
+        if (where_ == memory::host) where_ = t.where(), said_memory = given->name;
+        if (t.device() == tensor::any_device || t.device() == device_) return;
+        if (device_ != tensor::any_device) fail(say("device ", device_, " for ", given->name, ", as for ", said_device), say("device ", t.device()), "a copy on that device");
+        device_ = t.device(), said_device = given->name;
     };
     for (const named_argument* each : given_.inputs) look(each);
     for (const named_argument* each : given_.outputs) look(each);
@@ -267,14 +275,18 @@ void bound_call::run() {
 
 void bound_call::run_on_device() {
     std::pmr::vector<halide_buffer_t*> buffers(&memory_);
+    std::pmr::vector<std::string_view> names(&memory_);
+    const auto add = [&](std::size_t i, std::string_view name) { buffers.push_back(&slots_[i].buffer), names.push_back(name); };
     const std::size_t inputs = table_.graph.inputs.size() + 1;
-    for (std::size_t i = 0; i < slots_.size(); ++i)
-        if (i + 1 == inputs || i >= inputs || !table_.graph.inputs[i].is_scalar) buffers.push_back(&slots_[i].buffer);
+    for (std::size_t i = 0; i + 1 < inputs; ++i)
+        if (!table_.graph.inputs[i].is_scalar) add(i, table_.graph.inputs[i].name);
+    add(inputs - 1, "kv_lengths");
+    for (std::size_t i = inputs; i < slots_.size(); ++i) add(i, i < inputs + table_.graph.outputs.size() ? table_.graph.outputs[i - inputs].name : "");
     const auto kept = static_cast<std::size_t>(chosen().hidden_rows + chosen().hidden_outputs), made = table_.graph.outputs.size();
     const std::span all(buffers);
     device_call call{.target = chosen().target, .kernel = chosen().call, .argv = argv_.data(), .inputs = all.first(all.size() - made - kept),
                      .outputs = all.last(made + kept).first(made), .kept = all.last(kept),
-                     .device = how_.device, .context = how_.context, .stream = how_.stream, .wait = how_.wait};
+                     .names = names, .device = device_, .context = how_.context, .stream = how_.stream, .wait = how_.wait};
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.devices->launch, arguments, threads_, pool_, nullptr);
 }

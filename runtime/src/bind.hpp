@@ -16,6 +16,9 @@ namespace attune::detail {
 /// Refuses a table of another layout; to be called before anything else in it is looked at.
 void check_version(const kernel_table& table);
 
+/// The target that options or the environment ask for, and which of them; empty if neither does.
+std::string_view forced_target(const options& how, std::string_view& by);
+
 /// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused any more.
 /// Neither construction nor the calls allocate from the heap for a variant of ordinary size.
 class bound_call {
@@ -59,7 +62,7 @@ private:
         void* block_{};
     };
 
-    void find_memory();
+    void find_memory(int wanted);
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
     void bind_outputs();
@@ -79,6 +82,7 @@ private:
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     options how_;
     memory where_{};  ///< of some tensor, if not the host's
+    int device_{-1};  ///< that tensors or options name
     std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
     std::size_t table_bytes_{};
     lent_rows hidden_;

@@ -48,6 +48,12 @@ attune_status attune_run(const attune_variant* variant, const attune_argument* a
     return variant->calls->run(*variant, arguments, count, options, last_error.data(), last_error.size());
 }
 
+attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) noexcept {
+    std::size_t length = 0;
+    if (const attune_status status = answer(variant, c_calls::question::synchronize, nullptr, 0, options, nullptr, 0, &length); status != ATTUNE_OK) return status;
+    return length > 0 ? ATTUNE_OK : refused("attune: expected kernels of an attune that has attune_synchronize, got those of an older one; try building them again");
+}
+
 attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, std::size_t count, const attune_options* options,
                              char* json, std::size_t capacity, std::size_t* length) noexcept {
     return answer(variant, c_calls::question::explain, arguments, count, options, json, capacity, length);

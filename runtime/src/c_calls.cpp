@@ -76,6 +76,8 @@ private:
         how_.deterministic = given.deterministic != 0;
         if (given.target) how_.target = given.target;
         if (given.pool) pool_ = from_c(given.pool, given.pool_state), how_.pool = &pool_;
+        if (given.device < 0) fail("a device that is 0, or 1 + its index, in attune_options", say(given.device), "clearing the struct first");
+        how_.device = given.device - 1, how_.context = given.context, how_.stream = given.stream, how_.wait = given.asynchronous == 0;
     }
 
     options how_{};
@@ -141,6 +143,7 @@ attune_status answer(const attune_variant& variant, c_calls::question what, cons
             case c_calls::question::explain: text = explain(variant.table(), c_arguments(arguments, count).view(), c_options(how)).json(); break;
             case c_calls::question::kernels: text = kernels(variant.table()).json(); break;
             case c_calls::question::describe: text = description(variant.table()); break;
+            case c_calls::question::synchronize: synchronize(variant.table(), c_options(how)), text = "{}"; break;
         }
         put(text, json, json_capacity, length);
     });

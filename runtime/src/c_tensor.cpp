@@ -16,6 +16,8 @@ struct element_pair {
 constexpr element_pair elements[] = {{ATTUNE_F32, element_type::f32}, {ATTUNE_BF16, element_type::bf16}, {ATTUNE_F16, element_type::f16},
                                      {ATTUNE_I32, element_type::i32}, {ATTUNE_U8, element_type::u8},     {ATTUNE_BOOL, element_type::boolean}};
 
+static_assert(static_cast<int>(memory::host) == ATTUNE_HOST && static_cast<int>(memory::cuda) == ATTUNE_CUDA && static_cast<int>(memory::opencl) == ATTUNE_OPENCL);
+
 element_type element_from(std::string_view name, std::int32_t code) {
     for (const auto& pair : elements)
         if (pair.code == code) return pair.element;
@@ -34,10 +36,13 @@ tensor from_c(std::string_view name, const attune_tensor& given) {
     const element_type element = element_from(name, given.element);
     if (given.rank < 0 || given.rank > tensor::max_axes) fail(say(name, " with 0 to ", tensor::max_axes, " axes"), say(given.rank), "the rank of its shape");
     if (given.rank > 0 && !given.shape) fail(say("a shape of ", given.rank, " extents for ", name), "null", "the address of the first of them");
-    if (given.reserved != 0) fail(say("the reserved field of ", name, " to be 0"), say(given.reserved), "clearing the struct first");
+    if (given.memory < ATTUNE_HOST || given.memory > ATTUNE_OPENCL) fail(say("memory of ", name, " from 0 to ", int{ATTUNE_OPENCL}), say(given.memory), "ATTUNE_HOST, or clearing the struct first");
+    if (given.device < 0 || (given.memory == ATTUNE_HOST && given.device != 0))
+        fail(say("a device of ", name, given.memory == ATTUNE_HOST ? " that is 0, for memory of the host" : " that is 0, or 1 + its index"), say(given.device), "attune_on_device, or clearing the struct first");
     const auto rank = static_cast<std::size_t>(given.rank);
     const tensor::extents shape(given.shape, rank), strides(given.strides, given.strides ? rank : 0);
-    return given.read_only ? tensor(element, static_cast<const void*>(given.data), shape, strides) : tensor(element, given.data, shape, strides);
+    const tensor view = given.read_only ? tensor(element, static_cast<const void*>(given.data), shape, strides) : tensor(element, given.data, shape, strides);
+    return view.in(static_cast<memory>(given.memory), given.device - 1);
 }
 
 void from_dlpack(const void* managed, bool versioned, attune_tensor* to) {
@@ -47,7 +52,7 @@ void from_dlpack(const void* managed, bool versioned, attune_tensor* to) {
     const tensor view = versioned ? attune::from_dlpack(*recent) : attune::from_dlpack(*old);
     const DLTensor& described = versioned ? recent->dl_tensor : old->dl_tensor;
     *to = {.data = const_cast<void*>(view.data()), .shape = described.shape, .strides = described.strides, .rank = view.rank(),
-           .element = code_of(view.type()), .read_only = view.read_only(), .reserved = 0};
+           .element = code_of(view.type()), .read_only = view.read_only(), .memory = static_cast<std::int16_t>(view.where()), .device = static_cast<std::int16_t>(view.device() + 1)};
 }
 
 void to_dlpack(const attune_tensor* given, bool versioned, void (*release)(void*), void* owner, void** managed) {

@@ -112,6 +112,9 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
         const std::string runnable = compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k); }, target);
         const std::string others = runnable.empty() ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
                                                     : say(runnable, ", which are linked and run here, or leaving it unset");
+        if (lacks.empty() && is_device(asked.target))
+            fail(say("kernels of ", table.variant, " for ", asked.target, ", as ", asked.forced_by, " asks for them"), say("those of ", linked),
+                 say("adding ", asked.target, " to TARGETS in attune_add_variant, or tensors of the host and ", others));
         if (lacks.empty()) fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by), std::string(asked.target), others);
         if (is_device(asked.target)) fail(say("a machine that runs ", asked.target, " kernels, as ", asked.forced_by, " asks"), lacks, others);
         fail(say("a level that this CPU runs in ", asked.forced_by), lacks, others);

@@ -42,13 +42,37 @@ struct exported {
     std::shared_ptr<const void> owner;
 };
 
+struct place {
+    memory where{};
+    int device{tensor::any_device};
+};
+
+/// Pinned memory of a driver is the host's.
+place place_of(const DLDevice& given) {
+    switch (given.device_type) {
+        case kDLCPU: case kDLCUDAHost: case kDLROCMHost: return {};
+        case kDLCUDA: case kDLCUDAManaged: return {memory::cuda, given.device_id};
+        case kDLOpenCL: return {memory::opencl, given.device_id};
+        default: break;
+    }
+    const char* const name = given.device_type == kDLVulkan ? "Vulkan" : given.device_type == kDLMetal ? "Metal" : given.device_type == kDLROCM ? "ROCm" : nullptr;
+    fail("a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer", name ? say("one of ", name) : say("device type ", static_cast<int>(given.device_type)), "a copy on the CPU");
+}
+
+DLDevice device_of(const tensor& view) {
+    if (view.where() == memory::host) return {kDLCPU, 0};
+    if (view.device() == tensor::any_device) fail("a tensor that says on which device it lies", "one that says only whose memory it is", "attune::tensor::in(memory, device)");
+    return {view.where() == memory::cuda ? kDLCUDA : kDLOpenCL, view.device()};
+}
+
 template <class Managed>
 Managed* export_as(const tensor& view, std::shared_ptr<const void> owner) {
     const DLDataType type = type_from(view.type());
+    const DLDevice device = device_of(view);
     auto* const made = new exported<Managed>{.managed = {}, .shape = {}, .strides = {}, .owner = std::move(owner)};
     std::copy(view.shape().begin(), view.shape().end(), made->shape.begin());
     std::copy(view.strides().begin(), view.strides().end(), made->strides.begin());
-    made->managed.dl_tensor = {.data = const_cast<void*>(view.data()), .device = {kDLCPU, 0}, .ndim = view.rank(), .dtype = type,
+    made->managed.dl_tensor = {.data = const_cast<void*>(view.data()), .device = device, .ndim = view.rank(), .dtype = type,
                                .shape = made->shape.data(), .strides = made->strides.data(), .byte_offset = 0};
     made->managed.manager_ctx = made;
     made->managed.deleter = [](Managed* self) { delete static_cast<exported<Managed>*>(self->manager_ctx); };
@@ -58,16 +82,17 @@ Managed* export_as(const tensor& view, std::shared_ptr<const void> owner) {
 }  // namespace
 
 tensor from_dlpack(const DLTensor& given, bool read_only) {
-    const DLDeviceType device = given.device.device_type;
-    if (device != kDLCPU && device != kDLCUDAHost && device != kDLROCMHost)
-        fail("a DLPack tensor in memory of the CPU", say("device type ", static_cast<int>(device)), "a copy on the CPU");
+    const auto [where, device] = place_of(given.device);
     if (given.ndim < 0 || given.ndim > tensor::max_axes) fail(say("a DLPack tensor of at most ", tensor::max_axes, " axes"), say(given.ndim), "a view of the axes that attention knows");
     if (given.ndim > 0 && !given.shape) fail("a DLPack tensor with a shape", "null", "to report this to who made it");
     const element_type element = element_from(given.dtype);
     const auto rank = static_cast<std::size_t>(given.ndim);
     const tensor::extents shape(given.shape, rank), strides(given.strides, given.strides ? rank : 0);
+    if (where == memory::opencl && given.byte_offset != 0)
+        fail("an OpenCL buffer that the DLPack tensor begins with", say("an offset of ", given.byte_offset, " bytes"), "a part of the buffer that begins there (clCreateSubBuffer)");
     auto* const data = given.data ? static_cast<char*>(given.data) + given.byte_offset : nullptr;
-    return read_only ? tensor(element, static_cast<const void*>(data), shape, strides) : tensor(element, static_cast<void*>(data), shape, strides);
+    const tensor view = read_only ? tensor(element, static_cast<const void*>(data), shape, strides) : tensor(element, static_cast<void*>(data), shape, strides);
+    return view.in(where, device);
 }
 
 tensor from_dlpack(const DLManagedTensor& given) { return from_dlpack(given.dl_tensor); }

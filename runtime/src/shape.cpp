@@ -153,7 +153,7 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
     if (dense_innermost && rank > 0 && t.extent(rank - 1) > 1 && t.stride(rank - 1) != 1)
         fail(say("a stride of 1 along ", axes.back(), " of ", name), say(t.stride(rank - 1), " in ", shown(name, t), " with strides ", list_of(t.strides())),
              "a copy whose innermost axis is dense");
-    if (const int bytes = bytes_of(t.type()); bytes > 1 && reinterpret_cast<std::uintptr_t>(t.data()) % static_cast<std::uintptr_t>(bytes) != 0)
+    if (const int bytes = bytes_of(t.type()); t.where() != memory::opencl && bytes > 1 && reinterpret_cast<std::uintptr_t>(t.data()) % static_cast<std::uintptr_t>(bytes) != 0)
         fail(say(name, " at an address that is a multiple of ", bytes, ", the size of its elements"), shown(name, t), "a copy that is aligned as its element type");
     if (!t.data() && !t.empty()) fail(say("a pointer to the elements of ", name), say("null for ", shown(name, t)), "null only where an extent is 0");
 }

@@ -40,9 +40,12 @@ tensor tensor::swapped(int axis, int other) const {
     return result;
 }
 
-tensor tensor::in(memory where) const {
+tensor tensor::in(memory where, int device) const {
+    constexpr int most = std::numeric_limits<std::int16_t>::max() - 1;
+    if (device < any_device || device > most || (where == memory::host && device != any_device))
+        detail::fail(detail::say("a device's index from 0 to ", most, " beside a GPU's memory, or none"), detail::say(device), "attune::tensor::any_device");
     tensor result = *this;
-    result.where_ = where;
+    result.where_ = where, result.device_ = static_cast<std::int16_t>(device);
     return result;
 }
 

@@ -171,8 +171,12 @@ static void refusals(void) {
     CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "stride of 1"));
     t = view(q), t.shape = huge;
     CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "extent"));
-    t = view(q), t.reserved = 1;
-    CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "reserved"));
+    t = view(q), t.memory = 3;
+    CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "memory of q"));
+    t = view(q), t.device = 1;
+    CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "device of q"));
+    CHECK(with_q(attune_on_device(view(q), ATTUNE_CUDA, -2)) == ATTUNE_REFUSED && strstr(attune_error_text(), "device of q"));
+    CHECK(with_q(attune_on_device(view(q), ATTUNE_CUDA, 0)) == ATTUNE_REFUSED && strstr(attune_error_text(), "for cuda, as where the tensors lie asks"));
     t = view(out), t.read_only = 1;
     CHECK(with(attune_tensor_argument("out", t)) == ATTUNE_REFUSED && strstr(attune_error_text(), "written"));
     CHECK(with(attune_integer_argument("q", 3)) == ATTUNE_REFUSED && strstr(attune_error_text(), "tensor"));
@@ -193,6 +197,23 @@ static void refusals(void) {
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "opencl"));
         how.target = NULL, how.threads = -5;
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "-5"));
+        how.threads = 0, how.size = sizeof how, how.device = -1;
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "-1"));
+        how.device = 0;
+        list[0].tensor = attune_on_device(view(q), ATTUNE_CUDA, 0);
+        list[1].tensor = attune_on_device(view(k), ATTUNE_OPENCL, 0);
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);
+        CHECK(strstr(attune_error_text(), "expected memory of cuda for k, as for q, or the host's, got memory of opencl; try "));
+        list[1].tensor = attune_on_device(view(k), ATTUNE_CUDA, 1);
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);
+        CHECK(strstr(attune_error_text(), "expected device 0 for k, as for q, got device 1; try "));
+        how.device = 3;
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);
+        CHECK(strstr(attune_error_text(), "expected device 2 for q, as for attune::options::device, got device 0; try "));
+        CHECK(attune_synchronize(NULL, NULL) == ATTUNE_REFUSED && strstr(attune_error_text(), "null"));
+        CHECK(attune_synchronize(attune_common_causal_attention_variant(), NULL) == ATTUNE_OK); /* its calls are done when they return */
+        how.device = 0, how.target = "cuda";
+        CHECK(attune_synchronize(attune_common_causal_attention_variant(), &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "cuda"));
     }
     CHECK(untouched());
 }
@@ -232,8 +253,13 @@ static void dlpack(void) {
     CHECK(back.data == q && back.rank == 4 && back.element == ATTUNE_F32 && !back.read_only && back.shape[2] == length);
     managed->dl_tensor.byte_offset = 16;
     CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_OK && back.data == q + 4);
-    managed->dl_tensor.device.device_type = kDLCUDA;
-    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "CPU"));
+    managed->dl_tensor.device.device_type = kDLVulkan;
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "CPU") && strstr(attune_error_text(), "Vulkan"));
+    managed->dl_tensor.device.device_type = kDLCUDA, managed->dl_tensor.device.device_id = 2;
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_OK && back.memory == ATTUNE_CUDA && back.device == 3 && back.data == q + 4);
+    managed->dl_tensor.device.device_type = kDLOpenCL;
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "16 bytes"));
+    managed->dl_tensor.device.device_id = 0;
     managed->dl_tensor.device.device_type = kDLCPU;
     managed->dl_tensor.dtype.bits = 64;
     CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "64 bits"));

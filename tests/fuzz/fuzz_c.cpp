@@ -30,7 +30,8 @@ struct tensor_in_memory {
         view.rank = from.rarely() ? static_cast<std::int32_t>(from.number()) : which == 6 ? 1 : 4;
         view.element = from.rarely() ? static_cast<std::int32_t>(from.number()) : which == 6 ? ATTUNE_I32 : 1 + (from.rarely() ? from.byte() % 6 : 0);
         view.read_only = from.rarely();
-        view.reserved = from.rarely();
+        view.memory = from.rarely() ? static_cast<std::int16_t>(from.number()) : 0;
+        view.device = from.rarely() ? static_cast<std::int16_t>(from.number()) : 0;
     }
 };
 
@@ -46,7 +47,7 @@ void dlpack(fuzz::input& from) {
     DLManagedTensorVersioned given{};
     given.version = {from.rarely() ? from.byte() : 1u, from.byte()};
     given.flags = from.byte();
-    given.dl_tensor = {.data = from.rarely() ? nullptr : memory.at(from.byte()), .device = {static_cast<DLDeviceType>(from.rarely() ? from.byte() % 18 : 1), 0},
+    given.dl_tensor = {.data = from.rarely() ? nullptr : memory.at(from.byte()), .device = {static_cast<DLDeviceType>(from.rarely() ? from.byte() % 18 : 1), from.rarely() ? static_cast<std::int32_t>(from.number()) : 0},
                        .ndim = static_cast<std::int32_t>(from.rarely() ? from.number() : from.byte() % 10), .dtype = {static_cast<std::uint8_t>(from.byte() % 8), static_cast<std::uint8_t>(8 << from.byte() % 3), 1},
                        .shape = from.rarely() ? nullptr : shape.data(), .strides = from.flip() ? nullptr : strides.data(), .byte_offset = from.byte()};
     attune_tensor view{};
@@ -89,12 +90,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     how.threads = from.rarely() ? static_cast<std::int32_t>(from.number()) : 1;
     if (from.rarely()) how.pool = [](void*, std::int32_t count, std::int32_t, attune_task task, void* tasks) { for (std::int32_t i = 0; i < count; ++i) task(tasks, i); };
     how.target = from.rarely() ? "x86-64-v9" : nullptr;
+    if (from.rarely()) how.device = static_cast<std::int32_t>(from.number()), how.asynchronous = from.byte(), how.context = memory.at(0), how.stream = memory.at(from.byte());
     const attune_variant* const variant = from.flip() ? attune_common_window_attention_variant() : attune_common_causal_attention_variant();
     const attune_argument* const arguments = from.rarely() ? nullptr : list.data();
     char text[300];
     std::size_t needed = 0;
     switch (from.byte() % 8) {
         case 5: check(attune_explain(variant, arguments, count, &how, text, from.byte(), &needed)); break;
+        case 4: check(attune_synchronize(variant, &how)); break;
         case 6: check(attune_describe(variant, text, from.byte(), &needed)); break;
         case 7: check(attune_kernels(variant, text, from.byte(), &needed)); break;
         default: check(attune_run(variant, arguments, count, from.flip() ? &how : nullptr)); break;

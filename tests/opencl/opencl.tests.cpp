@@ -1,11 +1,13 @@
 #include "../kernels/variants.hpp"
 #include "halves.hpp"
 
+#include <attune/dlpack.hpp>
 #include <attune/reference.hpp>
 #include <attune/runtime/run.hpp>
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <dlfcn.h>
 
@@ -19,6 +21,7 @@
 using namespace attune;
 using support::shape;
 using support::workload;
+using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
@@ -70,6 +73,7 @@ public:
         using reading = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, void*, std::uint32_t, const void*, void*);
         REQUIRE(call<reading>("clEnqueueReadBuffer")(queue, from, 1, 0, to.size() * sizeof(float), to.data(), 0, nullptr, nullptr) == 0);
     }
+    void wait() const { REQUIRE(call<std::int32_t(void*)>("clFinish")(queue) == 0); }
     void *context{}, *queue{};
 
 private:
@@ -128,17 +132,40 @@ TEST_CASE("every f16 is read as what it is, and bf16 rounded as on the CPU") {
     CHECK(call.largest_error(expected, "out") < tolerance + 0x1p-8 * 4);  // half a unit in the last place of numbers below 4
 }
 
-TEST_CASE("tensors of an application's own buffers are used where they lie") {
-    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
-    const application own;
-    workload call(dsl::listing_of<under_test::causal_mask>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
-    const auto expected = call.expected();
+namespace {
+
+/// The arguments with all tensors but the row in buffers.
+std::vector<detail::named_argument> in_buffers(workload& call, const application& own) {
     std::vector<detail::named_argument> arguments = call.arguments();
     for (detail::named_argument& each : arguments)
         if (each.is == detail::named_argument::form::view && each.name != "lse") {
             const std::vector<std::int64_t> shape(each.view.shape().begin(), each.view.shape().end());
             each.view = tensor(element_type::f32, own.buffer(call[each.name].reals), shape).in(memory::opencl);
         }
+    return arguments;
+}
+
+const tensor& view_of(const std::vector<detail::named_argument>& arguments, std::string_view name) { return std::ranges::find(arguments, name, &detail::named_argument::name)->view; }
+
+std::string refusal(const std::vector<detail::named_argument>& arguments, const options& how) {
+    try {
+        detail::call(detail::table_of<under_test::causal_mask>(), arguments, how);
+    } catch (const kernel_failure&) {
+        return "the kernel was run";
+    } catch (const error& e) {
+        return e.what();
+    }
+    return "";
+}
+
+}  // namespace
+
+TEST_CASE("tensors of an application's own buffers are used where they lie") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    const application own;
+    workload call(dsl::listing_of<under_test::causal_mask>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
+    const auto expected = call.expected();
+    auto arguments = in_buffers(call, own);
     const auto out = std::ranges::find(arguments, "out", &detail::named_argument::name);
     // No target is named: where the tensors lie says it. The row comes back to the host.
     detail::call(detail::table_of<under_test::causal_mask>(), arguments, {.context = own.context, .stream = own.queue});
@@ -148,5 +175,63 @@ TEST_CASE("tensors of an application's own buffers are used where they lie") {
     CHECK(call.largest_error(expected, "out") < tolerance);
 
     out->view = out->view.in(memory::cuda);
-    CHECK_THROWS_AS(detail::call(detail::table_of<under_test::causal_mask>(), arguments, {}), error);
+    CHECK_THAT(refusal(arguments, {}), ContainsSubstring("expected memory of opencl for out, as for q, or the host's, got memory of cuda; try "));
+}
+
+TEST_CASE("buffers come and go through DLPack, and a call that is not waited for is done when it is synchronised with") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    const application own;
+    workload call(dsl::listing_of<under_test::causal_mask>, {.batches = 1, .heads = 3, .key_heads = 3, .queries = 66, .keys = 40}, 17);
+    const auto expected = call.expected();
+    auto arguments = in_buffers(call, own);
+    const auto row = std::ranges::find(arguments, "lse", &detail::named_argument::name);
+    row->view = tensor(element_type::f32, own.buffer(call["lse"].reals), row->view.shape()).in(memory::opencl);
+    std::vector<DLManagedTensorVersioned*> passed;
+    for (detail::named_argument& each : arguments)
+        if (each.is == detail::named_argument::form::view) {
+            passed.push_back(to_dlpack(each.view.in(memory::opencl, 0)));
+            CHECK(passed.back()->dl_tensor.device.device_type == kDLOpenCL);
+            each.view = from_dlpack(*passed.back());
+            CHECK(each.view.device() == 0);
+        }
+    // The queue says which context it is of.
+    const options how{.stream = own.queue, .wait = false};
+    detail::call(detail::table_of<under_test::causal_mask>(), arguments, how);
+    synchronize<under_test::causal_mask>(how);
+    for (const char* each : {"out", "lse"}) {
+        own.read(const_cast<void*>(view_of(arguments, each).data()), call[each].reals);
+        CHECK(call.largest_error(expected, each) < tolerance);
+    }
+    for (DLManagedTensorVersioned* each : passed) each->deleter(each);
+}
+
+TEST_CASE("devices, contexts and buffers that a call cannot use are refused before anything is written") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    const application own, other;
+    workload call(dsl::listing_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);
+    auto arguments = in_buffers(call, own);
+    const options how{.context = own.context, .stream = own.queue};
+    const auto with = [&](std::string_view name, const tensor& view) {
+        auto spoilt = arguments;
+        std::ranges::find(spoilt, name, &detail::named_argument::name)->view = view;
+        return spoilt;
+    };
+    CHECK_THAT(refusal(call.arguments(), {.target = "opencl", .device = 99}), ContainsSubstring("expected a device of opencl from 0 to ") && ContainsSubstring("got device 99; try "));
+    CHECK_THAT(refusal(call.arguments(), {.target = "opencl", .device = -3}), ContainsSubstring("got -3; try "));
+    CHECK_THAT(refusal(with("q", view_of(arguments, "q").in(memory::opencl, 99)), how), ContainsSubstring("got device 99"));
+    CHECK_THAT(refusal(with("q", view_of(arguments, "q").in(memory::opencl, 0)), {.device = 1, .context = own.context, .stream = own.queue}), ContainsSubstring("expected device 1 for q"));
+    CHECK_THAT(refusal(arguments, {}), ContainsSubstring("in an OpenCL buffer of the call's context, got a buffer of another; try "));
+    CHECK_THAT(refusal(arguments, {.context = other.context, .stream = other.queue}), ContainsSubstring("expected q in an OpenCL buffer of the call's context"));
+    CHECK_THAT(refusal(arguments, {.context = own.context}), ContainsSubstring("expected a command queue beside the OpenCL context, got none"));
+    CHECK_THAT(refusal(arguments, {.context = own.context, .stream = other.queue}), ContainsSubstring("expected a command queue of the context"));
+    const tensor small = tensor(element_type::f32, own.buffer(std::vector<float>(100)), view_of(arguments, "out").shape()).in(memory::opencl);
+    CHECK_THAT(refusal(with("out", small), how), ContainsSubstring("expected an OpenCL buffer of at least 5120 bytes for out, got 400; try "));
+    const tensor& keys = view_of(arguments, "k");
+    const std::vector<std::int64_t> backwards{keys.stride(0), keys.stride(1), -keys.stride(2), 1};
+    CHECK_THAT(refusal(with("k", tensor(element_type::f32, const_cast<void*>(keys.data()), keys.shape(), backwards).in(memory::opencl)), how), ContainsSubstring("got a negative stride"));
+    CHECK(refusal(arguments, {.context = own.context, .stream = own.queue, .wait = false}) == "");
+    own.wait();
+    workload untouched(dsl::listing_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);
+    CHECK(refusal(untouched.arguments(), {.target = "opencl", .device = 99}) != "");
+    CHECK(untouched.outputs_untouched());
 }

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 #if __has_include(<mdspan>)
 #include <mdspan>
@@ -99,7 +100,40 @@ TEST_CASE("every element type has a DLPack type") {
     }
 }
 
-TEST_CASE("DLPack tensors that a CPU cannot take are refused") {
+TEST_CASE("a GPU's memory keeps its device through DLPack") {
+    float data[6]{};  // an address, as good as any
+    for (const auto& [where, type] : {std::pair(attune::memory::cuda, kDLCUDA), std::pair(attune::memory::opencl, kDLOpenCL)}) {
+        const attune::tensor view = attune::tensor(data, {2, 3}).in(where, 3);
+        DLManagedTensorVersioned* const managed = attune::to_dlpack(view);
+        CHECK(managed->dl_tensor.device.device_type == type);
+        CHECK(managed->dl_tensor.device.device_id == 3);
+        const attune::tensor back = attune::from_dlpack(*managed);
+        CHECK(back.where() == where);
+        CHECK(back.device() == 3);
+        CHECK(back.data() == data);
+        managed->deleter(managed);
+        CHECK_THROWS_MATCHES(attune::to_dlpack(attune::tensor(data, {2, 3}).in(where)), attune::error, complains("on which device"));
+    }
+    DLTensor given{.data = data, .device = {kDLCUDAManaged, 1}, .ndim = 0, .dtype = {kDLFloat, 32, 1}, .shape = nullptr, .strides = nullptr, .byte_offset = 4};
+    CHECK(attune::from_dlpack(given).where() == attune::memory::cuda);
+    CHECK(attune::from_dlpack(given).data() == data + 1);
+    given.device = {kDLCUDAHost, 1};
+    CHECK(attune::from_dlpack(given).where() == attune::memory::host);
+    given.device = {kDLOpenCL, 0};
+    CHECK_THROWS_MATCHES(attune::from_dlpack(given), attune::error, complains("got an offset of 4 bytes"));
+    given.device = {kDLCUDA, 1 << 20};
+    CHECK_THROWS_MATCHES(attune::from_dlpack(given), attune::error, complains("index"));
+}
+
+TEST_CASE("a view says of which device only beside a GPU's memory") {
+    const attune::tensor view(static_cast<float*>(nullptr), {0});
+    CHECK(view.device() == attune::tensor::any_device);
+    CHECK(view.in(attune::memory::cuda, 2).in(attune::memory::opencl).device() == attune::tensor::any_device);
+    CHECK_THROWS_MATCHES(view.in(attune::memory::host, 0), attune::error, complains("expected a device's index"));
+    CHECK_THROWS_MATCHES(view.in(attune::memory::cuda, -2), attune::error, complains("got -2"));
+}
+
+TEST_CASE("DLPack tensors that no kernel can take are refused") {
     float data[6]{};
     std::int64_t shape[] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
     const DLTensor right{.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape, .strides = nullptr, .byte_offset = 4};
@@ -110,7 +144,8 @@ TEST_CASE("DLPack tensors that a CPU cannot take are refused") {
         spoil(wrong);
         CHECK_THROWS_MATCHES(attune::from_dlpack(wrong), attune::error, complains(why));
     };
-    refused([](DLTensor& t) { t.device.device_type = kDLCUDA; }, "memory of the CPU");
+    refused([](DLTensor& t) { t.device.device_type = kDLVulkan; }, "expected a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Vulkan; try a copy");
+    refused([](DLTensor& t) { t.device.device_type = kDLOneAPI; }, "device type 14");
     refused([](DLTensor& t) { t.dtype.bits = 64; }, "64 bits");
     refused([](DLTensor& t) { t.dtype.lanes = 4; }, "4 lanes");
     refused([](DLTensor& t) { t.dtype.code = kDLComplex; }, "type code 5");

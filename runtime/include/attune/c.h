@@ -54,6 +54,12 @@ enum {
     ATTUNE_BOOL = 6  ///< a byte, zero is false
 };
 
+enum {
+    ATTUNE_HOST = 0,
+    ATTUNE_CUDA = 1,   ///< `data` is an address of a CUDA device, as of cudaMalloc: a CUdeviceptr
+    ATTUNE_OPENCL = 2  ///< `data` is a cl_mem
+};
+
 /// A view of the caller's memory.
 typedef struct attune_tensor {
     void* data;
@@ -62,7 +68,8 @@ typedef struct attune_tensor {
     int32_t rank;            ///< at most 8
     int32_t element;         ///< ATTUNE_F32, ...
     int32_t read_only;       ///< not zero: refused as an output
-    int32_t reserved;        ///< zero
+    int16_t memory;          ///< ATTUNE_HOST, ... (attune_on_device)
+    int16_t device;          ///< of a GPU's memory: 1 + the GPU's index, 0 where it is not known
 } attune_tensor;
 
 enum { ATTUNE_TENSOR = 0, ATTUNE_INTEGER = 1, ATTUNE_REAL = 2, ATTUNE_BOOLEAN = 3 };
@@ -87,9 +94,14 @@ typedef struct attune_options {
     size_t size;            ///< sizeof(attune_options); 0 stands for the struct of C version 1
     int32_t threads;        ///< at most so many; 0: as attune_set_threads says
     int32_t deterministic;  ///< not zero: bits that do not depend on the batch either; on threads they never do
-    const char* target;     ///< the ISA level; null: the environment's ATTUNE_TARGET, else the best that this CPU runs
+    const char* target;     ///< the ISA level, "cuda" or "opencl"; null: where the tensors lie, else the environment's ATTUNE_TARGET, else the best level that this CPU runs
     attune_parallel_for pool;  ///< runs the tasks of this call; null: what attune_set_parallel_for was given, else attune's threads
     void* pool_state;          ///< its first argument
+    /* Of kernels for a GPU, and only read where `size` covers them. */
+    int32_t device;        ///< 1 + the GPU's index; 0: where the tensors say that they lie, else that of the context, else the first
+    int32_t asynchronous;  ///< not zero: with all outputs on the device the call returns once the kernel is queued
+    void* context;         ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else the device's primary one; attune's own in OpenCL
+    void* stream;          ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
 } attune_options;
 
 /// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.
@@ -97,6 +109,10 @@ typedef struct attune_variant attune_variant;
 
 /// Computes a variant. Arguments in any order.
 attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count, const attune_options* options) ATTUNE_NOEXCEPT;
+
+/// Waits until the kernels are done that asynchronous calls with such options have queued: ATTUNE_FAILED if one of them failed. Refused: what no call could be made with, and
+/// kernels of an attune that does not know the question.
+attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) ATTUNE_NOEXCEPT;
 
 /// Answers as JSON, in UTF-8: what a call with these arguments would do (outputs may be left out); the kernels that are linked for a variant and
 /// whether this CPU runs them; a variant's formula, inputs and outputs. The text is written to `json` with a terminating zero as far as
@@ -114,13 +130,14 @@ attune_status attune_threads(int32_t* count) ATTUNE_NOEXCEPT;
 /// Puts the application's own thread pool in the place of attune's, for all calls whose options have none. A null `run` brings attune's pool back.
 attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTUNE_NOEXCEPT;
 
-/// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in memory that the CPU reads. The
-/// view refers to its memory, shape and strides and does not own it: the caller goes on to keep it and to delete it. Refused: other devices, element
-/// types that attune does not have, vectors, more than 8 axes, another major version.
+/// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in memory that the CPU reads, of CUDA,
+/// or in an OpenCL buffer. The view refers to its memory, shape and strides and does not own it: the caller goes on to keep it and to delete it. Refused: other devices,
+/// an offset into an OpenCL buffer, element types that attune does not have, vectors, more than 8 axes, another major version.
 attune_status attune_tensor_from_dlpack(const void* managed, int32_t versioned, attune_tensor* tensor) ATTUNE_NOEXCEPT;
 
 /// The other direction: a new DLManagedTensor (or DLManagedTensorVersioned) that refers to the tensor's memory. Its consumer calls its deleter, which calls
-/// release(owner) unless `release` is null. A read-only tensor needs the versioned form, the other cannot say so.
+/// release(owner) unless `release` is null. A read-only tensor needs the versioned form, the other cannot say so; a tensor of a GPU's memory
+/// has to say of which.
 attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, int32_t versioned, void (*release)(void* owner), void* owner, void** managed) ATTUNE_NOEXCEPT;
 
 static inline attune_tensor attune_dense(void* data, int32_t element, int32_t rank, const int64_t* shape) {
@@ -130,6 +147,13 @@ static inline attune_tensor attune_dense(void* data, int32_t element, int32_t ra
     tensor.shape = shape;
     tensor.rank = rank;
     tensor.element = element;
+    return tensor;
+}
+
+/// The same view, of a GPU's memory: attune_on_device(attune_dense(...), ATTUNE_CUDA, 0).
+static inline attune_tensor attune_on_device(attune_tensor tensor, int16_t memory, int16_t device) {
+    tensor.memory = memory;
+    tensor.device = (int16_t)(device + 1);
     return tensor;
 }
 

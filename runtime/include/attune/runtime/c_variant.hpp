@@ -10,7 +10,8 @@ namespace attune::detail {
 struct c_calls {
     /// Writes the sentence to `error`, as far as `capacity` reaches, unless it returns ATTUNE_OK.
     attune_status (*run)(const attune_variant& variant, const attune_argument* arguments, std::size_t count, const attune_options* options, char* error, std::size_t capacity) noexcept;
-    enum class question : std::int32_t { explain, kernels, describe };
+    /// A runtime answers a question that it does not know by an empty text.
+    enum class question : std::int32_t { explain, kernels, describe, synchronize };
     attune_status (*answer)(const attune_variant& variant, question what, const attune_argument* arguments, std::size_t count, const attune_options* options,
                             char* json, std::size_t json_capacity, std::size_t* length, char* error, std::size_t capacity) noexcept;
 };

@@ -31,4 +31,6 @@ block_map blocks(const kernel_table& table, std::span<const named_argument> argu
 
 kernel_list kernels(const kernel_table& table);
 
+void synchronize(const kernel_table& table, const options& how);
+
 }  // namespace attune::detail

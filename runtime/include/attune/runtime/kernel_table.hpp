@@ -12,7 +12,7 @@
 namespace attune {
 
 /// Layout version of the structs below; registries generated for another one are refused.
-inline constexpr int kernel_table_version = 4;
+inline constexpr int kernel_table_version = 5;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by `<target>_generator emit`.
 struct kernel {
@@ -53,11 +53,15 @@ namespace detail {
 void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes);
 
 /// What calls kernels of a GPU: attune::gpu, a library of its own, so that only programs with such kernels hold it.
+struct device_call;
 struct device_runtime {
     /// What is missing here for kernels of a target: a driver, a device; empty if they run. Cheap after the first time.
     const char* (*missing)(const char* target);
-    /// An entry for `invoke`: calls the kernel that arguments[1], a device_call, says, with tensors on the device.
+    /// An entry for `invoke`: calls the kernel that arguments[1], a device_call, says, with tensors on the device. Throws attune::error for a device, context, queue
+    /// or buffer that the call cannot use, before anything is written.
     int (*launch)(void** arguments);
+    /// Waits for the queue that such a call would use; of the call, its target and what says where are looked at.
+    void (*synchronize)(const device_call& where) = nullptr;
 };
 extern const device_runtime gpus;
 

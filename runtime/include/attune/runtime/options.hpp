@@ -15,8 +15,8 @@ struct options {
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what set_parallel_for was given, else attune's threads
 
     /// Of kernels for a GPU (runtime/docs/devices.md).
-    int device = 0;           ///< which one, where neither the caller's context nor a current one says
-    void* context = nullptr;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA, else attune's own
+    int device = -1;          ///< which one, by its index; -1: where the tensors say that they lie, else that of the context, else the first
+    void* context = nullptr;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else the device's primary one; attune's own in OpenCL
     void* stream = nullptr;   ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
     bool wait = true;         ///< whether results are there when the call returns; with outputs in host memory they always are
 };

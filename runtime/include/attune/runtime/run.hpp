@@ -136,4 +136,8 @@ block_map blocks(const Arguments&... arguments) {
 template <const auto& Graph>
 kernel_list kernels() { return detail::kernels(detail::table_of<Graph>()); }
 
+/// Waits until the kernels are done that calls with these options and `wait = false` have queued on a GPU. Throws attune::kernel_failure if one of them failed there.
+template <const auto& Graph>
+void synchronize(const options& how = {}) { detail::synchronize(detail::table_of<Graph>(), how); }
+
 }  // namespace attune

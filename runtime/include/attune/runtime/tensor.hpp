@@ -52,9 +52,12 @@ public:
     /// The same elements with two axes exchanged: (batch, length, head, depth) storage becomes a tensor by `swapped(1, 2)`.
     tensor swapped(int axis, int other) const;
 
-    /// The same view of a GPU's memory: the pointer is a CUDA device's (what cudaMalloc gave, a CUdeviceptr), or a cl_mem. Calls for that GPU take it as it is.
-    tensor in(memory where) const;
+    /// The same view of a GPU's memory: the pointer is a CUDA device's (what cudaMalloc gave, a CUdeviceptr), or a cl_mem. Calls for that GPU take it as it is. `device` is
+    /// the GPU's index, where it is known: the call then runs there, and tensors that name another are refused.
+    tensor in(memory where, int device = any_device) const;
+    static constexpr int any_device = -1;
     memory where() const { return where_; }
+    int device() const { return device_; }
     std::string description() const;  ///< "f32 (2, 8, 1024, 64)"
 
 private:
@@ -66,6 +69,7 @@ private:
     element_type type_{element_type::any};
     bool read_only_{};
     memory where_{memory::host};
+    std::int16_t device_{any_device};
 };
 
 }  // namespace attune
