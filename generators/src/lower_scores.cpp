@@ -14,6 +14,19 @@ namespace {
 /// Stands for a product that is defined once the scale is known.
 std::string product_name(int contraction) { return "product_of_" + std::to_string(contraction); }
 
+/// Whether scores are capped: no product makes one of them lower than every real score may be.
+bool is_small(const listing& graph, int scores) {
+    const instruction& node = graph.nodes[scores];
+    const auto is_number = [&](int n) { return graph.nodes[n].op == operation::constant && graph.nodes[n].is == kind::real; };
+    switch (node.op) {
+        case operation::tanh:
+        case operation::erf: return true;
+        case operation::mask: return is_small(graph, node.arguments[0]);
+        case operation::multiply: return (is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) || (is_number(node.arguments[1]) && is_small(graph, node.arguments[0]));
+        default: return false;
+    }
+}
+
 }  // namespace
 
 score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
@@ -144,17 +157,21 @@ void score_tile::factor_out_scale() {
         factor = factor * other;
         left = first ? times->a : times->b;
     }
+    factor = Internal::simplify(factor);
+    const float smallest = 1e-25f;
     const auto* alone = left.as<Internal::Variable>();
     if (!alone || alone->name != product) {
-        scale = 1.0f;
-        left = score.value;
+        // Of what else a score is, a cap for one, a positive constant does.
+        const auto constant = as_const_float(factor);
+        const bool waits = constant && *constant > smallest;
+        scale = waits ? factor : 1.0f;
+        left = waits ? left : score.value;
     } else {
         // The sign moves into the queries. A factor of zero makes all products zero, never masked pairs visible.
-        const float smallest = 1e-25f;
         scale = Internal::simplify(max(abs(factor), smallest));
         sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
     }
-    real = max(left, lowest_score);
+    real = is_small(f_.graph(), f_.its.scores) ? left : max(left, lowest_score);
 }
 
 Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known) {

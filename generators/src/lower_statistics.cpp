@@ -1,6 +1,7 @@
 #include "lower_statistics.hpp"
 
 #include "device_target.hpp"
+#include "fetch_ahead.hpp"
 #include "numbers.hpp"
 
 #include <cstdint>
@@ -224,6 +225,16 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
     weight_pairs_.hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).reorder(j, f_.qi, k2).unroll(j);
     value_pairs_.compute_at(state_, blocks_.x).hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).bound_extent(f_.kb, 1);
     value_pairs_.bound_extent(f_.d, f_.value_depth()).reorder(j, f_.d, k2).unroll(j).vectorize(f_.d, std::gcd(2 * lanes, f_.value_depth()));
+}
+
+/// The next tile of keys is asked for while one is computed with: where a head's keys come from memory that takes 3 % off short calls at depth 128. Shorter rows gain nothing,
+/// nor do values, of which a block's are on their way since its first chunk.
+void prefill_state::add_passes(Pipeline& pipeline) const {
+    constexpr int bytes_of_long_rows = 512;
+    const instruction& key = f_.node(f_.its.key);
+    if (key.op != operation::input || f_.inputs.is_converted(key.input) || f_.depth() * static_cast<int>(sizeof(float)) < bytes_of_long_rows) return;
+    const fetch_ahead::loop tiles{scores_.name(), f_.ki.name()};
+    pipeline.add_custom_lowering_pass(new fetch_ahead(tiles, tiles, 1, f_.inputs.tensor(key.input).name(), f_.depth()));
 }
 
 void prefill_state::schedule_state(const LoopLevel& task) {

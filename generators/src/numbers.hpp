@@ -7,7 +7,7 @@ namespace attune::generators {
 /// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0.
 Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);
 
-/// Relative error 1e-6 everywhere, tiny arguments included.
+/// Relative error 6e-7 everywhere, tiny arguments included.
 Halide::Expr hyperbolic_tangent(const Halide::Expr& x);
 
 /// Relative error 5e-7 everywhere.

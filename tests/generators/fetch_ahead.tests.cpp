@@ -1,4 +1,4 @@
-// What decode asks for ahead, in the order of the text: lines of the cache one after the other, as the caches' own prefetchers follow them.
+// What kernels ask for ahead, in the order of the text: lines of the cache one after the other, as the caches' own prefetchers follow them.
 #include "halide_target.hpp"
 #include "kernel_list.hpp"
 #include "lower.hpp"
@@ -58,5 +58,18 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
             CHECK(count == rows * lines);
             CHECK(std::count(found.distances[tensor].begin(), found.distances[tensor].end(), line) == rows * (lines - 1));
         }
+    }
+}
+
+TEST_CASE("long calls fetch the keys of the next tile where rows are long", "[fetch_ahead]") {
+    const variant of{"my::plain", listing_of<plain>};
+    for (const auto& [depth, lines] : {std::pair("64", 0), std::pair("128", 8)}) {
+        CAPTURE(depth);
+        const auto list = kernels_of({&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depth}, .shapes = {"prefill"}});
+        const Halide::Module module = lower(list.front().request).module("prefilled", halide_target(*list.front().isa));
+        fetches found;
+        for (const auto& function : module.functions()) function.body.accept(&found);
+        REQUIRE(found.count.size() == (lines > 0 ? 1 : 0));
+        for (const auto& [tensor, count] : found.count) CHECK(count == list.front().request.schedule.key_tile * lines);
     }
 }
