@@ -3,7 +3,7 @@
 #     GRAPHS <my::alibi>...                the graphs, as C++ names them
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
-#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl or cuda; default ATTUNE_TARGETS
+#     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda or vulkan; default ATTUNE_TARGETS
 #     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, on CPUs); decode:<my::alibi> for one graph alone; default prefill
 #     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
@@ -55,7 +55,7 @@ function(attune_add_variant target)
         message(FATAL_ERROR "attune_add_variant(${target}): expected ATTUNE_HOST_GENERATORS in a cross build, got none; build the project for \
 this machine first and pass the bin/ folder of that build, which holds ${target}_generator")
     endif()
-    if(CMAKE_CROSSCOMPILING AND "${arg_TARGETS}" MATCHES "(^|;)(cuda|opencl)(;|$)")
+    if(CMAKE_CROSSCOMPILING AND "${arg_TARGETS}" MATCHES "(^|;)(cuda|opencl|vulkan)(;|$)")
         message(FATAL_ERROR "attune_add_variant(${target}): expected ISA levels as TARGETS of a cross build, got `${arg_TARGETS}`; kernels for GPUs are launched by code \
 for the machine that compiles them")
     endif()
@@ -179,7 +179,7 @@ for the machine that compiles them")
     add_library(${target} STATIC "${registry}" "${c_header}" ${objects})
     target_link_libraries(${target} PUBLIC attune::runtime)
     foreach(level IN LISTS arg_TARGETS)
-        if(level MATCHES "^(cuda|opencl)$")
+        if(level MATCHES "^(cuda|opencl|vulkan)$")
             target_link_libraries(${target} PUBLIC attune::gpu)
             set_target_properties(${target} PROPERTIES ATTUNE_DEVICE_LIBRARY "-lattune_gpu ")
         endif()

@@ -127,6 +127,107 @@ Stmt halves_as_words::visit(const Allocate* allocation) {
 
 namespace {
 
+/// What a binary operation on unsigned numbers makes of a signed one x: of x itself where it is not negative, of -1 - x where it is, as those are x's bits inverted.
+template <class Operation> Expr downwards(const Expr& x, Operation of) {
+    const Type bits = x.type().with_code(halide_type_uint);
+    const Expr sign = select(x < 0, make_const(x.type(), -1), make_zero(x.type()));
+    return cast(x.type(), of(cast(bits, x ^ sign))) ^ sign;
+}
+
+/// Zeros above the highest one of a word. Every step is a line of lets: written out, each would treble the expression.
+Expr zeros_above(const Expr& word) {
+    std::vector<std::pair<std::string, Expr>> lets;
+    const auto named = [&](const Expr& value) {
+        lets.emplace_back(unique_name("highest"), value);
+        return Variable::make(value.type(), lets.back().first);
+    };
+    Expr rest = named(word), zeros = 0;
+    for (const int half : {16, 8, 4, 2, 1}) {
+        const Expr upper = named(rest >> Expr(static_cast<std::uint32_t>(half)));
+        const Expr empty = named(upper == make_zero(UInt(32)));
+        zeros = zeros + select(empty, half, 0);
+        rest = named(select(empty, rest, upper));
+    }
+    Expr result = cast<std::uint32_t>(zeros + select(rest == make_zero(UInt(32)), 1, 0));
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let) result = Let::make(let->first, let->second, result);
+    return result;
+}
+
+}  // namespace
+
+Expr words_for_vulkan::visit(const Variable* variable) {
+    const Type type = variable->type;
+    if (!in_kernel_ || own_.contains(variable->name) || !type.is_int_or_uint() || type.bits() >= 32) return variable;
+    passed_.emplace(variable->name, variable);
+    const Expr word = Variable::make(Int(32), variable->name + ".word");
+    return type.is_bool() ? word != 0 : cast(type, word);
+}
+
+Expr words_for_vulkan::visit(const Let* let) {
+    if (in_kernel_) own_.insert(let->name);
+    return IRMutator::visit(let);
+}
+
+Stmt words_for_vulkan::visit(const LetStmt* let) {
+    if (in_kernel_) own_.insert(let->name);
+    return IRMutator::visit(let);
+}
+
+Expr words_for_vulkan::visit(const Div* division) {
+    if (!in_kernel_ || !division->type.is_int() || !division->type.is_scalar()) return IRMutator::visit(division);
+    const Expr a = mutate(division->a), b = mutate(division->b), zero = make_zero(b.type());
+    const auto quotient = [&](const Expr& divisor) { return downwards(a, [&](const Expr& x) { return x / cast(x.type(), divisor); }); };
+    if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return quotient(b);
+    // Halide's remainders are not negative, whatever the divisor's sign is, and nothing is what there is of zeros.
+    const Expr by_magnitude = quotient(select(b == zero, make_one(b.type()), b < zero, -b, b));
+    return select(b == zero, zero, b < zero, -by_magnitude, by_magnitude);
+}
+
+Expr words_for_vulkan::visit(const Mod* remainder) {
+    if (!in_kernel_ || !remainder->type.is_scalar() || remainder->type.is_uint()) return IRMutator::visit(remainder);
+    const Expr &a = remainder->a, &b = remainder->b, quotient = Div::make(a, b);
+    if (remainder->type.is_float()) return mutate(a - b * floor(quotient));
+    return mutate(is_const(b) ? a - b * quotient : select(b == make_zero(b.type()), make_zero(b.type()), a - b * quotient));
+}
+
+Expr words_for_vulkan::visit(const Call* call) {
+    if (!in_kernel_) return IRMutator::visit(call);
+    if (call->is_intrinsic(Call::shift_right) && call->type.is_int() && call->type.is_scalar()) {
+        const Expr by = mutate(call->args[1]);
+        return downwards(mutate(call->args[0]), [&](const Expr& x) { return x >> cast(x.type(), by); });
+    }
+    if (call->is_intrinsic(Call::count_leading_zeros) && call->args[0].type().bits() == 32 && call->type.is_scalar())
+        return cast(call->type, zeros_above(reinterpret<std::uint32_t>(mutate(call->args[0]))));
+    if (call->name == "floor_f64") {  // of what fits an i64
+        const Expr x = mutate(call->args[0]), whole = cast<double>(cast<std::int64_t>(x));
+        return whole - select(whole > x, make_const(Float(64), 1.0), make_const(Float(64), 0.0));
+    }
+    return IRMutator::visit(call);
+}
+
+Stmt words_for_vulkan::visit(const For* loop) {
+    const bool before = std::exchange(in_kernel_, in_kernel_ || is_gpu(loop->for_type));
+    Stmt body = mutate(loop->body);
+    Expr first = mutate(loop->min), extent = mutate(loop->extent);
+    const bool serial = before && !is_gpu(loop->for_type);
+    in_kernel_ = before;
+    if (!serial) {
+        Stmt result = For::make(loop->name, first, extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+        if (before || passed_.empty()) return result;
+        for (const auto& [name, value] : passed_) result = LetStmt::make(name + ".word", cast<int>(value), result);
+        passed_.clear(), own_.clear();
+        return result;
+    }
+    if (!is_const_zero(first)) {
+        const std::string from_zero = unique_name(loop->name);
+        body = LetStmt::make(loop->name, Variable::make(Int(32), from_zero) + first, body);
+        return For::make(from_zero, 0, max(extent, 0), loop->for_type, loop->partition_policy, loop->device_api, body);
+    }
+    return For::make(loop->name, first, as_const_int(extent) ? extent : max(extent, 0), loop->for_type, loop->partition_policy, loop->device_api, body);
+}
+
+namespace {
+
 class launches : public IRVisitor {
 public:
     int most = 0;

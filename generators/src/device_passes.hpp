@@ -2,6 +2,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -49,6 +50,28 @@ protected:
     Halide::Expr visit(const Halide::Internal::Reinterpret* bits) override;
     Halide::Expr visit(const Halide::Internal::Call* call) override;
     Halide::Internal::Stmt visit(const Halide::Internal::Allocate* allocation) override;
+};
+
+/// Lowering pass: what Halide 21 compiles wrongly for Vulkan, said in other words inside kernels.
+///
+/// It shifts every signed number as if it were unsigned, which is also how it divides by constants, and so what is negative comes out as something large. It takes
+/// the remainder of reals by truncation, has no floor of f64 and counts no zeros, and compares a loop's variable as an unsigned number: a loop from below 0 never
+/// runs, and one of a negative extent never ends. What a launch passes beside buffers lies in a block of memory in which Vulkan has no truth values: theirs are passed as words.
+class words_for_vulkan : public Halide::Internal::IRMutator {
+protected:
+    using IRMutator::visit;
+    Halide::Expr visit(const Halide::Internal::Variable* variable) override;
+    Halide::Expr visit(const Halide::Internal::Let* let) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
+    Halide::Expr visit(const Halide::Internal::Div* division) override;
+    Halide::Expr visit(const Halide::Internal::Mod* remainder) override;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+
+private:
+    bool in_kernel_{};
+    std::set<std::string> own_;                  ///< lets of the kernel
+    std::map<std::string, Halide::Expr> passed_;  ///< narrower than a word, and from outside
 };
 
 /// The most shared memory that a launch in it asks for.

@@ -2,15 +2,18 @@
 #include <attune/generators/kernel_request.hpp>
 #include <attune/generators/level.hpp>
 
+#include <string_view>
+
 namespace attune::generators {
 
 /// GPUs have no vectors that a schedule could speak of: threads are what lanes are elsewhere, and `lanes` is 1.
 inline bool is_device(const level& target) { return target.lanes == 1; }
 inline bool on_device(const kernel_request& request) { return request.schedule.lanes == 1; }
 
-/// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute capability 8.0 and later 99 KB to who asks.
-constexpr int most_shared_memory(bool of_cuda) { return (of_cuda ? 99 : 48) << 10; }
-inline int most_shared_memory(const level& target) { return most_shared_memory(target.name == "cuda"); }
+/// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute capability 8.0 and later 99 KB to who asks, Vulkan's
+/// 32 KB of nearly all (the least that may be is 16 KB).
+constexpr int most_shared_memory(std::string_view device) { return (device == "cuda" ? 99 : device == "vulkan" ? 32 : 48) << 10; }
+inline int most_shared_memory(const level& target) { return most_shared_memory(target.name); }
 
 /// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while scores are made, and with `chunk` value
 /// depths while values are weighed. Of the request, all but its schedule counts: what a formula keeps in shared memory takes room from the blocks.

@@ -20,6 +20,7 @@ constexpr level table[] = {
     {"aarch64", "arm-64-linux", 4, 32},
     {"cuda", ATTUNE_LAUNCHER "-cuda-cuda_capability_80", 1, 0},
     {"opencl", ATTUNE_LAUNCHER "-opencl-cl_doubles", 1, 0},
+    {"vulkan", ATTUNE_LAUNCHER "-vk_float64-vk_int16-vk_int64-vk_int8-vk_v13-vulkan", 1, 0},
 };
 }  // namespace
 

@@ -14,12 +14,16 @@
 #include <memory>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace attune::generators {
 using namespace Halide;
 
 namespace {
+
+/// The name of a device's level.
+std::string_view device_of(const Target& target) { return target.has_feature(Target::CUDA) ? "cuda" : target.has_feature(Target::Vulkan) ? "vulkan" : "opencl"; }
 
 /// Which blocks the pass over the keys visits, as an output of its own.
 Pipeline pipeline_of_visits(const kernel_frame& f, bool in_parts) {
@@ -40,6 +44,7 @@ Pipeline pipeline_of_visits(const kernel_frame& f, bool in_parts) {
 
 Module lowered_kernel::module(const std::string& symbol, const Target& target) const {
     Pipeline compiled = attention;
+    if (target.has_feature(Target::Vulkan)) compiled.add_custom_lowering_pass(new words_for_vulkan);
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());
     // Device code and what is known of it once it is loaded: all modules call theirs the same, and are to be linked.
@@ -56,7 +61,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
             const std::vector<Internal::LoweredArgument> outputs(function.args.begin() + static_cast<std::ptrdiff_t>(inputs), function.args.end());
             for (std::size_t i = 0; i < order.size(); ++i) function.args[inputs + i] = outputs[static_cast<std::size_t>(order[i])];
         }
-        if (const int shared = shared_memory(function.body), most = most_shared_memory(target.has_feature(Target::CUDA)); shared > most)
+        if (const int shared = shared_memory(function.body), most = most_shared_memory(device_of(target)); shared > most)
             throw std::runtime_error("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
                                      "; a schedule with smaller blocks may fit: emit --schedule");
         if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);

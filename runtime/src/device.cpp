@@ -1,6 +1,7 @@
 #include "device.hpp"
 #include "drivers.hpp"
 #include "text.hpp"
+#include "vulkan.hpp"
 
 #include <attune/runtime/error.hpp>
 #include <attune/runtime/kernel_table.hpp>
@@ -22,7 +23,10 @@ thread_local const device_queue* current = nullptr;
 
 bool is_cuda(const device_call& call) { return call.target == std::string_view("cuda"); }
 
-device_queue queue_of(const device_call& call) { return is_cuda(call) ? cuda_queue(call.device, call.context, call.stream) : opencl_queue(call.device, call.context, call.stream); }
+device_queue queue_of(const device_call& call) {
+    if (is_vulkan(call)) return vulkan_queue(call.device, call.context, call.stream);
+    return is_cuda(call) ? cuda_queue(call.device, call.context, call.stream) : opencl_queue(call.device, call.context, call.stream);
+}
 
 const char* missing(const char* target) {
     if (target == std::string_view("opencl")) {
@@ -33,6 +37,7 @@ const char* missing(const char* target) {
         static const char* const lacks = cuda_lacks();
         return lacks;
     }
+    if (target == std::string_view("vulkan")) return look_for_vulkan();
     return "a driver that attune knows";
 }
 
@@ -76,6 +81,7 @@ int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_
 void* get_symbol(void* library, const char* name) {
     if (std::strcmp(name, "cuModuleLoadDataEx") == 0) return reinterpret_cast<void*>(load_module);
     if (std::strcmp(name, "cuLaunchKernel") == 0) return reinterpret_cast<void*>(launch_kernel);
+    if (void* const instead = in_place_of_vulkans(library, name)) return instead;
     return symbol_in(library, name);
 }
 
@@ -132,6 +138,7 @@ int launch(void** arguments) {
     void* const user_context = *static_cast<void**>(arguments[0]);
     const device_queue where = queue_of(call);
     if (!is_cuda(call)) check_buffers(call, where);
+    const vulkan_turn turn(call, user_context);
     const device_queue* const outer = std::exchange(current, &where);
     int code = run(user_context, arguments[0], call);
     for (const auto& list : {call.inputs, call.outputs, call.kept})
@@ -145,6 +152,7 @@ int launch(void** arguments) {
 }
 
 void wait_for(const device_call& call) {
+    if (is_vulkan(call)) return;  // whose calls have waited
     const device_queue where = queue_of(call);
     is_cuda(call) ? wait_for_cuda(where) : wait_for_opencl(where);
 }

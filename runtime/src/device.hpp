@@ -18,4 +18,8 @@ struct device_call {
     bool wait{true};
 };
 
+/// From now on whatever error this thread raises during its call is the call's: a support library that keeps what it made for one call may say its errors with that call's
+/// context, or with a pointer of its own. For calls that run no code of the application.
+void take_all_errors();
+
 }  // namespace attune::detail

@@ -1,3 +1,4 @@
+#include "device.hpp"
 #include "pool.hpp"
 #include "text.hpp"
 #include "workspace.hpp"
@@ -24,6 +25,7 @@ namespace {
 struct call_context {
     std::atomic<int> spare_threads;  // beyond the caller
     const parallel_for* pool;        // of this call alone, or null
+    bool takes_all_errors = false;   // those of its thread that come with another context too
     std::mutex mutex{};
     std::string message{};  // the first error; guarded by mutex
     std::size_t held = 0, most_held = 0;  // bytes outside tasks: by the caller's thread alone
@@ -136,7 +138,8 @@ int on_parallel_for(void* user_context, halide_task_t task, int first, int count
 }
 
 void on_error(void* user_context, const char* message) noexcept {
-    call_context* const call = ours(user_context);
+    call_context* call = ours(user_context);
+    if (!call && current && current->takes_all_errors) call = current;
     if (!call) return previous.error(user_context, message);
     try {
         call->say_once(message);
@@ -171,6 +174,10 @@ void install_hooks() {
 }
 
 }  // namespace
+
+void take_all_errors() {
+    if (current) current->takes_all_errors = true;
+}
 
 void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) {
     install_hooks();
