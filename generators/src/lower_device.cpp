@@ -45,6 +45,18 @@ private:
     int further_tiles_{}, kept_{};
 };
 
+/// Whether pairs have sums of their own, over edges of a path, say. Each becomes a loop in the code of each pair that a thread makes.
+bool sums_a_pair(const listing& graph) {
+    const plan its = plan_of(graph);
+    const std::vector<dependence> depends = dependences(graph);
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+        const operation op = graph.nodes[n].op;
+        const auto is_further = [&](const further_contraction& each) { return each.node == n; };
+        if ((op == operation::sum || op == operation::any) && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(its.further, is_further)) return true;
+    }
+    return false;
+}
+
 }  // namespace
 
 schedule default_device_schedule(const kernel_request& request, const level& target) {
@@ -55,7 +67,9 @@ schedule default_device_schedule(const kernel_request& request, const level& tar
     s.lanes = 1;
     const shared_memory_plan memory(request);
     constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}, {8, 4}, {4, 4}};  // queries, keys
+    const int most_pairs = sums_a_pair(request.graph) ? 16 * 16 : 64 * 32;  // more loops in one kernel take a device's compiler minutes
     for (const auto& [queries, keys] : sizes) {
+        if (queries * keys > most_pairs) continue;
         s.query_block = queries, s.key_block = keys;
         if (memory.bytes(queries, keys) <= most_shared_memory(target)) break;
     }
