@@ -8,6 +8,7 @@
 // `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from the folder
 // `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which kernel made it
 // `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats` calls
+// `read <repeats>`              the same of reading the loaded keys and values once, by as many threads
 #include "cases.hpp"
 #include "peak.hpp"
 #include "variants.hpp"
@@ -17,6 +18,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -25,6 +27,7 @@
 #include <iostream>
 #include <memory>
 #include <random>
+#include <span>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -114,6 +117,13 @@ std::vector<double> seconds_of(problem& given, const std::string& variant, int r
     });
 }
 
+std::vector<double> seconds_of_reading(const problem& given, int repeats) {
+    const std::array pieces{std::as_bytes(std::span(given.k)), std::as_bytes(std::span(given.v))};
+    std::vector<double> seconds;
+    for (int i = 0; i < repeats; ++i) seconds.push_back(attune::support::seconds_to_read(pieces, attune::threads()));
+    return seconds;
+}
+
 /// The level that kernels are chosen by, not the widest that the CPU has.
 std::string target() {
     for (const auto& kernel : attune::kernels<bench::full_attention>().entries)
@@ -161,8 +171,9 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
         return said;
     }
     int repeats = 0;
+    if (command == "read" && std::istringstream(what) >> repeats) return {{"seconds", seconds_of_reading(*given, repeats)}};
     if (command == "time" && words >> repeats) return {{"seconds", seconds_of(*given, what, repeats)}};
-    throw std::invalid_argument("expected cases, machine, load, run or time, got " + line);
+    throw std::invalid_argument("expected cases, machine, load, run, time or read, got " + line);
 }
 
 int serve(const std::filesystem::path& folder) {

@@ -5,7 +5,8 @@
 this, else from an environment of their own, build/torch, which is made at the first run (a large download).
 
 Before anything is timed, every output is compared with attune's. The ratio says how many times faster attune is than the fastest peer; the share is of what the
-machine can do at most: time at the multiply-add peak, or for reading q, k and v and writing the output once, whichever is longer. Compare numbers of one run only.
+machine can do at most: time at the multiply-add peak, or for reading q, k and v and writing the output once, whichever is longer. What memory gives a second moves with
+whoever else asks it: where there is one query, reading the keys and values and doing nothing with them takes turns with the calls. Compare numbers of one run only.
 """
 import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile
 
@@ -64,6 +65,8 @@ def measure(torch, attune, folder, case, options):
     turns, failed, differences = {"attune": lambda n: attune("time", variant, n)["seconds"]}, {}, {}
     if variant in ("alibi", "softcap"):
         turns["attune, causal only"] = lambda n: attune("time", "causal", n)["seconds"]
+    if case["queries"] == 1:
+        turns["reading alone"] = lambda n: attune("read", n)["seconds"]
     for name, call in peers(torch, case, q, k, v, options.threads):
         if not fnmatch.fnmatch(name.lower(), options.peers.lower()):
             continue
@@ -85,10 +88,11 @@ def measure(torch, attune, folder, case, options):
     median = {who: statistics.median(s) for who, s in seconds.items()}
     ours = median.pop("attune")
     over = median.pop("attune, causal only", None)
+    reading = median.pop("reading alone", None)
     best = min(median, key=median.get, default=None)
     return {"case": case["name"], "dtype": case["dtype"], "attune_s": ours, "peers": median, "ratio_to_best": best and median[best] / ours, "peak_share": None,
             "best": best, "shape": case["shape"], "flops": case["flops"], "bytes": case["bytes"], "fastest_s": {who: min(s) for who, s in seconds.items()},
-            "over_causal": over and over / ours, "unavailable": failed, "differences": differences, "kernel": made["kernel"], "target": made["target"], "schedule": made["schedule"],
+            "over_causal": over and over / ours, "read_share": reading and reading / ours, "unavailable": failed, "differences": differences, "kernel": made["kernel"], "target": made["target"], "schedule": made["schedule"],
             "visited": made["visited"]}
 
 
@@ -106,7 +110,7 @@ def show(results, machine):
             times = [s for who, s in r["peers"].items() if who.startswith(names)]
             cells.append(f"{min(times) * 1e3:10.3f}" if times else f"{'-':>10}")
         ratio = f"{r['ratio_to_best']:6.2f}x" if r["best"] else f"{'-':>7}"
-        over = f"; {r['over_causal']:.2f}x its own causal" if r["over_causal"] else ""
+        over = f"; {r['over_causal']:.2f}x its own causal" if r["over_causal"] else f"; {100 * r['read_share']:.0f}% of reading alone" if r["read_share"] else ""
         print(f"{r['case']:<{width}}  {r['attune_s'] * 1e3:10.3f} {r['flops'] / r['attune_s'] * 1e-9:8.1f} {' '.join(cells)} {ratio} {100 * r['peak_share']:7.1f}%  {r['best'] or ''}{over}")
 
 

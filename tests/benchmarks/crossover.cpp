@@ -13,11 +13,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <chrono>
 #include <memory>
 #include <random>
-#include <thread>
+#include <span>
 
 namespace {
 
@@ -42,6 +43,7 @@ struct filled {
         for (std::size_t i = 0; i < reals_.size(); ++i) halves_[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(reals_[i]) >> 16);
         reals_ = {};
     }
+    std::span<const std::byte> bytes() const { return halves_.empty() ? std::as_bytes(std::span(reals_)) : std::as_bytes(std::span(halves_)); }
     attune::tensor view() { return {type_, halves_.empty() ? static_cast<void*>(reals_.data()) : static_cast<void*>(halves_.data()), shape_}; }
 
 private:
@@ -50,31 +52,6 @@ private:
     std::vector<float> reals_;
     std::vector<std::uint16_t> halves_;
 };
-
-/// Reads tensors once, a part a thread, and does nothing with them.
-double seconds_to_read(const std::vector<attune::tensor>& tensors, int threads) {
-    static volatile std::uint64_t sink;
-    const auto start = std::chrono::steady_clock::now();
-    const auto read = [&](int thread) {
-        constexpr std::size_t words = 8;  // of a line of the cache, each summed by itself so that vectors of them are
-        std::uint64_t sums[words] = {};
-        for (const attune::tensor& t : tensors) {
-            auto lines = static_cast<std::size_t>(attune::bytes_of(t.type()));
-            for (int axis = 0; axis < 4; ++axis) lines *= static_cast<std::size_t>(t.extent(axis));
-            lines /= words * sizeof(std::uint64_t);
-            const std::size_t from = lines * static_cast<std::size_t>(thread) / static_cast<std::size_t>(threads), to = lines * static_cast<std::size_t>(thread + 1) / static_cast<std::size_t>(threads);
-            const auto* const data = static_cast<const std::uint64_t*>(t.data());
-            for (std::size_t line = from; line < to; ++line)
-                for (std::size_t i = 0; i < words; ++i) sums[i] += data[line * words + i];
-        }
-        for (const std::uint64_t sum : sums) sink = sink + sum;
-    };
-    std::vector<std::thread> others;
-    for (int i = 1; i < threads; ++i) others.emplace_back(read, i);
-    read(0);
-    for (std::thread& each : others) each.join();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 }  // namespace
 
@@ -118,7 +95,7 @@ int main(int argc, char** argv) {
         for (int i = 0; i <= repeats; ++i)
             for (const int which : {0, 1, 2}) {
                 if (which == 2) {
-                    if (i > 0) times[2].push_back(seconds_to_read({k.view(), v.view()}, threads));
+                    if (i > 0) times[2].push_back(attune::support::seconds_to_read(std::array{k.bytes(), v.bytes()}, threads));
                     continue;
                 }
                 const auto start = std::chrono::steady_clock::now();

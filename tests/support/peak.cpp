@@ -1,6 +1,7 @@
 #include "peak.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -107,6 +108,38 @@ double read_gigabytes(int threads) {
         rate = std::max(rate, static_cast<double>(memory.size() * sizeof(std::uint64_t)) / seconds * 1e-9);
     }
     return rate;
+}
+
+double seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads) {
+    const auto read = [&](int thread) {
+        constexpr std::size_t words = 8;  // of a line of the cache, each summed by itself so that vectors of them are
+        std::uint64_t sums[words] = {};
+        for (const std::span<const std::byte> piece : pieces) {
+            const std::size_t lines = piece.size() / (words * sizeof(std::uint64_t)), all = static_cast<std::size_t>(threads);
+            const std::size_t from = lines * static_cast<std::size_t>(thread) / all, to = lines * static_cast<std::size_t>(thread + 1) / all;
+            const auto* const data = reinterpret_cast<const std::uint64_t*>(piece.data());
+            for (std::size_t line = from; line < to; ++line)
+                for (std::size_t i = 0; i < words; ++i) sums[i] += data[line * words + i];
+        }
+        float all = 0;
+        for (const std::uint64_t sum : sums) all += static_cast<float>(sum);
+        sink = all;
+    };
+    std::atomic<int> waiting{0};
+    std::atomic<bool> begun{false};
+    std::vector<std::thread> others;
+    for (int i = 1; i < threads; ++i)
+        others.emplace_back([&, i] {
+            ++waiting;
+            while (!begun) {}
+            read(i);
+        });
+    while (waiting < threads - 1) std::this_thread::yield();
+    const auto start = std::chrono::steady_clock::now();
+    begun = true;
+    read(0);
+    for (std::thread& each : others) each.join();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace attune::support

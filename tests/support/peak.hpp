@@ -1,4 +1,6 @@
 #pragma once
+#include <cstddef>
+#include <span>
 #include <string_view>
 
 namespace attune::support {
@@ -9,5 +11,9 @@ double fma_peak_gigaflops(int threads, std::string_view target);
 
 /// Measured rate at which `threads` threads together read memory that no cache holds, in GB/s. Takes about 0.5 s.
 double read_gigabytes(int threads);
+
+/// Seconds in which `threads` threads read these bytes once, a part each, and do nothing with them: what a call that reads them is compared with by turns, as what memory
+/// gives a second moves with whoever else asks it. The threads are there when the clock starts.
+double seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads);
 
 }  // namespace attune::support
