@@ -226,6 +226,15 @@ opencl_for_tests() {
     { apt_refresh && apt_add pocl-opencl-icd; } || say "Left out: pocl-opencl-icd could not be installed (build/.setup/apt.log)"
 }
 
+# The same for Vulkan: Mesa's lavapipe.
+vulkan_for_tests() {
+    [ -n "$(ls /usr/share/vulkan/icd.d /etc/vulkan/icd.d 2>/dev/null | grep '[.]json$')" ] && return 0
+    { have apt-get && can_be_root && [ -n "$(candidate mesa-vulkan-drivers)" ]; } || return 0
+    say "For the tests of Vulkan: Mesa's lavapipe"
+    agree || return 0
+    { apt_refresh && apt_add libvulkan1 mesa-vulkan-drivers; } || say "Left out: mesa-vulkan-drivers could not be installed (build/.setup/apt.log)"
+}
+
 configure() {
     local fresh=()
     # A clone that was moved keeps a cache of where it was.
