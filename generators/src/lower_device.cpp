@@ -52,7 +52,7 @@ bool sums_a_pair(const listing& graph) {
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const operation op = graph.nodes[n].op;
         const auto is_further = [&](const further_contraction& each) { return each.node == n; };
-        if ((op == operation::sum || op == operation::any) && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(its.further, is_further)) return true;
+        if (op == operation::sum && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(its.further, is_further)) return true;
     }
     return false;
 }
