@@ -45,14 +45,14 @@ private:
     int further_tiles_{}, kept_{};
 };
 
-/// Whether pairs have sums of their own, over edges of a path, say. Each becomes a loop in the code of each pair that a thread makes.
+/// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each pair that a thread makes.
 bool sums_a_pair(const listing& graph) {
     const plan its = plan_of(graph);
     const std::vector<dependence> depends = dependences(graph);
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-        const operation op = graph.nodes[n].op;
+        const bool real_sum = graph.nodes[n].op == operation::sum && graph.nodes[n].is == kind::real;
         const auto is_further = [&](const further_contraction& each) { return each.node == n; };
-        if (op == operation::sum && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(its.further, is_further)) return true;
+        if (real_sum && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(its.further, is_further)) return true;
     }
     return false;
 }
