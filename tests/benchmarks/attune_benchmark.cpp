@@ -118,10 +118,7 @@ std::vector<double> seconds_of(problem& given, const std::string& variant, int r
 }
 
 std::vector<double> seconds_of_reading(const problem& given, int repeats) {
-    const std::array pieces{std::as_bytes(std::span(given.k)), std::as_bytes(std::span(given.v))};
-    std::vector<double> seconds;
-    for (int i = 0; i < repeats; ++i) seconds.push_back(attune::support::seconds_to_read(pieces, attune::threads()));
-    return seconds;
+    return attune::support::seconds_to_read(std::array{std::as_bytes(std::span(given.k)), std::as_bytes(std::span(given.v))}, attune::threads(), repeats);
 }
 
 /// The level that kernels are chosen by, not the widest that the CPU has.

@@ -95,7 +95,7 @@ int main(int argc, char** argv) {
         for (int i = 0; i <= repeats; ++i)
             for (const int which : {0, 1, 2}) {
                 if (which == 2) {
-                    if (i > 0) times[2].push_back(attune::support::seconds_to_read(std::array{k.bytes(), v.bytes()}, threads));
+                    if (i > 0) times[2].push_back(attune::support::seconds_to_read(std::array{k.bytes(), v.bytes()}, threads, 1).front());
                     continue;
                 }
                 const auto start = std::chrono::steady_clock::now();

@@ -110,7 +110,7 @@ double read_gigabytes(int threads) {
     return rate;
 }
 
-double seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads) {
+std::vector<double> seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads, int repeats) {
     const auto read = [&](int thread) {
         constexpr std::size_t words = 8;  // of a line of the cache, each summed by itself so that vectors of them are
         std::uint64_t sums[words] = {};
@@ -125,21 +125,26 @@ double seconds_to_read(std::span<const std::span<const std::byte>> pieces, int t
         for (const std::uint64_t sum : sums) all += static_cast<float>(sum);
         sink = all;
     };
-    std::atomic<int> waiting{0};
-    std::atomic<bool> begun{false};
+    std::atomic<int> round{0}, done{0};
     std::vector<std::thread> others;
     for (int i = 1; i < threads; ++i)
         others.emplace_back([&, i] {
-            ++waiting;
-            while (!begun) {}
-            read(i);
+            for (int at = 1; at <= repeats + 1; ++at) {
+                while (round < at) {}
+                read(i);
+                ++done;
+            }
         });
-    while (waiting < threads - 1) std::this_thread::yield();
-    const auto start = std::chrono::steady_clock::now();
-    begun = true;
-    read(0);
+    std::vector<double> seconds;
+    for (int at = 1; at <= repeats + 1; ++at) {
+        const auto start = std::chrono::steady_clock::now();
+        round = at;
+        read(0);
+        while (done < at * (threads - 1)) {}
+        if (at > 1) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    }
     for (std::thread& each : others) each.join();
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return seconds;
 }
 
 }  // namespace attune::support
