@@ -70,6 +70,60 @@ Stmt private_state::visit(const Allocate* allocation) {
 
 namespace {
 
+/// Finds `first <= variable` and `variable < end` around what is done in a loop, with neither side depending on inner loops, and takes them off.
+class take_bounds : public IRMutator {
+public:
+    explicit take_bounds(std::string variable) : variable_(std::move(variable)) {}
+    Expr first, end;
+
+protected:
+    using IRMutator::visit;
+    Stmt visit(const IfThenElse* branch) override {
+        Expr condition = branch->condition;
+        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+            if (expr_uses_var(condition, let->first)) condition = substitute(let->first, let->second, condition);
+        return !branch->else_case.defined() && take(condition) ? mutate(branch->then_case) : IRMutator::visit(branch);
+    }
+    Stmt visit(const LetStmt* let) override {
+        lets_.emplace_back(let->name, let->value);
+        Stmt result = IRMutator::visit(let);
+        lets_.pop_back();
+        return result;
+    }
+
+private:
+    bool take(const Expr& condition) {
+        if (const auto* both = condition.as<And>()) return take(both->a) && take(both->b);
+        const auto is_it = [&](const Expr& e) {
+            const auto* variable = e.as<Variable>();
+            return variable && variable->name == variable_;
+        };
+        const auto keep = [](Expr& bound, const Expr& found) {
+            if (bound.defined() && !equal(bound, found)) throw std::runtime_error("a loop over blocks has two different bounds");
+            bound = found;
+            return true;
+        };
+        if (const auto* le = condition.as<LE>(); le && is_it(le->b)) return keep(first, le->a);
+        if (const auto* lt = condition.as<LT>(); lt && is_it(lt->a)) return keep(end, lt->b);
+        return false;
+    }
+    const std::string variable_;
+    std::vector<std::pair<std::string, Expr>> lets_;
+};
+
+}  // namespace
+
+Stmt bounded_loop::visit(const For* loop) {
+    if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
+    take_bounds taking(loop->name);
+    const Stmt body = taking.mutate(loop->body);
+    if (!taking.first.defined() || !taking.end.defined()) throw std::runtime_error("a loop over blocks lost its bounds");
+    const Expr first = max(loop->min, taking.first), end = min(loop->min + loop->extent, taking.end);
+    return For::make(loop->name, first, max(end - first, 0), loop->for_type, loop->partition_policy, loop->device_api, body);
+}
+
+namespace {
+
 bool is_half(const Type& type) { return type.is_float() && type.bits() == 16; }
 
 /// The float of which a word holds the bits of a shorter one.

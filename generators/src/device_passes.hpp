@@ -35,6 +35,22 @@ private:
     std::map<std::string, int> largest_;  ///< index that is used, by buffer
 };
 
+/// Lowering pass: lets a loop begin and end where predicates on its variable alone say, which are left out then.
+///
+/// Halide does so itself where they read no memory that the kernel wrote; else it goes through all iterations and stores nothing in most.
+class bounded_loop : public Halide::Internal::IRMutator {
+public:
+    /// `loop` ends the name of the loop.
+    explicit bounded_loop(std::string loop) : loop_(std::move(loop)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+
+private:
+    std::string loop_;
+};
+
 /// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer arithmetic. Not every device knows
 /// such floats, nor can every back end of Halide store them; what is computed with them is f32 anyway.
 class halves_as_words : public Halide::Internal::IRMutator {

@@ -19,4 +19,13 @@ inline int most_shared_memory(const level& target) { return most_shared_memory(t
 /// depths while values are weighed. Of the request, all but its schedule counts: what a formula keeps in shared memory takes room from the blocks.
 schedule default_device_schedule(const kernel_request& request, const level& target);
 
+/// The same for few queries: eight threads share a key, of which each takes key_tile for query_tile rows; then a thread has `chunk` value depths of the same rows, and
+/// asks for the values of value_tile keys at a time.
+schedule default_device_decode_schedule(const kernel_request& request, const level& target);
+inline constexpr int device_threads_a_key = 8;
+
+/// Threads of a block under a schedule, and about how many bytes of shared memory it has: what a kernel has is known once it is compiled.
+int device_threads(const schedule& s, const depth_pair& depths);
+int estimated_shared_memory(const kernel_request& request);
+
 }  // namespace attune::generators

@@ -61,7 +61,7 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
                     if (isa.pairs && can_pair(request)) usual.pairing = 2;
                     if (prefill || is_device(isa)) add(usual, std::numeric_limits<int>::max(), "");
-                    if (decode && decodes && !is_device(isa)) add(decode_schedule(isa, hides), most_decoded, prefill ? "decode_" : "");
+                    if (decode && decodes && isa.name != "vulkan") add(is_device(isa) ? default_device_decode_schedule(request, isa) : decode_schedule(isa, hides), most_decoded, prefill || is_device(isa) ? "decode_" : "");
                 }
         }
     }

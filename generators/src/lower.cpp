@@ -5,6 +5,7 @@
 #include "device_target.hpp"
 #include "lower_decode.hpp"
 #include "lower_device.hpp"
+#include "lower_device_decode.hpp"
 #include "lower_pairs.hpp"
 #include "lower_statistics.hpp"
 #include "lower_tensors.hpp"
@@ -81,7 +82,9 @@ lowered_kernel lower(const kernel_request& request) {
     std::vector<Func> outputs;
 
     std::unique_ptr<row_state> state;
-    if (frame.decodes())
+    if (frame.decodes() && on_device(request))
+        state = std::make_unique<device_decode_state>(frame);
+    else if (frame.decodes())
         state = std::make_unique<decode_state>(frame);
     else if (its.needs_state())
         state = std::make_unique<prefill_state>(frame);
@@ -109,7 +112,8 @@ lowered_kernel lower(const kernel_request& request) {
         on.schedule(before), on.schedule(after);
         if (!rows.empty()) on.schedule(rows);
         for (const auto& each : pairs) on.schedule(*each);
-        on.add_passes(attention, static_cast<const prefill_state*>(state.get()));
+        if (frame.decodes()) state->add_passes(attention);
+        on.add_passes(attention, frame.decodes() ? nullptr : static_cast<const prefill_state*>(state.get()));
     } else {
         before.schedule();
         after.schedule();

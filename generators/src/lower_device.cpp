@@ -39,6 +39,11 @@ public:
         const int rows = (2 * kept_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
         return 4 * (floats + rows);
     }
+    /// The same in decode, for so many rows and the keys of a visit.
+    int bytes_of_decode(int rows, int keys, int threads_down) const {
+        const int sums = (keys + 1) * rows * device_threads_a_key, left = rows * device_threads_a_key * threads_down * 4;
+        return 4 * (padded(rows) * depths_.depth + std::max(sums, left) + (2 + further_tiles_) * rows * keys + (2 * kept_ + 40) * (rows + keys));
+    }
 
 private:
     depth_pair depths_;
@@ -85,6 +90,36 @@ schedule default_device_schedule(const kernel_request& request, const level& tar
     return s;
 }
 
+schedule default_device_decode_schedule(const kernel_request& request, const level& target) {
+    constexpr int depths_a_load = 32, most_depths_a_thread = 4;  // neighbouring threads of a warp read a line of memory
+    const auto [depth, value_depth] = request.depths;
+    schedule s = default_device_schedule(request, target);
+    s.shapes = shape_class::decode;
+    s.query_block = 16;
+    s.query_tile = 8;  // heads of a group, as most models have: fewer read keys again, of more some are idle
+    s.key_block = 64;
+    s.key_tile = 4;
+    s.value_tile = 8;
+    s.depth_unroll = 4;
+    s.chunk = std::clamp(value_depth / depths_a_load, 1, most_depths_a_thread);
+    s.key_splits = 128;
+    const shared_memory_plan memory(request);
+    while (s.query_tile > 1 && memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile) > most_shared_memory(target)) s.query_tile /= 2;
+    return s;
+}
+
+int device_threads(const schedule& s, const depth_pair& depths) {
+    const int across = (depths.value_depth + s.chunk - 1) / s.chunk;
+    if (s.shapes == shape_class::prefill) return std::max(s.key_block / s.key_tile, across) * (s.query_block / s.query_tile);
+    return device_threads_a_key * std::max(s.key_block / s.key_tile, (across + device_threads_a_key - 1) / device_threads_a_key);
+}
+
+int estimated_shared_memory(const kernel_request& request) {
+    const shared_memory_plan memory(request);
+    const schedule& s = request.schedule;
+    return s.shapes == shape_class::prefill ? memory.bytes(s.query_block, s.key_block) : memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile);
+}
+
 device_schedule::device_schedule(const kernel_frame& frame)
     : f_(frame),
       cut_(frame.cut),
@@ -128,11 +163,7 @@ void device_schedule::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const 
     stage.split(x, thread_x, x, of_x).split(y, thread_y, y, of_y).reorder(x, y, thread_x, thread_y).gpu_threads(thread_x, thread_y).unroll(x).unroll(y);
 }
 
-void device_schedule::schedule(finish& rows) const {
-    // Schedule
-    const TailStrategy guard = TailStrategy::GuardWithIf;
-    const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
-    const Var qo("qo"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
+void device_schedule::bind(finish& rows) const {
     Func& outputs = rows.outputs;
     const std::vector<OutputImageParam> buffers = outputs.output_buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -142,7 +173,29 @@ void device_schedule::schedule(finish& rows) const {
         buffer.dim(0).set_bounds(0, f_.value_depth());
         for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
     }
-    outputs.bound(d, 0, f_.value_depth()).bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent());
+    outputs.bound(f_.d, 0, f_.value_depth()).bound(f_.q, 0, OutputImageParam(buffers.front()).dim(1).extent());
+}
+
+void device_schedule::schedule_few(finish& rows) const {
+    // Schedule
+    const TailStrategy guard = TailStrategy::GuardWithIf;
+    const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, thread_x("thread_x"), thread_y("thread_y");
+    bind(rows);
+    rows.outputs.split(d, d, thread_x, 32, guard).split(d, d, thread_y, 8, guard).reorder(d, thread_x, thread_y, q, h, b).gpu_blocks(q, h, b).gpu_threads(thread_x, thread_y);
+    const LoopLevel task(rows.outputs, q);
+    for (auto& [sink, row] : rows.denominators_) rows.rows_.push_back(row);
+    for (Func& row : rows.rows_) row.compute_at(task).bound_extent(f_.qi, 1).bound_extent(f_.qt, 1).store_in(MemoryType::GPUShared).gpu_threads(f_.qi);
+    rows.state_->schedule(task);
+}
+
+void device_schedule::schedule(finish& rows) const {
+    if (f_.decodes()) return schedule_few(rows);
+    // Schedule
+    const TailStrategy guard = TailStrategy::GuardWithIf;
+    const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
+    const Var qo("qo"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
+    Func& outputs = rows.outputs;
+    bind(rows);
     outputs.split(q, qo, qi, cut_.query_block, guard).split(qi, thread_y, qi, cut_.query_tile, guard).split(d, thread_x, dj, cut_.chunk, guard);
     outputs.reorder(dj, qi, thread_x, thread_y, qo, h, b).gpu_blocks(qo, h, b).gpu_threads(thread_x, thread_y).unroll(dj).unroll(qi);
     const LoopLevel task(outputs, qo);

@@ -22,6 +22,8 @@ public:
     void add_passes(Halide::Pipeline& attention, const prefill_state* state) const;  ///< null without a pass over the keys
 
 private:
+    void bind(finish& rows) const;
+    void schedule_few(finish& rows) const;  ///< of decode: with the merging of its parts, and what makes them
     void schedule(prefill_state& state, const Halide::LoopLevel& task) const;
     void schedule_queries(score_tile& scores, const Halide::LoopLevel& task) const;
     void schedule_keys(score_tile& scores, const Halide::LoopLevel& block) const;

@@ -255,6 +255,8 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
 }
 
+int score_tile::channel_vector() const { return std::gcd(on_device(f_.request) ? device_threads_a_key : f_.cut.lanes, f_.depth()); }
+
 void score_tile::sum_in_lanes(contraction& c) {
     const int vector = channel_vector();
     const Var l("l");
@@ -286,14 +288,14 @@ quantity score_tile::operator()(int scores) {
     return {with_products(x.value), x.hidden.defined() ? with_products(x.hidden) || beyond : beyond};
 }
 
-Expr score_tile::of_first_query() const {
+Expr score_tile::of_query(const Expr& row) const {
     Expr all = 0.0f;
     for (const Func& kept : kept_of_queries_) {
-        const FuncRef at = kept(0, f_.qt, f_.h, f_.b);
+        const FuncRef at = kept(row, f_.qt, f_.h, f_.b);
         for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(kept.outputs() == 1 ? Expr(at) : Expr(at[i]));
     }
     for (const contraction& c : contractions_)
-        if (c.fixed && along_ == lanes::queries) all = all + c.panel(0, 0, f_.qt, f_.h, f_.b);
+        if (c.fixed && along_ == lanes::queries) all = all + c.panel(row, 0, f_.qt, f_.h, f_.b);
     return all;
 }
 

@@ -29,8 +29,8 @@ public:
     /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
     Halide::Expr weights(int node, const Halide::Expr& weight);
 
-    /// All that is kept of queries, at the first one of the block, in a sum.
-    Halide::Expr of_first_query() const;
+    /// All that is kept of queries, at one of the block, in a sum.
+    Halide::Expr of_query(const Halide::Expr& row) const;
 
     /// A tensor of the graph, an input or formed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
@@ -61,6 +61,7 @@ public:
 
 private:
     friend class device_schedule;
+    friend class device_decode_state;
     struct contraction {
         int node{};
         bool fixed{};  ///< as many channels as q has
@@ -79,7 +80,7 @@ private:
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
     void sum_in_lanes(contraction& c);
-    int channel_vector() const { return std::gcd(f_.cut.lanes, f_.depth()); }
+    int channel_vector() const;  ///< side by side, where they lie in lanes
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;

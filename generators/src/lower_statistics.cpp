@@ -123,7 +123,7 @@ void prefill_state::define_state() {
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
     // Halide reuses shared memory after its last use in the order of the text, as if the loop over the blocks did not come back to it: what was computed before
     // the loop is used once more at its end, to no effect.
-    if (on_device(f_.request)) next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_first_query(), 0.0f);
+    if (on_device(f_.request)) next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_query(0), 0.0f);
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(next);
     if (!on_device(f_.request) || static_cast<int>(next.size()) == chunk_) return;
     // The state lies in registers, each thread's own: what others ask of it is left where all can read.

@@ -32,6 +32,8 @@ std::string field_names() {
     return names;
 }
 
+constexpr int most_splits = 1024;  ///< of a GPU: each has its weight in shared memory when they are merged
+
 /// The chunk that leaves least of itself unused at the end of the depth; of equals one of whole vectors, then the longer one.
 int fitting_chunk(int value_depth, int tile, int lanes) {
     constexpr int longest = 16;
@@ -99,6 +101,13 @@ void check(const schedule& s, int depth) {
     };
     for (const auto& [name, member] : fields)
         if (s.*member < 1) refuse(name, "1 or more", s.*member, 1);
+    if (s.shapes == shape_class::decode && s.lanes == 1) {  // of a GPU
+        multiple("key_block", s.key_block, "the threads that share a key", 8, ", in decode");
+        multiple("key_block", s.key_block, "key_tile", s.key_tile);
+        if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
+        if (s.key_splits > most_splits) refuse("key_splits", fmt::format("{} at most", most_splits), s.key_splits, most_splits);
+        return;
+    }
     if (s.shapes == shape_class::decode) {
         if (s.chunk != 1) refuse("chunk", "1 in decode", s.chunk, 1);
         if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);

@@ -1,3 +1,4 @@
+#include "device_target.hpp"
 #include "plan.hpp"
 
 #include <attune/generators/kernel_request.hpp>
@@ -70,6 +71,7 @@ row_memory row_memory_of(const kernel_request& request) {
     const plan its = plan_of(graph);
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
     const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
+    if (on_device(request)) return {0, size((its.weights >= 0 ? depths.value_depth : 0) + 2 + modified)};  // what is kept of a block of threads is in the device's shared memory
     const int vector = its.weights >= 0 ? cut.lanes : 1, chunks = its.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
     const int state = depths.value_depth + vector * chunks * (2 + modified);
     row_memory each;

@@ -172,7 +172,7 @@ void bound_call::split_keys(const options& how) {
     if (chosen().key_splits == 0) return;
     key_splits_ = chosen().key_splits;
     if (is_deterministic(how)) return;
-    constexpr std::int64_t tasks = 64;  // enough to share out evenly
+    const std::int64_t tasks = is_device(chosen().target) ? 1024 : 64;  // enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for
     const std::int64_t blocks = (shape_[axis_kind::key] + chosen().key_block - 1) / chosen().key_block;
     const std::int64_t wanted = (tasks + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
     key_splits_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, key_splits_));
@@ -286,7 +286,7 @@ void bound_call::run_on_device() {
     const std::span all(buffers);
     device_call call{.target = chosen().target, .kernel = chosen().call, .argv = argv_.data(), .inputs = all.first(all.size() - made - kept),
                      .outputs = all.last(made + kept).first(made), .kept = all.last(kept),
-                     .names = names, .device = device_, .context = how_.context, .stream = how_.stream, .wait = how_.wait};
+                     .names = names, .device = device_, .context = how_.context, .stream = how_.stream, .wait = how_.wait, .keeps_scratch = key_splits_ != 0};
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.devices->launch, arguments, threads_, pool_, nullptr);
 }

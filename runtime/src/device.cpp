@@ -140,6 +140,9 @@ int launch(void** arguments) {
     if (!is_cuda(call)) check_buffers(call, where);
     const vulkan_turn turn(call, user_context);
     const device_queue* const outer = std::exchange(current, &where);
+    // CUDA's own allocations take longer than a whole decode step, and wait for the device.
+    static std::once_flag kept;
+    if (call.keeps_scratch) std::call_once(kept, [] { halide_reuse_device_allocations(nullptr, true); });
     int code = run(user_context, arguments[0], call);
     for (const auto& list : {call.inputs, call.outputs, call.kept})
         for (halide_buffer_t* each : list) {

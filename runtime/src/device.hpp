@@ -16,6 +16,7 @@ struct device_call {
     int device{-1};                                                 ///< where tensors or options say, else -1
     void *context{}, *stream{};
     bool wait{true};
+    bool keeps_scratch{};  ///< the kernel takes memory there for itself, and will again: what it gives back stays for the next call
 };
 
 /// From now on whatever error this thread raises during its call is the call's: a support library that keeps what it made for one call may say its errors with that call's
