@@ -43,7 +43,7 @@ def headers(options):
 
 def binaries(options):
     """FILE..."""
-    allowed = re.compile(r"(ld-linux|libc\.|libm\.|libstdc\+\+\.|libgcc_s\.|libpthread\.|libdl\.|librt\.|lib[alut]+san\.)")
+    allowed = re.compile(r"(ld-linux|libc\.|libm\.|libstdc\+\+\.|libgcc_s\.|libpthread\.|libdl\.|librt\.|lib(a|l|t|ub)san\.)")
     wrong = []
     for file in options.files:
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run(["readelf", "-d", file]).stdout)
