@@ -125,7 +125,7 @@ TEST_CASE("a call with tensors of the host runs in the first device's primary co
 
     const auto again = fresh_call().run({.target = "cuda"});
     CHECK(count(again, "cuModuleLoadData") == 0);  // once a context
-    CHECK(again.allocated_bytes == seen.allocated_bytes);
+    CHECK(again.allocated_bytes <= seen.allocated_bytes);  // Halide keeps 32 pieces that are not in use: those of other tests may go
 }
 
 TEST_CASE("an application's context, stream and memory are used as they are", "[driver]") {
@@ -214,7 +214,7 @@ TEST_CASE("what the driver refuses is said in its words, and the next call is as
             CHECK(driver().so_far().unbalanced == 0);
         }
         CHECK(fresh_call().run({.target = "cuda"}).launches.size() == 1);
-        CHECK(driver().so_far().allocated_bytes == before);
+        CHECK(driver().so_far().allocated_bytes <= before);
     }
     const failing now("cuMemAlloc", 2);
     workload large(dsl::listing_of<under_test::halves>, {.queries = 700, .keys = 900, .depth = 128, .value_depth = 128}, 5);  // more than is kept from earlier calls
