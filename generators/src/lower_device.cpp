@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <stdexcept>
+#include <string>
 #include <utility>
 
 namespace attune::generators {
@@ -61,6 +63,37 @@ bool sums_a_pair(const listing& graph) {
     }
     return false;
 }
+
+/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time would tell: hidden blocks would be computed
+/// and then dropped. (A number of blocks that is known at run time only is a loop always.)
+class skip_blocks_of_device : public skip_blocks {
+public:
+    /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate would ask for. All threads of a block agree
+    /// on what it says, so that they may wait for each other inside.
+    explicit skip_blocks_of_device(std::string loop) : skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }), loop_(std::move(loop)) {}
+
+    using skip_blocks::mutate;
+    Internal::Stmt mutate(const Internal::Stmt& s) override {
+        const bool whole = !std::exchange(inside_, true);
+        if (whole) found_ = false;
+        Internal::Stmt result = skip_blocks::mutate(s);
+        if (!whole) return result;
+        inside_ = false;
+        if (!found_) throw std::runtime_error("a device's kernel has no loop " + loop_);
+        return result;
+    }
+
+protected:
+    using skip_blocks::visit;
+    Internal::Stmt visit(const Internal::For* loop) override {
+        found_ = found_ || Internal::ends_with(loop->name, loop_);
+        return skip_blocks::visit(loop);
+    }
+
+private:
+    std::string loop_;
+    bool inside_{}, found_{};
+};
 
 }  // namespace
 
@@ -339,9 +372,7 @@ void device_schedule::add_passes(Pipeline& attention, const prefill_state* state
     if (state) {
         const std::string name = state->state_.name();
         attention.add_custom_lowering_pass(new private_state(name));
-        // The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate would ask for. All threads of a block agree
-        // on what it says, so that they may wait for each other inside.
-        attention.add_custom_lowering_pass(new skip_blocks(name + ".s1.visited", [](const Internal::Load& load) { return load.type == UInt(8); }));
+        attention.add_custom_lowering_pass(new skip_blocks_of_device(name + ".s1." + state->blocks_.x.name() + ".visited"));
     }
     attention.add_custom_lowering_pass(new halves_as_words);
 }
