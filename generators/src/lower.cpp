@@ -117,7 +117,7 @@ lowered_kernel lower(const kernel_request& request) {
     } else {
         before.schedule();
         after.schedule();
-        if (!rows.empty()) rows.schedule();
+        if (!rows.empty()) rows.schedule(), rows.add_passes(attention);
         const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table, std::vector<clipped_loop> clipped) {
             const auto is_table = [table = loop_and_table.second](const Internal::Load& load) { return load.name == table; };
             attention.add_custom_lowering_pass(new skip_blocks(loop_and_table.first, is_table, std::move(clipped), block_parts::parts_of(request)));

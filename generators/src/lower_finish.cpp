@@ -193,4 +193,13 @@ void finish::schedule() {
     if (state_) state_->schedule(LoopLevel(outputs, task_));
 }
 
+void finish::add_passes(Pipeline& pipeline) const {
+    if (!state_) return;
+    std::vector<row_loop> loops = state_->row_loops();
+    if (loops.empty()) return;
+    for (const Func& row : rows_) loops.push_back({{row.name(), f_.qi.name()}, std::min(f_.cut.lanes, block_)});
+    const Expr queries = OutputImageParam(outputs.output_buffers().front()).dim(1).extent();
+    pipeline.add_custom_lowering_pass(new existing_rows({outputs.name(), task_.name()}, queries, block_, loops));
+}
+
 }  // namespace attune::generators

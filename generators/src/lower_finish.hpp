@@ -25,6 +25,7 @@ public:
     Halide::Func hidden_output() const;
 
     void schedule();
+    void add_passes(Halide::Pipeline& pipeline) const;
 
 private:
     friend class device_schedule;

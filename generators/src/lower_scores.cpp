@@ -407,6 +407,12 @@ void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ah
     pipeline.add_custom_lowering_pass(new fetch_ahead(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
 }
 
+std::vector<row_loop> score_tile::row_loops() const {
+    std::vector<row_loop> all;
+    for (const contraction& c : contractions_) all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.cut.lanes, f_.cut.query_block)});
+    return all;
+}
+
 void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
     // Schedule
     for (contraction& c : contractions_) {

@@ -1,4 +1,5 @@
 #pragma once
+#include "existing_rows.hpp"
 #include "kernel_frame.hpp"
 
 #include <numeric>
@@ -54,6 +55,8 @@ public:
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
     /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
     void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
+    /// Where queries lie in lanes, the loops that turn those of a block.
+    std::vector<row_loop> row_loops() const;
     /// What is read of tensors of pairs for the queries of a tile, where those are in lanes.
     void schedule_pairs(const Halide::LoopLevel& tile, const Halide::LoopLevel& storage);
     /// Products for `in_lanes` x `others` pairs at a time, in registers.

@@ -173,6 +173,14 @@ std::vector<clipped_loop> prefill_state::clipped_loops() const {
     return all;
 }
 
+std::vector<row_loop> prefill_state::row_loops() const {
+    std::vector<row_loop> all = scores_at_.row_loops();
+    const auto add = [&](int rows) { all.push_back({{state_.name(), f_.qi.name()}, rows}); };
+    add(f_.cut.lanes);       // where it begins
+    add(f_.cut.query_tile);  // where blocks are added
+    return all;
+}
+
 std::vector<Func> prefill_state::row_sums() const {
     std::vector<Func> all;
     if (maximum_at_ >= 0) all.push_back(highest_);

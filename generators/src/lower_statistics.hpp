@@ -29,6 +29,7 @@ public:
     void schedule(const Halide::LoopLevel& task) override;
     std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()}; }
     std::vector<clipped_loop> clipped_loops() const override;
+    std::vector<row_loop> row_loops() const override;
     void add_passes(Halide::Pipeline& pipeline) const override;
 
 private:

@@ -1,4 +1,5 @@
 #pragma once
+#include "existing_rows.hpp"
 #include "lower_scores.hpp"
 #include "skip_blocks.hpp"
 
@@ -32,6 +33,8 @@ public:
     virtual std::pair<std::string, std::string> guarded_loop() const = 0;
     /// Loops over the keys of a block that go over the visited parts only (block_parts.hpp).
     virtual std::vector<clipped_loop> clipped_loops() const { return {}; }
+    /// Loops over the queries of a block.
+    virtual std::vector<row_loop> row_loops() const { return {}; }
     /// What remains to be done once the loops are there.
     virtual void add_passes(Halide::Pipeline&) const {}
 

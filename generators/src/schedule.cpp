@@ -84,9 +84,11 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
     // Where something is hidden a fine grain leaves less of it in the blocks that are visited. Where nothing is, twice as many keys as these are within 2 % on
     // long calls, and make calls of fewer keys than a block twice as slow.
     s.key_block = hides == masking::none ? 128 : 64;
-    // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in between, and small blocks nothing.
+    // A diagonal is met by one tile at a time; of a longer block of keys there parts alone are visited. 5 to 8 % on causal calls of 100 to 1000 queries.
+    if (isa.lanes == 8 && hides == masking::some) s.query_block = s.query_tile, s.key_block = 128;
+    // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in between.
     if (isa.lanes == 8 && hides == masking::none && depth <= 32 && value_depth == 32) {
-        s.query_block = s.query_tile = 32, s.key_block = 64;
+        s.query_tile = 32, s.query_block = 64;
         s.key_tile = s.value_tile = 2, s.chunk = value_depth;
     }
     return s;
