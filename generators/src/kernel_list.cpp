@@ -46,6 +46,7 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
         if (!prefill && !decodes) throw std::runtime_error(each.name + ": no kernel for decode: " + hinders_decode(each.graph) + "; try SHAPES prefill");
         for (const level& isa : levels()) {
             if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
+            if (!prefill && isa.name == "vulkan") throw std::runtime_error(each.name + ": no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
             for (const std::string& dtype : build.dtypes)
                 for (const std::string& depths : build.depths) {
                     kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
@@ -60,8 +61,8 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                     schedule usual = is_device(isa) ? default_device_schedule(request, isa)
                                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
                     if (isa.pairs && can_pair(request)) usual.pairing = 2;
-                    if (prefill || is_device(isa)) add(usual, std::numeric_limits<int>::max(), "");
-                    if (decode && decodes && isa.name != "vulkan") add(is_device(isa) ? default_device_decode_schedule(request, isa) : decode_schedule(isa, hides), most_decoded, prefill || is_device(isa) ? "decode_" : "");
+                    if (prefill) add(usual, std::numeric_limits<int>::max(), "");
+                    if (decode && decodes && isa.name != "vulkan") add(is_device(isa) ? default_device_decode_schedule(request, isa) : decode_schedule(isa, hides), most_decoded, prefill ? "decode_" : "");
                 }
         }
     }

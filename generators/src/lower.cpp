@@ -63,7 +63,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
             for (std::size_t i = 0; i < order.size(); ++i) function.args[inputs + i] = outputs[static_cast<std::size_t>(order[i])];
         }
         if (const int shared = shared_memory(function.body), most = most_shared_memory(device_of(target)); shared > most)
-            throw std::runtime_error("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
+            throw no_room("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
                                      "; a schedule with smaller blocks may fit: emit --schedule");
         if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);
         ordered.append(function);

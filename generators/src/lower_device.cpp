@@ -97,6 +97,8 @@ private:
 
 }  // namespace
 
+int most_pairs_of_block(const listing& graph) { return sums_a_pair(graph) ? 16 * 16 : 64 * 32; }
+
 schedule default_device_schedule(const kernel_request& request, const level& target) {
     // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as many warps as 8 x 4 would.
     constexpr int queries_a_thread = 4, least_down = 8, most_accumulators = 64;
@@ -105,7 +107,7 @@ schedule default_device_schedule(const kernel_request& request, const level& tar
     s.lanes = 1;
     const shared_memory_plan memory(request);
     constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}, {8, 4}, {4, 4}};  // queries, keys
-    const int most_pairs = sums_a_pair(request.graph) ? 16 * 16 : 64 * 32;  // more loops in one kernel take a device's compiler minutes
+    const int most_pairs = most_pairs_of_block(request.graph);
     for (const auto& [queries, keys] : sizes) {
         if (queries * keys > most_pairs) continue;
         s.query_block = queries, s.key_block = keys;

@@ -110,15 +110,8 @@ Func device_decode_state::reduced(const std::string& name, const Func& pairs, bo
 
 void device_decode_state::define_weights() {
     // Algorithm
-    const std::vector<Var> pair = scores_at_.pair();
-    if (softmax() || f_.its.maximum) highest_ = reduced("highest", scores_, true);
-    if (softmax()) {
-        weights_(pair) = exp2_of_nonpositive((scores_(pair) - highest_(f_.qi, f_.kb, f_.qt, f_.h, f_.b)) * (scores_at_.scale * log2_of_e));
-        sum_ = reduced("sum", weights_, false);
-    } else {
-        weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
-    }
-    const Func weighing = define_further_weights(f_, scores_at_, weights_, softmax(), [this](const std::string& name, const Func& pairs) { return reduced(name, pairs, false); });
+    const Func weighing = define_weights_of_block(f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
+                                                  [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
     if (!chunk_) return;
     values_ = scores_at_.rows_of(f_.its.value, false, "values");
     rk_ = RDom(0, keys_ / shares_, "rk");

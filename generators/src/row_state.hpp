@@ -44,6 +44,16 @@ protected:
     Halide::Func define_further_weights(const kernel_frame& frame, score_tile& scores, const Halide::Func& weights, bool softmax,
                                         const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs)>& sum);
 
+    /// Of a block of keys where queries are few: all of a row's scores are there before its weights are made.
+    struct block_of_scores {
+        const Halide::Func& scores;
+        Halide::Func &highest, &weights, &sum;  ///< of a row; of pairs; of a row
+    };
+    /// Defines the statistic's weights of a block, with the maximum and the sum that they need, and then what define_further_weights does, which it returns.
+    /// `reduced` makes a row's maximum or sum of a function of pairs.
+    Halide::Func define_weights_of_block(const kernel_frame& frame, score_tile& scores_at, bool softmax, const block_of_scores& block,
+                                         const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs, bool maximum)>& reduced);
+
     std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
     std::map<int, Halide::Func> row_sums_;  ///< by node
 };

@@ -19,6 +19,11 @@ namespace attune::generators {
 /// In decode a task is the queries of a whole group of heads, at most query_block of each, with one of key_splits parts of the keys. It sums the products of
 /// query_tile rows with key_tile keys in registers, channels in lanes, and adds the values of value_tile keys to query_tile rows at a time; key_block is a multiple
 /// of lanes and of value_tile, lanes one of key_tile, and chunk is 1.
+///
+/// On a GPU `lanes` is 1 and pairing 1: threads are what lanes are elsewhere. A block of threads has query_block queries, each thread query_tile of them, with key_tile keys while
+/// scores are made and then with `chunk` value depths; value_tile counts nothing. In decode a block of threads has query_tile rows of a group and one of key_splits parts of the
+/// keys: eight threads share a key, channels side by side, and each takes key_tile keys of a block, depth_unroll steps over its channels at a time; then a thread has `chunk` value depths and
+/// asks for the values of value_tile keys at a time. There key_block is a multiple of 8 and of key_tile.
 struct schedule {
     shape_class shapes{};  ///< which of the two ways of cutting work
     int lanes{};         ///< f32 in a vector
