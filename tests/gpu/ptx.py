@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""ptx.py [--arch sm_80 sm_90] [--most-registers N] [--fetch] --generator PROGRAM[:DEPTHS]...: compiles the graphs of generators for CUDA, assembles the kernels with ptxas
+"""ptx.py [--arch sm_80 sm_90] [--most-registers N] [--fetch] [--shapes decode] --generator PROGRAM[:DEPTHS]...: compiles the graphs of generators for CUDA, assembles the kernels with ptxas
 and says what each takes: registers, spills, stack, shared memory, and how many warps of it an SM holds at once for all that.
 
-DEPTHS are as `emit --depths` takes them, with commas between; without them 64 and 128. `ptx.py OBJECT...` assembles what objects hold that are there already.
+DEPTHS are as `emit --depths` takes them, with commas between; without them 64 and 128. --shapes are as `emit` takes them: prefill, or decode for few queries, of which each
+kernel has a second entry that merges what the first leaves. `ptx.py OBJECT...` assembles what objects hold that are there already.
 
 Fails if a kernel does not assemble, spills, has a stack, or takes more registers than it may. (Shared memory is judged when a kernel is compiled.)
 ptxas is $PTXAS, or on the PATH, or in /usr/local/cuda, or where --fetch puts PyPI's: nvidia-cuda-nvcc-cu12, 40 MB, into build/.setup. Without one: exit status 77,
@@ -64,7 +65,9 @@ def assemble(ptxas, text, arch, cubin):
 
 
 def threads_of(schedule, value_depth):
-    """Along keys and value depths, and along queries (generators/src/lower_device.cpp)."""
+    """Along keys and value depths, and along queries (generators/src/lower_device.cpp); in decode along a key, and along keys."""
+    if schedule["shapes"] == "decode":
+        return 8, max(schedule["key_block"] // schedule["key_tile"], -(-value_depth // schedule["chunk"] // 8))
     across = max(schedule["key_block"] // schedule["key_tile"], -(-value_depth // schedule["chunk"]))
     return across, schedule["query_block"] // schedule["query_tile"]
 
@@ -82,12 +85,17 @@ def warps_at_once(registers, threads, shared, arch):
     return limits[limit] * warps, limit
 
 
-def compile_graphs(generator, folder, schedule=""):
+def main_entry(schedule):
+    """How the entry's name begins whose schedule it is: others prepare and merge."""
+    return "_kernel_partial_" if schedule["shapes"] == "decode" else "_kernel_outputs_"
+
+
+def compile_graphs(generator, folder, schedule="", shapes=("prefill",)):
     """The object of a generator's graphs for CUDA, and what is known of its kernels, in the order of its modules. A schedule is one of `emit --schedule`."""
     program, _, depths = generator.partition(":")
     depths = depths.split(",") if depths else ["64", "128"]
     target = os.path.join(folder, os.path.basename(program) + ".o")
-    what = ["--depths", *depths] + (["--schedule", schedule] if schedule else [])
+    what = ["--depths", *depths, "--shapes", *shapes] + (["--schedule", schedule] if schedule else [])
     done = subprocess.run([program, "emit", "--target", "cuda", "--object", target, "--cache", "", *what], stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stderr)
@@ -107,11 +115,12 @@ def main():
     parser.add_argument("--most-registers", type=int, default=232)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fetch", action="store_true")
+    parser.add_argument("--shapes", nargs="+", default=["prefill"])
     parser.add_argument("--generator", nargs="+", default=[])
     parser.add_argument("objects", nargs="*")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        objects = [(path, []) for path in given.objects] + [compile_graphs(generator, folder) for generator in given.generator]
+        objects = [(path, []) for path in given.objects] + [compile_graphs(generator, folder, shapes=given.shapes) for generator in given.generator]
         ptxas = find_tool("ptxas", given.fetch)
         if not ptxas:
             print("skipped: no ptxas here; --fetch brings one")
@@ -131,7 +140,7 @@ def check(given, ptxas, objects, cubin):
                 for entry in assemble(ptxas, text, arch, cubin):
                     if kernel:
                         entry["graph"] = f"{kernel['graph']} d{kernel['depth']}x{kernel['value_depth']}"
-                        if re.match(r"_kernel_outputs_", entry["entry"]):  # whose schedule it is
+                        if entry["entry"].startswith(main_entry(kernel["schedule"])):
                             across, down = threads_of(kernel["schedule"], kernel["value_depth"])
                             entry |= {"threads": across * down, "shared_bytes": kernel["shared_bytes"]}
                             entry["warps"], entry["limit"] = warps_at_once(entry["registers"], across * down, kernel["shared_bytes"], arch)
