@@ -1,5 +1,7 @@
 #include "cost_model.hpp"
 
+#include "device_target.hpp"
+
 #include <algorithm>
 #include <cmath>
 
@@ -72,6 +74,7 @@ machine_model machine_of(const level& isa) {
 }
 
 double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call) {
+    if (is_device(isa)) return estimated_device_cycles(request, hides, call);
     if (request.schedule.shapes == shape_class::decode) return decode_cycles(request, isa, call);
     const machine_model machine = machine_of(isa);
     const schedule& s = request.schedule;
@@ -107,6 +110,32 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
     double cycles = seen.blocks * block + seen.masked * tiles_a_task * tile_vectors * 5.5;
     cycles += tasks * (700 + 12 * s.query_block * (depth + 2 * value_depth) / s.lanes);
     return cycles * static_cast<double>(call.batches * call.heads);
+}
+
+double estimated_device_cycles(const kernel_request& request, masking hides, const call_shape& call) {
+    const schedule& s = request.schedule;
+    const double depth = request.depths.depth, value_depth = request.depths.value_depth, threads = device_threads(s, request.depths), warps = std::ceil(threads / 32);
+    const bool decodes = s.shapes == shape_class::decode;
+    const double rows = decodes ? s.query_tile : s.query_block, keys = s.key_block;
+    // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values that arrive, barriers.
+    const double lanes = decodes ? device_threads_a_key : 1, pairs = rows * keys;
+    double slots = pairs * (depth + value_depth) / threads;
+    slots += decodes ? keys * depth / threads * (rows / 4 / s.key_tile + 1) + pairs * lanes / threads * 2 : pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;
+    slots += decodes ? keys * value_depth / threads * (rows / 4 / s.chunk + 1) : pairs * value_depth / threads * (1.0 / s.query_tile + 1.0 / s.chunk) / 2 + keys * (depth + value_depth) / threads * 3;
+    slots += pairs / threads * 30 + (s.chunk + 2) * (decodes ? rows : s.query_tile) * 2 + 150;
+    // Of an SM, as in roofline.py: what waits is hidden by other warps.
+    constexpr double shared_of_sm = 228 << 10, registers_of_sm = 65536, enough_warps = 12, sms = 132;
+    const double sums = decodes ? std::max(rows * s.key_tile, rows * s.chunk) + rows * (s.chunk + 2) : s.query_tile * (std::max(s.key_tile, s.chunk) + s.chunk + 2);
+    const double room = std::floor(std::min({shared_of_sm / (estimated_shared_memory(request) + 1024), registers_of_sm / (32 * warps * (sums + 50)), 64 / warps}));
+    const double key_heads = static_cast<double>(call.batches * call.key_heads), heads = static_cast<double>(call.batches * call.heads);
+    const double parts = std::clamp(1024.0 / key_heads, 1.0, static_cast<double>(s.key_splits));
+    const double stacked = std::ceil(static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads) / rows);
+    const double all = decodes ? key_heads * parts * stacked : heads * std::ceil(static_cast<double>(call.queries) / s.query_block), of_sm = std::max(1.0, all / sms);
+    const double blocks = std::clamp(room, 1.0, of_sm), idle = std::ceil(of_sm / blocks) * blocks / of_sm;  // some SMs wait for the last blocks
+    const double waits = (1 + std::max(0.0, enough_warps / blocks / warps - 1)) * idle;
+    if (!decodes) return visited(s, hides, call).blocks * slots * warps * waits * heads;
+    const double memory = sizeof_f32 * keys * (depth + value_depth) / 5;  // bytes a cycle that an SM has of it
+    return (static_cast<double>(call.keys) / keys * std::max(slots * warps / 4, memory) * waits + parts * 2000) * stacked * key_heads;
 }
 
 }  // namespace attune::generators

@@ -10,7 +10,17 @@
 
 namespace attune::generators {
 
-std::string cpu_model::id() const { return vendor + "-" + std::to_string(family) + "-" + std::to_string(model); }
+std::string cpu_model::id() const {
+    if (!is_device) return vendor + "-" + std::to_string(family) + "-" + std::to_string(model);
+    std::string words;  // in small letters and digits, with lines between
+    for (const char c : name) {
+        const bool large = c >= 'A' && c <= 'Z', part = large || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+        if (part) words += large ? static_cast<char>(c | 0x20) : c;
+        else if (!words.empty() && words.back() != '-') words += '-';
+    }
+    while (!words.empty() && words.back() == '-') words.pop_back();
+    return words;
+}
 
 #if defined(__x86_64__)
 

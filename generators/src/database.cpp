@@ -1,5 +1,7 @@
 #include "database.hpp"
 
+#include "device_target.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -158,6 +160,7 @@ const database_entry* database::nearest(const schedule_key& key) const {
     double best_distance = 0;
     for (const database_entry& e : entries) {
         if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level || e.key.bucket != key.bucket) continue;
+        if (is_device(level_named(key.level)) && !(e.key == key)) continue;  // of other depths it need not fit a GPU's shared memory
         try {
             check(e.schedule, key.depth);
         } catch (const std::runtime_error&) {
@@ -172,11 +175,13 @@ const database_entry* database::nearest(const schedule_key& key) const {
 std::string to_json(const database& all) {
     json file;
     file["schema"] = schema, file["version"] = version;
-    file["cpu"] = {{"vendor", all.cpu.vendor}, {"family", all.cpu.family}, {"model", all.cpu.model}, {"name", all.cpu.name}};
+    const char* const kind = all.cpu.is_device ? "device" : "cpu";
+    if (all.cpu.is_device) file[kind] = {{"name", all.cpu.name}};
+    else file[kind] = {{"vendor", all.cpu.vendor}, {"family", all.cpu.family}, {"model", all.cpu.model}, {"name", all.cpu.name}};
     file["entries"] = json::array();
     for (const database_entry& e : all.entries) file["entries"].push_back(json_of(e));
     // A line for what an entry is, what it says and where it comes from, so that differences can be read.
-    std::string text = fmt::format("{{\n\"schema\": {}, \"version\": {},\n\"cpu\": {},\n\"entries\": [", file["schema"].dump(), version, file["cpu"].dump());
+    std::string text = fmt::format("{{\n\"schema\": {}, \"version\": {},\n\"{}\": {},\n\"entries\": [", file["schema"].dump(), version, kind, file[kind].dump());
     for (std::size_t i = 0; i < file["entries"].size(); ++i) {
         json entry = file["entries"][i];
         std::string parts;
@@ -198,9 +203,16 @@ database database_from_json(std::string_view text, const std::string& name) {
     if (const std::string is = file.text("schema"); is != schema) file.refuse(fmt::format("\"schema\": \"{}\"", schema), "\"" + is + "\"");
     if (const auto is = file.integer("version", 0); is != version) file.refuse(fmt::format("\"version\": {}", version), std::to_string(is));
     database all;
-    fields cpu(file["cpu"], name + ", cpu");
-    all.cpu = {cpu.text("vendor"), static_cast<int>(cpu.integer("family", 0)), static_cast<int>(cpu.integer("model", 0)), cpu.text("name")};
-    cpu.end();
+    if (file.has("device")) {
+        fields device(file["device"], name + ", device");
+        all.cpu = {"", 0, 0, device.text("name"), true};
+        if (all.cpu.id().empty()) device.refuse("a name with a letter or digit in \"name\"", "\"" + all.cpu.name + "\"");
+        device.end();
+    } else {
+        fields cpu(file["cpu"], name + ", cpu");
+        all.cpu = {cpu.text("vendor"), static_cast<int>(cpu.integer("family", 0)), static_cast<int>(cpu.integer("model", 0)), cpu.text("name")};
+        cpu.end();
+    }
     const json& entries = file["entries"];
     if (!entries.is_array()) file.refuse("a list in \"entries\"", "something else");
     file.end();
@@ -264,7 +276,7 @@ database merged(const std::vector<database>& all) {
     if (all.empty()) throw std::runtime_error("expected files of schedules to merge, got none");
     database result{all.front().cpu, {}};
     for (const database& each : all) {
-        if (!each.cpu.same_as(result.cpu)) throw std::runtime_error(fmt::format("expected files of one CPU, {}, got one of {}; each CPU has a file of its own", result.cpu.id(), each.cpu.id()));
+        if (!each.cpu.same_as(result.cpu)) throw std::runtime_error(fmt::format("expected files of one CPU or GPU, {}, got one of {}; each has a file of its own", result.cpu.id(), each.cpu.id()));
         for (const database_entry& e : each.entries) {
             const auto before = std::find_if(result.entries.begin(), result.entries.end(), [&](const database_entry& other) { return other.key == e.key; });
             if (before == result.entries.end() || before->date <= e.date) result.put(e);

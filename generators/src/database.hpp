@@ -41,7 +41,7 @@ struct database_entry {
     bool operator==(const database_entry&) const = default;
 };
 
-/// The schedules that are known for one CPU model: one JSON file, generators/schedules/schema.json says of what form.
+/// The schedules that are known for one CPU model or GPU: one JSON file, generators/schedules/schema.json says of what form.
 struct database {
     cpu_model cpu;
     std::vector<database_entry> entries;  ///< by key, each once
@@ -49,7 +49,7 @@ struct database {
     /// Replaces the entry of that key, or adds it in its place.
     void put(database_entry entry);
     /// The entry of the key; else of the same class, types, level and bucket the one whose depths are nearest; else one of other types likewise; else null.
-    /// A schedule that is not valid for the key's depths is no candidate.
+    /// A schedule that is not valid for the key's depths is no candidate; of a GPU those of other depths are none.
     const database_entry* nearest(const schedule_key& key) const;
 };
 

@@ -1,10 +1,13 @@
 #include "jit_kernel.hpp"
 
+#include "device_target.hpp"
 #include "halide_target.hpp"
 #include "lower.hpp"
 #include "plan.hpp"
 
 #include <HalideRuntime.h>
+#include <HalideRuntimeCuda.h>
+#include <HalideRuntimeOpenCL.h>
 
 #include <stdexcept>
 #include <string>
@@ -54,8 +57,28 @@ Halide::Internal::JITModule support_library() {
     ATTUNE_EXPORT(halide_error_split_factor_not_positive);
     ATTUNE_EXPORT(halide_error_storage_bound_too_small);
     ATTUNE_EXPORT(halide_error_unaligned_host_ptr);
+    ATTUNE_EXPORT(halide_device_malloc);
+    ATTUNE_EXPORT(halide_device_free);
+    ATTUNE_EXPORT(halide_copy_to_device);
+    ATTUNE_EXPORT(halide_copy_to_host);
+    ATTUNE_EXPORT(halide_opencl_device_interface);
+    ATTUNE_EXPORT(halide_opencl_initialize_kernels);
+    ATTUNE_EXPORT(halide_opencl_finalize_kernels);
+    ATTUNE_EXPORT(halide_opencl_run);
+    ATTUNE_EXPORT(halide_cuda_device_interface);
+    ATTUNE_EXPORT(halide_cuda_initialize_kernels);
+    ATTUNE_EXPORT(halide_cuda_finalize_kernels);
+    ATTUNE_EXPORT(halide_cuda_run);
 #undef ATTUNE_EXPORT
     return exports;
+}
+
+/// The same as a module for the machine at hand: what a device runs is data by then, and Halide's JIT, told of the device, would bring support for it of its own.
+Halide::Module for_the_machine_alone(const Halide::Module& module) {
+    Halide::Module same(module.name(), module.target().without_feature(Halide::Target::CUDA).without_feature(Halide::Target::OpenCL));
+    for (const auto& buffer : module.buffers()) same.append(buffer);
+    for (const auto& function : module.functions()) same.append(function);
+    return same;
 }
 
 }  // namespace
@@ -72,7 +95,8 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     compiled& c = *compiled_;
     c.symbol = made.symbol, c.cut = to_json(cut);
     try {
-        const Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.isa));
+        Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.isa));
+        if (is_device(*made.isa)) module = for_the_machine_alone(module);
         static const Halide::Internal::JITModule support = support_library();
         c.code = Halide::Internal::JITModule(module, module.get_function_by_name(c.symbol), {support});
     } catch (const Halide::Error& problem) {  // not a std::exception
@@ -84,6 +108,7 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
              scratch_bytes(made.request), c.cut.c_str(), entry, nullptr, its.hidden_rows, its.hidden_output >= 0 ? 1 : 0, cut.shapes, made.from_queries, made.to_queries,
              cut.shapes == shape_class::decode ? cut.key_splits : 0, row_memory_of(made.request).scratch_bytes, row_memory_of(made.request).part_bytes};
     c.table = {kernel_table_version, made.of->name.c_str(), graph, {&c.row, 1}};
+    if (is_device(*made.isa)) c.table.devices = &attune::detail::gpus;
 }
 
 jit_kernel::~jit_kernel() = default;

@@ -42,6 +42,11 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     } catch (const std::runtime_error&) {
         return false;
     }
+    if (is_device(*kernel.isa)) {  // the variant that it was measured with may keep less in shared memory than this one
+        kernel_request there = kernel.request;
+        there.schedule = s;
+        if (!fits_device(there, *kernel.isa)) return false;
+    }
     kernel.request.schedule = s, kernel.schedule_from = provenance(*entry, wanted, file);
     return true;
 }
@@ -87,6 +92,10 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const database&
 }
 
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_source& from) {
+    if (const std::size_t comma = from.tuned_for.find(','); comma != std::string::npos) {
+        use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(0, comma)});
+        return use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(comma + 1)});
+    }
     if (from.tuned_for == "model") std::for_each(kernels.begin(), kernels.end(), use_model);
     if (from.folder.empty() || from.tuned_for.empty() || from.tuned_for == "generic" || from.tuned_for == "model") return;
     const bool native = from.tuned_for == "native";
@@ -105,8 +114,8 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
 }
 
 void add_schedules_to(CLI::App& command, build_request& what) {
-    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU")->capture_default_str();
-    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, else model), model (what the cost model says) or generic (none)")->capture_default_str();
+    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU or GPU")->capture_default_str();
+    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, else model), model (what the cost model says) or generic (none); a GPU's, too, after a comma")->capture_default_str();
 }
 
 std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {

@@ -13,7 +13,7 @@ namespace attune::generators {
 /// Where a build's schedules come from.
 struct schedule_source {
     std::filesystem::path folder;  ///< measured schedules, a file a CPU model; empty: none
-    std::string tuned_for;         ///< a file's name without .json; "native": this machine's, else "model"; "model": what the cost model says; "generic" or empty: none
+    std::string tuned_for;         ///< a file's name without .json; "native": this machine's, else "model"; "model": what the cost model says; "generic" or empty: none. Or several, with commas between
 };
 
 /// Gives kernels the measured schedules of a CPU: of a kernel's class, types, depths and bucket, or the nearest. Where short calls have one of their own a

@@ -1,4 +1,5 @@
 #pragma once
+#include "device_access.hpp"
 #include "kernel_list.hpp"
 #include "shape_bucket.hpp"
 #include "tune_statistics.hpp"
@@ -16,7 +17,8 @@ namespace attune::generators {
 /// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks. Several threads may ask at a time.
 class checked_calls {
 public:
-    explicit checked_calls(const kernel_request& of) : of_(of) {}
+    /// `target`: a GPU's, of kernels that run there; else empty.
+    explicit checked_calls(const kernel_request& of, std::string_view target = {});
 
     /// Empty if all results are right, else a sentence that says which call was wrong, and by how much.
     std::string wrong(const kernel_table& made, const schedule& cut);
@@ -34,6 +36,8 @@ private:
     const reference::results& expected(const check_call& call);
 
     kernel_request of_;
+    std::string target_;
+    bool grows_with_distance_;
     std::mutex mutex_;
     std::map<check_call, reference::results> expected_;
 };
@@ -41,7 +45,8 @@ private:
 /// One call that is timed again and again, by kernels of one graph.
 class timed_call {
 public:
-    timed_call(const kernel_request& of, const call_shape& shape, int threads);
+    /// `there`: the GPU that the kernels are for, in whose memory all tensors then lie; else null.
+    timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there = nullptr);
 
     /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine only ever adds to a call.
     double seconds(const kernel_table& made, double at_least);
@@ -52,7 +57,8 @@ public:
 private:
     support::workload workload_;
     std::vector<attune::detail::named_argument> arguments_;
-    int threads_;
+    std::vector<std::shared_ptr<void>> there_;  ///< the GPU's memory
+    options how_;
 };
 
 }  // namespace attune::generators

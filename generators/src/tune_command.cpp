@@ -1,6 +1,8 @@
 #include "tune_command.hpp"
 
 #include "company.hpp"
+#include "device_target.hpp"
+#include "explain_cost.hpp"
 #include "schedule_option.hpp"
 #include "tune_calls.hpp"
 #include "tune_report.hpp"
@@ -35,6 +37,14 @@ void set_budget(const std::string& text, tune_options& how) {
         throw std::runtime_error("expected a budget as a time, 90s or 3m, or as a number of candidates, got \"" + text + "\"");
     how.seconds = unit == "m" ? 60 * number : time ? number : 0;
     how.count = time ? 0 : static_cast<std::size_t>(number);
+}
+
+/// A GPU is not kept busy by what keeps a core busy.
+call_shape shape_for_device(shape_bucket bucket) { return bucket == shape_bucket::decode ? call_shape{1, 32, 8, 1, 65536} : call_shape{1, 16, 16, 2048, 2048}; }
+
+call_shape rounded(const call_sizes& s) {
+    const auto size = [](double number) { return static_cast<std::int64_t>(number); };
+    return {size(s.batches), size(s.heads), size(s.key_heads), size(s.queries), size(s.keys)};
 }
 
 /// As element_types_from reads them.
@@ -106,10 +116,11 @@ void tune_command::add_to(CLI::App& command) {
     command.add_option("--variant", variant_, "one variant, by its name or the last part of it; else all");
     command.add_option("--dtypes", what_.dtypes, "element types")->capture_default_str();
     command.add_option("--depths", what_.depths, "depths of q and k, or depth x depth of v")->capture_default_str();
-    command.add_option("--targets", what_.targets, "ISA levels; those that do not run here are left out")->capture_default_str();
+    targets_ = command.add_option("--targets,--target", what_.targets, "ISA levels; those that do not run here are left out. Or opencl or cuda, which have to be named: the first such device's")->capture_default_str();
     command.add_option("--buckets", buckets_, "kinds of calls among prefill, short, decode; else those that a kernel serves");
-    command.add_option("--schedules", schedules_, "the folder of schedules, a file a CPU, that is updated; none without it")->capture_default_str();
+    command.add_option("--schedules", schedules_, "the folder of schedules, a file a CPU or GPU, that is updated")->capture_default_str();
     command.add_option("--budget", budget_, "of each search: a time, 90s or 3m, or a number of candidates")->capture_default_str();
+    command.add_option("--shape", shape_, "sizes of the calls that are timed, batch x heads x queries x keys; 1x8:2x1x16384 has 2 key heads; else those of the kind of calls");
     command.add_option("--seed", how_.seed, "fixes the order in which candidates are tried")->capture_default_str();
     command.add_option("--threads", how_.threads, "threads of timed calls")->check(CLI::Range(1, 1024))->capture_default_str();
     how_.jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -126,12 +137,28 @@ void tune_command::add_to(CLI::App& command) {
     command.add_flag("--json", as_json_, "the final table as JSON");
 }
 
-std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variants) const {
+device_access* tune_command::device_for(const level& target) {
+    if (!is_device(target)) return nullptr;
+    std::unique_ptr<device_access>& known = devices_[target.name];
+    if (!known) known = std::make_unique<device_access>(target);
+    return known.get();
+}
+
+tune_options tune_command::how_for(const tuned_kernel& of) {
+    tune_options how = how_;
+    how.device = device_for(*of.kernel.isa);
+    return how;
+}
+
+std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variants) {
     build_request here = what_;
     if (here.targets.empty())
         for (const level& each : levels()) here.targets.emplace_back(each.name);
-    std::erase_if(here.targets, [](const std::string& target) { return !runs(level_named(target).name); });
-    if (here.targets.empty()) throw std::runtime_error("expected a target that runs on this CPU, got none among those asked for; try --targets x86-64-v3");
+    // A GPU has to be asked for here, too.
+    std::erase_if(here.targets, [&](const std::string& target) { return is_device(level_named(target)) ? !names_targets_ : !runs(level_named(target).name); });
+    if (here.targets.empty()) throw std::runtime_error("expected a target that runs on this CPU, got none among those asked for; try --targets x86-64-v3, or --targets opencl for a GPU");
+    if (replay_.empty())
+        for (const std::string& target : here.targets) device_for(level_named(target));
     std::vector<shape_bucket> buckets;
     for (const std::string& name : buckets_) buckets.push_back(shape_bucket_named(name));
     std::vector<tuned_kernel> all;
@@ -140,7 +167,19 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
         const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
         for (const shape_bucket bucket : shape_buckets()) {
             const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
-            if ((bucket == shape_bucket::decode) == decodes && asked && keys.insert(key_of(kernel, bucket).text()).second) all.push_back({kernel, bucket});
+            const bool on_device = is_device(*kernel.isa);
+            if (on_device && bucket == shape_bucket::brief) continue;  // it has no kernel of its own there
+            if ((bucket == shape_bucket::decode) != decodes || !asked || !keys.insert(key_of(kernel, bucket).text()).second) continue;
+            tuned_kernel each{kernel, bucket};
+            if (on_device) {
+                if (replay_.empty()) each.shared_memory = device_for(*kernel.isa)->shared_memory();
+                each.shape = shape_for_device(bucket);
+            }
+            if (!shape_.empty()) each.shape = rounded(call_sizes_from(shape_));
+            if (each.shape.queries < 1 || each.shape.keys < 1) throw std::runtime_error("expected --shape with a query and a key at least, got \"" + shape_ + "\"");
+            if (each.shape.queries > kernel.to_queries)
+                throw std::runtime_error(fmt::format("expected --shape with {} queries at most for {}, got {}; try --buckets with the kind of calls that it is for", kernel.to_queries, name_of(bucket), each.shape.queries));
+            all.push_back(each);
         }
     }
     if (all.empty()) throw std::runtime_error("expected a kernel that serves such calls, got none");
@@ -153,32 +192,32 @@ std::string tune_command::reproduction(const tuned_kernel& of, const schedule& c
                        of.kernel.isa->name, name_of(of.bucket), to_json(cut));
 }
 
-std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of, const database& measured) const {
+std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of) {
     if (!only_.empty()) return schedule_with(of.kernel.request.schedule, only_);
+    const database measured = read_database(std::filesystem::path(schedules_) / (measured_machine(of, how_for(of)).id() + ".json"));
     const schedule_key key = key_of(of.kernel, of.bucket);
     const database_entry* const entry = measured.nearest(key);
     if (entry == nullptr || !(entry->key == key)) return std::nullopt;
     return entry->schedule;
 }
 
-int tune_command::try_given(const std::vector<tuned_kernel>& all) const {
-    database measured;
-    if (again_) measured = read_database(std::filesystem::path(schedules_) / (this_cpu_model().id() + ".json"));
+int tune_command::try_given(const std::vector<tuned_kernel>& all) {
     int problems = 0;
     std::size_t given = 0;
     for (const tuned_kernel& of : all) {
-        const std::optional<schedule> cut = given_schedule(of, measured);
+        const std::optional<schedule> cut = given_schedule(of);
         if (!cut) continue;
         ++given;
         listed_kernel other = of.kernel;
         other.request.schedule = *cut;
         const std::unique_ptr<jit_kernel> usual = how_.compile(of.kernel), made = how_.compile(other);
-        if (const std::string wrong = checked_calls(other.request).wrong(made->table(), other.request.schedule); !wrong.empty()) {
+        device_access* const there = device_for(*of.kernel.isa);
+        if (const std::string wrong = checked_calls(other.request, there ? of.kernel.isa->name : "").wrong(made->table(), other.request.schedule); !wrong.empty()) {
             fmt::print("{}: WRONG: {}\n", name_of_search(of), wrong);
             ++problems;
             continue;
         }
-        timed_call call(of.kernel.request, measured_shape(of.bucket), how_.threads);
+        timed_call call(of.kernel.request, of.shape, how_.threads, there);
         const company quiet(how_.while_timing);
         for (const auto* kernel : {&usual, &made}) call.seconds((*kernel)->table(), 0);
         std::vector<round_times> rounds;
@@ -195,12 +234,13 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) const {
     return problems == 0 ? 0 : 1;
 }
 
-void tune_command::keep(const database_entry& entry) const {
-    if (!schedules_.empty()) update_database(schedules_, this_cpu_model(), {entry});
+void tune_command::keep(const tuned_kernel& of, const database_entry& entry) {
+    if (!schedules_.empty()) update_database(schedules_, measured_machine(of, how_for(of)), {entry});
 }
 
 int tune_command::run(const std::string& program, std::span<const variant> variants) {
     program_ = program;
+    names_targets_ = targets_->count() > 0;
     if (!variant_.empty()) variants = {&variant_named(variants, variant_), 1};
     set_budget(budget_, how_);
     if (how_.exhaustive) how_.seconds = 0, how_.count = 0;
@@ -220,7 +260,13 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
     if (!replay_.empty()) {
         const auto searches = tune_log::read(replay_);
         for (const tuned_kernel& of : all)
-            if (const auto known = searches.find(name_of_search(of)); known != searches.end()) results.push_back(replayed(of, known->second));
+            if (const auto known = searches.find(name_of_search(of)); known != searches.end()) {
+                tuned_kernel there = of;
+                const json& begin = known->second.begin;
+                there.shared_memory = begin.value("shared_memory", 0);
+                if (const auto s = begin.value("shape", std::vector<std::int64_t>()); s.size() == 5) there.shape = {s[0], s[1], s[2], s[3], s[4]};
+                results.push_back(replayed(there, known->second));
+            }
         if (results.empty()) throw std::runtime_error(fmt::format("expected a log with searches of these kernels, got \"{}\", which has none", replay_));
         for (const tune_result& r : results) report_wrong(r);
     } else {
@@ -228,11 +274,12 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
         how_.note = [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); };
         for (const tuned_kernel& of : all) {
             progress_line line(name_of_search(of));
-            results.push_back(tune(of, how_, log, std::ref(line), [&](const search_state& state) { keep(preliminary_entry_of(of, how_, state)); }));
+            const tune_options how = how_for(of);
+            results.push_back(tune(of, how, log, std::ref(line), [&](const search_state& state) { keep(of, preliminary_entry_of(of, how, state)); }));
             report_wrong(results.back());
             if (of.bucket == shape_bucket::brief && results.size() > 1 && is_of_same_kernel(results[results.size() - 2], results.back()))
-                compare_lengths(results.back(), results[results.size() - 2].choice.schedule, how_, log);
-            keep(entry_of(results.back()));
+                compare_lengths(results.back(), results[results.size() - 2].choice.schedule, how, log);
+            keep(of, entry_of(results.back()));
         }
     }
     if (!report_.empty()) write_report(report_, results);

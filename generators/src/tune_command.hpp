@@ -4,7 +4,10 @@
 #include <CLI/CLI.hpp>
 
 #include <filesystem>
+#include <map>
+#include <memory>
 #include <optional>
+#include <string_view>
 
 namespace attune::generators {
 
@@ -18,16 +21,22 @@ public:
     int run(const std::string& program, std::span<const variant> variants);
 
 private:
-    std::vector<tuned_kernel> kernels(std::span<const variant> variants) const;
+    std::vector<tuned_kernel> kernels(std::span<const variant> variants);
+    /// The GPU that kernels of a target are for; null for a CPU's.
+    device_access* device_for(const level& target);
+    tune_options how_for(const tuned_kernel& of);
     /// The schedule that is asked for by --only, or by --again of what was measured.
-    std::optional<schedule> given_schedule(const tuned_kernel& of, const database& measured) const;
-    int try_given(const std::vector<tuned_kernel>& all) const;
+    std::optional<schedule> given_schedule(const tuned_kernel& of);
+    int try_given(const std::vector<tuned_kernel>& all);
     std::string reproduction(const tuned_kernel& of, const schedule& cut) const;
-    void keep(const database_entry& entry) const;
+    void keep(const tuned_kernel& of, const database_entry& entry);
 
     build_request what_;
-    std::string program_, variant_, budget_{"3m"}, log_, replay_, report_, only_, schedules_;
+    std::string program_, variant_, budget_{"3m"}, log_, replay_, report_, only_, schedules_, shape_;
     std::vector<std::string> buckets_;
+    std::map<std::string_view, std::unique_ptr<device_access>> devices_;  ///< by target
+    CLI::Option* targets_{};
+    bool names_targets_{};
     tune_options how_;
     bool resume_{}, again_{}, as_json_{};
 };

@@ -1,6 +1,7 @@
 #include "tuner.hpp"
 
 #include "company.hpp"
+#include "device_target.hpp"
 #include "tune_calls.hpp"
 
 #include <HalideRuntime.h>  // its version
@@ -55,12 +56,15 @@ tune_result result_of(const tuned_kernel& of, const std::vector<schedule>& space
     return result;
 }
 
+device_access* device_of(const tuned_kernel& of, const tune_options& how) { return is_device(*of.kernel.isa) ? how.device : nullptr; }
+
 /// A candidate that was compiled and is right, or not.
 struct compiled_candidate {
     schedule cut;
     std::shared_ptr<jit_kernel> kernel;
     std::string wrong;
     double seconds{};
+    bool fits{true};  ///< a GPU's shared memory: how much of it a kernel takes is known once it is compiled
 };
 
 /// One kernel's search while it goes on.
@@ -69,7 +73,7 @@ public:
     running_search(const tuned_kernel& of, const tune_options& how, tune_log& log, const std::function<void(const tune_progress&)>& progress,
                    const std::function<void(const search_state&)>& best_so_far)
         : of_(of), how_(how), log_(log), progress_(progress), best_so_far_(best_so_far), name_(name_of_search(of)), space_(candidates(of)), record_(begun()), state_(state_of(of, space_, record_.begin)),
-          checks_(of.kernel.request), call_(of.kernel.request, measured_shape(of.bucket), how.threads) {
+          checks_(of.kernel.request, device_of(of, how) ? of.kernel.isa->name : ""), call_(of.kernel.request, of.shape, how.threads, device_of(of, how)) {
         for (const tried_candidate& t : record_.tried) state_.record(t);
         before_ = record_.tried.empty() ? 0 : record_.tried.back().at;
     }
@@ -80,6 +84,7 @@ public:
         } else {
             default_ = compiled(space_.front());
             if (!default_.wrong.empty()) throw std::runtime_error(fmt::format("{}: expected a default schedule whose results are right, got {}", name_, default_.wrong));
+            if (!default_.fits) throw no_room(name_ + ": expected a default schedule that fits the device's shared memory, got one that does not; try other --depths");
             kept_.push_back(default_);
             for (std::vector<schedule> next = next_batch(); !next.empty(); next = next_batch()) {
                 const auto made = compiled_together(next);
@@ -98,9 +103,9 @@ private:
     /// What the log holds of this search, or a new one: its times say nothing of another kernel, space, machine or version. What the user asked for is
     /// another matter.
     recorded_search begun() {
-        const call_shape shape = measured_shape(of_.bucket);
+        const call_shape& shape = of_.shape;
         const json asked{{"threads", how_.threads}, {"seed", how_.seed}, {"confidence", how_.confidence}, {"exhaustive", how_.exhaustive}};
-        const json about{{"class", key_of(of_.kernel, of_.bucket).text()},
+        json about{{"class", key_of(of_.kernel, of_.bucket).text()},
                          {"fingerprint", fmt::format("{:016x}", of_.kernel.request.graph.fingerprint)},
                          {"shape", {shape.batches, shape.heads, shape.key_heads, shape.queries, shape.keys}},
                          {"threads", how_.threads},
@@ -109,10 +114,11 @@ private:
                          {"seed", how_.seed},
                          {"confidence", how_.confidence},
                          {"exhaustive", how_.exhaustive},
-                         {"cpu", this_cpu_model().id()},
+                         {"cpu", measured_machine(of_, how_).id()},
                          {"attune", ATTUNE_VERSION},
                          {"halide", halide_version()},
                          {"date", today()}};
+        if (of_.shared_memory > 0) about["shared_memory"] = of_.shared_memory;
         const auto known = log_.searches().find(name_);
         if (known == log_.searches().end()) return begun_anew(about);
         const auto before = [&](const std::string& field) { return known->second.begin.value(field, json()); };
@@ -155,6 +161,8 @@ private:
             c.kernel = how_.compile(under(of_, s));
             c.seconds = std::chrono::duration<double>(clock::now() - start).count();
             c.wrong = checks_.wrong(c.kernel->table(), s);
+        } catch (const no_room&) {
+            c.fits = false;
         } catch (const std::exception& problem) {
             c.wrong = problem.what();
         }
@@ -173,7 +181,7 @@ private:
         for (int i = 1; i < how_.jobs; ++i) others.emplace_back(work);
         work();
         for (std::thread& t : others) t.join();
-        std::erase_if(made, [](const compiled_candidate& c) { return !c.kernel && c.wrong.empty(); });
+        std::erase_if(made, [](const compiled_candidate& c) { return !c.kernel && c.wrong.empty() && c.fits; });
         return made;
     }
 
@@ -187,7 +195,8 @@ private:
 
     void try_out(const compiled_candidate& c) {
         tried_candidate tried{c.cut, {}, c.wrong, c.seconds, 0};
-        if (c.wrong.empty()) {
+        const bool is_right = c.fits && c.wrong.empty();
+        if (is_right) {
             const kernel_table &before = incumbent().table(), &now = c.kernel->table();
             for (const kernel_table* table : {&before, &now}) call_.seconds(*table, 0);  // caches, and memory of the first call
             while (judged(tried.rounds, state_.rules()) == standing::undecided) tried.rounds.push_back(call_.seconds(before, now, how_.timing_seconds, tried.rounds.size()));
@@ -196,7 +205,7 @@ private:
         log_.add(name_, tried);
         record_.tried.push_back(tried);
         const bool won = state_.record(tried) == standing::faster && state_.incumbent() == c.cut;
-        if (c.wrong.empty() && state_.scores().back().second < state_.incumbent_over_default() * 1.05) kept_.push_back(c);
+        if (is_right && state_.scores().back().second < state_.incumbent_over_default() * 1.05) kept_.push_back(c);
         if (won) best_so_far_(state_);
     }
 
@@ -245,6 +254,11 @@ private:
 };
 
 }  // namespace
+
+cpu_model measured_machine(const tuned_kernel& of, const tune_options& how) {
+    if (!is_device(*of.kernel.isa) || !how.device) return this_cpu_model();
+    return {"", 0, 0, how.device->name(), true};
+}
 
 std::string name_of_search(const tuned_kernel& of) {
     const auto& [graph, types, depths, cut] = of.kernel.request;
@@ -296,13 +310,13 @@ database_entry entry_of(const tune_result& result) {
     const auto text = [&](const char* field) { return begin.at(field).get<std::string>(); };
     duel_rules rules;
     rules.confidence = begin.at("confidence").get<double>();
-    return {key_of(result.of.kernel, result.of.bucket), c.schedule, longest_served(result.record.lengths, rules), measured_shape(result.of.bucket), begin.at("threads").get<int>(), c.seconds, 1 / c.over_default.ratio,
+    return {key_of(result.of.kernel, result.of.bucket), c.schedule, longest_served(result.record.lengths, rules), result.of.shape, begin.at("threads").get<int>(), c.seconds, 1 / c.over_default.ratio,
             c.over_default.noise(), static_cast<int>(std::max<std::size_t>(1, result.record.tried.size())), text("attune"), text("halide"), text("date")};
 }
 
 database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& how, const search_state& state) {
     const comparison c = state.last_victory();
-    return {key_of(of.kernel, of.bucket), state.incumbent(), 0, measured_shape(of.bucket), how.threads, state.incumbent_seconds(), 1 / state.cautious_over_default(), c.noise(),
+    return {key_of(of.kernel, of.bucket), state.incumbent(), 0, of.shape, how.threads, state.incumbent_seconds(), 1 / state.cautious_over_default(), c.noise(),
             static_cast<int>(state.tried()), ATTUNE_VERSION, halide_version(), today()};
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include "device_access.hpp"
 #include "jit_kernel.hpp"
 #include "tune_log.hpp"
 #include "tune_search.hpp"
@@ -15,6 +16,7 @@ struct tune_options {
     std::size_t count = 0;           ///< candidates of a kernel's search; 0: no limit
     unsigned seed = 1;
     int threads = 1;                 ///< of timed calls
+    device_access* device = nullptr; ///< the GPU that searches of its target are for
     int jobs = 2;                    ///< compile at a time
     bool exhaustive{};               ///< all against the default, whatever was found
     double confidence = 0.95;
@@ -43,6 +45,9 @@ struct tune_result {
     double rank_correlation{};    ///< of the cost model's estimates and the times
     std::vector<schedule> wrong;  ///< candidates whose results were wrong: bugs
 };
+
+/// What schedules of a kernel are measured on.
+cpu_model measured_machine(const tuned_kernel& of, const tune_options& how);
 
 /// "my::alibi f32 64x64 x86-64-v3 prefill"
 std::string name_of_search(const tuned_kernel& of);

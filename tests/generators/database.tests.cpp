@@ -122,7 +122,7 @@ TEST_CASE("files are merged: all keys, the newest of each") {
         CHECK(all.nearest(older.key)->tried == 120);
     }
     fresh.cpu.model = 17;
-    CHECK_THROWS_MATCHES(merged({old, fresh}), std::runtime_error, MessageMatches(ContainsSubstring("expected files of one CPU, amd-25-1, got one of amd-25-17")));
+    CHECK_THROWS_MATCHES(merged({old, fresh}), std::runtime_error, MessageMatches(ContainsSubstring("expected files of one CPU or GPU, amd-25-1, got one of amd-25-17")));
 }
 
 TEST_CASE("the nearest entry serves depths that were not measured, and none of another class, element type, level or bucket") {
@@ -245,7 +245,7 @@ TEST_CASE("the schedules that come with attune are named after their CPU, in the
         for (const database_entry& e : shipped.entries) {
             CAPTURE(e.key.text());
             CHECK(e.default_over_this >= 1);
-            CHECK(fits_registers(e.schedule, level_named(e.key.level)));
+            if (!shipped.cpu.is_device) CHECK(fits_registers(e.schedule, level_named(e.key.level)));
             CHECK(e.schedule.lanes == level_named(e.key.level).lanes);
         }
     }

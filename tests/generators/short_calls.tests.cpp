@@ -1,4 +1,4 @@
-// From a database's threshold to the kernel of a call: two kernels of one graph, linked, chosen by the number of queries.
+// From a database's threshold to the kernel of a call: two kernels of one graph, linked, chosen by the number of queries; and one for a GPU, with a schedule of that GPU's.
 #include "short_calls.hpp"
 
 #include <attune/runtime.hpp>
@@ -45,7 +45,8 @@ TEST_CASE("calls up to the database's threshold run its schedule for short calls
 }
 
 TEST_CASE("both kernels are listed with the lengths that they are for") {
-    const kernel_list all = kernels<graph>();
+    kernel_list all = kernels<graph>();
+    std::erase_if(all.entries, [](const kernel_list::entry& e) { return e.target == "opencl"; });  // where it has one kernel
     REQUIRE(all.entries.size() % 2 == 0);  // of each level
     CHECK(std::any_of(all.entries.begin(), all.entries.end(), [](const kernel_list::entry& e) { return e.chosen; }));
     for (std::size_t i = 0; i < all.entries.size(); i += 2) {
@@ -53,5 +54,24 @@ TEST_CASE("both kernels are listed with the lengths that they are for") {
         CHECK(all.entries[i + 1].to_queries == std::numeric_limits<int>::max());
         CHECK(all.entries[i].target == all.entries[i + 1].target);
         CHECK(all.entries[i].chosen == all.entries[i + 1].chosen);  // where one runs, some calls run either
+    }
+}
+
+TEST_CASE("a GPU's kernel has that GPU's measured schedule, and is right") {
+    const kernel_list all = kernels<graph>();
+    const auto there = std::find_if(all.entries.begin(), all.entries.end(), [](const kernel_list::entry& e) { return e.target == "opencl"; });
+    if (there == all.entries.end() || !there->missing.empty()) SKIP("no OpenCL device here");
+    for (const std::int64_t length : {1, 15, 16, 17, 100}) {
+        CAPTURE(length);
+        const explanation said = called(length, [](support::workload& call) { return detail::explain(detail::table_of<graph>(), call.arguments(), {.target = "opencl"}); });
+        CHECK(said.target == "opencl");
+        CHECK(said.query_block == 16);
+        CHECK(said.key_block == 16);
+        CHECK_THAT(said.schedule, ContainsSubstring("\"query_tile\":2,"));
+        const double error = called(length, [](support::workload& call) {
+            detail::call(detail::table_of<graph>(), call.arguments(), {.target = "opencl"});
+            return call.largest_error(call.expected(), "out");
+        });
+        CHECK(error < 2e-5);
     }
 }
