@@ -1,5 +1,6 @@
 // Times kernels on the first device of ATTUNE_GPU_TARGET, with all tensors in its memory: gpu_benchmark [length] [heads] [seconds a case]. One JSON object a line:
-// the case, milliseconds of a call, useful TFLOP/s (of the pairs that the mask leaves), and the largest difference of some rows from double precision.
+// the case, milliseconds of a call, useful TFLOP/s (of the pairs that the mask leaves), TB/s of what has to be read and written once (decode, one query over 16 times as many keys, waits
+// for that), and the largest difference of some rows from double precision.
 #include "../benchmarks/variants.hpp"
 #include "device_memory.hpp"
 
@@ -20,7 +21,7 @@ using namespace attune;
 using visible_keys = std::function<bool(std::int64_t query, std::int64_t key)>;
 
 struct call_sizes {
-    std::int64_t length, heads, depth;
+    std::int64_t queries, keys, heads, key_heads, depth;
 };
 
 std::vector<float> normal(std::size_t count, unsigned seed) {
@@ -33,23 +34,24 @@ std::vector<float> normal(std::size_t count, unsigned seed) {
 
 /// Row `query` of the last head, in double precision.
 std::vector<double> row_of(const call_sizes& its, const std::vector<float>& q, const std::vector<float>& k, const std::vector<float>& v, std::int64_t query, const visible_keys& sees) {
-    const auto head = static_cast<std::size_t>((its.heads - 1) * its.length * its.depth), depth = static_cast<std::size_t>(its.depth);
-    std::vector<double> sums(depth), weights(static_cast<std::size_t>(its.length));
+    const auto head = static_cast<std::size_t>((its.heads - 1) * its.queries * its.depth), key_head = static_cast<std::size_t>((its.key_heads - 1) * its.keys * its.depth);
+    const auto depth = static_cast<std::size_t>(its.depth);
+    std::vector<double> sums(depth), weights(static_cast<std::size_t>(its.keys));
     double total = 0, highest = -1e300;
     for (const bool weighing : {false, true})
-        for (std::int64_t key = 0; key < its.length; ++key) {
+        for (std::int64_t key = 0; key < its.keys; ++key) {
             if (!sees(query, key)) continue;
             const auto at = static_cast<std::size_t>(key);
             double& weight = weights[at];
             if (!weighing) {
-                for (std::size_t d = 0; d < depth; ++d) weight += static_cast<double>(q[head + static_cast<std::size_t>(query) * depth + d]) * static_cast<double>(k[head + at * depth + d]);
+                for (std::size_t d = 0; d < depth; ++d) weight += static_cast<double>(q[head + static_cast<std::size_t>(query) * depth + d]) * static_cast<double>(k[key_head + at * depth + d]);
                 weight /= std::sqrt(static_cast<double>(depth));
                 highest = std::max(highest, weight);
                 continue;
             }
             const double e = std::exp(weight - highest);
             total += e;
-            for (std::size_t d = 0; d < depth; ++d) sums[d] += e * static_cast<double>(v[head + at * depth + d]);
+            for (std::size_t d = 0; d < depth; ++d) sums[d] += e * static_cast<double>(v[key_head + at * depth + d]);
         }
     for (double& sum : sums) sum /= total;
     return sums;
@@ -57,11 +59,11 @@ std::vector<double> row_of(const call_sizes& its, const std::vector<float>& q, c
 
 template <const auto& Graph, class... More>
 void time_one(const char* name, const support::device_memory& device, const call_sizes& its, double seconds, const visible_keys& sees, More... more) {
-    const auto count = static_cast<std::size_t>(its.heads * its.length * its.depth);
-    const std::vector<std::int64_t> shape{1, its.heads, its.length, its.depth};
-    const std::vector<float> q = normal(count, 1), k = normal(count, 2), v = normal(count, 3);
+    const auto count = static_cast<std::size_t>(its.heads * its.queries * its.depth), count_of_keys = static_cast<std::size_t>(its.key_heads * its.keys * its.depth);
+    const std::vector<std::int64_t> shape{1, its.heads, its.queries, its.depth}, shape_of_keys{1, its.key_heads, its.keys, its.depth};
+    const std::vector<float> q = normal(count, 1), k = normal(count_of_keys, 2), v = normal(count_of_keys, 3);
     std::vector<float> out(count);
-    const tensor on_q = device.make(q, shape), on_k = device.make(k, shape), on_v = device.make(v, shape), on_out = device.make(out, shape);
+    const tensor on_q = device.make(q, shape), on_k = device.make(k, shape_of_keys), on_v = device.make(v, shape_of_keys), on_out = device.make(out, shape);
     const options how{.context = device.context, .stream = device.stream, .wait = false};
     const auto once = [&] { run<Graph>(dsl::q = on_q, dsl::k = on_k, dsl::v = on_v, more..., dsl::out = on_out, how); };
     const auto measured = [&](int calls) {
@@ -77,17 +79,19 @@ void time_one(const char* name, const support::device_memory& device, const call
     std::ranges::sort(turns);
     device.read(on_out, out);
     double worst = 0;
-    for (const std::int64_t query : {std::int64_t{0}, its.length / 3, its.length - 1}) {
+    for (const std::int64_t query : {std::int64_t{0}, its.queries / 3, its.queries - 1}) {
         const std::vector<double> right = row_of(its, q, k, v, query, sees);
         for (std::size_t d = 0; d < right.size(); ++d)
-            worst = std::max(worst, std::abs(right[d] - static_cast<double>(out[static_cast<std::size_t>(((its.heads - 1) * its.length + query) * its.depth) + d])));
+            worst = std::max(worst, std::abs(right[d] - static_cast<double>(out[static_cast<std::size_t>(((its.heads - 1) * its.queries + query) * its.depth) + d])));
     }
     double pairs = 0;
-    for (std::int64_t i = 0; i < its.length; ++i)
-        for (std::int64_t j = 0; j < its.length; ++j) pairs += sees(i, j);
-    const double flops = 4.0 * static_cast<double>(its.heads * its.depth) * pairs;
-    std::printf(R"({"case": "%s", "length": %lld, "heads": %lld, "depth": %lld, "milliseconds": %.4f, "useful_tflops": %.3f, "first_milliseconds": %.1f, "error": %.1e})" "\n", name,
-                static_cast<long long>(its.length), static_cast<long long>(its.heads), static_cast<long long>(its.depth), turns[2] * 1e3, flops / turns[2] * 1e-12, first * 1e3, worst);
+    for (std::int64_t i = 0; i < its.queries; ++i)
+        for (std::int64_t j = 0; j < its.keys; ++j) pairs += sees(i, j);
+    const double flops = 4.0 * static_cast<double>(its.heads * its.depth) * pairs, bytes = 2.0 * sizeof(float) * static_cast<double>(count + count_of_keys);
+    std::printf(R"({"case": "%s", "queries": %lld, "length": %lld, "heads": %lld, "key_heads": %lld, "depth": %lld, "milliseconds": %.4f, "useful_tflops": %.3f, )"
+                R"("terabytes_a_second": %.3f, "first_milliseconds": %.1f, "error": %.1e})" "\n",
+                name, static_cast<long long>(its.queries), static_cast<long long>(its.keys), static_cast<long long>(its.heads), static_cast<long long>(its.key_heads), static_cast<long long>(its.depth),
+                turns[2] * 1e3, flops / turns[2] * 1e-12, bytes / turns[2] * 1e-12, first * 1e3, worst);
     std::fflush(stdout);
     if (!(worst < 2e-5)) throw std::runtime_error(std::string(name) + ": expected rows within 2e-5 of double precision");
 }
@@ -108,12 +112,15 @@ int main(int argc, char** argv) {
         const tensor document = device.make(documents, {length});
         const auto causal = [](std::int64_t i, std::int64_t j) { return i >= j; };
         for (const std::int64_t depth : {64, 128}) {
-            const call_sizes its{length, heads, depth};
-            time_one<bench::full_attention>("full", device, its, seconds, [](std::int64_t, std::int64_t) { return true; });
+            const call_sizes its{length, length, heads, heads, depth};
+            const auto all = [](std::int64_t, std::int64_t) { return true; };
+            time_one<bench::full_attention>("full", device, its, seconds, all);
             time_one<bench::causal_attention>("causal", device, its, seconds, causal);
             time_one<bench::window_attention>("window", device, its, seconds, [](std::int64_t i, std::int64_t j) { return i >= j && i - j < 256; });
             time_one<bench::documents_causal_attention>("documents_causal", device, its, seconds,
                                                         [=](std::int64_t i, std::int64_t j) { return i >= j && i * 8 / length == j * 8 / length; }, bench::document = document);
+            const std::int64_t key_heads = heads % 4 == 0 ? heads / 4 : heads;
+            time_one<bench::full_attention>("decode", device, {1, 16 * length, heads, key_heads, depth}, seconds, all);
         }
     } catch (const std::exception& e) {
         std::fprintf(stderr, "%s\n", e.what());

@@ -65,3 +65,19 @@ for depth in (64, 128):
                 print(json.dumps({"peer": peer, "case": name, "depth": depth, "refused": str(problem).splitlines()[0]}), flush=True)
                 continue
             print(json.dumps({"peer": peer, "case": name, "depth": depth, "milliseconds": took * 1e3, "useful_tflops": 4e-12 * heads * depth * pairs / took}), flush=True)
+
+# One query over 16 times as many keys, four heads to a key head where they can be shared out so: what there is to do is to read keys and values.
+for depth in (64, 128):
+    key_heads, keys = heads // 4 if heads % 4 == 0 else heads, 16 * length
+    q = torch.randn(1, heads, 1, depth, device=device)
+    k, v = (torch.randn(1, key_heads, keys, depth, device=device) for _ in range(2))
+    compiled = torch.compile(flex_attention)
+    peers = {"SDPA": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True), "FlexAttention": lambda: compiled(q, k, v, enable_gqa=True, kernel_options=precise)}
+    for peer, call in peers.items():
+        try:
+            took = timed(call)
+        except Exception as problem:
+            print(json.dumps({"peer": peer, "case": "decode", "depth": depth, "refused": str(problem).splitlines()[0]}), flush=True)
+            continue
+        read = 4 * (q.numel() * 2 + k.numel() + v.numel())
+        print(json.dumps({"peer": peer, "case": "decode", "depth": depth, "milliseconds": took * 1e3, "terabytes_a_second": 1e-12 * read / took}), flush=True)
