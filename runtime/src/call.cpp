@@ -45,6 +45,9 @@ block_map blocks(const kernel_table& table, std::span<const named_argument> argu
     return bound_call(table, arguments, how, bound_call::outputs::optional, false).blocks();
 }
 
+/// What a thread notes of a block of keys: whether it is visited, and which of its parts, of which there are eight at most.
+constexpr std::size_t bytes_of_a_verdict = 9;
+
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
     const kernel& k = bound.chosen();
@@ -75,6 +78,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
         tasks = bound.stacks() * result.key_splits;
     }
     const auto working = std::min<std::int64_t>(result.threads, tasks);
+    if (!is_device(k.target)) result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
     result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {

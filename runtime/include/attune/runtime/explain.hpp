@@ -53,7 +53,7 @@ struct explanation {
     std::size_t hidden_bytes{};                  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
     int key_splits{};                            ///< parts of the keys that tasks share; 0 where the kernel has no such
     std::size_t parts_bytes{};                   ///< what the tasks of all parts leave to be merged
-    std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads; as the tables of `blocks` took
+    std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads, as the tables of `blocks` took; and each thread's verdicts on the blocks of keys, 9 bytes each at most
     std::size_t tensor_bytes{};                  ///< tensors that the kernel computes in full before the attention reads them, such as projections; exact
     std::size_t packed_bytes{};                  ///< weights of projections, in the order in which they are multiplied; exact
     std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables, tensors, packed weights
