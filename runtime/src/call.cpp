@@ -78,7 +78,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
         tasks = bound.stacks() * result.key_splits;
     }
     const auto working = std::min<std::int64_t>(result.threads, tasks);
-    if (!is_device(k.target)) result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
+    if (!is_device(k.target) && !result.key_splits) result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
     result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
