@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON]: what the instructions of kernels for CUDA let a GPU reach at most. An estimate: nothing is run.
+"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON] [--few]: what the instructions of kernels for CUDA let a GPU reach at most. An estimate: nothing is run.
 
 Each kernel is compiled, assembled for sm_90 and taken apart again. Of the instructions of one visit to a block of keys those are useful that multiply and add for
 q * t(k) or for the product with v; as each instruction takes a scheduler one cycle, their share of the peak is the most that the kernel can reach. Three more bounds
@@ -7,9 +7,13 @@ stand beside it: shared memory serves one instruction a cycle to the whole SM (b
 block of queries (as if no cache held them), and of the pairs in visited blocks the mask may need fewer. What waiting costs is not in it: warps and what is
 known to hide it are printed, and the last column is a mere 60 % of the bound, as an expectation.
 
+--few: kernels for few queries, which read each key and value once for query_tile rows. Their bounds are rates of reading: what the instructions of a visit leave time for; what
+all threads of an SM have asked for at a time, of the keys or of the values, whichever is less, over the time that memory takes to answer (--nanoseconds, an assumption); and the memory itself.
+
 Peak and bandwidth are those of an H200 SXM (--tflops, --terabytes). ptxas and nvdisasm are looked for as ptx.py does (NVDISASM names another).
 """
 import argparse
+import math
 import os
 import re
 import subprocess
@@ -19,11 +23,15 @@ import tempfile
 import ptx
 
 
-def instructions_in(nvdisasm, cubin):
-    """(operation, operands) in order, and where labels stand."""
+def instructions_in(nvdisasm, cubin, entry):
+    """(operation, operands) of an entry in order, and where labels stand."""
     text = subprocess.run([nvdisasm, "-c", cubin], check=True, stdout=subprocess.PIPE, text=True).stdout
-    found, labels = [], {}
+    found, labels, here = [], {}, False
     for line in text.splitlines():
+        if section := re.match(r"//-+ (\S+)", line):
+            here = section[1] == f".text.{entry}"
+        if not here:
+            continue
         if label := re.match(r"(\.L_x_\d+):", line):
             labels[label[1]] = len(found)
         elif it := re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*?);", line):
@@ -81,6 +89,43 @@ class visit:
         self.products = [of(loop, "FFMA") / (loop[1] + 1 - loop[0]) for loop in products]
 
 
+SMS, SCHEDULERS, F32_OF_SCHEDULER = 132, 4, 32
+
+
+class few_visit:
+    """The same of few queries: a block of threads reads key_block keys and values for query_tile rows."""
+
+    def __init__(self, found, labels, cut, depth, value_depth):
+        across, down = ptx.threads_of(cut, value_depth)
+        self.threads = across * down
+        self.bytes = 4 * cut["key_block"] * (depth + value_depth)
+        of_keys, of_values = (cut["query_tile"] * cut["key_block"] * channels / self.threads for channels in (depth, value_depth))
+        ffma = lambda loop: sum(1 for operation, _ in found[loop[0] : loop[1] + 1] if operation.startswith("FFMA"))
+        loops = loops_in(found, labels)
+        visits = next((loop for loop in loops if ffma(loop) and any(operation.startswith("BAR") for operation, _ in found[loop[0] : loop[1] + 1])), None)
+        inner = sorted(loop for loop in loops if visits and visits[0] < loop[0] and loop[1] < visits[1])
+        if not visits or len(inner) > 2 or not all(ffma(loop) for loop in inner):
+            raise SystemExit(f"expected a loop over blocks of keys with at most two loops of products in it, got {len(inner)}")
+        # Of two loops the first has the keys. One is alone where the other is written out.
+        outside = ffma(visits) - sum(ffma(loop) for loop in inner)
+        wanted = [of_keys, of_values] if len(inner) == 2 else [of_values if outside >= of_keys else of_keys]
+        times = {loop: products / ffma(loop) for loop, products in zip(inner, wanted)}
+        self.slots = sum(next((times[loop] for loop in times if loop[0] <= at <= loop[1]), 1) for at in range(visits[0], visits[1] + 1))
+        written_out = math.gcd(cut["depth_unroll"], max(depth // 8, 1))
+        self.asked_for = 4 * min(cut["key_tile"] * written_out, cut["value_tile"] * cut["chunk"])  # bytes of a thread
+
+
+def few_row(kernel, entry, one, given):
+    cut = kernel["schedule"]
+    warps, limit = ptx.warps_at_once(entry["registers"], one.threads, kernel["shared_bytes"], entry["arch"])
+    issued = given.tflops / 2 / F32_OF_SCHEDULER  # 10^12 instructions of a warp a second, of all SMs
+    asked_for = 32 * warps * one.asked_for
+    issue, waiting = issued * one.bytes / (one.slots * -(-one.threads // 32)), SMS * asked_for / given.nanoseconds * 1e-3
+    bound = min(issue, waiting, given.terabytes)
+    print(f"| {kernel['graph'].split('::')[-1]} D={kernel['depth']} | {cut['query_tile']} x {cut['key_block']} | {one.threads} | {entry['registers']} | {kernel['shared_bytes'] / 1024:.0f} KB | {warps} ({limit}) | "
+          f"{one.slots:.0f} | {asked_for / 1024:.0f} KB | {issue:.1f} | {waiting:.1f} | {given.terabytes:.1f} | {bound:.1f} |")
+
+
 def visited_share(cut, length, causal):
     """Useful pairs among those of the visited blocks."""
     if not causal:
@@ -98,6 +143,8 @@ def main():
     parser.add_argument("--length", type=int, default=4096)
     parser.add_argument("--tflops", type=float, default=67)
     parser.add_argument("--terabytes", type=float, default=4.8)
+    parser.add_argument("--nanoseconds", type=float, default=700, help="that memory takes to answer when it is busy")
+    parser.add_argument("--few", action="store_true")
     parser.add_argument("--fetch", action="store_true")
     given = parser.parse_args()
     ptxas, nvdisasm = ptx.find_tool("ptxas", given.fetch), ptx.find_tool("nvdisasm", given.fetch)
@@ -105,19 +152,29 @@ def main():
         print(f"skipped: no {'ptxas' if not ptxas else 'nvdisasm'} here; --fetch brings one")
         return 77
     arch = "sm_90"
-    print(f"An estimate from the instructions for {arch}, nothing was run: peak {given.tflops:g} TFLOP/s f32, {given.terabytes:g} TB/s; {given.length} queries and keys.")
-    print("| graph | block | threads | registers | shared | warps an SM | FFMA in q t(k), in w v | useful of a visit | bound: issue | shared memory | memory | bound, useful TFLOP/s | 60 % of it |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    peak = f"An estimate from the instructions for {arch}, nothing was run: peak {given.tflops:g} TFLOP/s f32, {given.terabytes:g} TB/s"
+    if given.few:
+        print(f"{peak}, which answers after {given.nanoseconds:g} ns.")
+        print("| graph | rows x keys | threads | registers | shared | warps an SM | instructions a visit | asked for at a time, an SM | bound, TB/s: issue | waiting | memory | bound |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
+    else:
+        print(f"{peak}; {given.length} queries and keys.")
+        print("| graph | block | threads | registers | shared | warps an SM | FFMA in q t(k), in w v | useful of a visit | bound: issue | shared memory | memory | bound, useful TFLOP/s | 60 % of it |")
+        print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
-        path, kernels = ptx.compile_graphs(given.generator, folder, given.schedule)
+        path, kernels = ptx.compile_graphs(given.generator, folder, given.schedule, ["decode" if given.few else "prefill"])
         for text, kernel in zip(ptx.modules_in(path), kernels):
             name = kernel["graph"].split("::")[-1]
             if given.graphs and name not in given.graphs:
                 continue
             cubin = os.path.join(folder, "module.cubin")
-            entry = next(e for e in ptx.assemble(ptxas, text, arch, cubin) if e["entry"].startswith("_kernel_outputs_"))
             cut, depth, value_depth = kernel["schedule"], kernel["depth"], kernel["value_depth"]
-            one = visit(*instructions_in(nvdisasm, cubin), cut, depth, value_depth)
+            entry = next(e for e in ptx.assemble(ptxas, text, arch, cubin) if e["entry"].startswith(ptx.main_entry(cut)))
+            instructions = instructions_in(nvdisasm, cubin, entry["entry"])
+            if given.few:
+                few_row(kernel, entry, few_visit(*instructions, cut, depth, value_depth), given)
+                continue
+            one = visit(*instructions, cut, depth, value_depth)
             warps, limit = ptx.warps_at_once(entry["registers"], one.threads, kernel["shared_bytes"], arch)
             needed = visited_share(cut, given.length, "causal" in name)
             issue, shared = given.tflops * one.useful / one.slots, given.tflops * one.useful / (4 * one.shared)
