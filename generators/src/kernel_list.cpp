@@ -61,6 +61,9 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                     schedule usual = is_device(isa) ? default_device_schedule(request, isa)
                                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
                     if (isa.pairs && can_pair(request)) usual.pairing = 2;
+                    // Each block of queries converts keys and values of 16 bits anew: of blocks twice as long full bf16 calls at depth 128 take 4 % less time, causal ones 5 %.
+                    const bool converts = bytes_of(request.types.key) < 4 || bytes_of(request.types.value) < 4;
+                    if (isa.lanes == 8 && usual.pairing == 1 && converts) usual.query_block *= 2;
                     if (prefill) add(usual, std::numeric_limits<int>::max(), "");
                     if (decode && decodes && isa.name != "vulkan") add(is_device(isa) ? default_device_decode_schedule(request, isa) : decode_schedule(isa, hides), most_decoded, prefill ? "decode_" : "");
                 }
