@@ -6,8 +6,9 @@
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda or vulkan; default ATTUNE_TARGETS
 #     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, not on Vulkan); decode:<my::alibi> for one graph alone; default prefill
 #     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too
-#     [SCHEDULES <folder>]                 measured schedules, a file a CPU; default those that come with attune
-#     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR
+#     [SCHEDULES <folder>]                 measured schedules, a file a CPU or GPU; default those that come with attune
+#     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR.
+#                                          A GPU's file has to be named, after a comma where there is a CPU, too: native,nvidia-h200
 #     [SHARED])                            a shared library, too
 #
 # Makes
