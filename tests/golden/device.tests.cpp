@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -39,6 +40,7 @@ TEST_CASE("a device agrees with the golden files") {
         const recipe& how = recipe_for(path);
         const auto tables = tables_of(how);
         for (const kernel_table* table : tables) CHECK(std::ranges::all_of(table->kernels, [](const kernel& k) { return std::string_view(k.target) == target; }));
+        const auto start = std::chrono::steady_clock::now();  // the device's compiler has most of it
         try {
             golden_run run(path, how);
             CHECK(run.with_kernels({.target = target}) == static_cast<int>(tables.size()));
@@ -51,6 +53,7 @@ TEST_CASE("a device agrees with the golden files") {
             std::printf("%-32s  FAILS: %s\n", path.stem().string().c_str(), e.what());
             FAIL_CHECK(e.what());
         }
+        std::printf("%-32s  %.1f s\n", path.stem().string().c_str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         std::fflush(stdout);
         ++files;
     }

@@ -39,6 +39,8 @@ recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
 std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases();
 
 const std::vector<recipe>& all_recipes();
+/// Some of them again: those that every build runs on a device.
+std::vector<recipe> every_operation_cases();
 
 /// The recipe for a file, found by the file's name without extension, up to the first `__` or `.` (mask_causal.safetensors,
 /// mask_causal__2.safetensors and mask_causal.long.safetensors are all mask_causal). Throws std::runtime_error for an unknown stem.

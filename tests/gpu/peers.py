@@ -1,14 +1,25 @@
 #!/usr/bin/env python3
-"""peers.py [length] [heads] [seconds a case] [device]: what PyTorch reaches on a CUDA device with the cases of gpu_benchmark, in its terms: f32 without TF32, tensors on the device,
-useful TFLOP/s of the pairs that the mask leaves. FlexAttention's compilation is not counted. Without PyTorch for CUDA it says so and does nothing; the device cpu shows
-that the cases run where there is no GPU, with a length and heads to match."""
+"""peers.py [length] [heads] [seconds a case] [--device cuda] [--depths 64 128] [--cases full causal window documents_causal decode] [--peers SDPA FlexAttention]: what PyTorch reaches on
+a CUDA device with the cases of gpu_benchmark, in its terms: f32 without TF32, tensors on the device, useful TFLOP/s of the pairs that the mask leaves, and the largest
+difference of the output from double precision. FlexAttention's compilation is not counted. Without PyTorch for CUDA it says so and does nothing; --device cpu shows that the
+cases run where there is no GPU, with a length and heads to match. Exit status 1 if what a peer computes is not the case's attention.
+"""
+import argparse
 import json
 import sys
 import time
 
-length, heads = (int(word) for word in (sys.argv[1:3] or ["4096", "32"]))
-seconds = float(sys.argv[3]) if len(sys.argv) > 3 else 1.0
-device = sys.argv[4] if len(sys.argv) > 4 else "cuda"
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("length", nargs="?", type=int, default=4096)
+parser.add_argument("heads", nargs="?", type=int, default=32)
+parser.add_argument("seconds", nargs="?", type=float, default=1.0)
+parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+parser.add_argument("--depths", nargs="+", type=int, default=[64, 128])
+cases = ["full", "causal", "window", "documents_causal", "decode"]
+parser.add_argument("--cases", nargs="+", choices=cases, default=cases)
+parser.add_argument("--peers", nargs="+", choices=["SDPA", "FlexAttention"], default=["SDPA", "FlexAttention"])
+given = parser.parse_args()
+length, heads, seconds, device = given.length, given.heads, given.seconds, given.device
 try:
     import torch
 except ImportError:
@@ -47,37 +58,55 @@ def timed(call):
     return sorted(turns)[2]
 
 
-for depth in (64, 128):
+def off(got, q, k, v, seen):
+    """The largest difference of the last head from double precision."""
+    q, k, v = (each[0, -1].double() for each in (q, k, v))
+    scores = q @ k.T / q.shape[-1] ** 0.5
+    if seen is not None:
+        scores = scores.masked_fill(~seen, float("-inf"))
+    return (got[0, -1].double() - scores.softmax(-1) @ v).abs().max().item()
+
+
+def run(name, depth, q, k, v, seen, calls, rate):
+    """Times each peer's call; `rate` says what its seconds mean. Whether all computed the case's attention."""
+    right = True
+    for peer in given.peers:
+        line = {"peer": peer, "case": name, "length": length, "heads": heads, "depth": depth}
+        try:
+            took, error = timed(calls[peer]), off(calls[peer](), q, k, v, seen)
+        except Exception as problem:  # what a peer refuses is said, and the others are timed
+            print(json.dumps(line | {"refused": str(problem).splitlines()[0]}), flush=True)
+            continue
+        right &= error < 1e-4
+        print(json.dumps(line | {"milliseconds": took * 1e3} | rate(took) | {"error": float(f"{error:.1e}")}), flush=True)
+    return right
+
+
+attention = torch.nn.functional.scaled_dot_product_attention
+right = True
+for depth in given.depths:
     q, k, v = (torch.randn(1, heads, length, depth, device=device) for _ in range(3))
     i, j = torch.arange(length, device=device)[:, None], torch.arange(length, device=device)[None, :]
-    for name, mask in masks.items():
+    for name in (each for each in given.cases if each in masks):
+        mask = masks[name]
         seen = None if mask is None else mask(0, 0, i, j)
         pairs = length * length if seen is None else int(seen.sum())
-        attention = torch.nn.functional.scaled_dot_product_attention
-        peers = {"SDPA": lambda: attention(q, k, v, attn_mask=None if name == "causal" else seen, is_causal=name == "causal")}
-        compiled = torch.compile(flex_attention)
-        blocks = None if mask is None else create_block_mask(mask, None, None, length, length, device=device)
-        peers["FlexAttention"] = lambda: compiled(q, k, v, block_mask=blocks, kernel_options=precise)
-        for peer, call in peers.items():
-            try:
-                took = timed(call)
-            except Exception as problem:  # what a peer refuses is said, and the others are timed
-                print(json.dumps({"peer": peer, "case": name, "depth": depth, "refused": str(problem).splitlines()[0]}), flush=True)
-                continue
-            print(json.dumps({"peer": peer, "case": name, "depth": depth, "milliseconds": took * 1e3, "useful_tflops": 4e-12 * heads * depth * pairs / took}), flush=True)
+        calls = {"SDPA": lambda: attention(q, k, v, attn_mask=None if name == "causal" else seen, is_causal=name == "causal")}
+        if "FlexAttention" in given.peers:
+            compiled = torch.compile(flex_attention)
+            blocks = None if mask is None else create_block_mask(mask, None, None, length, length, device=device)
+            calls["FlexAttention"] = lambda: compiled(q, k, v, block_mask=blocks, kernel_options=precise)
+        right &= run(name, depth, q, k, v, seen, calls, lambda took: {"useful_tflops": 4e-12 * heads * depth * pairs / took})
 
 # One query over 16 times as many keys, four heads to a key head where they can be shared out so: what there is to do is to read keys and values.
-for depth in (64, 128):
+for depth in given.depths if "decode" in given.cases else []:
     key_heads, keys = heads // 4 if heads % 4 == 0 else heads, 16 * length
     q = torch.randn(1, heads, 1, depth, device=device)
     k, v = (torch.randn(1, key_heads, keys, depth, device=device) for _ in range(2))
-    compiled = torch.compile(flex_attention)
-    peers = {"SDPA": lambda: torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True), "FlexAttention": lambda: compiled(q, k, v, enable_gqa=True, kernel_options=precise)}
-    for peer, call in peers.items():
-        try:
-            took = timed(call)
-        except Exception as problem:
-            print(json.dumps({"peer": peer, "case": "decode", "depth": depth, "refused": str(problem).splitlines()[0]}), flush=True)
-            continue
-        read = 4 * (q.numel() * 2 + k.numel() + v.numel())
-        print(json.dumps({"peer": peer, "case": "decode", "depth": depth, "milliseconds": took * 1e3, "terabytes_a_second": 1e-12 * read / took}), flush=True)
+    calls = {"SDPA": lambda: attention(q, k, v, enable_gqa=True)}
+    if "FlexAttention" in given.peers:
+        compiled = torch.compile(flex_attention)
+        calls["FlexAttention"] = lambda: compiled(q, k, v, enable_gqa=True, kernel_options=precise)
+    read = 4 * (q.numel() * 2 + k.numel() + v.numel())
+    right &= run("decode", depth, q, k, v, None, calls, lambda took: {"terabytes_a_second": 1e-12 * read / took})
+sys.exit(0 if right else 1)

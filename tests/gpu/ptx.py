@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""ptx.py [--arch sm_80 sm_90] [--most-registers N] [--fetch] [--shapes decode] --generator PROGRAM[:DEPTHS]...: compiles the graphs of generators for CUDA, assembles the kernels with ptxas
-and says what each takes: registers, spills, stack, shared memory, and how many warps of it an SM holds at once for all that.
+"""ptx.py [--arch sm_80 sm_90] [--most-registers N] [--most-shared BYTES] [--fewest-warps N] [--fetch] [--shapes decode] --generator PROGRAM[:DEPTHS]...: compiles the graphs
+of generators for CUDA, assembles the kernels with ptxas and says what each takes: registers, spills, stack, shared memory, and how many warps and blocks of it an SM holds
+at once for all that.
 
 DEPTHS are as `emit --depths` takes them, with commas between; without them 64 and 128. --shapes are as `emit` takes them: prefill, or decode for few queries, of which each
 kernel has a second entry that merges what the first leaves. `ptx.py OBJECT...` assembles what objects hold that are there already.
 
-Fails if a kernel does not assemble, spills, has a stack, or takes more registers than it may. (Shared memory is judged when a kernel is compiled.)
+Fails if a kernel does not assemble, spills, has a stack, takes more registers or shared memory than it may, or leaves an SM fewer warps.
 ptxas is $PTXAS, or on the PATH, or in /usr/local/cuda, or where --fetch puts PyPI's: nvidia-cuda-nvcc-cu12, 40 MB, into build/.setup. Without one: exit status 77,
 which ctest counts as skipped; what a generator has to say is checked before that.
 """
@@ -113,56 +114,90 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--arch", nargs="+", default=["sm_80", "sm_90"])
     parser.add_argument("--most-registers", type=int, default=232)
+    parser.add_argument("--most-shared", type=int, default=99 << 10)
+    parser.add_argument("--fewest-warps", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--fetch", action="store_true")
     parser.add_argument("--shapes", nargs="+", default=["prefill"])
     parser.add_argument("--generator", nargs="+", default=[])
     parser.add_argument("objects", nargs="*")
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        objects = [(path, []) for path in given.objects] + [compile_graphs(generator, folder, shapes=given.shapes) for generator in given.generator]
-        ptxas = find_tool("ptxas", given.fetch)
-        if not ptxas:
-            print("skipped: no ptxas here; --fetch brings one")
-            return 77
-        return check(given, ptxas, objects, os.path.join(folder, "module.cubin"))
-
-
-def check(given, ptxas, objects, cubin):
-    """Exit status."""
+    ptxas = find_tool("ptxas", given.fetch)
     found, wrong = [], []
-    for path, kernels in objects:
-        texts = modules_in(path)
-        if not texts or (kernels and len(texts) != len(kernels)):
-            wrong.append(f"{path}: expected {len(kernels) or 'some'} kernels for CUDA, got {len(texts)}")
-        for text, kernel in zip(texts, kernels or [None] * len(texts)):
-            for arch in given.arch:
-                for entry in assemble(ptxas, text, arch, cubin):
-                    if kernel:
-                        entry["graph"] = f"{kernel['graph']} d{kernel['depth']}x{kernel['value_depth']}"
-                        if entry["entry"].startswith(main_entry(kernel["schedule"])):
-                            across, down = threads_of(kernel["schedule"], kernel["value_depth"])
-                            entry |= {"threads": across * down, "shared_bytes": kernel["shared_bytes"]}
-                            entry["warps"], entry["limit"] = warps_at_once(entry["registers"], across * down, kernel["shared_bytes"], arch)
-                    found.append({"object": os.path.basename(path), **entry})
-    for entry in found:
-        name = f"{entry.get('graph', entry['object'])} {entry['entry']} {entry['arch']}"
-        if not given.json:
-            taken = f"{entry['registers']:4} registers {entry['spilled_bytes']:5} bytes spilled {entry['stack_bytes']:5} of stack"
-            if "warps" in entry:
-                taken += f" {entry['threads']:4} threads {entry['shared_bytes']:6} bytes shared {entry['warps']:3} warps an SM"
-            print(f"{taken}  {name}")
-        if entry["spilled_bytes"] or entry["stack_bytes"] or entry["registers"] > given.most_registers:
-            wrong.append(f"{name}: expected no spills, no stack and at most {given.most_registers} registers, "
-                         f"got {entry['spilled_bytes']} bytes, {entry['stack_bytes']} bytes and {entry['registers']}")
+    with tempfile.TemporaryDirectory() as folder:
+        for source in given.generator + given.objects:
+            path, kernels = compile_graphs(source, folder, shapes=given.shapes) if source in given.generator else (source, [])
+            if not ptxas:
+                continue
+            entries, refused = assembled(given, ptxas, path, kernels, os.path.join(folder, "module.cubin"))
+            wrong += refused
+            for entry in entries:
+                if not given.json:
+                    print(f"{taken(entry)}  {name_of(entry)}", flush=True)
+                wrong += judged(given, entry)
+            found += entries
+    if not ptxas:
+        print("skipped: no ptxas here; --fetch brings one")
+        return 77
     if given.json:
         print(json.dumps(found, indent=1))
     else:
-        print(f"{len(found)} entries: at most {max((e['registers'] for e in found), default=0)} registers, {sum(e['spilled_bytes'] for e in found)} bytes spilled, "
-              f"at most {max((e['stack_bytes'] for e in found), default=0)} bytes of stack and {max((e.get('shared_bytes', 0) for e in found), default=0)} of shared memory")
+        print_extremes(found)
     for sentence in wrong:
         print(sentence, file=sys.stderr)
     return 1 if wrong else 0
+
+
+def assembled(given, ptxas, path, kernels, cubin):
+    """What each entry in an object takes, and what is wrong with the object."""
+    texts, entries = modules_in(path), []
+    if not texts or (kernels and len(texts) != len(kernels)):
+        return [], [f"{path}: expected {len(kernels) or 'some'} kernels for CUDA, got {len(texts)}"]
+    for text, kernel in zip(texts, kernels or [None] * len(texts)):
+        for arch in given.arch:
+            for entry in assemble(ptxas, text, arch, cubin):
+                if kernel:
+                    entry["graph"] = f"{kernel['graph']} d{kernel['depth']}x{kernel['value_depth']}"
+                    if entry["entry"].startswith(main_entry(kernel["schedule"])):
+                        across, down = threads_of(kernel["schedule"], kernel["value_depth"])
+                        entry |= {"threads": across * down, "shared_bytes": kernel["shared_bytes"]}
+                        entry["warps"], entry["limit"] = warps_at_once(entry["registers"], across * down, kernel["shared_bytes"], arch)
+                entries.append({"object": os.path.basename(path), **entry})
+    return entries, []
+
+
+def name_of(entry):
+    return f"{entry.get('graph', entry['object'])} {entry['entry']} {entry['arch']}"
+
+
+def taken(entry):
+    text = f"{entry['registers']:4} registers {entry['spilled_bytes']:5} bytes spilled {entry['stack_bytes']:5} of stack"
+    if "warps" in entry:
+        text += f" {entry['threads']:4} threads {entry['shared_bytes']:6} bytes shared {entry['warps']:3} warps in {entry['warps'] // -(-entry['threads'] // 32):2} blocks an SM"
+    return text
+
+
+def judged(given, entry):
+    """What is wrong with an entry."""
+    limits = {"spilled_bytes": 0, "stack_bytes": 0, "registers": given.most_registers, "shared_bytes": given.most_shared}
+    for what, most in limits.items():
+        if entry.get(what, 0) > most:
+            yield f"{name_of(entry)}: expected at most {most} {what.replace('_', ' ')}, got {entry[what]}"
+    if entry.get("warps", given.fewest_warps) < given.fewest_warps:
+        yield f"{name_of(entry)}: expected at least {given.fewest_warps} warps an SM, got {entry['warps']} ({entry['limit']})"
+
+
+def print_extremes(found):
+    """Of each architecture, which entries take the most."""
+    for arch in sorted({entry["arch"] for entry in found}):
+        entries = [entry for entry in found if entry["arch"] == arch]
+        placed = [entry for entry in entries if "warps" in entry]
+        most = max(entries, key=lambda entry: entry["registers"])
+        print(f"{arch}: {len(entries)} entries of {len({entry.get('graph', entry['object']) for entry in entries})} kernels, {sum(entry['spilled_bytes'] for entry in entries)} bytes spilled, "
+              f"at most {max(entry['stack_bytes'] for entry in entries)} bytes of stack and {most['registers']} registers ({name_of(most)})")
+        if placed:
+            shared, fewest = max(placed, key=lambda entry: entry["shared_bytes"]), min(placed, key=lambda entry: entry["warps"])
+            print(f"{arch}: at most {shared['shared_bytes']} bytes of shared memory ({name_of(shared)}), at least {fewest['warps']} warps an SM ({name_of(fewest)}, for {fewest['limit']})")
 
 
 if __name__ == "__main__":
