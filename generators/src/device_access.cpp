@@ -53,7 +53,7 @@ void device_access::open_cuda() {
     check(call<int(char*, int, int)>("cuDeviceGetName")(name.data(), static_cast<int>(name.size()) - 1, device), "the name of a device");
     check(call<int(int*, int, int)>("cuDeviceGetAttribute")(&shared_memory_, shared_memory_that_is_asked_for, device), "the shared memory of a device");
     check(call<int(void**, int)>("cuDevicePrimaryCtxRetain")(&context_, device), "a context");
-    check(call<int(void*)>("cuCtxSetCurrent")(context_), "a context");
+    check(call<int(void*)>("cuCtxPushCurrent_v2")(context_), "a context");
     name_ = name.data();
 }
 

@@ -45,6 +45,9 @@ def search(options, scratch):
     refused([*program, "--target", "opencl", "--shape", "1x2", *kept], "expected a shape")
     refused([*program, "--target", "opencl", "--shape", "1x1x0x16", *kept], "expected --shape with a query and a key at least")
     check(not os.path.exists(folder) and not os.path.exists(log), "expected what is refused to leave no file")
+    if options.stand_in:  # a driver of CUDA's that computes nothing: the kernel is compiled, loaded and launched, and its results are seen to be wrong
+        refused([*program, "--target", "cuda", "--shape", options.shape, "--schedules", folder], "expected a default schedule whose results are right, got ", LD_LIBRARY_PATH=options.stand_in)
+        check(not os.path.exists(folder), "expected a search whose default is wrong to leave no file")
     target = ["--target", "opencl"]
     command = [*program, *target, "--budget", str(options.candidates), "--shape", options.shape, "--json", *kept]
     made = subprocess.run(command, capture_output=True, text=True)
@@ -95,6 +98,7 @@ def main():
     parser.add_argument("--depths", default="8")
     parser.add_argument("--shape", default="1x1x32x32")
     parser.add_argument("--bucket", default="prefill")
+    parser.add_argument("--stand-in", help="the folder of a driver that stands in for CUDA's")
     parser.add_argument("--candidates", type=int, default=1)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
