@@ -18,16 +18,20 @@ std::vector<int> tile_sizes(int vectors, const level& isa) {
     return sizes;
 }
 
-bool is_valid(const schedule& s, const tuned_kernel& of) {
-    const auto [depth, value_depth] = of.kernel.request.depths;
-    if (!fits_registers(s, *of.kernel.isa)) return false;
-    if (scratch_bytes(s, depth, value_depth) > machine_of(*of.kernel.isa).second_level_bytes) return false;
+bool keeps_the_rules(const schedule& s, int depth) {
     try {
         check(s, depth);
     } catch (const std::runtime_error&) {
         return false;
     }
     return true;
+}
+
+bool is_valid(const schedule& s, const tuned_kernel& of) {
+    const auto [depth, value_depth] = of.kernel.request.depths;
+    if (!fits_registers(s, *of.kernel.isa)) return false;
+    if (scratch_bytes(s, depth, value_depth) > machine_of(*of.kernel.isa).second_level_bytes) return false;
+    return keeps_the_rules(s, depth);
 }
 
 /// Where queries are few: rows and keys at a time, keys a visit, steps over the channels (`usual` is no reference, for what is added moves its original). Into how many parts the keys are split follows from a call's shape.
@@ -59,12 +63,7 @@ bool is_valid_there(const schedule& s, const tuned_kernel& of) {
     kernel_request request = of.kernel.request;
     request.schedule = s;
     if (!fits_device(request, *of.kernel.isa, of.shared_memory)) return false;
-    try {
-        check(s, depth);
-    } catch (const std::runtime_error&) {
-        return false;
-    }
-    return true;
+    return keeps_the_rules(s, depth);
 }
 
 template <class Add>
