@@ -52,9 +52,12 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
         const Halide::Module module = lower(list.front().request).module("decoded", halide_target(*list.front().isa));
         fetches found;
         for (const auto& function : module.functions()) function.body.accept(&found);
-        const int rows = list.front().request.schedule.key_tile, lines = 128 / line;
+        const schedule& cut = list.front().request.schedule;
+        const int lines = 128 / line;
         REQUIRE(found.count.size() == 2);  // keys and values
         for (const auto& [tensor, count] : found.count) {
+            CAPTURE(tensor);
+            const int rows = tensor == "input_v" ? cut.value_tile : cut.key_tile;  // that one step reads
             CHECK(count == rows * lines);
             CHECK(std::count(found.distances[tensor].begin(), found.distances[tensor].end(), line) == rows * (lines - 1));
         }
