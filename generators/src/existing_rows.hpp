@@ -12,7 +12,7 @@ struct row_loop {
     int rows{};
 };
 
-/// Lowering pass: in the last block of queries loops end with the queries that there are, so that what a block makes at once, be it long, costs short calls nothing.
+/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that what a block makes at once, be it long, costs short calls nothing.
 ///
 /// Halide makes a block whole, for its size has to be known where storage is; only what is written is guarded.
 class existing_rows : public Halide::Internal::IRMutator {
@@ -30,7 +30,7 @@ private:
     const Halide::Expr queries_;
     const int block_;
     const std::vector<row_loop> loops_;
-    Halide::Expr rows_;  ///< in the block of the task at hand
+    Halide::Expr rows_;  ///< of the task at hand, in whole tiles
 };
 
 }  // namespace attune::generators

@@ -18,6 +18,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -157,6 +158,9 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
     // A GPU has to be asked for here, too.
     std::erase_if(here.targets, [&](const std::string& target) { return is_device(level_named(target)) ? !names_targets_ : !runs(level_named(target).name); });
     if (here.targets.empty()) throw std::runtime_error("expected a target that runs on this CPU, got none among those asked for; try --targets x86-64-v3, or --targets opencl for a GPU");
+    std::optional<call_shape> asked_shape;
+    if (!shape_.empty()) asked_shape = rounded(call_sizes_from(shape_));
+    if (asked_shape && (asked_shape->queries < 1 || asked_shape->keys < 1)) throw std::runtime_error("expected --shape with a query and a key at least, got \"" + shape_ + "\"");
     if (replay_.empty())
         for (const std::string& target : here.targets) device_for(level_named(target));
     std::vector<shape_bucket> buckets;
@@ -175,8 +179,7 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
                 if (replay_.empty()) each.shared_memory = device_for(*kernel.isa)->shared_memory();
                 each.shape = shape_for_device(bucket);
             }
-            if (!shape_.empty()) each.shape = rounded(call_sizes_from(shape_));
-            if (each.shape.queries < 1 || each.shape.keys < 1) throw std::runtime_error("expected --shape with a query and a key at least, got \"" + shape_ + "\"");
+            if (asked_shape) each.shape = *asked_shape;
             if (each.shape.queries > kernel.to_queries)
                 throw std::runtime_error(fmt::format("expected --shape with {} queries at most for {}, got {}; try --buckets with the kind of calls that it is for", kernel.to_queries, name_of(bucket), each.shape.queries));
             all.push_back(each);

@@ -139,6 +139,8 @@ def main():
     if not ptxas:
         print("skipped: no ptxas here; --fetch brings one")
         return 77
+    if given.generator and not any("warps" in entry for entry in found):
+        wrong.append("expected a main entry of some kernel, whose shared memory and warps are bounded, got none of the names that main_entry() knows")
     if given.json:
         print(json.dumps(found, indent=1))
     else:
