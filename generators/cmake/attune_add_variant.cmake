@@ -13,14 +13,15 @@
 #
 # Makes
 #   <target>_generator   a program in ${CMAKE_BINARY_DIR}/bin that holds the graphs and compiles them: `emit`, `explain`, `--help`
-#   <target>             a static library: one object of kernels an ISA level, the registry by which attune::run finds them, and
+#   <target>             a static library: an object of kernels for each graph and ISA level, the registry by which attune::run finds them, and
 #                        <target>.h by which C does (attune/c.h)
 #   <target>_shared      with SHARED, the same as lib<target>.so
 #   <target>_tune        to be built by hand: searches schedules for this machine and writes them into the folder (generators/docs/tuning.md)
 #
-# An application links <target> and needs neither Halide nor attune's generators. The kernels are rebuilt when their generator
-# is, that is when the variant header, or anything that it includes, or attune itself has changed. The environment's ATTUNE_KERNEL_CACHE
-# names a folder where compiled kernels are kept by what they are made of, and taken from by other builds.
+# An application links <target> and needs neither Halide nor attune's generators. Each graph has an object an ISA level. It is compiled
+# anew when what its kernels are made of has changed, and for nothing else: the graph (by its fingerprint), types, depths, schedules, the
+# level, Halide, or the part of attune that says what a kernel is (ATTUNE_KERNEL_ROOMS). The environment's ATTUNE_KERNEL_CACHE names a
+# folder where compiled kernels are kept by the same, and taken from by other builds.
 #
 # The shared library holds the runtime and depends on the C and C++ libraries only. It exports the functions of attune/c.h, its variants
 # and their tables, and is never unloaded. For attune::run an application links attune::runtime beside it.
@@ -28,6 +29,9 @@
 # Cross compiling: ATTUNE_HOST_GENERATORS is the bin/ folder of the same project built for the machine at hand; its generators are then
 # run, and none are built. Nor is Halide's library needed.
 include_guard(GLOBAL)
+
+# The libraries attune::generators_<room> that decide what a kernel is.
+set(ATTUNE_KERNEL_ROOMS analysis kernel expr block_mask passes stages cpu gpu lower codegen)
 
 set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the generator programs that run on this machine")
 
@@ -103,11 +107,9 @@ for the machine that compiles them")
     endif()
     if(arg_OF AND NOT ATTUNE_HOST_GENERATORS)
         set(program ${generator})
-        set(code --code "$<TARGET_FILE:attune::generators>")
         set(generator_file "$<TARGET_FILE:${generator}>")
     elseif(ATTUNE_HOST_GENERATORS)
         set(program "${ATTUNE_HOST_GENERATORS}/${generator}")
-        set(code "")
         if(NOT EXISTS "${program}")
             message(FATAL_ERROR "attune_add_variant(${target}): expected ${generator} in ATTUNE_HOST_GENERATORS, got none; looked for ${program}")
         endif()
@@ -124,17 +126,22 @@ for the machine that compiles them")
         configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/generator_main.cpp.in" "${folder}/main.cpp" @ONLY)
         add_executable(${generator} "${folder}/main.cpp")
         target_include_directories(${generator} PRIVATE "${header_folder}")
-        target_link_libraries(${generator} PRIVATE attune::generator_program)
+        target_link_libraries(${generator} PRIVATE attune::generators)
         set_target_properties(${generator} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
         if(ATTUNE_SANITIZE)
             target_compile_options(${generator} PRIVATE -fno-sanitize=all)
         endif()
         set(program ${generator})
-        set(code --code "$<TARGET_FILE:attune::generators>")
         set(generator_file "$<TARGET_FILE:${generator}>")
     endif()
+    # What says what a kernel is: those libraries, or all of a program that was made elsewhere.
+    set(code --code "${generator_file}")
+    if(NOT ATTUNE_HOST_GENERATORS)
+        list(TRANSFORM ATTUNE_KERNEL_ROOMS REPLACE "(.+)" "$<TARGET_FILE:attune::generators_\\1>" OUTPUT_VARIABLE code)
+        list(PREPEND code --code)
+    endif()
 
-    # What it emits: an object an ISA level, and the registry.
+    # What it emits: for each graph an object an ISA level, when the file beside it changes that says what it depends on; and the registry.
     set(emit "${program}" emit)
     set(instrumented "")
     if(ATTUNE_SANITIZE MATCHES "address")
@@ -147,15 +154,26 @@ for the machine that compiles them")
     list(JOIN arg_DTYPES " " dtypes)
     list(JOIN arg_DEPTHS " " depths)
     set(tuned --schedules "${SCHEDULES}" --tuned-for "${TUNED_FOR}")
-    foreach(level IN LISTS arg_TARGETS)
-        set(object "${folder}/${target}_${level}${CMAKE_CXX_OUTPUT_EXTENSION}")
-        add_custom_command(
-            OUTPUT "${object}"
-            COMMAND ${emit} --target ${level} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} --object "${object}" ${instrumented} ${code}
-            DEPENDS "${program}" ${schedule_files}
-            COMMENT "Compiling ${graphs} (${dtypes}; depths ${depths}) for ${level}"
-            VERBATIM)
-        list(APPEND objects "${object}")
+    foreach(graph IN LISTS arg_GRAPHS)
+        string(REGEX REPLACE "[^A-Za-z0-9]+" "_" name "${graph}")
+        foreach(level IN LISTS arg_TARGETS)
+            set(file "${folder}/${name}_${level}")
+            set(object "${file}${CMAKE_CXX_OUTPUT_EXTENSION}")
+            set(wanted --target ${level} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${instrumented} ${code})
+            add_custom_command(
+                OUTPUT "${file}.key"
+                COMMAND ${emit} ${wanted} --key "${file}.key"
+                DEPENDS "${program}" ${schedule_files}
+                COMMENT ""
+                VERBATIM)
+            add_custom_command(
+                OUTPUT "${object}"
+                COMMAND ${emit} ${wanted} --object "${object}"
+                DEPENDS "${file}.key"
+                COMMENT "Compiling ${graph} (${dtypes}; depths ${depths}) for ${level}"
+                VERBATIM)
+            list(APPEND objects "${object}")
+        endforeach()
     endforeach()
     set(registry "${folder}/${target}_registry.cpp")
     set(c_header "${folder}/include/${target}.h")

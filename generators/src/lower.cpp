@@ -1,15 +1,15 @@
 #include "lower.hpp"
 
-#include "block_parts.hpp"
-#include "device_passes.hpp"
-#include "device_target.hpp"
-#include "lower_decode.hpp"
-#include "lower_device.hpp"
-#include "lower_device_decode.hpp"
-#include "lower_pairs.hpp"
-#include "lower_statistics.hpp"
-#include "lower_tensors.hpp"
-#include "skip_blocks.hpp"
+#include "stages/subblocks.hpp"
+#include "passes/gpu_passes.hpp"
+#include "kernel/device.hpp"
+#include "cpu/decode.hpp"
+#include "gpu/prefill.hpp"
+#include "gpu/decode.hpp"
+#include "stages/quadratic_outputs.hpp"
+#include "cpu/prefill.hpp"
+#include "stages/projections.hpp"
+#include "passes/skip_blocks.hpp"
 
 #include <map>
 #include <memory>

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/generators/kernel_request.hpp>
+#include "kernel/kernel_request.hpp"
 
 #include <Halide.h>
 

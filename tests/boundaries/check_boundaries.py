@@ -5,6 +5,7 @@
     binaries  programs that call kernels need the C and C++ libraries only
     archive   the runtime's library refers to nothing of Halide's compiler and holds no GPU support
     link      a kernel library older than its header, or none at all, is a link error that names the variant
+    rooms     includes lead down, as rooms.txt has the rooms; every file stands in a room
 """
 import argparse
 import os
@@ -93,8 +94,53 @@ def link(options):
     return wrong
 
 
+def read_rooms(file):
+    """{folder: [room...]}, from the ground up."""
+    found, folder = {}, None
+    with open(file, encoding="utf-8") as lines:
+        for line in lines:
+            if line.startswith("#") or not line.strip():
+                continue
+            if line[0] != " ":
+                folder = line.strip()
+                found[folder] = []
+            else:
+                found[folder].append(line.split()[0])
+    return found
+
+
+def rooms(options):
+    """--folder <the sources>, FILE with the rooms"""
+    wrong, arrows = [], 0
+    for folder, order in read_rooms(options.files[0]).items():
+        top = os.path.join(options.folder, folder)
+        at = "attune/" if top.endswith("/attune") else ""
+        room_of = lambda path: path.split("/")[0].split(".")[0]
+        used = set()
+        for where, _, names in os.walk(top):
+            for name in names:
+                path = os.path.relpath(os.path.join(where, name), top)
+                room = room_of(path)
+                if room not in order and name != "CMakeLists.txt":
+                    # What gathers a room's headers may stand beside it.
+                    wrong.append(f"{folder}/{path}: expected it in one of {', '.join(order)}")
+                    continue
+                used.add(room)
+                with open(os.path.join(where, name), encoding="utf-8") as file:
+                    text = file.read()
+                for included in re.findall(r'#include ["<]' + at + r'([\w/]+)\.hpp[">]', text):
+                    to = room_of(included)
+                    if to in order and (at or "/" in included or os.path.exists(os.path.join(top, included + ".hpp"))):
+                        arrows += 1
+                        if order.index(to) > order.index(room):
+                            wrong.append(f"{folder}/{path} includes {included}.hpp: {to} stands above {room}")
+        wrong += [f"{folder}: expected files in {room}, found none" for room in order if room not in used]
+    print(f"{arrows} includes")
+    return wrong if arrows else ["expected includes, found none"]
+
+
 def main():
-    checks = {check.__name__: check for check in (headers, binaries, archive, link)}
+    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     parser.add_argument("--compile", help="the compiler and its options, as a shell would take them")

@@ -1,5 +1,5 @@
 // Schedules as JSON: refused with a sentence, or a schedule that is the same after a round trip and can be judged.
-#include <attune/generators/schedule.hpp>
+#include "kernel/schedule.hpp"
 
 #include <cstdlib>
 #include <stdexcept>

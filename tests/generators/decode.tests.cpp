@@ -1,9 +1,9 @@
 // Kernels for few queries, compiled in process: against the reference in double precision, and against themselves where bits are promised.
-#include "jit_kernel.hpp"
-#include "plan.hpp"
+#include "tuner/jit_kernel.hpp"
+#include "analysis/plan.hpp"
 
 #include <attune/dsl.hpp>
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/cpu.hpp>
 #include <attune/workload.hpp>
 

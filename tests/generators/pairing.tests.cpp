@@ -1,7 +1,7 @@
 // Products of bf16 two at a time, as the level x86-64-v4-bf16 makes them with vdpbf16ps: the same stages compiled for what this machine runs, where the pairs are added up in f32.
 #include "../kernels/types.hpp"
 
-#include "jit_kernel.hpp"
+#include "tuner/jit_kernel.hpp"
 
 #include <attune/runtime/cpu.hpp>
 #include <attune/workload.hpp>

@@ -1,6 +1,6 @@
 // A schedule as data: its JSON form, and what is refused.
 #include <attune/dsl.hpp>
-#include <attune/generators/schedule.hpp>
+#include "kernel/schedule.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

@@ -2,7 +2,7 @@
 #include "../support/safetensors.hpp"
 
 #include <attune/reference.hpp>
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/run.hpp>
 
 #include <filesystem>

@@ -10,6 +10,7 @@
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory, generators included
     subdirectory_ready   the same with the generators of this build
     cross          builds attune::common for aarch64 with the generators of this build and runs it in an emulator
+    rebuilds       which kernels are compiled again after edits: of a graph, of what does not say what a kernel is, and of what does
     sizes          the runtime and a library of kernels, stripped
 
 Everything happens in --work, which is emptied first; nothing is downloaded. Nothing of attune's source and build folders may be in a
@@ -282,6 +283,56 @@ def cross(user):
     expect(not os.path.exists(os.path.join(prefix, "include", "attune", "generators")), "generators were installed for another machine")
 
 
+def rebuilds(user):
+    """A project of three graphs, whose kernels are counted after each edit. attune's own edits are made in the installed libraries: a source is compiled with a
+    function more, as its build compiles it, and takes its place."""
+    os.environ.pop("ATTUNE_KERNEL_CACHE", None)
+    prefix, project, build = user.install("dsl", "runtime", "generators"), user.copied("tests", "install", "rebuilds"), user.work("rebuilds_build")
+    user.build(project, build, f"-DHalide_DIR={user.options.halide}", f"-DLEVEL={user.options.level}", prefixes=[prefix])
+    header = os.path.join(project, "three.hpp")
+    with open(os.path.join(user.options.build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = {os.path.relpath(row["file"], user.options.source): row for row in json.load(file)}
+
+    def compiled():
+        said = run(user.options.cmake, "--build", build, "--verbose")
+        return re.findall(r"three::(\w+) d8x8 lowered", said)
+
+    def edit(before, after):
+        with open(header, encoding="utf-8") as file:
+            text = file.read()
+        expect(before in text, f"expected {before} in {header}")
+        with open(header, "w", encoding="utf-8") as file:
+            file.write(text.replace(before, after))
+
+    def edited(source):
+        """The room's library with a source that says something more."""
+        row, room = commands[source], source.split("/")[2]
+        changed = user.work(os.path.basename(source))
+        with open(os.path.join(user.options.source, source), encoding="utf-8") as file:
+            text = file.read()
+        with open(changed, "w", encoding="utf-8") as file:
+            file.write(text + '\nextern "C" int attune_edited() { return 1; }\n')
+        words = shlex.split(row["command"])
+        words = [changed if word == row["file"] else word for word in words]
+        made = user.work(os.path.basename(source) + ".o")
+        words[words.index("-o") + 1] = made
+        run(*words, cwd=row["directory"])
+        library = next(os.path.join(where, f"libattune_generators_{room}.a") for where, _, names in os.walk(prefix) if f"libattune_generators_{room}.a" in names)
+        run("ar", "r", library, made)
+
+    expect(compiled() == [], "expected nothing to do after a build")
+    edit("namespace three {", "// a comment\nnamespace three {")
+    expect(compiled() == [], "expected a comment in the header to compile no kernel")
+    edit("q * t(k) * rsqrt(depth)", "q * t(k) * rsqrt(depth) * 2.0")
+    expect(compiled() == ["second"], "expected an edit of one graph of three to compile that one")
+    for source in ("inspect/png.cpp", "inspect/explain_semantics.cpp", "emit/c_header.cpp", "schedules/cpu_model.cpp", "tuner/statistics.cpp", "commands/draw_command.cpp"):
+        edited("generators/src/" + source)
+        found = compiled()
+        expect(found == [], f"expected an edit of {source} to compile no kernel, got {found}")
+    edited("generators/src/analysis/node_text.cpp")
+    expect(sorted(compiled()) == ["first", "second", "third"], "expected an edit of what says what a kernel is to compile all three")
+
+
 def sizes(user):
     """One variant of f32 and bf16, two depths, three ISA levels, prefill and decode in under 3 MB; the runtime in under 400 KB."""
     stripped, found = user.work("stripped"), {}
@@ -296,12 +347,12 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, common, archives, subdirectory, subdirectory_ready, cross, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, common, archives, subdirectory, subdirectory_ready, cross, rebuilds, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):
         parser.add_argument("--" + name, required=True)
-    for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels"):
+    for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels", "level"):
         parser.add_argument("--" + name, default="")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)

@@ -3,7 +3,7 @@
 #include "variants.hpp"
 
 #include <attune/runtime.hpp>
-#include <attune/runtime/choice.hpp>
+#include <attune/runtime/detail/choice.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

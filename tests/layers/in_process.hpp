@@ -1,5 +1,5 @@
 #pragma once
-#include "jit_kernel.hpp"
+#include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl/build.hpp>
 #include <attune/runtime/cpu.hpp>

@@ -1,7 +1,7 @@
 #include "../kernels/variant_list.hpp"
 #include <attune/workload.hpp>
 
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

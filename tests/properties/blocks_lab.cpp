@@ -1,6 +1,6 @@
 #include "blocks_lab.hpp"
 
-#include <attune/generators/level.hpp>
+#include "kernel/level.hpp"
 #include <coverage.hpp>
 
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #pragma once
-#include <attune/dsl/listing.hpp>
-#include <attune/generators/schedule.hpp>
+#include <attune/ir/listing.hpp>
+#include "kernel/schedule.hpp"
 
 #include <cstdint>
 #include <map>

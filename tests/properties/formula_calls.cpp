@@ -2,7 +2,7 @@
 
 #include "formulas.hpp"
 
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
 #include <cmath>

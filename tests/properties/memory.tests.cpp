@@ -3,7 +3,7 @@
 #include "formula_calls.hpp"
 #include "guarded_memory.hpp"
 
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

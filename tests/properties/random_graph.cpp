@@ -1,6 +1,6 @@
 #include "random_graph.hpp"
 
-#include <attune/dsl/describe.hpp>
+#include <attune/ir/print.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/dsl/listing.hpp>
+#include <attune/ir/listing.hpp>
 
 #include <cstdint>
 #include <map>

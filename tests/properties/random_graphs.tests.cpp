@@ -3,7 +3,7 @@
 #include <attune/workload.hpp>
 #include "random_graph.hpp"
 
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>

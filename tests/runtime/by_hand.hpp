@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <HalideRuntime.h>

@@ -1,4 +1,4 @@
-#include <attune/runtime/choice.hpp>
+#include <attune/runtime/detail/choice.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <catch2/catch_test_macros.hpp>

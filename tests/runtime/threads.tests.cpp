@@ -1,5 +1,5 @@
 #include "fake_variant.hpp"
-#include "threads.hpp"
+#include "execution/threads.hpp"
 
 #include <HalideRuntime.h>
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 #pragma once
 #include <attune/generators/main.hpp>
-#include <attune/runtime/kernel_table.hpp>
+#include <attune/runtime/detail/kernel_table.hpp>
 
 #include <deque>
 #include <string>

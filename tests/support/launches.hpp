@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/runtime/kernel_table.hpp>
+#include <attune/runtime/detail/kernel_table.hpp>
 
 #include <vector>
 

@@ -1,68 +1,17 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
+#include <attune/ir/builder.hpp>
 
 #include <bit>
 
 /// Graph to listing: the one fold over the graph's type. See listing.hpp for the result.
 namespace attune::dsl::detail {
 
-inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
-
-/// A listing under construction; nodes that are equal are entered once.
-struct listing_builder {
-    std::array<instruction, max_nodes> nodes{};
-    std::array<input_declaration, max_inputs> inputs{};
-    std::array<output_declaration, max_outputs> outputs{};
-    std::array<std::string_view, max_indices> indices{};
-    int node_count{}, input_count{}, output_count{}, index_count{};
-
-    // What is wrong with the graph; empty, 0 and false in a valid one.
-    std::string_view declared_twice{};   ///< name that stands for two things
-    std::string_view unbound{};          ///< bound index outside its sum
-    std::string_view bound_twice{};      ///< bound index of a sum within a sum over the same
-    std::int64_t too_large{};            ///< an integer constant beyond i32
-    bool weights_or_other{};             ///< where(condition, weights, x) with another x than 0
-    int contractions{};                  ///< products q * t(k), all told
-    bool too_long{};                     ///< there was no room for something
-
-    /// Where the next entry goes; the last place over and over when all are taken.
-    constexpr int next(int& count, int room) {
-        if (count == room) too_long = true, count = room - 1;
-        return count++;
-    }
-
-    constexpr std::int16_t add(const instruction& i) {
-        for (int at = 0; at < node_count; ++at)
-            if (nodes[at].op == i.op && nodes[at].arguments[1] == i.arguments[1] && nodes[at] == i) return static_cast<std::int16_t>(at);  // cheap tests first
-        const int at = next(node_count, max_nodes);
-        nodes[at] = i;
-        return static_cast<std::int16_t>(at);
-    }
-    constexpr std::int16_t add_input(const input_declaration& d) {
-        for (int at = 0; at < input_count; ++at) {
-            if (inputs[at] == d) return static_cast<std::int16_t>(at);
-            if (inputs[at].name == d.name) declared_twice = d.name;
-        }
-        const int at = next(input_count, max_inputs);
-        inputs[at] = d;
-        return static_cast<std::int16_t>(at);
-    }
-    constexpr std::int64_t add_index(std::string_view name) {
-        for (int at = 0; at < index_count; ++at)
-            if (indices[at] == name) return at;
-        const int at = next(index_count, max_indices);
-        indices[at] = name;
-        return at;
-    }
-    constexpr void add_output(std::string_view name, std::int16_t node) { outputs[next(output_count, max_outputs)] = {name, node}; }
-};
-
 /// Whether an operation computes in reals as soon as one of its numbers is real.
 constexpr bool mixes(operation op) {
     return (op >= operation::negate && op <= operation::maximum) || op == operation::where ||
            (op >= operation::equal && op <= operation::greater_equal);
 }
-constexpr bool is_real(kind k) { return is_number(k) && k != kind::integer; }
 
 template <class N>
 constexpr std::int16_t enter(listing_builder& list, const N& n);

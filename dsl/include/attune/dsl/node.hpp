@@ -1,6 +1,6 @@
 #pragma once
 #include <attune/dsl/detail/hana.hpp>
-#include <attune/dsl/listing.hpp>
+#include <attune/ir/listing.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -170,7 +170,6 @@ template <expression T> inline constexpr unsigned uses_in<T> = T::uses;
 template <class T> inline constexpr operation operation_of = operation::constant;
 template <expression T> inline constexpr operation operation_of<T> = T::op;
 
-constexpr bool is_number(kind k) { return k == kind::integer || k == kind::real || k == kind::scores || k == kind::row || k == kind::output; }
 /// Known before any score is.
 constexpr bool is_plain(kind k) { return k == kind::integer || k == kind::real; }
 

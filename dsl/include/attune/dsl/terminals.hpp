@@ -161,6 +161,7 @@ template <name Label, element_type Element> inline constexpr scalar_number<Label
 inline constexpr input_tensor<"q", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::head>, axis_node<axis_kind::query>, index_node<operation::depth>> q{};           // (b, h, lq, d)
 inline constexpr input_tensor<"k", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, index_node<operation::depth>> k{};         // (b, hk, lk, d)
 inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, index_node<operation::value_depth>> v{};   // (b, hk, lk, dv)
+static_assert(decltype(q)::declaration == given_inputs[0] && decltype(k)::declaration == given_inputs[1] && decltype(v)::declaration == given_inputs[2]);
 
 /// Keys in use of each batch element, i32 (batch): optional at every call, key_length where it is not passed. Keys beyond are never read.
 struct kv_lengths_input {

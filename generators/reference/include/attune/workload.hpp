@@ -1,6 +1,6 @@
 #pragma once
 #include <attune/reference.hpp>
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 
 #include <map>
 #include <random>

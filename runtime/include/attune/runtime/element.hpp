@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/dsl/element_type.hpp>
+#include <attune/ir/element_type.hpp>
 
 #include <bit>
 #include <cstdint>

@@ -1,6 +1,6 @@
 #pragma once
 #include <attune/dsl.hpp>
-#include <attune/runtime/call.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <array>

@@ -1,0 +1,275 @@
+#pragma once
+#include <attune/ir/builder.hpp>
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string_view>
+
+/// The formula back as text: C++ of this language with aliases written out, minimal parentheses, and a line for each part used twice.
+namespace attune::dsl::detail {
+
+/// Writes into a buffer, or counts where there is none.
+struct text_writer {
+    char* to{};
+    std::size_t size{};
+    constexpr void put(char c) {
+        if (to) to[size] = c;
+        ++size;
+    }
+    constexpr void put(std::string_view s) { for (char c : s) put(c); }
+    constexpr void put_unsigned(std::uint64_t x, int digits = 1) {
+        char reversed[20]{};
+        int n = 0;
+        for (; x > 0 || n < digits; x /= 10) reversed[n++] = static_cast<char>('0' + x % 10);
+        while (n > 0) put(reversed[--n]);
+    }
+    constexpr void put_integer(std::int64_t x) {
+        if (x < 0) put('-');
+        put_unsigned(x < 0 ? 0 - static_cast<std::uint64_t>(x) : static_cast<std::uint64_t>(x));
+    }
+    constexpr void put_real(double x);
+};
+
+/// Exact: the fewest decimals that read back as x, or hexadecimal where 15 digits are not enough.
+constexpr void text_writer::put_real(double x) {
+    if (x < 0) put('-'), x = -x;
+    if (x == std::numeric_limits<double>::infinity()) return put("inf");
+    double power = 1;
+    for (int decimals = 0; decimals <= 18; ++decimals, power *= 10) {
+        const double scaled = x * power;
+        if (scaled >= 1e15) break;
+        const auto whole = static_cast<std::uint64_t>(scaled + 0.5);
+        if (static_cast<double>(whole) / power != x) continue;
+        const auto unit = static_cast<std::uint64_t>(power);
+        put_unsigned(whole / unit);
+        put('.');
+        return put_unsigned(whole % unit, decimals > 0 ? decimals : 1);
+    }
+    const auto bits = std::bit_cast<std::uint64_t>(x);
+    put("0x1.");
+    for (int shift = 48; shift >= 0; shift -= 4) put("0123456789abcdef"[(bits >> shift) & 15]);
+    put('p');
+    put_integer(static_cast<std::int64_t>(bits >> 52) - 1023);
+}
+
+struct spelling {
+    std::string_view text;
+    int precedence;  // C++'s, larger binds tighter; 0: a function
+};
+
+constexpr spelling spelling_of(operation op) {
+    using enum operation;
+    switch (op) {
+        case b: return {"b", 99};
+        case h: return {"h", 99};
+        case q_idx: return {"q_idx", 99};
+        case kv_idx: return {"kv_idx", 99};
+        case d_idx: return {"d_idx", 99};
+        case depth: return {"depth", 99};
+        case value_depth: return {"value_depth", 99};
+        case query_length: return {"query_length", 99};
+        case key_length: return {"key_length", 99};
+        case heads: return {"heads", 99};
+        case key_heads: return {"key_heads", 99};
+        case batches: return {"batches", 99};
+        case kv_lengths: return {"kv_lengths(b)", 99};
+        case transpose: return {"t", 0};
+        case contract: case multiply: case weighted_sum: return {" * ", 13};
+        case to_real: return {"as_real", 0};
+        case to_integer: return {"as_integer", 0};
+        case negate: return {"-", 14};
+        case absolute: return {"abs", 0};
+        case exp: return {"exp", 0};
+        case log: return {"log", 0};
+        case tanh: return {"tanh", 0};
+        case erf: return {"erf", 0};
+        case sqrt: return {"sqrt", 0};
+        case rsqrt: return {"rsqrt", 0};
+        case add: return {" + ", 12};
+        case subtract: return {" - ", 12};
+        case divide: return {" / ", 13};
+        case remainder: return {" % ", 13};
+        case minimum: return {"min", 0};
+        case maximum: return {"max", 0};
+        case bit_and: return {" & ", 7};
+        case bit_or: return {" | ", 5};
+        case bit_xor: return {" ^ ", 6};
+        case shift_left: return {" << ", 11};
+        case shift_right: return {" >> ", 11};
+        case same: return {"same", 0};
+        case queries: return {"queries", 0};
+        case keys: return {"keys", 0};
+        case values: return {"values", 0};
+        case extent: return {"extent", 0};
+        case sum: return {"sum", 0};
+        case any: return {"any", 0};
+        case where: return {"where", 0};
+        case equal: return {" == ", 8};
+        case not_equal: return {" != ", 8};
+        case less: return {" < ", 9};
+        case less_equal: return {" <= ", 9};
+        case greater: return {" > ", 9};
+        case greater_equal: return {" >= ", 9};
+        case logical_and: return {" && ", 4};
+        case logical_or: return {" || ", 3};
+        case logical_not: return {"!", 14};
+        case mask: return {"mask", 0};
+        case softmax: return {"softmax", 0};
+        case log_sum_exp: return {"log_sum_exp", 0};
+        case unnormalized: return {"unnormalized", 0};
+        case row_maximum: return {"row_maximum", 0};
+        case row_sum: return {"row_sum", 0};
+        case sum_over_queries: return {"sum_over_queries", 0};
+        case mean_over_heads: return {"mean_over_heads", 0};
+        case as_row: return {"as_row", 0};
+        case as_output: return {"as_output", 0};
+        case tokens: return {"tokens", 0};
+        case keep: return {"keep", 0};
+        case bound: case constant: case input: case scalar: case load: return {"", 99};
+    }
+    return {"?", 99};
+}
+
+/// Words that an input or index must not be called in the text: those of the language, and C++'s.
+constexpr bool is_a_word(std::string_view name) {
+    constexpr std::string_view words =
+        " b h q_idx kv_idx d_idx depth value_depth query_length key_length heads key_heads batches inf q k v kv_lengths batch head key_head query key position axis input "
+        "scalar extent output out lse bound_index sum any all bit t queries keys values mask softmax softmax_plus_one log_sum_exp unnormalized row_maximum row_sum "
+        "sum_over_queries mean_over_heads tokens keep same linear split_heads merge_heads residual gelu layer_norm apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
+        "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean element_type attune dsl name kind node "
+        "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit extern false final float for "
+        "friend goto if inline int long mutable namespace new not operator or override private protected public register requires return short signed sizeof static "
+        "struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile while xor and ";
+    for (std::size_t at = words.find(name); at != std::string_view::npos; at = words.find(name, at + 1))
+        if (words[at - 1] == ' ' && words[at + name.size()] == ' ') return true;
+    return false;
+}
+
+struct describer {
+    const listing_builder& list;
+    text_writer to{};
+    std::array<std::int16_t, max_nodes> named{};  // line number of a part used twice, from 1; 0 elsewhere
+
+    /// Parts that get a line of their own: large values used more than once.
+    constexpr void find_shared() {
+        std::array<int, max_nodes> uses{}, sizes{};
+        int lines = 0;
+        for (int at = 0; at < list.node_count; ++at) {
+            const instruction& i = list.nodes[at];
+            sizes[at] = 1;
+            for (int a = 0; a < i.argument_count; ++a) uses[i.arguments[a]]++, sizes[at] += sizes[i.arguments[a]];
+            if (sizes[at] > 1000) sizes[at] = 1000;
+        }
+        for (int at = 0; at < list.node_count; ++at) {
+            const bool stage = list.nodes[at].is == kind::scores || list.nodes[at].is == kind::weights;
+            if (uses[at] > 1 && sizes[at] > (stage ? 3 : 12)) named[at] = static_cast<std::int16_t>(++lines);
+        }
+    }
+
+    constexpr void identifier(std::string_view name) {
+        to.put(name);
+        if (is_a_word(name)) to.put('_');
+    }
+
+    /// q, k or v: the language declares them.
+    constexpr bool is_given(const input_declaration& d) const {
+        return d == given_inputs[0] || d == given_inputs[1] || d == given_inputs[2];
+    }
+
+    constexpr void name(std::int16_t at) { to.put("part_"), to.put_unsigned(static_cast<std::uint64_t>(named[at])); }
+
+    /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied, and in functions that know reals only.
+    constexpr bool conversion_is_implied(const instruction& user) const {
+        if (user.argument_count == 1) return (user.op >= operation::exp && user.op <= operation::rsqrt) || user.op == operation::as_row || user.op == operation::as_output;
+        for (int a = 0; a < user.argument_count; ++a) {
+            const instruction& x = list.nodes[user.arguments[a]];
+            if ((is_real(x.is) || x.is == kind::weights) && x.op != operation::to_real) return true;
+        }
+        return false;
+    }
+
+    /// Parentheses beyond C++'s need, where compilers ask for them: && inside ||, anything inside & ^ | << >>.
+    constexpr int left_of(operation op, int precedence, std::int16_t child) const {
+        if (op >= operation::bit_and && op <= operation::shift_right) return 14;
+        return op == operation::logical_or && list.nodes[child].op == operation::logical_and ? 5 : precedence;
+    }
+
+    constexpr void value(std::int16_t at, int outer, bool skip_conversion = false, bool whole = false) {
+        const instruction& i = list.nodes[at];
+        if (named[at] && !whole) return name(at);
+        if (i.op == operation::constant) return i.is == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
+        if (i.op == operation::input || i.op == operation::scalar) return given(list.inputs[i.input]);
+        if (i.op == operation::bound) return identifier(list.indices[static_cast<std::size_t>(i.integer)]);
+        if (i.op == operation::to_real && skip_conversion) return value(i.arguments[0], outer);
+        const bool implied = conversion_is_implied(i);
+        const auto [text, precedence] = spelling_of(i.op);
+        if (i.op == operation::load) {
+            value(i.arguments[0], 99);
+            return arguments(i, 1, false);
+        }
+        if (precedence == 0) {
+            to.put(text);
+            if (i.op == operation::extent) to.put('<'), to.put_integer(i.integer), to.put('>');
+            return arguments(i, 0, implied);
+        }
+        const bool parentheses = precedence < outer;
+        if (parentheses) to.put('(');
+        if (i.argument_count == 0) to.put(text);
+        else if (i.argument_count == 1) to.put(text), value(i.arguments[0], precedence, implied);
+        else {
+            value(i.arguments[0], left_of(i.op, precedence, i.arguments[0]), implied);
+            to.put(text);
+            value(i.arguments[1], left_of(i.op, precedence, i.arguments[1]) + 1, implied);
+        }
+        if (parentheses) to.put(')');
+    }
+
+    constexpr void arguments(const instruction& i, int from, bool implied) {
+        to.put('(');
+        for (int a = from; a < i.argument_count; ++a) {
+            if (a > from) to.put(", ");
+            value(i.arguments[a], 0, implied);
+        }
+        to.put(')');
+    }
+
+    constexpr void given(const input_declaration& d) { is_given(d) ? to.put(d.name) : identifier(d.name); }
+
+    constexpr void declaration(const input_declaration& d) {
+        identifier(d.name), to.put(d.is_scalar ? " = scalar<\"" : " = input<\""), to.put(d.name), to.put("\", ");
+        if (d.element == element_type::any) to.put("attune::element_type::");
+        to.put(attune::name_of(d.element)), to.put('>');
+        if (d.is_scalar) return to.put('\n');
+        for (int a = 0; a < d.rank; ++a) {
+            to.put(a ? ", " : "(");
+            if (d.axes[a].is == axis_kind::free) to.put("axis<\""), to.put(d.axes[a].name), to.put("\">");
+            else to.put(d.axes[a].name);
+        }
+        to.put(")\n");
+    }
+
+    constexpr std::size_t all(char* buffer) {
+        to = {buffer, 0};
+        for (int at = 0; at < list.input_count; ++at)
+            if (!is_given(list.inputs[at])) declaration(list.inputs[at]);
+        for (int at = 0; at < list.index_count; ++at)
+            identifier(list.indices[at]), to.put(" = bound_index<\""), to.put(list.indices[at]), to.put("\">\n");
+        for (std::int16_t at = 0; at < list.node_count; ++at)
+            if (named[at]) name(at), to.put(" = "), value(at, 0, false, true), to.put('\n');
+        for (int at = 0; at < list.output_count; ++at) {
+            if (at) to.put('\n');
+            to.put(list.outputs[at].name), to.put(" = "), value(list.outputs[at].node, 0);
+        }
+        return to.size;
+    }
+};
+
+constexpr std::size_t write_text(const listing_builder& list, char* buffer) {
+    describer d{list};
+    d.find_shared();
+    return d.all(buffer);
+}
+
+}  // namespace attune::dsl::detail

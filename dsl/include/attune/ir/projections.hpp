@@ -1,0 +1,114 @@
+#pragma once
+#include <attune/ir/listing.hpp>
+
+#include <optional>
+#include <vector>
+
+/// Tensors that a kernel computes in full before anything reads them: tokens, and what queries, keys and values form by matrix products. Kernels are made
+/// by this, and what they cost is said by it.
+namespace attune {
+
+/// sum(n, extent, of_position * of_channel): the one factor varies with the position and not with the channel, the other the other way around. Nodes.
+struct matrix_product {
+    int sum{}, of_position{}, of_channel{}, extent{};
+    bool position_of_head{}, channel_of_head{};  ///< whether the factor differs from head to head
+};
+
+constexpr bool is_formed(operation op) { return op == operation::queries || op == operation::keys || op == operation::values; }
+
+namespace detail {
+
+/// What a number varies with.
+struct variation {
+    bool position{}, channel{}, head{}, batch{};
+    std::uint64_t bound{};  ///< bound indices that are free in it, a bit each
+};
+
+inline std::vector<variation> variations(const listing& graph) {
+    std::vector<variation> all;
+    for (const instruction& node : graph.nodes) {
+        variation here;
+        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count; ++i) {  // what a tensor is made of is done
+            const variation& below = all[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(i)])];
+            here.position |= below.position, here.channel |= below.channel, here.head |= below.head, here.batch |= below.batch, here.bound |= below.bound;
+        }
+        switch (node.op) {
+            case operation::b:
+            case operation::kv_lengths: here.batch = true; break;
+            case operation::h: here.head = true; break;
+            case operation::q_idx:
+            case operation::kv_idx: here.position = true; break;
+            case operation::d_idx: here.channel = true; break;
+            case operation::bound: here.bound = std::uint64_t{1} << node.integer; break;
+            case operation::keep: here.position = here.head = here.batch = true; break;
+            case operation::sum:
+            case operation::any: here.bound &= ~all[static_cast<std::size_t>(node.arguments[0])].bound; break;
+            case operation::queries:
+            case operation::keys:
+            case operation::values:
+            case operation::tokens:
+            case operation::contract:
+            case operation::transpose:
+            case operation::extent: here = {}; break;
+            default: break;
+        }
+        all.push_back(here);
+    }
+    return all;
+}
+
+inline std::optional<matrix_product> matrix_product_at(const listing& graph, const std::vector<variation>& varies, int sum) {
+    const instruction& it = graph.nodes[static_cast<std::size_t>(sum)];
+    const variation& of = varies[static_cast<std::size_t>(sum)];
+    if (it.op != operation::sum || it.is != kind::real || of.bound || !of.channel || !of.position) return {};
+    const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
+    if (body.op != operation::multiply) return {};
+    for (const std::size_t side : {0, 1}) {
+        const int left = body.arguments[side], right = body.arguments[1 - side];
+        const variation &first = varies[static_cast<std::size_t>(left)], &second = varies[static_cast<std::size_t>(right)];
+        if (!first.channel && !second.position && !second.batch) return matrix_product{sum, left, right, it.arguments[1], first.head, second.head};
+    }
+    return {};
+}
+
+/// Which nodes a formula is computed from; `whole`: and what the tensors are made of that it reads.
+inline std::vector<bool> made_of(const listing& graph, int formula, bool whole) {
+    std::vector<bool> reached(graph.nodes.size());
+    reached[static_cast<std::size_t>(formula)] = true;
+    for (int n = formula; n >= 0; --n) {
+        const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
+        if (!reached[static_cast<std::size_t>(n)] || (!whole && (it.op == operation::tokens || it.is == kind::output))) continue;
+        for (int i = 0; i < it.argument_count; ++i) reached[static_cast<std::size_t>(it.arguments[static_cast<std::size_t>(i)])] = true;
+    }
+    return reached;
+}
+
+}  // namespace detail
+
+/// The matrix products of the formula that tokens, queries, keys or values are made by, first to last.
+inline std::vector<matrix_product> products_of(const listing& graph, int tensor, bool whole = false) {
+    const int formula = graph.nodes[static_cast<std::size_t>(tensor)].arguments[0];
+    const std::vector<detail::variation> varies = detail::variations(graph);
+    const std::vector<bool> made = detail::made_of(graph, formula, whole);
+    std::vector<matrix_product> all;
+    for (int n = 0; n <= formula; ++n)
+        if (made[static_cast<std::size_t>(n)])
+            if (const auto product = detail::matrix_product_at(graph, varies, n)) all.push_back(*product);
+    return all;
+}
+
+/// The tensors that are computed in full on the way to the graph's outputs, arguments before users.
+inline std::vector<int> computed_in_full(const listing& graph) {
+    std::vector<bool> needed(graph.nodes.size());
+    for (const output_declaration& output : graph.outputs) needed[static_cast<std::size_t>(output.node)] = true;
+    for (std::size_t n = graph.nodes.size(); n-- > 0;)
+        for (int i = 0; needed[n] && i < graph.nodes[n].argument_count; ++i) needed[static_cast<std::size_t>(graph.nodes[n].arguments[static_cast<std::size_t>(i)])] = true;
+    std::vector<int> all;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        const operation op = graph.nodes[n].op;
+        if (needed[n] && (op == operation::tokens || (is_formed(op) && !products_of(graph, static_cast<int>(n), true).empty()))) all.push_back(static_cast<int>(n));
+    }
+    return all;
+}
+
+}  // namespace attune

@@ -1,0 +1,25 @@
+#pragma once
+#include <attune/ir/listing.hpp>
+
+#include <array>
+#include <vector>
+
+namespace attune::generators {
+
+/// How a formula uses an input: enough to choose values that make a telling picture.
+struct input_role {
+    bool read{};  ///< element by element, beyond q, k and v as they are contracted
+    enum use : std::uint8_t {
+        other,        ///< a bias, numbers of documents, an index
+        lower_bound,  ///< of a position: start(q_idx) <= kv_idx
+        upper_bound,
+        offset,       ///< added to a distance of positions
+        bits,         ///< shifted
+    } is{other};
+    std::array<bool, max_rank> by_position{};  ///< axes that are indexed by a position, neither divided nor reduced
+};
+
+/// One for each of listing::inputs.
+std::vector<input_role> roles_of_inputs(const listing& graph);
+
+}  // namespace attune::generators

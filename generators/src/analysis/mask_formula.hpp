@@ -1,0 +1,77 @@
+#pragma once
+#include "analysis/plan.hpp"
+
+#include <compare>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+/// What decides whether a pair is visible, brought to one shape however it was spelt: comparisons as sums, negations at the leaves.
+namespace attune::generators {
+
+/// An integer as a sum of nodes times numbers, and a number.
+struct linear {
+    std::map<int, std::int64_t> terms;  ///< by node, none of them 0
+    std::int64_t constant{};
+
+    auto operator<=>(const linear&) const = default;
+};
+linear operator+(const linear& a, const linear& b);
+linear operator*(const linear& a, std::int64_t factor);
+inline linear operator-(const linear& a, const linear& b) { return a + b * -1; }
+inline linear operator+(const linear& a, std::int64_t constant) { return a + linear{{}, constant}; }
+
+/// A statement about a pair. Ordered, so that equal ones are found.
+struct formula {
+    enum class is : std::uint8_t {
+        positive,      ///< sum >= 1
+        zero,          ///< sum == 0
+        nonzero,       ///< sum != 0
+        flag,          ///< the condition `node` holds
+        hidden,        ///< the real `node` stands for -infinity
+        all, any,      ///< of `parts`; all of none holds, any of none does not
+    };
+    is what = is::all;
+    bool negated{};  ///< of a flag, of hidden
+    int node{-1};
+    linear sum{};
+    std::vector<formula> parts{};
+
+    std::strong_ordering operator<=>(const formula&) const;
+    bool operator==(const formula& other) const { return (*this <=> other) == 0; }
+};
+formula always_true();
+formula always_false();
+formula operator&&(const formula& a, const formula& b);
+formula operator||(const formula& a, const formula& b);
+formula operator!(const formula& a);
+
+/// What a formula's value differs with. Of a formula of one index only, `query` or `key` alone is set.
+dependence depends_on(const formula& f, const std::vector<dependence>& depends);
+dependence depends_on(const linear& sum, const std::vector<dependence>& depends);
+
+/// Reads conditions and scores of a listing as formulas.
+class formula_reader {
+public:
+    formula_reader(const listing& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
+
+    formula condition(int node);
+    /// Whether a real is not -infinity.
+    formula visible(int node);
+    linear sum(int node) const;
+
+    /// A statement said anew where another one, an equation of two numbers, holds: what is made of equals alike is equal. Empty where
+    /// that says nothing new.
+    std::optional<formula> given(const formula& equation, const formula& statement) const;
+
+private:
+    bool alike(int x, int y, int a, int b) const;
+    formula compare(formula::is what, const linear& sum, int splits);
+    bool split(const linear& sum, int splits, formula& result);
+
+    const listing& graph_;
+    const std::vector<dependence>& depends_;
+};
+
+}  // namespace attune::generators

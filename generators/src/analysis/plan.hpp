@@ -1,0 +1,85 @@
+#pragma once
+#include <attune/ir/listing.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace attune::generators {
+
+/// How scores become weights.
+enum class statistic : std::uint8_t { none, softmax, unnormalized };
+
+/// sum(n, extent, of_query * of_key): contracted in registers as q * t(k) is.
+struct further_contraction {
+    int node{};                ///< the sum
+    int of_query{}, of_key{};  ///< the factors; neither depends on the other side's position
+    int index{}, extent{};     ///< nodes
+};
+
+/// What lies under an attention core, or nothing but reals. Positions in listing::nodes; -1 where there is none.
+struct plan {
+    int scores{-1};           ///< what the statistic sees; where only scores are made, the outermost of them
+    int contraction{-1};      ///< the one q * t(k) under it
+    int query{-1}, key{-1};   ///< what is contracted: an input, or formed by queries(...) and keys(...)
+    std::vector<further_contraction> further;  ///< under the scores
+
+    statistic is{};
+    int statistic_node{-1};         ///< softmax(scores) or unnormalized(scores)
+    int sink{-1};                   ///< of softmax
+    int weights{-1}, value{-1};     ///< of the weighted sums; the value is an input, or formed by values(...)
+    std::vector<int> summed_weights;  ///< what row_sum adds up; each once
+    bool log_sum{}, maximum{};      ///< whether a log-sum-exp or a row maximum is asked for
+
+    std::vector<kind> outputs;  ///< one for each of listing::outputs
+    int hidden_rows{};          ///< of the kernel: what its first pass over the scores leaves to a second one, the row maximum and the inverse sum
+
+    int hidden_output{-1};      ///< the output that tokens are made of, which the kernel writes for itself
+
+    bool has_core() const { return scores >= 0; }
+    /// Whether some output is of this kind.
+    bool makes(kind what) const;
+    /// Whether a pass over the keys is needed for each row.
+    bool needs_state() const { return is != statistic::none ? weights >= 0 || log_sum || maximum || !summed_weights.empty() || hidden_rows > 0 : log_sum || maximum; }
+};
+
+/// Throws std::runtime_error, a sentence in the words of the language, for a listing that is not one kernel.
+plan plan_of(const listing& graph);
+
+/// Which nodes these are computed from, themselves included; what lies under nodes that `ends` holds of is not looked at.
+std::vector<bool> under(const listing& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends = [](int) { return false; });
+
+/// The node of each output.
+std::vector<int> output_nodes(const listing& graph);
+
+/// What a node's value depends on, and whether it is worth computing once and keeping.
+struct dependence {
+    bool query{}, key{}, head{}, batch{}, channel{}, score{};
+    std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each
+    bool costly{};     ///< contains a load, a division, a remainder or a function: keep rather than recompute
+    bool irregular{};  ///< is not monotone in its indices: only a table gives its exact range over a tile
+
+    /// One number for all queries, keys and channels of a (batch, head).
+    bool uniform() const { return !query && !key && !channel && !score && bound == 0; }
+};
+
+/// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
+std::vector<dependence> dependences(const listing& graph, const std::set<int>& given = {});
+
+/// The same where the query heads of a group are stacked as rows: what depends on the query head, and not on its key head alone, depends on the query.
+std::vector<dependence> stacked(const listing& graph, std::vector<dependence> depends);
+
+/// Why no kernel of a graph is made for decode; empty if one is.
+std::string hinders_decode(const listing& graph);
+
+/// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head) rather than for every
+/// pair or channel. What stands in `known` is left alone, and all below it.
+std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
+
+/// Loads among what `roots` are computed from, down to what `known` holds, whose last axis is read along the keys and another one along the queries.
+std::vector<int> loads_of_pairs(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
+
+}  // namespace attune::generators

@@ -1,0 +1,295 @@
+#include "block_mask/block_mask.hpp"
+
+#include "expr/math.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+/// Least and most comparisons of ends; an undefined end says nothing.
+Expr may_exceed(const interval& a, const interval& b) { return less(b, a).may; }
+
+bool is_compare(const formula& f) { return f.what == formula::is::positive || f.what == formula::is::zero; }
+
+}  // namespace
+
+coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&, tile_tables& tables, tile at)
+    : request_(request),
+      inputs_(inputs),
+      tables_(tables),
+      its_(std::make_shared<const facts>(tables.known())),
+      known_(*its_),
+      at_(std::move(at)),
+      keys_(inputs.keys_in_use(at_.b)),
+      reader_(request.graph, known_.depends) {
+    const Expr query = at_.query_tile * request.schedule.query_block, key = at_.key_block * request.schedule.key_block;
+    whole_.queries = {query, min(query + request.schedule.query_block, inputs.query_length) - 1, {}};
+    whole_.keys = {key, min(key + request.schedule.key_block, keys_) - 1, {}};
+}
+
+coverage::coverage(const coverage& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices, std::map<int, quantity> fixed)
+    : request_(outer.request_),
+      inputs_(outer.inputs_),
+      tables_(outer.tables_),
+      its_(std::move(its)),
+      known_(*its_),
+      at_(outer.at_),
+      indices_(std::move(indices)),
+      fixed_(std::move(fixed)),
+      keys_(outer.keys_),
+      reader_(request_.graph, known_.depends),
+      whole_(outer.whole_) {}
+
+verdict coverage::visible(int scores) {
+    const Expr first = whole_.keys.first;
+    const formula seen = reader_.visible(scores);
+    return {both(first < keys_, may(seen)), both(first + request_.schedule.key_block <= keys_, opposite(may(!seen)))};
+}
+
+verdict coverage::hidden(int scores) {
+    const formula seen = reader_.visible(scores);
+    return {may(!seen), opposite(may(seen))};
+}
+
+verdict coverage::decide(int node) {
+    const formula condition = reader_.condition(node);
+    return {may(condition), opposite(may(!condition))};
+}
+
+pointwise coverage::at(const Expr& q, const Expr& k) const {
+    return pointwise(request_, inputs_, known_.depends, {at_.b, at_.h, q, k, keys_, fixed_, {}, indices_});
+}
+
+coverage coverage::inside(int index, const Expr& value) const {
+    std::map<int, Expr> indices = indices_;
+    indices[index] = value;
+    return coverage(*this, its_, std::move(indices), fixed_);
+}
+
+coverage coverage::where_is(int node, const Expr& value) const {
+    std::map<int, quantity> fixed = fixed_;
+    fixed[node] = {value, {}};
+    std::set<int> given;
+    for (const auto& [number, known] : fixed) given.insert(number);
+    return coverage(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)), indices_, std::move(fixed));
+}
+
+// Which pairs a statement leaves: sound for whatever the statement is, exact for what is said below.
+
+Expr coverage::may(const formula& f) {
+    if (const auto done = decided_.find(f); done != decided_.end()) return done->second;
+    Expr result = no();
+    if (f.what == formula::is::any && !is_one_sided(depends_on(f)))
+        for (const formula& part : f.parts) result = either(result, may(part));
+    else
+        result = may_all(f.what == formula::is::all ? f.parts : std::vector{f});
+    decided_.emplace(f, result);
+    return result;
+}
+
+/// All of some statements: alternatives among them are tried one by one, while they are few.
+Expr coverage::may_all(const std::vector<formula>& parts) {
+    constexpr std::size_t most_cases = 8;
+    std::vector<formula> plain, alternatives;
+    for (const formula& part : parts) {
+        const dependence on = depends_on(part);
+        (part.what == formula::is::any && !is_one_sided(on) && !is_uniform(on) ? alternatives : plain).push_back(part);
+    }
+    std::sort(alternatives.begin(), alternatives.end(), [](const formula& a, const formula& b) { return a.parts.size() < b.parts.size(); });
+    std::size_t cases = 1;
+    Expr apart = yes();
+    for (std::size_t i = 0; i < alternatives.size(); ++i) {
+        cases *= alternatives[i].parts.size();
+        if (cases <= most_cases) continue;
+        for (std::size_t j = i; j < alternatives.size(); ++j) apart = both(apart, may(alternatives[j]));
+        alternatives.resize(i);
+    }
+    if (alternatives.empty()) return both(joint(plain), apart);
+    Expr result = no();
+    for (const formula& one : alternatives[0].parts) {
+        formula together = one;
+        for (const formula& other : plain) together = together && other;
+        for (std::size_t i = 1; i < alternatives.size(); ++i) together = together && alternatives[i];
+        result = either(result, may(together));
+    }
+    return both(result, apart);
+}
+
+/// Whether one pair may have all of some properties: of its query, of its key and of both.
+///
+/// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound the same sum from
+/// two sides; and for several that bound keys between two numbers of a query, or queries between two numbers of a key.
+Expr coverage::joint(const std::vector<formula>& literals) {
+    std::vector<formula> of_queries, of_keys, of_pairs;
+    Expr result = yes();
+    for (const formula& f : literals) {
+        const dependence on = depends_on(f);
+        if (is_uniform(on)) {
+            pointwise here = at(0, 0);
+            result = both(result, holds(f, here, known_));
+        } else {
+            (!is_one_sided(on) ? of_pairs : on.query ? of_queries : of_keys).push_back(f);
+        }
+    }
+    const std::size_t said = of_pairs.size();
+    for (std::size_t i = 0; i < said; ++i)
+        for (std::size_t j = 0; j < said; ++j)
+            if (const auto anew = i == j ? std::nullopt : reader_.given(of_pairs[i], of_pairs[j])) {
+                const dependence on = depends_on(*anew);
+                if (*anew == always_false()) return no();
+                if (!is_uniform(on)) (!is_one_sided(on) ? of_pairs : on.query ? of_queries : of_keys).push_back(*anew);
+            }
+    sides in = whole_;
+    if (!of_queries.empty()) {
+        restrict(in.queries, true, of_queries);
+        result = both(result, in.queries.first <= in.queries.last);
+    }
+    if (!of_keys.empty()) {
+        restrict(in.keys, false, of_keys);
+        result = both(result, in.keys.first <= in.keys.last);
+    }
+    for (const formula& f : of_pairs) result = both(result, may_literal(f, in));
+
+    const auto compare = [&](formula::is what, const linear& sum) {
+        pointwise here = at(0, 0);
+        result = both(result, holds({.what = what, .sum = sum}, here, known_));
+    };
+    const auto is_fixed = [&](const linear& sum) { return is_uniform(generators::depends_on(sum, known_.depends)); };
+    bool by_queries = false, by_keys = false;
+    for (std::size_t i = 0; i < of_pairs.size(); ++i)
+        for (std::size_t j = i + 1; j < of_pairs.size(); ++j) {
+            const formula &a = of_pairs[i], &b = of_pairs[j];
+            if (!is_compare(a) || !is_compare(b)) continue;
+            const bool a_equal = a.what == formula::is::zero, b_equal = b.what == formula::is::zero;
+            const linear sum = a.sum + b.sum, difference = a.sum - b.sum;
+            if (is_fixed(sum)) compare(a_equal && b_equal ? formula::is::zero : formula::is::positive, !a_equal && !b_equal ? sum + -1 : sum);
+            else if (is_fixed(difference) && (a_equal || b_equal))
+                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive, a_equal ? difference * -1 : difference);
+            if (a_equal || b_equal || !split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty()) continue;
+            const parts together = split(sum);
+            by_queries |= together.of_key.terms.empty() && direction_of(together.of_query, known_.directions) == direction::none;
+            by_keys |= together.of_query.terms.empty() && direction_of(together.of_key, known_.directions) == direction::none;
+        }
+    if (by_queries) result = both(result, may_by_rows(of_pairs, in, true));
+    if (by_keys) result = both(result, may_by_rows(of_pairs, in, false));
+    return result;
+}
+
+/// Each query by itself against the range of the keys, or each key against that of the queries.
+Expr coverage::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
+    const side& rows = by_queries ? in.queries : in.keys;
+    RDom each(0, by_queries ? request_.schedule.query_block : request_.schedule.key_block, "row");
+    const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each, max((by_queries ? inputs_.query_length : keys_) - 1, 0));
+    pointwise here = at(position, position);
+    Expr result = rows.first <= position && position <= rows.last;
+    for (const formula& f : rows.where) result = result && holds(f, here, known_);
+    for (const formula& f : literals) {
+        if (!is_compare(f)) continue;
+        const parts of = split(f.sum);
+        if (!of.of_both.terms.empty()) continue;
+        const Expr value = value_of((by_queries ? of.of_query : of.of_key) + of.uniform, here, known_);
+        const interval other = of_side((by_queries ? of.of_key : of.of_query) * -1, !by_queries, in);
+        result = result && (f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may);
+    }
+    return is_set(maximum(each, byte(result), "any_row"));
+}
+
+/// Positions from a bound on: q_idx >= n. False where a statement is not of this form.
+bool coverage::clip(const formula& f, side& of, bool of_queries) {
+    if (!is_compare(f)) return false;
+    const parts its = split(f.sum);
+    const linear& position = of_queries ? its.of_query : its.of_key;
+    if (position.terms.size() != 1) return false;
+    const auto [node, factor] = *position.terms.begin();
+    if (request_.graph.nodes[node].op != (of_queries ? operation::q_idx : operation::kv_idx)) return false;
+    const int times = static_cast<int>(std::abs(factor));
+    if (times > 1024 || (f.what == formula::is::zero && times != 1)) return false;
+    // factor * position + rest >= 1, or == 0
+    Expr rest = uniform(its.uniform, times * longest);
+    if (rest.type().bits() == 64) rest = cast<int>(clamp(rest, Expr(-(std::int64_t{1} << 30)), Expr(std::int64_t{1} << 30)));
+    if (f.what == formula::is::zero) {
+        const Expr only = factor > 0 ? -rest : rest;
+        of.first = max(of.first, only), of.last = min(of.last, only);
+    } else if (factor > 0) {
+        of.first = max(of.first, times == 1 ? 1 - rest : (times - rest) / times);
+    } else {
+        of.last = min(of.last, times == 1 ? rest - 1 : (rest - 1) / times);
+    }
+    return true;
+}
+
+void coverage::restrict(side& of, bool of_queries, std::vector<formula> statements) {
+    std::sort(statements.begin(), statements.end());
+    bool all_clip = true;
+    side clipped = of;
+    for (const formula& f : statements) all_clip = clip(f, clipped, of_queries) && all_clip;
+    clipped.where = statements;
+    if (all_clip) {
+        of = std::move(clipped);
+        return;
+    }
+    const interval left = tables_.positions(statements, {of_queries, of_queries ? at_.query_tile : at_.key_block, at_.h, at_.b});
+    of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(statements)};
+}
+
+Expr coverage::may_literal(const formula& f, const sides& in) {
+    switch (f.what) {
+        case formula::is::flag: {
+            const verdict v = decide_real(f.node, in);
+            return f.negated ? opposite(v.must) : v.may;
+        }
+        case formula::is::hidden: {
+            const verdict v = range(f.node, in).hidden;
+            return f.negated ? opposite(v.must) : v.may;
+        }
+        case formula::is::all:
+        case formula::is::any: return may(f);
+        default: return may_compare(f, in);
+    }
+}
+
+/// Queries' numbers on one side, keys' numbers on the other: no arithmetic joins them, so nothing is lost.
+Expr coverage::may_compare(const formula& f, const sides& in) {
+    const parts its = split(f.sum);
+    const bool one_term = its.of_both.terms.size() == 1 && its.of_query.terms.empty() && its.of_key.terms.empty();
+    if (f.what == formula::is::zero && one_term) {
+        // x % m == c where some x of its range is the next one that is c after a multiple of m.
+        const auto [node, factor] = *its.of_both.terms.begin();
+        const instruction& remains = request_.graph.nodes[node];
+        if (remains.op == operation::remainder && std::abs(factor) == 1 && is_uniform(known_.depends[remains.arguments[1]])) {
+            const interval x = range(remains.arguments[0], in);
+            const Expr c = uniform(its.uniform * -factor, largest_int), m = uniform(linear{{{remains.arguments[1], 1}}}, largest_int);
+            if (x.lo.defined() && x.hi.defined() && x.hi.type() == Int(32) && c.type() == Int(32)) {
+                const Expr last = divide_down(x.hi - c, m) * m + c;
+                return select(m > 0, 0 <= c && c < m && last >= x.lo, yes());
+            }
+        }
+    }
+    interval a = of_side(its.of_query, true, in), b = of_side(its.of_key * -1, false, in);
+    if (!its.uniform.terms.empty() || its.uniform.constant != 0) {
+        const auto size = [&](const linear& sum) { return magnitude_of(sum, known_.magnitudes); };
+        const double others = size(its.of_query) + size(its.of_key) + size(its.of_both);
+        const Expr constant = uniform(its.uniform, others);
+        const bool fits = others <= largest_int / 4 && size(its.uniform) <= largest_int / 4;
+        const auto end = [&](const Expr& e) {
+            return !e.defined() ? e : its.of_query.terms.empty() ? constant : fits || is_cut(its.uniform, others) ? e + constant : cast<int64_t>(e) + cast<int64_t>(constant);
+        };
+        a = {end(a.lo), end(a.hi)};
+    }
+    for (const auto& [node, factor] : its.of_both.terms) {
+        const interval x = range(node, in);
+        const auto end = [&](const Expr& e) { return e.defined() ? cast<int64_t>(e) * Expr(std::int64_t{factor}) : e; };
+        a = add(a, factor > 0 ? interval{end(x.lo), end(x.hi)} : interval{end(x.hi), end(x.lo)});
+    }
+    switch (f.what) {
+        case formula::is::positive: return may_exceed(a, b);
+        case formula::is::zero: return equal(a, b).may;
+        default: return either(may_exceed(a, b), may_exceed(b, a));
+    }
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,87 @@
+#pragma once
+#include "block_mask/tile_extrema.hpp"
+
+#include <memory>
+
+namespace attune::generators {
+
+/// A tile of queries and a block of keys.
+struct tile {
+    Halide::Expr query_tile, key_block, h, b;
+};
+
+/// Abstract interpretation of a listing over one tile: which of its pairs are visible. No pair is ever looked at.
+class coverage {
+public:
+    coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
+             tile at);
+
+    /// Whether softmax sees the pairs of a tile: conditions, hidden scores and the end of the keys together.
+    verdict visible(int scores);
+
+    /// Of the conditions and hidden scores alone, whether they hide the pairs.
+    verdict hidden(int scores);
+
+    /// Of a condition.
+    verdict decide(int node);
+
+private:
+    coverage(const coverage& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices, std::map<int, quantity> fixed);
+
+    /// Queries or keys of the tile that some statements about them leave over.
+    struct side {
+        Halide::Expr first, last;
+        std::vector<formula> where;  ///< of these, what `first` and `last` do not say by themselves
+    };
+    struct sides {
+        side queries, keys;
+    };
+    struct parts {
+        linear of_query, of_key, of_both, uniform;
+    };
+
+    Halide::Expr may(const formula& f);
+    Halide::Expr may_all(const std::vector<formula>& parts);
+    Halide::Expr joint(const std::vector<formula>& literals);
+    Halide::Expr may_literal(const formula& f, const sides& in);
+    Halide::Expr may_compare(const formula& f, const sides& in);
+    Halide::Expr may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries);
+    bool clip(const formula& f, side& of, bool of_queries);
+    void restrict(side& of, bool of_queries, std::vector<formula> statements);
+
+    parts split(const linear& sum) const;
+    bool is_cut(const linear& sum, double others) const;
+    Halide::Expr uniform(const linear& sum, double others);
+    interval of_side(const linear& sum, bool of_query, const sides& in);
+    interval range(const linear& sum, const sides& in);
+    interval range(int node, const sides& in);
+    interval compute(int node, const sides& in);
+    interval enumerate(int node, const sides& in);
+    interval reduce(int node);
+    verdict any_of(int node);
+    int few_valued_index(int node) const;
+    double width(int node) const;
+    verdict decide_real(int node, const sides& in);
+    coverage inside(int index, const Halide::Expr& value) const;
+    coverage where_is(int node, const Halide::Expr& value) const;
+    pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
+    dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
+    /// Whether tables can hold it: of one index, and closed.
+    bool is_one_sided(const dependence& on) const { return on.query != on.key && !on.score && !on.channel && on.bound == 0; }
+    bool is_uniform(const dependence& on) const { return !on.query && !on.key && !on.score && !on.channel; }
+
+    const kernel_request& request_;
+    const kernel_inputs& inputs_;
+    tile_tables& tables_;
+    std::shared_ptr<const facts> its_;  ///< of this listing, where what is fixed counts as one number of the tile
+    const facts& known_;
+    tile at_;
+    std::map<int, Halide::Expr> indices_;  ///< of sums around
+    std::map<int, quantity> fixed_;
+    Halide::Expr keys_;
+    formula_reader reader_;
+    sides whole_;
+    std::map<formula, Halide::Expr> decided_;
+};
+
+}  // namespace attune::generators

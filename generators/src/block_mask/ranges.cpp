@@ -1,0 +1,284 @@
+#include "block_mask/block_mask.hpp"
+
+#include "expr/math.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+// Ranges of numbers over a tile, and of the conditions that are no comparisons of integers.
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+constexpr int most_places = 5;  // of each index that a tensor is read at
+
+}  // namespace
+
+coverage::parts coverage::split(const linear& sum) const {
+    parts result;
+    result.uniform.constant = sum.constant;
+    for (const auto& [node, factor] : sum.terms) {
+        const dependence& on = known_.depends[node];
+        linear& part = is_uniform(on) ? result.uniform : on.score || (on.query && on.key) ? result.of_both : on.query ? result.of_query : result.of_key;
+        part.terms[node] = factor;
+    }
+    return result;
+}
+
+/// A number that is passed may be as large as it likes. Beside others that are small, it is cut where it changes nothing.
+bool coverage::is_cut(const linear& sum, double others) const {
+    if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
+    const auto [node, factor] = *sum.terms.begin();
+    return is_passed(request_.graph.nodes[node]) && std::abs(factor) == 1;
+}
+
+Expr coverage::uniform(const linear& sum, double others) {
+    pointwise here = at(0, 0);
+    if (!is_cut(sum, others)) return value_of(sum, here, known_);
+    const auto [node, factor] = *sum.terms.begin();
+    const Expr cut = as_limit(here(node).value), constant = static_cast<int>(sum.constant);
+    return factor > 0 ? cut + constant : constant - cut;
+}
+
+interval coverage::of_side(const linear& sum, bool of_query, const sides& in) {
+    if (sum.terms.empty()) return point(0);
+    const side& here = of_query ? in.queries : in.keys;
+    const tile_tables::place place{of_query, of_query ? at_.query_tile : at_.key_block, at_.h, at_.b};
+    const dependence on = generators::depends_on(sum, known_.depends);
+    const direction goes = direction_of(sum, known_.directions);
+    if (goes != direction::none) {
+        const side& all = of_query ? whole_.queries : whole_.keys;
+        const auto is_reduction = [&](const auto& term) { return known_.reduces[term.first]; };
+        const bool whole = here.where.empty() && here.first.same_as(all.first) && here.last.same_as(all.last);
+        if (whole && on.bound == 0 && std::any_of(sum.terms.begin(), sum.terms.end(), is_reduction)) return tables_.ends(sum, place);
+        pointwise at_first = at(here.first, here.first), at_last = at(here.last, here.last);
+        const Expr first = value_of(sum, at_first, known_), last = value_of(sum, at_last, known_);
+        if (goes == direction::up) return {first, last};
+        if (goes == direction::down) return {last, first};
+        return {min(first, last), max(first, last)};
+    }
+    if (on.bound == 0) return tables_.range(sum, here.where, place);
+    interval result = point(Internal::make_zero(Int(64)));
+    for (const auto& [node, factor] : sum.terms) {
+        const interval x = sum.terms.size() == 1 ? compute(node, in) : range(node, in);
+        const auto end = [&](const Expr& e) { return e.defined() ? cast<int64_t>(e) * Expr(std::int64_t{factor}) : e; };
+        result = add(result, factor > 0 ? interval{end(x.lo), end(x.hi)} : interval{end(x.hi), end(x.lo)});
+    }
+    return result;
+}
+
+interval coverage::range(const linear& sum, const sides& in) {
+    const parts its = split(sum);
+    interval result = point(uniform(its.uniform, largest_int));
+    const bool wide = magnitude_of(sum, known_.magnitudes) >= largest_int / 2;
+    const auto include = [&](interval x) {
+        const auto end = [&](const Expr& e) { return e.defined() && wide ? cast<int64_t>(e) : e; };
+        result = add({end(result.lo), end(result.hi)}, {end(x.lo), end(x.hi)});
+    };
+    if (!its.of_query.terms.empty()) include(of_side(its.of_query, true, in));
+    if (!its.of_key.terms.empty()) include(of_side(its.of_key, false, in));
+    for (const auto& [node, factor] : its.of_both.terms) {
+        const interval x = range(node, in);
+        include(multiply(x, point(Expr(static_cast<int>(factor)))));
+    }
+    return result;
+}
+
+interval coverage::range(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    const dependence& on = known_.depends[number];
+    if (is_uniform(on)) {
+        const quantity x = at(0, 0)(number);
+        interval one = point(x.value);
+        if (x.hidden.defined()) one.hidden = {x.hidden, x.hidden};
+        return one;
+    }
+    if (node.is == kind::integer) {
+        const linear sum = reader_.sum(number);
+        if (sum != linear{{{number, 1}}}) return range(sum, in);
+        if (!on.score && on.query != on.key) return of_side(sum, on.query, in);
+    } else if (is_one_sided(on) && node.op != operation::to_real) {
+        return tables_.range(number, {on.query, on.query ? at_.query_tile : at_.key_block, at_.h, at_.b});
+    }
+    return compute(number, in);
+}
+
+interval coverage::compute(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    const auto argument = [&](int i) { return range(node.arguments[i], in); };
+    switch (node.op) {
+        case operation::to_real:
+            if (request_.graph.nodes[node.arguments[0]].is == kind::condition) {
+                const verdict v = decide(node.arguments[0]);
+                return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
+            }
+            return to_real(argument(0));
+        case operation::to_integer:
+            if (request_.graph.nodes[node.arguments[0]].is == kind::condition) {
+                const verdict v = decide(node.arguments[0]);
+                return {select(v.must, 1, 0), select(v.may, 1, 0)};
+            }
+            return {};
+        case operation::negate: return negate(argument(0));
+        case operation::absolute: return absolute(argument(0));
+        case operation::add: return add(argument(0), argument(1));
+        case operation::subtract: return subtract(argument(0), argument(1));
+        case operation::multiply: return multiply(argument(0), argument(1));
+        case operation::divide: return divide(argument(0), argument(1));
+        case operation::remainder: return remainder(argument(0), argument(1));
+        case operation::minimum: return minimum(argument(0), argument(1));
+        case operation::maximum: return maximum(argument(0), argument(1));
+        case operation::bit_and: return bit_and(argument(0), argument(1));
+        case operation::bit_or:
+        case operation::bit_xor: return bit_or(argument(0), argument(1));
+        case operation::shift_left: return shift_left(argument(0), argument(1));
+        case operation::shift_right: return shift_right(argument(0), argument(1));
+        case operation::where: return choose(decide(node.arguments[0]), argument(1), argument(2));
+        case operation::mask: {
+            interval masked = argument(0);
+            masked.hidden = masked.hidden || !decide(node.arguments[1]);
+            return masked;
+        }
+        case operation::exp: return {0.0f, {}};
+        case operation::tanh:
+        case operation::erf: return {-1.00001f, 1.00001f};
+        case operation::log:
+        case operation::sqrt:
+        case operation::rsqrt: return {{}, {}, argument(0).hidden};
+        case operation::load: return enumerate(number, in);
+        case operation::sum: return reduce(number);
+        default: return {};
+    }
+}
+
+/// What a sum is made of, term by term.
+interval coverage::reduce(int number) {
+    const instruction& node = request_.graph.nodes[number];
+    RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
+    coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    const interval x = within.range(node.arguments[2], whole_);
+    const auto total = [&](const Expr& end) { return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr(); };
+    interval result{total(x.lo), total(x.hi)};
+    if (result.lo.defined() && result.hi.defined() && result.lo.type().is_float()) {  // in any order
+        const Expr slack = sum(each, max(abs(x.lo), abs(x.hi)), "slack") * (1.0f / (1 << 11));
+        result = {result.lo - slack, result.hi + slack};
+    }
+    const auto any = [&](const Expr& c) { return is_const(c) ? c : is_set(maximum(each, byte(c), "any_hidden")); };
+    result.hidden = {any(x.hidden.may), any(x.hidden.must)};
+    return result;
+}
+
+/// How many values a number takes over a tile, as far as its formula shows.
+double coverage::width(int number) const {
+    const instruction& node = request_.graph.nodes[number];
+    const dependence& on = known_.depends[number];
+    if (is_uniform(on)) return 1;
+    const auto of = [&](int i) { return width(node.arguments[i]); };
+    const auto constant = [&](int i) { return std::max<double>(static_cast<double>(request_.graph.nodes[node.arguments[i]].integer), 1); };
+    const auto is_constant = [&](int i) { return request_.graph.nodes[node.arguments[i]].op == operation::constant; };
+    constexpr double unknown = 1e9;
+    switch (node.op) {
+        case operation::q_idx: return request_.schedule.query_block;
+        case operation::kv_idx: return request_.schedule.key_block;
+        case operation::add:
+        case operation::subtract: return of(0) + of(1) - 1;
+        case operation::minimum:
+        case operation::maximum: return std::max(of(0), of(1));
+        case operation::divide: return is_constant(1) ? std::ceil(of(0) / constant(1)) + 1 : is_uniform(known_.depends[node.arguments[1]]) ? 2 : unknown;
+        case operation::shift_right: return is_constant(1) ? std::ceil(of(0) / std::exp2(constant(1))) + 1 : unknown;
+        case operation::negate: return of(0);
+        default: return unknown;
+    }
+}
+
+/// A tensor read at few places: all of them are looked at.
+interval coverage::enumerate(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    const quantity anywhere = at(0, 0)(number);
+    const Expr one = byte(yes()), none = byte(no());
+    const verdict unknown_hidden = anywhere.hidden.defined() ? verdict{} : never();
+    interval unknown{{}, {}, unknown_hidden};
+    std::vector<std::pair<int, interval>> varying;
+    for (int i = 1; i < node.argument_count; ++i) {
+        const int index = node.arguments[i];
+        if (is_uniform(known_.depends[index])) continue;
+        const interval positions = width(index) <= most_places ? range(index, in) : interval{};
+        if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
+        if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; })) varying.push_back({index, positions});
+    }
+    if (varying.empty() || varying.size() > 2) return unknown;
+    std::vector<Halide::Range> extents;
+    for (std::size_t i = 0; i < varying.size(); ++i) extents.emplace_back(0, most_places);
+    RDom each(extents, "places");
+    place here{at_.b, at_.h, 0, 0, keys_, fixed_, {}, indices_};
+    Expr few = yes();
+    for (std::size_t i = 0; i < varying.size(); ++i) {
+        const interval& positions = varying[i].second;
+        here.known[varying[i].first] = {min(positions.lo + each[static_cast<int>(i)], max(positions.hi, positions.lo)), {}};
+        few = both(few, positions.hi - positions.lo < most_places);
+    }
+    const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
+    if (node.is == kind::condition) {
+        const Expr all = is_set(minimum(each, byte(x.value), "all_places")), any = is_set(maximum(each, byte(x.value), "any_place"));
+        return {select(few && all, 1, 0), select(few && !any, 0, 1)};
+    }
+    const Type type = node.is == kind::integer ? Int(64) : Float(32);
+    const Expr value = cast(type, x.value), far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
+    interval result{select(few, minimum(each, value, "least"), -far), select(few, maximum(each, value, "most"), far), never()};
+    if (x.hidden.defined())
+        result.hidden = {!few || maximum(each, byte(x.hidden), "any_hidden") == one, few && minimum(each, byte(x.hidden), "all_hidden") != none};
+    return result;
+}
+
+/// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where there is none.
+int coverage::few_valued_index(int number) const {
+    const instruction& node = request_.graph.nodes[number];
+    for (int i = 0; i < node.argument_count; ++i) {
+        const int argument = node.arguments[i];
+        const bool is_index = node.op == operation::load && i > 0 && is_one_sided(known_.depends[argument]);
+        if (is_index && width(argument) <= most_places) return argument;
+        if (const int below = few_valued_index(argument); below >= 0) return below;
+    }
+    return -1;
+}
+
+verdict coverage::any_of(int number) {
+    const instruction& node = request_.graph.nodes[number];
+    RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
+    coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    const verdict v = within.decide(node.arguments[2]);
+    return {is_set(maximum(each, byte(v.may), "may_any")), is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
+}
+
+/// Conditions that are no comparisons of integers.
+verdict coverage::decide_real(int number, const sides& in) {
+    const instruction& node = request_.graph.nodes[number];
+    const auto argument = [&](int i) { return range(node.arguments[i], in); };
+    switch (node.op) {
+        case operation::equal: return equal(argument(0), argument(1));
+        case operation::not_equal: return !equal(argument(0), argument(1));
+        case operation::less: return less(argument(0), argument(1));
+        case operation::less_equal: return less_equal(argument(0), argument(1));
+        case operation::greater: return less(argument(1), argument(0));
+        case operation::greater_equal: return less_equal(argument(1), argument(0));
+        case operation::load: {
+            const interval zero_or_one = enumerate(number, in);
+            return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
+        }
+        case operation::any: {
+            // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between them does not count.
+            const int index = few_valued_index(number);
+            const interval positions = index < 0 ? interval{} : range(index, in);
+            if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
+            RDom each(0, most_places, "place");
+            const verdict v = where_is(index, min(positions.lo + each, max(positions.hi, positions.lo))).any_of(number);
+            const Expr few = positions.hi - positions.lo < most_places;
+            return {!few || is_set(maximum(each, byte(v.may), "may_at_places")), few && is_set(minimum(each, byte(v.must), "must_at_places"))};
+        }
+        default: return {};
+    }
+}
+
+}  // namespace attune::generators

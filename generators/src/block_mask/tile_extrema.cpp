@@ -1,0 +1,154 @@
+#include "block_mask/tile_extrema.hpp"
+
+#include "kernel/device.hpp"
+
+#include <numeric>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+/// Numbers below and above all of a sum, with room for a constant beside them where the sum has any.
+std::pair<Expr, Expr> beyond(const Type& type, double magnitude) {
+    if (type.is_float()) return {-3.4e38f, 3.4e38f};
+    const Expr far = type.bits() == 64 ? Internal::make_const(type, std::int64_t{1} << 62) : Expr(1 << 30);
+    if (type.bits() == 32 && magnitude > largest_int / 2) return {type.min(), type.max()};
+    return {-far, far};
+}
+
+/// A table in memory, for a GPU a tile a thread.
+void schedule_table(Func extremes, bool by_head, bool by_batch, bool for_device) {
+    // Schedule
+    extremes.compute_root();
+    if (!for_device) return;
+    const Var tile("tile"), thread("thread"), h("h"), b("b");
+    std::vector<VarOrRVar> blocks{tile};
+    if (by_head) blocks.emplace_back(h);
+    if (by_batch) blocks.emplace_back(b);
+    extremes.split(tile, tile, thread, 32, TailStrategy::GuardWithIf);
+    for (const VarOrRVar& each : blocks) extremes.gpu_blocks(each);
+    extremes.gpu_threads(thread);
+}
+
+}  // namespace
+
+tile_tables::table tile_tables::make(const key& wanted) const {
+    const int block = wanted.of_queries ? request_.schedule.query_block : request_.schedule.key_block;
+    dependence on = wanted.node >= 0 ? known_.depends[wanted.node] : depends_on(wanted.sum, known_.depends);
+    for (const formula& f : wanted.where) {
+        const dependence its = depends_on(f, known_.depends);
+        on.head |= its.head, on.batch |= its.batch;
+    }
+    Var t("tile"), h("h"), b("b"), lane("lane");
+    const Expr keys = on.batch ? inputs_.keys_in_use(b) : min(inputs_.most_keys_in_use(), inputs_.key_length);
+    const Expr end = wanted.of_queries ? inputs_.query_length : keys;
+    table result{Func("extremes"), on.head, on.batch};
+    std::vector<Var> axes{t};
+    if (on.head) axes.push_back(h);
+    if (on.batch) axes.push_back(b);
+    const auto at = [&](const Expr& position) { return pointwise(request_, inputs_, known_.depends, {b, h, position, position, keys, {}}); };
+    const bool is_sum = wanted.what == kind_of::sum;
+
+    // Algorithm
+    if (wanted.what == kind_of::ends) {
+        pointwise first = at(t * block), last = at(max(min(t * block + block, end) - 1, 0));
+        result.extremes(axes) = Tuple(value_of(wanted.sum, first, known_), value_of(wanted.sum, last, known_));
+        schedule_table(result.extremes, result.by_head, result.by_batch, on_device(request_));
+        return result;
+    }
+    const int lanes = std::gcd(block, 8);
+    RDom i(0, block / lanes, "in_tile");
+    const Expr position = t * block + i * lanes + lane;
+    pointwise here = at(position);
+    quantity x{position, {}};
+    if (wanted.node >= 0) x = here(wanted.node);
+    if (is_sum) x = {value_of(wanted.sum, here, known_), {}};
+    if (x.value.type().is_bool()) x.value = cast<int>(x.value);
+    Expr counts = position < end;
+    for (const formula& f : wanted.where) counts = counts && holds(f, here, known_);
+    const Expr hidden = x.hidden.defined() ? x.hidden : Internal::const_false();
+    const auto [low, far] = beyond(x.value.type(), is_sum ? magnitude_of(wanted.sum, known_.magnitudes) : 0);
+    const bool hides = x.hidden.defined();
+
+    // Smallest, largest, any hidden, all hidden; of every eighth position, then of all.
+    Func partial("partial_extremes"), &extremes = result.extremes;
+    std::vector<Var> inner = axes;
+    inner.insert(inner.begin(), lane);
+    const std::vector<Expr> there(inner.begin(), inner.end());
+    const Expr zero = cast<uint8_t>(0), one = cast<uint8_t>(1);
+    std::vector<Expr> initial{far, low};
+    if (hides) initial.insert(initial.end(), {zero, one});
+    partial(inner) = Tuple(initial);
+    const FuncRef so_far = partial(there);
+    std::vector<Expr> next{min(so_far[0], select(counts && !hidden, x.value, far)), max(so_far[1], select(counts && !hidden, x.value, low))};
+    if (hides) {
+        next.push_back(max(so_far[2], select(counts && hidden, one, zero)));
+        next.push_back(min(so_far[3], select(counts && !hidden, zero, one)));
+    }
+    partial(there) = Tuple(next);
+    std::vector<Expr> all;
+    for (int l = 0; l < lanes; ++l) {
+        std::vector<Expr> of_lane(axes.begin(), axes.end());
+        of_lane.insert(of_lane.begin(), l);
+        for (std::size_t v = 0; v < initial.size(); ++v) {
+            const Expr value = partial(of_lane)[v];
+            if (l == 0) all.push_back(value);
+            else all[v] = v % 2 == (v < 2 ? 0u : 1u) ? min(all[v], value) : max(all[v], value);
+        }
+    }
+    extremes(axes) = Tuple(all);
+
+    schedule_table(result.extremes, result.by_head, result.by_batch, on_device(request_));
+    if (on_device(request_)) {
+        partial.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
+        return result;
+    }
+    partial.compute_at(extremes, t).bound_extent(lane, lanes).vectorize(lane);
+    partial.update().vectorize(lane);
+    return result;
+}
+
+interval tile_tables::find(const key& wanted, const place& at) {
+    auto known = tables_.find(wanted);
+    if (known == tables_.end()) known = tables_.emplace(wanted, make(wanted)).first;
+    const table& found = known->second;
+    std::vector<Expr> where{at.tile};
+    if (found.by_head) where.push_back(at.h);
+    if (found.by_batch) where.push_back(at.b);
+    const FuncRef extremes = found.extremes(where);
+    if (found.extremes.outputs() == 2) return {extremes[0], extremes[1]};
+    return {extremes[0], extremes[1], {extremes[2] != cast<uint8_t>(0), extremes[3] != cast<uint8_t>(0)}};
+}
+
+interval tile_tables::range(int node, const place& at) { return find({kind_of::node, at.of_queries, node, {}, {}}, at); }
+
+interval tile_tables::range(const linear& sum, const std::vector<formula>& where, const place& at) {
+    return find({kind_of::sum, at.of_queries, -1, sum, where}, at);
+}
+
+interval tile_tables::positions(const std::vector<formula>& where, const place& at) {
+    key wanted{.what = kind_of::positions, .of_queries = at.of_queries};
+    wanted.where = where;
+    return find(wanted, at);
+}
+
+interval tile_tables::ends(const linear& sum, const place& at) {
+    interval found = find({kind_of::ends, at.of_queries, -1, sum, {}}, at);
+    switch (direction_of(sum, known_.directions)) {
+        case direction::up: return found;
+        case direction::down: return {found.hi, found.lo};
+        default: return {min(found.lo, found.hi), max(found.lo, found.hi)};
+    }
+}
+
+std::vector<tile_tables::size> tile_tables::sizes() const {
+    std::vector<size> all;
+    for (const auto& [asked, made] : tables_) {
+        all.push_back({asked.of_queries, made.by_head, made.by_batch, 0});
+        for (const Type& type : made.extremes.types()) all.back().bytes += type.bytes();
+    }
+    return all;
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,62 @@
+#pragma once
+#include "block_mask/node_facts.hpp"
+
+#include <map>
+
+namespace attune::generators {
+
+/// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read by
+/// position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
+class tile_tables {
+public:
+    tile_tables(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends)
+        : request_(request), inputs_(inputs), known_(request.graph, depends) {}
+
+    const facts& known() const { return known_; }
+
+    /// A tile of queries or of keys of a (batch, head).
+    struct place {
+        bool of_queries{};
+        Halide::Expr tile, h, b;
+    };
+
+    /// A table that was asked for: elements of `bytes`, one a tile of queries or of keys, for each head and batch element where they matter.
+    struct size {
+        bool of_queries{}, by_head{}, by_batch{};
+        int bytes{};
+    };
+    std::vector<size> sizes() const;
+
+    /// Of a real, or of a condition as 0 and 1.
+    interval range(int node, const place& at);
+    /// Of a sum without constant, over the positions where all of `where` hold; over none it is beyond any value, the lower end above the upper.
+    interval range(const linear& sum, const std::vector<formula>& where, const place& at);
+    /// The position itself, likewise.
+    interval positions(const std::vector<formula>& where, const place& at);
+    /// Of a sum without constant that only rises or only falls: at the first and the last position, for it costs much to compute.
+    interval ends(const linear& sum, const place& at);
+
+private:
+    enum class kind_of : std::uint8_t { node, sum, positions, ends };
+    struct key {
+        kind_of what{};
+        bool of_queries{};
+        int node{-1};
+        linear sum{};
+        std::vector<formula> where{};
+        auto operator<=>(const key&) const = default;
+    };
+    struct table {
+        Halide::Func extremes;  ///< (tile, head, batch), the latter two where they matter
+        bool by_head{}, by_batch{};
+    };
+    interval find(const key& wanted, const place& at);
+    table make(const key& wanted) const;
+
+    const kernel_request& request_;
+    const kernel_inputs& inputs_;
+    facts known_;
+    std::map<key, table> tables_;
+};
+
+}  // namespace attune::generators

@@ -1,0 +1,11 @@
+#pragma once
+#include "kernel/level.hpp"
+
+#include <Halide.h>
+
+namespace attune::generators {
+
+/// What Halide is told to compile for.
+Halide::Target halide_target(const level& isa);
+
+}  // namespace attune::generators

@@ -1,0 +1,56 @@
+#include "codegen/object.hpp"
+
+#include "passes/gpu_passes.hpp"
+#include "kernel/device.hpp"
+#include "codegen/halide_target.hpp"
+#include "lower.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <stdexcept>
+
+namespace attune::generators {
+void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked) {
+    std::vector<Halide::Module> modules;
+    Halide::Target target = halide_target(*kernels.front().isa);
+    if (checked) target.set_feature(Halide::Target::ASAN);
+    int done = 0;
+    std::string refused;  // all that cannot be compiled is said at once
+    for (const listed_kernel& k : kernels) {
+        if (on_device(k.request) != is_device(*k.isa)) throw std::runtime_error("expected a schedule's lanes to be 1 for a GPU and more for a CPU, got " + std::to_string(k.request.schedule.lanes));
+        const auto start = std::chrono::steady_clock::now();
+        std::string takes;
+        try {
+            lowered_kernel lowered = lower(k.request);
+            modules.push_back(lowered.module(k.symbol, target));
+            if (is_device(*k.isa)) {
+                int shared = 0;
+                for (const Halide::Internal::LoweredFunc& function : modules.back().functions()) shared = std::max(shared, shared_memory(function.body));
+                takes = fmt::format(", {} bytes of shared memory", shared);
+            }
+            modules.push_back(lowered.blocks.compile_to_module(lowered.arguments, k.symbol + "_blocks", target));
+        } catch (const Halide::Error& problem) {  // not a std::exception
+            refused += (refused.empty() ? "" : "\n") + k.of->name + ": Halide could not compile it: " + problem.what();
+            continue;
+        } catch (const std::exception& problem) {
+            refused += (refused.empty() ? "" : "\n") + k.of->name + ": " + problem.what();
+            continue;
+        }
+        fmt::print(stderr, "  {}/{} {} d{}x{} lowered in {:.1f} s{}\n", ++done, kernels.size(), k.of->name, k.request.depths.depth, k.request.depths.value_depth,
+                   std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), takes);
+    }
+    if (!refused.empty()) throw std::runtime_error(refused);
+    const auto start = std::chrono::steady_clock::now();
+    if (!std::ofstream(file)) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");
+    try {
+        Halide::link_modules("attune_kernels", modules).compile({{Halide::OutputFileType::object, file}});
+    } catch (const Halide::Error& problem) {
+        throw std::runtime_error(std::string("Halide could not write the object: ") + problem.what());
+    }
+    fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+}  // namespace attune::generators

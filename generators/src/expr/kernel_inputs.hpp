@@ -1,0 +1,58 @@
+#pragma once
+#include "analysis/plan.hpp"
+
+#include "kernel/kernel_request.hpp"
+
+#include <Halide.h>
+
+#include <map>
+#include <vector>
+
+namespace attune::generators {
+
+/// What a kernel is called with, in the order of the call: the listing's inputs, then kv_lengths (batch). Halide's
+/// dimensions, innermost first, so axes appear reversed.
+class kernel_inputs {
+public:
+    kernel_inputs(const kernel_request& request, const plan& its);
+
+    /// Position in listing::inputs; a tensor.
+    const Halide::ImageParam& tensor(int input) const { return tensors_[input]; }
+    /// Whether a tensor's elements are narrower floats than what kernels compute in.
+    bool is_converted(int input) const { return tensors_[input].type().is_float() && tensors_[input].type().bits() < 32; }
+    /// Position in listing::inputs; a run-time number.
+    Halide::Expr scalar(int input) const { return scalars_[input]; }
+
+    /// Of the first input that has the axis, those of any element type first; a length that a formed tensor states comes before.
+    Halide::Expr batches, heads, key_heads, query_length, key_length;
+    Halide::Expr key_splits;  ///< parts of the keys, in decode
+
+    /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch), outputs and formed tensors
+    /// (channel, position, head, batch).
+    std::map<int, Halide::Func> computed;
+
+    /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.
+    Halide::Expr keys_in_use(const Halide::Expr& b) const;
+
+    /// The key head that a query head reads.
+    Halide::Expr key_head(const Halide::Expr& h) const;
+
+    /// The largest keys_in_use of all batch elements.
+    Halide::Func most_keys_in_use;
+
+    std::vector<Halide::Argument> arguments() const;
+
+private:
+    Halide::Expr extent_along(const listing& graph, axis_kind axis) const;
+    void read_numbers(const kernel_request& request, const plan& its);
+
+    std::vector<Halide::ImageParam> tensors_;  ///< undefined where the input is a number
+    std::vector<Halide::Expr> scalars_;        ///< undefined where it is a tensor
+    Halide::ImageParam kv_lengths_;
+    std::vector<Halide::Argument> arguments_;
+};
+
+/// Halide's type of an element; booleans are bytes.
+Halide::Type halide_type(element_type e);
+
+}  // namespace attune::generators

@@ -1,0 +1,121 @@
+#include "expr/math.hpp"
+
+#include <cmath>
+
+namespace attune::generators {
+using namespace Halide;
+
+Expr exp2_of_nonpositive(const Expr& x) {
+    // At -127 the exponent field is 0: exactly zero, never a denormal number, which would slow down whatever it meets.
+    const Expr y = max(x, -127.0f);
+    const Expr whole = round(y), f = y - whole;
+    Expr p = 1.32647273e-3f;  // minimax on [-1/2, 1/2] with p(0) = 1
+    p = p * f + 9.67151299e-3f;
+    p = p * f + 5.55073358e-2f;
+    p = p * f + 2.40222424e-1f;
+    p = p * f + 6.93147004e-1f;
+    p = p * f + 1.0f;
+    return reinterpret<float>((cast<int>(whole) + 127) << 23) * p;
+}
+
+Expr hyperbolic_tangent(const Expr& x) {
+    // An odd rational function on the range where tanh is not yet 1 in f32: minimax of the relative error, 1.3e-7. Its two polynomials are short, and of one length, as scores
+    // wait for all of their steps. A constant factor of x, such as a scale over a cap, goes into the coefficients.
+    constexpr double above[] = {0.999999869, 0.12934417, 0.00296047237, 1.15318262e-5}, below[] = {1, 0.462676436, 0.0238540787, 0.000240011897, 2.49254356e-7}, last = 7.9;
+    Expr of = Internal::simplify(x);
+    double factor = 1;
+    if (const auto* times = of.as<Internal::Mul>())
+        if (const auto constant = as_const_float(times->b); constant && std::abs(*constant) > 1e-3 && std::abs(*constant) < 1e3) of = times->a, factor = *constant;
+    const float limit = static_cast<float>(last / std::abs(factor));
+    const Expr y = clamp(of, -limit, limit), z = y * y;
+    const auto polynomial = [&](const auto& coefficients, double scale) {
+        std::vector<Expr> terms;
+        for (const double c : coefficients) terms.emplace_back(static_cast<float>(c * scale)), scale *= factor * factor;
+        Expr sum = terms.back();
+        for (auto term = terms.rbegin() + 1; term != terms.rend(); ++term) sum = sum * z + *term;
+        return sum;
+    };
+    return y * polynomial(above, factor) / polynomial(below, 1);
+}
+
+Expr error_function(const Expr& x) {
+    // An odd rational function on the range where erf is not yet 1 in f32.
+    const Expr y = clamp(x, -3.925f, 3.925f), z = y * y;
+    Expr p = 2.046018545e-6f;  // minimax of the relative error
+    p = p * z + 2.848453067e-4f;
+    p = p * z + 3.772618798e-3f;
+    p = p * z + 5.276951274e-2f;
+    p = p * z + 1.905953212e-1f;
+    p = p * z + 1.128379146f;
+    Expr q = 3.804777556e-5f;
+    q = q * z + 1.163874819e-3f;
+    q = q * z + 1.498333597e-2f;
+    q = q * z + 1.141833753e-1f;
+    q = q * z + 5.022434357e-1f;
+    q = q * z + 1.0f;
+    return y * p / q;
+}
+
+Expr exponential(const Expr& x) { return exp(clamp(x, -104.0f, 88.7228f)); }
+
+Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
+
+Expr stored_as(const Type& element, const Expr& x) {
+    if (element == x.type() || !element.is_float() || element.bits() != 16) return cast(element, x);
+    const auto word = [](std::uint32_t value) { return Expr(value); };
+    const Expr bits = reinterpret<std::uint32_t>(x), magnitude = bits & word(0x7fffffff), nan = magnitude > word(0x7f800000);
+    Expr result;
+    if (element.is_bfloat()) {
+        result = select(nan, (bits >> 16) | word(0x40), (bits + word(0x7fff) + ((bits >> 16) & word(1))) >> 16);
+    } else {
+        // Below 2^-14 an addition of 0.5 leaves the multiple of 2^-24 in the lowest bits, and rounds it.
+        const Expr normal = (magnitude - word(0x38000000) + word(0xfff) + ((magnitude >> 13) & word(1))) >> 13;
+        const Expr small = reinterpret<std::uint32_t>(reinterpret<float>(min(magnitude, word(0x38800000))) + 0.5f) - word(0x3f000000);
+        const Expr half = select(nan, word(0x7e00), magnitude >= word(0x477ff000), word(0x7c00), magnitude >= word(0x38800000), normal, small);
+        result = ((bits >> 16) & word(0x8000)) | half;
+    }
+    return reinterpret(element, cast<std::uint16_t>(result));
+}
+
+Expr divide_down(const Expr& a, const Expr& b) {
+    if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a / b;
+    // The quotient of two i32 differs from an integer by at least 2^-31 of itself: f64 does not round it up to one.
+    const Expr quotient = cast<int>(floor(cast<double>(a) / cast<double>(select(b == 0, 1, b))));
+    return select(b == 0, 0, quotient);
+}
+
+Expr remainder_down(const Expr& a, const Expr& b) {
+    if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a % b;
+    return select(b == 0, 0, a - divide_down(a, b) * b);
+}
+
+Expr as_limit(const Expr& x) { return x.type() == Int(32) ? clamp(x, -(1 << 30), 1 << 30) : x; }
+
+Expr is_negative_infinity(const Expr& x) { return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u)); }
+
+Expr or_negative_infinity(const Expr& condition, const Expr& a) {
+    return reinterpret<float>(select(condition, reinterpret<uint32_t>(a), Expr(uint32_t(0xff800000u))));
+}
+
+Expr philox(const Expr& seed, const Expr& upper_half, const Expr& b, const Expr& h, const Expr& q, const Expr& k) {
+    const auto word = [](const Expr& x) { return cast<uint32_t>(x); };
+    // Every round is a line of lets: written out, each would double the expression.
+    std::vector<std::pair<std::string, Expr>> lets;
+    const auto named = [&](const Expr& value) {
+        const std::string name = Internal::unique_name("philox");
+        lets.emplace_back(name, value);
+        return Internal::Variable::make(value.type(), name);
+    };
+    std::array<Expr, 4> c{word(k) / word(4), word(q), word(h), word(b)};
+    for (Expr& each : c) each = named(each);
+    for (std::uint32_t round = 0; round < 10; ++round) {
+        const Expr x = named(cast<uint64_t>(c[0]) * cast<uint64_t>(Expr(0xd2511f53u))), y = named(cast<uint64_t>(c[2]) * cast<uint64_t>(Expr(0xcd9e8d57u)));
+        const Expr first = word(seed) + Expr(round * 0x9e3779b9u), second = word(upper_half) + Expr(round * 0xbb67ae85u);
+        c = {named(word(y >> 32) ^ c[1] ^ first), named(word(y)), named(word(x >> 32) ^ c[3] ^ second), named(word(x))};
+    }
+    Expr result = mux(cast<int>(word(k) % word(4)), {c[0], c[1], c[2], c[3]});
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let) result = Internal::Let::make(let->first, let->second, result);
+    return result;
+}
+
+}  // namespace attune::generators

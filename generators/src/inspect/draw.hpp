@@ -1,0 +1,18 @@
+#pragma once
+#include "inspect/picture.hpp"
+
+#include <string>
+
+namespace attune::generators {
+
+struct draw_style {
+    bool blocks = true;  ///< which blocks a kernel skips, visits, visits without mask; else the mask alone
+};
+
+/// The picture as an SVG file of its own: the mask with the kernel's blocks, beside it the scores where they differ.
+std::string svg_of(const picture& p, const draw_style& style);
+
+/// The same values as JSON: visible keys of a query as ranges [first, end), scores by query, blocks by query block.
+std::string json_of(const picture& p);
+
+}  // namespace attune::generators

@@ -1,0 +1,158 @@
+#include "inspect/explain.hpp"
+
+#include "inspect/explain_blocks.hpp"
+#include "inspect/explain_semantics.hpp"
+#include "analysis/plan.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr const char* symbol_grammar = "attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>";
+
+kind kind_of(const listing& graph, const output_declaration& o) { return graph.nodes[static_cast<std::size_t>(o.node)].is; }
+
+json axes_of(const input_declaration& d) {
+    json axes = json::array();
+    for (int i = 0; i < d.rank; ++i) axes.push_back(d.axes[static_cast<std::size_t>(i)].name);
+    return axes;
+}
+
+json json_of(const cost& c) { return {{"formula", c.formula}, {"of_call", c.value}}; }
+
+element_type type_of(const input_declaration& d, const element_types& types) {
+    if (d.element != element_type::any) return d.element;
+    return d.name == "k" ? types.key : d.name == "v" ? types.value : types.query;
+}
+
+json json_of(const listed_kernel& k, const call_sizes& call) {
+    const kernel_request& r = k.request;
+    const int hidden_rows = plan_of(r.graph).hidden_rows;
+    double read = 0, written = 0;
+    for (const input_declaration& d : r.graph.inputs)
+        if (!d.is_scalar) read += bytes_of_input(d, type_of(d, r.types), r.depths, call).value;
+    for (const output_declaration& o : r.graph.outputs) written += bytes_of_output(kind_of(r.graph, o), r.types.output, r.depths, call).value;
+    return {{"symbol", k.symbol},
+            {"target", k.isa->name},
+            {"lanes", k.isa->lanes},
+            {"vector_registers", k.isa->registers},
+            {"depth", r.depths.depth},
+            {"value_depth", r.depths.value_depth},
+            {"flops_of_call", flops_of(r.graph, r.depths, hidden_rows, call).value},
+            {"bytes_read_of_call", read},
+            {"bytes_written_of_call", written},
+            {"scratch_bytes_per_thread", scratch_bytes(r)},
+            {"hidden_row_bytes", json_of(bytes_of_hidden_rows(hidden_rows, call))},
+            {"tensor_bytes", json_of(bytes_of_computed(r.graph, r.depths, call))},
+            {"table_bytes", json_of(bytes_of_tables(r, call))},
+            {"schedule", json::parse(to_json(r.schedule))},
+            {"schedule_from", k.schedule_from}};
+}
+
+json json_of(const variant& v, std::span<const listed_kernel> kernels, const call_sizes& call) {
+    json inputs = json::array(), outputs = json::array(), blocks = json::array(), semantics = json::array(), made = json::array();
+    const depth_pair one{1, 1};  // formulas only
+    for (const input_declaration& d : v.graph.inputs) {
+        inputs.push_back({{"name", d.name}, {"element", name_of(d.element)}, {"scalar", d.is_scalar}, {"axes", axes_of(d)}});
+        if (!d.is_scalar) inputs.back()["bytes"] = bytes_of_input(d, element_type::f32, one, call).formula;
+    }
+    inputs.push_back({{"name", "kv_lengths"}, {"element", "i32"}, {"scalar", false}, {"axes", {"batch"}}, {"bytes", "4 B"}, {"optional", true}});
+    for (const output_declaration& o : v.graph.outputs) {
+        const kind is = kind_of(v.graph, o);
+        outputs.push_back({{"name", o.name}, {"element", is == kind::output ? "any" : "f32"}, {"axes", axes_of_output(is)}, {"bytes", bytes_of_output(is, element_type::f32, one, call).formula}});
+    }
+    for (const choice& c : choices_of(v.graph)) semantics.push_back({{"about", c.about}, {"says", c.says}});
+    for (const listed_kernel& k : kernels) {
+        if (k.of != &v) continue;
+        if (made.empty())
+            for (const block_reason& r : block_reasons(k.request)) blocks.push_back({{"condition", r.condition}, {"by", r.how}, {"skips", r.skips}, {"unmasked", r.unmasked}, {"why", r.why}});
+        made.push_back(json_of(k, call));
+    }
+    json object{{"variant", v.name}, {"formula", v.graph.text}, {"fingerprint", fmt::format("{:016x}", v.graph.fingerprint)}, {"inputs", inputs}, {"outputs", outputs}, {"blocks", blocks}, {"semantics", semantics}};
+    object["flops"] = flops_of(v.graph, one, plan_of(v.graph).hidden_rows, call).formula;
+    object["kernels"] = made;
+    object["call"] = {{"batches", call.batches}, {"heads", call.heads}, {"key_heads", call.key_heads}, {"query_length", call.queries}, {"key_length", call.keys}};
+    object["symbol_grammar"] = symbol_grammar;
+    return object;
+}
+
+std::string string_of(const json& value) { return value.get<std::string>(); }
+
+std::string joined(const json& list) {
+    std::string text;
+    for (const auto& item : list) text += (text.empty() ? "" : ", ") + string_of(item);
+    return text;
+}
+
+std::string type_text(const json& element) { return element == "any" ? "dtype" : string_of(element); }
+
+/// 17.2 G, 3.5 M.
+std::string scaled(double x) {
+    int power = 0;
+    for (; x >= 1000 && power < 5; ++power) x /= 1000;
+    return fmt::format("{:.3g} {}", x, std::string_view(power ? &"?kMGTP"[power] : "", power ? 1 : 0));
+}
+
+std::string indented(std::string_view text, std::string_view by) {
+    std::string result;
+    for (std::string_view rest = text; !rest.empty();) {
+        const std::string_view line = rest.substr(0, rest.find('\n'));
+        result += fmt::format("{}{}\n", by, line);
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    }
+    return result;
+}
+
+std::string text_of(const json& it) {
+    std::string text = fmt::format("{}  (fingerprint {})\n\n{}\n", string_of(it["variant"]), string_of(it["fingerprint"]), indented(string_of(it["formula"]), "    "));
+    text += "inputs\n";
+    for (const auto& i : it["inputs"])
+        text += i["scalar"].get<bool>() ? fmt::format("    {:<16}{:<9}one number\n", string_of(i["name"]), type_text(i["element"]))
+                                        : fmt::format("    {:<16}{:<9}{:<44}{} bytes{}\n", string_of(i["name"]), type_text(i["element"]), fmt::format("({})", joined(i["axes"])), string_of(i["bytes"]),
+                                                      i.contains("optional") ? ", optional" : "");
+    text += "outputs\n";
+    for (const auto& o : it["outputs"]) text += fmt::format("    {:<16}{:<9}{:<44}{} bytes\n", string_of(o["name"]), type_text(o["element"]), fmt::format("({})", joined(o["axes"])), string_of(o["bytes"]));
+    text += "blocks, skipped where a part of the mask says that no pair is visible\n";
+    for (const auto& b : it["blocks"])
+        text += fmt::format("    {}\n        {}: {}\n", string_of(b["condition"]), b["skips"].get<bool>() ? "skips" : "skips nothing", string_of(b["why"]));
+    if (it["blocks"].empty()) text += "    no mask: all are visited, none is masked\n";
+    text += "semantics\n";
+    for (const auto& c : it["semantics"]) text += fmt::format("    {:<16}{}\n", string_of(c["about"]), string_of(c["says"]));
+    const auto& call = it["call"];
+    text += fmt::format("cost of a call, here with B = {}, H = {}, Hk = {}, Lq = {}, Lk = {}; bytes with f32\n", call["batches"].get<double>(), call["heads"].get<double>(), call["key_heads"].get<double>(),
+                        call["query_length"].get<double>(), call["key_length"].get<double>());
+    text += fmt::format("    flops           {}{}\n", string_of(it["flops"]), it["blocks"].empty() ? "" : ", less what skipped blocks save");
+    text += fmt::format("kernels          {}\n", string_of(it["symbol_grammar"]));
+    for (const auto& k : it["kernels"]) {
+        text += fmt::format("    {}\n        {}: {} f32 lanes, {} vector registers; {}flop, {}B read, {}B written at most\n", string_of(k["symbol"]), string_of(k["target"]), k["lanes"].get<int>(),
+                            k["vector_registers"].get<int>(), scaled(k["flops_of_call"].get<double>()), scaled(k["bytes_read_of_call"].get<double>()), scaled(k["bytes_written_of_call"].get<double>()));
+        text += fmt::format("        scratch of a thread at most {} bytes", k["scratch_bytes_per_thread"].get<std::size_t>());
+        if (k["hidden_row_bytes"]["of_call"].get<double>() > 0) text += fmt::format(", rows between two passes {} bytes", string_of(k["hidden_row_bytes"]["formula"]));
+        if (k["tensor_bytes"]["of_call"].get<double>() > 0) text += fmt::format("; tensors computed in full {} bytes", string_of(k["tensor_bytes"]["formula"]));
+        if (k["table_bytes"]["of_call"].get<double>() > 0) text += fmt::format("; tables, one copy, {} bytes", string_of(k["table_bytes"]["formula"]));
+        text += fmt::format("\n        schedule {}\n            from {}\n", k["schedule"].dump(), string_of(k["schedule_from"]));
+    }
+    return text + "\n";
+}
+
+}  // namespace
+
+std::string explain_json(std::span<const variant> variants, std::span<const listed_kernel> kernels, const call_sizes& call) {
+    json all = json::array();
+    for (const variant& v : variants) all.push_back(json_of(v, kernels, call));
+    return all.dump(1) + "\n";
+}
+
+std::string explain_text(std::span<const variant> variants, std::span<const listed_kernel> kernels, const call_sizes& call) {
+    std::string text;
+    for (const variant& v : variants) text += text_of(json_of(v, kernels, call));
+    return text;
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,131 @@
+#include "inspect/explain_blocks.hpp"
+
+#include "stages/subblocks.hpp"
+#include "block_mask/block_mask.hpp"
+#include "analysis/node_text.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+/// The conditions under which a score is visible, one and the other together: of masks, of where(c, s, -inf).
+struct visible_where {
+    int condition;
+    bool negated;  ///< the pair is visible where it does not hold
+};
+
+bool is_minus_infinity(const instruction& node) { return node.op == operation::constant && node.is == kind::real && std::isinf(node.number); }
+
+void conditions_of(const listing& graph, int at, bool negated, std::vector<visible_where>& all) {
+    const instruction& node = graph.nodes[at];
+    if (node.op == (negated ? operation::logical_or : operation::logical_and)) {
+        conditions_of(graph, node.arguments[0], negated, all);
+        return conditions_of(graph, node.arguments[1], negated, all);
+    }
+    if (node.op == operation::logical_not) return conditions_of(graph, node.arguments[0], !negated, all);
+    all.push_back({at, negated});
+}
+
+/// Masks and infinities from the scores down to the contraction; `tensors`: those whose elements may be -infinity.
+void collect(const listing& graph, const std::vector<dependence>& depends, int at, std::set<int>& seen, std::vector<visible_where>& conditions, std::set<int>& tensors) {
+    if (!seen.insert(at).second) return;
+    const instruction& node = graph.nodes[at];
+    if (node.op == operation::contract || node.is == kind::condition || node.is == kind::integer || node.is == kind::tensor) return;
+    if (node.op == operation::load && depends[at].query && depends[at].key) tensors.insert(graph.nodes[node.arguments[0]].input);
+    if (node.op == operation::mask) conditions_of(graph, node.arguments[1], false, conditions);
+    if (node.op == operation::where)
+        for (const int branch : {1, 2})
+            if (is_minus_infinity(graph.nodes[node.arguments[branch]])) conditions_of(graph, node.arguments[0], branch == 1, conditions);
+    for (int i = 0; i < node.argument_count; ++i) collect(graph, depends, node.arguments[i], seen, conditions, tensors);
+}
+
+/// Tensors that a node reads by query and key together.
+void dense_tensors(const listing& graph, const std::vector<dependence>& depends, int at, std::set<std::string>& names) {
+    const instruction& node = graph.nodes[at];
+    if (node.op == operation::load && depends[at].query && depends[at].key) names.emplace(graph.inputs[graph.nodes[node.arguments[0]].input].name);
+    for (int i = 0; i < node.argument_count; ++i) dense_tensors(graph, depends, node.arguments[i], names);
+}
+
+std::string joined(const std::set<std::string>& names) {
+    return fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::string sentence(const block_reason& r, std::size_t tables, const std::set<std::string>& dense) {
+    if (!r.skips && !r.unmasked && !dense.empty()) return joined(dense) + (dense.size() > 1 ? " are" : " is") + " read by query and key together: nothing is known of a block before it is visited";
+    if (!r.skips && !r.unmasked) return "its values over a block have no bounds that could be computed without looking at pairs";
+    std::string text = tables == 0 ? "the indices' ranges over a block decide" : fmt::format("the smallest and largest values of each tile decide, tabulated once a call ({} table{})", tables, tables > 1 ? "s" : "");
+    if (!r.skips) text += "; only whether a block is visible throughout";
+    if (!r.unmasked) text += "; visited blocks are masked pair by pair";
+    return text;
+}
+
+}  // namespace
+
+std::vector<block_reason> block_reasons(const kernel_request& request) {
+    const listing& graph = request.graph;
+    const plan its = plan_of(graph);
+    if (!its.has_core()) return {};
+    const std::vector<dependence> depends = dependences(graph);
+    std::vector<visible_where> conditions;
+    std::set<int> seen, tensors;
+    collect(graph, depends, its.scores, seen, conditions, tensors);
+
+    std::vector<block_reason> reasons;
+    std::set<std::string> said;
+    const kernel_inputs inputs(request, its);
+    for (const auto& [condition, negated] : conditions) {
+        const std::string text = text_of(graph, condition);
+        block_reason reason{negated ? fmt::format("!({})", text) : text, {}, {}, {}, {}};
+        if (!said.insert(reason.condition).second) continue;
+
+        tile_tables tables(request, inputs, depends);
+        const Var q("q"), k("k"), h("h"), b("b");
+        const verdict holds = coverage(request, inputs, depends, tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
+        reason.skips = !is_const_one(Internal::simplify(visible.may)), reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
+        std::set<std::string> dense;
+        dense_tensors(graph, depends, condition, dense);
+        const std::size_t count = tables.sizes().size();
+        reason.how = !reason.skips && !reason.unmasked ? "nothing" : count == 0 ? "intervals" : "tables";
+        reason.why = sentence(reason, count, dense);
+        reasons.push_back(std::move(reason));
+    }
+    for (const int tensor : tensors) {
+        const element_type element = graph.inputs[tensor].element;
+        if (element == element_type::i32 || element == element_type::u8 || element == element_type::boolean) continue;
+        const std::string name(graph.inputs[tensor].name);
+        reasons.push_back({fmt::format("-infinity in {}", name), false, false, "nothing", name + " is read by query and key together: nothing is known of a block before it is visited"});
+    }
+    return reasons;
+}
+
+cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
+    const plan its = plan_of(request.graph);
+    cost total;
+    if (its.has_core()) {
+        const std::vector<dependence> depends = dependences(request.graph);
+        const kernel_inputs inputs(request, its);
+        const kernel_request parts = block_parts::in_parts(request);
+        tile_tables tables(parts, inputs, depends);
+        const Var q("q"), k("k"), h("h"), b("b");
+        coverage(parts, inputs, depends, tables, {q, k, h, b}).visible(its.scores);
+        std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
+        for (const tile_tables::size& table : tables.sizes()) bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
+        for (const auto& [of, all] : bytes) {
+            const auto [of_queries, by_batch, by_head] = of;
+            const int block = of_queries ? parts.schedule.query_block : parts.schedule.key_block;
+            total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all, by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
+            total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) * std::ceil((of_queries ? call.queries : call.keys) / block);
+        }
+    }
+    return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
+}
+
+}  // namespace attune::generators

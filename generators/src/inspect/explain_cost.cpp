@@ -1,0 +1,160 @@
+#include "inspect/explain_cost.hpp"
+
+#include "analysis/node_text.hpp"
+#include "analysis/plan.hpp"
+
+#include <attune/ir/projections.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+/// One size: its letter and its value.
+struct size {
+    std::string letter;
+    double value;
+};
+
+size size_of(axis_kind axis, std::string_view name, const depth_pair& depths, const call_sizes& call) {
+    switch (axis) {
+        case axis_kind::batch: return {"B", call.batches};
+        case axis_kind::head: return {"H", call.heads};
+        case axis_kind::key_head: return {"Hk", call.key_heads};
+        case axis_kind::query: return {"Lq", call.queries};
+        case axis_kind::key: return {"Lk", call.keys};
+        case axis_kind::position: return {"max(Lq, Lk)", std::max(call.queries, call.keys)};
+        case axis_kind::depth: return {"D", static_cast<double>(depths.depth)};
+        case axis_kind::value_depth: return {"Dv", static_cast<double>(depths.value_depth)};
+        case axis_kind::free: break;
+    }
+    return {std::string(name), 1};
+}
+
+cost product(int factor, const std::vector<size>& sizes) {
+    cost c{std::to_string(factor), static_cast<double>(factor)};
+    for (const size& s : sizes) c.formula += " " + s.letter, c.value *= s.value;
+    return c;
+}
+
+void add(cost& to, const cost& more) {
+    to.formula += (to.formula.empty() ? "" : " + ") + more.formula;
+    to.value += more.value;
+}
+
+/// A number of the call as far as `call` knows it; axes that only tables have count once.
+double number_of(const listing& graph, int node, const depth_pair& depths, const call_sizes& call) {
+    const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
+    const auto x = [&](std::size_t i) { return number_of(graph, it.arguments[i], depths, call); };
+    switch (it.op) {
+        case operation::constant: return static_cast<double>(it.integer);
+        case operation::depth: return depths.depth;
+        case operation::value_depth: return depths.value_depth;
+        case operation::heads: return call.heads;
+        case operation::extent: {
+            const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+            const axis_declaration& axis = graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
+            return size_of(axis.is, axis.name, depths, call).value;
+        }
+        case operation::multiply: return x(0) * x(1);
+        case operation::divide: return x(0) / x(1);
+        case operation::add: return x(0) + x(1);
+        case operation::same: return std::max(x(0), x(1));  // either may be a table's own
+        default: return 1;
+    }
+}
+
+/// A number of the call under the name that it has first.
+size named_number(const listing& graph, int node, const depth_pair& depths, const call_sizes& call) {
+    int named = node;
+    while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same) named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
+    return {text_of(graph, named), number_of(graph, node, depths, call)};
+}
+
+/// Tokens (B, Lq, width), or a formed tensor (B, H, its length, its depth).
+std::vector<size> sizes_of_computed(const listing& graph, int tensor, const depth_pair& depths, const call_sizes& call) {
+    const instruction& it = graph.nodes[static_cast<std::size_t>(tensor)];
+    if (it.op == operation::tokens)
+        return {{"B", call.batches}, {"Lq", call.queries}, named_number(graph, it.arguments[1], depths, call)};
+    const bool values = it.op == operation::values, of_keys = values || it.op == operation::keys;
+    return {{"B", call.batches}, {"H", call.heads}, size_of(of_keys ? axis_kind::key : axis_kind::query, "", depths, call), size_of(values ? axis_kind::value_depth : axis_kind::depth, "", depths, call)};
+}
+
+}  // namespace
+
+call_sizes call_sizes_from(const std::string& text) {
+    long long b = 0, h = 0, hk = 0, lq = 0, lk = 0;
+    int used = 0;
+    const auto whole = [&] { return used == static_cast<int>(text.size()) && b > 0 && h > 0 && hk > 0 && lq >= 0 && lk >= 0; };
+    if (std::sscanf(text.c_str(), "%lldx%lld:%lldx%lldx%lld%n", &b, &h, &hk, &lq, &lk, &used) == 5 && whole()) return {double(b), double(h), double(hk), double(lq), double(lk)};
+    used = 0;
+    if (std::sscanf(text.c_str(), "%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &used) == 4 && (hk = h, whole())) return {double(b), double(h), double(h), double(lq), double(lk)};
+    throw std::runtime_error("expected a shape as batch x heads x queries x keys, such as 1x8x2048x2048, or 1x8:2x2048x2048 with 2 key heads, got \"" + text + "\"");
+}
+
+cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, const call_sizes& call) {
+    const auto count = [&](operation op) { return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& node) { return node.op == op; })); };
+    const std::vector<size> pairs{{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}, {"Lk", call.keys}};
+    cost total;
+    const auto contracted_over = [&](int times, const size& channels) {
+        if (times == 0) return;
+        std::vector<size> sizes = pairs;
+        sizes.push_back(channels);
+        add(total, product(2 * times, sizes));
+    };
+    contracted_over(count(operation::contract) * (hidden_rows > 0 ? 2 : 1), {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
+    for (const further_contraction& other : plan_of(graph).further) contracted_over(1, {text_of(graph, other.extent), 1});
+    contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
+    for (const int tensor : computed_in_full(graph))
+        for (const matrix_product& of : products_of(graph, tensor)) {
+            std::vector<size> sizes = sizes_of_computed(graph, tensor, depths, call);
+            sizes.push_back(named_number(graph, of.extent, depths, call));
+            add(total, product(2, sizes));
+        }
+    return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
+}
+
+cost bytes_of_computed(const listing& graph, const depth_pair& depths, const call_sizes& call) {
+    cost total;
+    for (const int tensor : computed_in_full(graph))
+        if (std::none_of(graph.outputs.begin(), graph.outputs.end(), [tensor](const output_declaration& o) { return o.node == tensor; }))
+            add(total, product(4, sizes_of_computed(graph, tensor, depths, call)));
+    return total.formula.empty() ? cost{"0", 0} : total;
+}
+
+cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call) {
+    std::vector<size> sizes;
+    for (int axis = 0; axis < input.rank; ++axis) sizes.push_back(size_of(input.axes[axis].is, input.axes[axis].name, depths, call));
+    return product(bytes_of(input.element == element_type::any ? of_any : input.element), sizes);
+}
+
+std::vector<std::string> axes_of_output(kind output) {
+    switch (output) {
+        case kind::output: return {"batch", "head", "query", "value_depth"};
+        case kind::row: return {"batch", "head", "query"};
+        case kind::column: return {"batch", "head", "key"};
+        case kind::head_mean: return {"batch", "query", "key"};
+        case kind::tokens: return {"batch", "query", "channel"};
+        default: return {"batch", "head", "query", "key"};
+    }
+}
+
+cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call) {
+    std::vector<size> sizes;
+    for (const std::string& axis : axes_of_output(output)) {
+        const axis_kind is = axis == "batch" ? axis_kind::batch : axis == "head" ? axis_kind::head : axis == "query" ? axis_kind::query : axis == "key" ? axis_kind::key : axis == "value_depth" ? axis_kind::value_depth : axis_kind::free;
+        sizes.push_back(size_of(is, axis, depths, call));
+    }
+    return product(output == kind::output ? bytes_of(of_output) : 4, sizes);
+}
+
+cost bytes_of_hidden_rows(int hidden_rows, const call_sizes& call) {
+    if (hidden_rows == 0) return {"0", 0};
+    return product(4 * hidden_rows, {{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}});
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,40 @@
+#pragma once
+#include "kernel/kernel_request.hpp"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attune::generators {
+
+/// The sizes of a call: batch elements, query and key heads, lengths.
+struct call_sizes {
+    double batches{1}, heads{8}, key_heads{8}, queries{1024}, keys{1024};
+};
+
+/// "BxHxLqxLk", or with the key heads "BxH:HkxLqxLk". Throws std::runtime_error, a sentence, for anything else.
+call_sizes call_sizes_from(const std::string& text);
+
+/// A product of sizes, summed: as text, and as a number where every size is known.
+struct cost {
+    std::string formula;  ///< in B, H, Hk, Lq, Lk, D, Dv and the names of tables' own axes
+    double value{};       ///< of a call; axes that only tables have count once
+};
+
+/// Multiplications and additions of the contractions and projections, all pairs counted: what blocks that are skipped save comes off.
+cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, const call_sizes& call);
+
+/// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
+cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call);
+cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call);
+
+/// Tensors that a kernel computes in full and that are no outputs.
+cost bytes_of_computed(const listing& graph, const depth_pair& depths, const call_sizes& call);
+
+/// Rows that a kernel keeps for itself during a call.
+cost bytes_of_hidden_rows(int hidden_rows, const call_sizes& call);
+
+/// The axes of an output, outermost first.
+std::vector<std::string> axes_of_output(kind output);
+
+}  // namespace attune::generators

@@ -1,0 +1,71 @@
+#include "kernel/kernel_request.hpp"
+
+#include "analysis/plan.hpp"
+
+#include <charconv>
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+element_type floating_element(std::string_view name) {
+    for (element_type e : {element_type::f32, element_type::bf16, element_type::f16})
+        if (name == name_of(e)) return e;
+    throw std::runtime_error("expected an element type among f32, bf16, f16, got \"" + std::string(name) + "\"");
+}
+
+}  // namespace
+
+element_types element_types_from(std::string_view text) {
+    if (text.find(':') == text.npos) {
+        const element_type all = floating_element(text);
+        return {all, all, all, all};
+    }
+    element_types types{};
+    for (std::string_view rest = text; !rest.empty();) {
+        const std::string_view part = rest.substr(0, rest.find(','));
+        rest.remove_prefix(part.size() < rest.size() ? part.size() + 1 : part.size());
+        const std::string_view tensor = part.substr(0, part.find(':'));
+        element_type* const target = tensor == "q"     ? &types.query
+                                     : tensor == "k"   ? &types.key
+                                     : tensor == "v"   ? &types.value
+                                     : tensor == "out" ? &types.output
+                                                       : nullptr;
+        if (!target || tensor.size() == part.size())
+            throw std::runtime_error("expected element types as \"f32\" or \"q:f32,k:bf16,v:bf16\", got \"" + std::string(text) + "\"");
+        *target = floating_element(part.substr(tensor.size() + 1));
+    }
+    if (types.query == element_type::any || types.key == element_type::any || types.value == element_type::any)
+        throw std::runtime_error("expected an element type for each of q, k and v, got \"" + std::string(text) + "\"");
+    if (types.output == element_type::any) types.output = types.query;
+    return types;
+}
+
+std::string symbol_part(const element_types& types) {
+    const auto name = [](element_type e) { return std::string(name_of(e)); };
+    if (types == element_types{types.query, types.query, types.query, types.query}) return name(types.query);
+    return "q_" + name(types.query) + "_k_" + name(types.key) + "_v_" + name(types.value) + "_out_" + name(types.output);
+}
+
+bool can_pair(const kernel_request& request) {
+    const plan its = plan_of(request.graph);
+    const auto is_passed = [&](int tensor) { return tensor >= 0 && request.graph.nodes[static_cast<std::size_t>(tensor)].op == operation::input; };
+    const auto& [query, key, value, output] = request.types;
+    return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 && request.depths.depth % 2 == 0 && its.is == statistic::softmax &&
+           is_passed(its.query) && is_passed(its.key) && is_passed(its.value) && its.weights == its.statistic_node;
+}
+
+depth_pair depth_pair_from(std::string_view text) {
+    const auto number = [&](std::string_view digits) {
+        int value = 0;
+        const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+        if (error != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > 4096)
+            throw std::runtime_error("expected depths as \"64\" or \"64x32\", from 1 to 4096, got \"" + std::string(text) + "\"");
+        return value;
+    };
+    const auto x = text.find('x');
+    const int depth = number(text.substr(0, x));
+    return {depth, x == text.npos ? depth : number(text.substr(x + 1))};
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,52 @@
+#pragma once
+#include <attune/ir/listing.hpp>
+#include "kernel/schedule.hpp"
+
+#include <string>
+#include <string_view>
+
+namespace attune::generators {
+
+/// What the listing's `any` elements become in one kernel.
+struct element_types {
+    element_type query{}, key{}, value{}, output{};
+    bool operator==(const element_types&) const = default;
+};
+
+/// "bf16" for all four, or "q:f32,k:bf16,v:bf16" with `out:` optional (then q's). Throws std::runtime_error for anything else.
+element_types element_types_from(std::string_view text);
+
+/// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
+std::string symbol_part(const element_types& types);
+
+/// Depths of q and k, and of v.
+struct depth_pair {
+    int depth{}, value_depth{};
+};
+
+/// "64" or "64x32". Throws std::runtime_error for anything else.
+depth_pair depth_pair_from(std::string_view text);
+
+/// One kernel to be made: a graph, element types, depths and a schedule.
+struct kernel_request {
+    listing graph;
+    element_types types{element_type::f32, element_type::f32, element_type::f32, element_type::f32};
+    depth_pair depths;
+    generators::schedule schedule;
+};
+
+/// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed by softmax's own weights.
+bool can_pair(const kernel_request& request);
+
+/// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and from panels whose depth only the call
+/// knows: those of sums over products of a query's and a key's numbers. Throws std::runtime_error for a graph that is not one kernel.
+/// Of a kernel for decode it is what does not depend on the number of rows that are stacked.
+std::size_t scratch_bytes(const kernel_request& request);
+
+/// Of a kernel for decode: what one thread allocates for each row beside that, and what is kept of each row for each part of the keys. Else 0.
+struct row_memory {
+    std::size_t scratch_bytes{}, part_bytes{};
+};
+row_memory row_memory_of(const kernel_request& request);
+
+}  // namespace attune::generators

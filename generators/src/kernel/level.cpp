@@ -1,0 +1,38 @@
+#include "kernel/level.hpp"
+
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+// What launches a device's kernels.
+#if defined(__aarch64__)
+#define ATTUNE_LAUNCHER "arm-64-linux"
+#else
+#define ATTUNE_LAUNCHER "x86-64-linux-sse41"
+#endif
+
+constexpr level table[] = {
+    {"x86-64-v4-bf16", "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41", 16, 32, true},
+    {"x86-64-v4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41", 16, 32},
+    {"x86-64-v3", "x86-64-linux-avx-avx2-f16c-fma-sse41", 8, 16},
+    {"x86-64-v2", "x86-64-linux-sse41", 4, 16},
+    {"aarch64", "arm-64-linux", 4, 32},
+    {"cuda", ATTUNE_LAUNCHER "-cuda-cuda_capability_80", 1, 0},
+    {"opencl", ATTUNE_LAUNCHER "-opencl-cl_doubles", 1, 0},
+    {"vulkan", ATTUNE_LAUNCHER "-vk_float64-vk_int16-vk_int64-vk_int8-vk_v13-vulkan", 1, 0},
+};
+}  // namespace
+
+std::span<const level> levels() { return table; }
+
+const level& level_named(std::string_view name) {
+    std::string known;
+    for (const level& each : table) {
+        if (each.name == name) return each;
+        known += (known.empty() ? "" : ", ") + std::string(each.name);
+    }
+    throw std::runtime_error("expected a target among " + known + ", got \"" + std::string(name) + "\"");
+}
+
+}  // namespace attune::generators

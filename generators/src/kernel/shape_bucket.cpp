@@ -1,0 +1,40 @@
+#include "kernel/shape_bucket.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace attune::generators {
+namespace {
+constexpr shape_bucket all[] = {shape_bucket::prefill, shape_bucket::brief, shape_bucket::decode};
+}
+
+std::string_view name_of(shape_bucket bucket) {
+    switch (bucket) {
+        case shape_bucket::prefill: return "prefill";
+        case shape_bucket::brief: return "short";
+        case shape_bucket::decode: return "decode";
+    }
+    return "";
+}
+
+std::span<const shape_bucket> shape_buckets() { return all; }
+
+shape_bucket shape_bucket_named(std::string_view name) {
+    for (const shape_bucket each : all)
+        if (name_of(each) == name) return each;
+    throw std::runtime_error("expected a shape bucket among prefill, short, decode, got \"" + std::string(name) + "\"");
+}
+
+std::int64_t usual_width(const call_shape& call) { return std::clamp<std::int64_t>(call.keys / 4, 1, 256); }
+
+call_shape measured_shape(shape_bucket bucket) {
+    switch (bucket) {
+        case shape_bucket::prefill: return {1, 1, 1, 1024, 1024};
+        case shape_bucket::brief: return {8, 4, 4, 96, 96};
+        case shape_bucket::decode: return {1, 32, 8, 1, 16384};  // of f32 and depth 64 keys and values take 64 MiB: more than caches hold
+    }
+    return {};
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,96 @@
+#include "passes/prefetch_rows.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace attune::generators {
+using namespace Halide;
+using namespace Halide::Internal;
+
+namespace {
+
+constexpr int line_bytes = 64;
+
+Expr with_lets(Expr e, const std::vector<std::pair<std::string, Expr>>& lets) {
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let) e = substitute(let->first, let->second, e);
+    return e;
+}
+
+/// The rows of a tensor that a loop's body reads, where each begins, at the first iteration of the loops inside.
+class rows_read : public IRVisitor {
+public:
+    rows_read(const std::string& tensor, int elements, std::vector<std::pair<std::string, Expr>> lets) : tensor_(tensor), elements_(elements), lets_(std::move(lets)) {}
+    std::vector<Expr> first;
+    Type element;
+
+protected:
+    using IRVisitor::visit;
+    template <class T> void visit_let(const T* let) {
+        let->value.accept(this);
+        lets_.emplace_back(let->name, let->value);
+        let->body.accept(this);
+        lets_.pop_back();
+    }
+    void visit(const LetStmt* let) override { visit_let(let); }
+    void visit(const Let* let) override { visit_let(let); }
+    void visit(const For* loop) override {
+        lets_.emplace_back(loop->name, loop->min);
+        loop->body.accept(this);
+        lets_.pop_back();
+    }
+    void visit(const Load* load) override {
+        IRVisitor::visit(load);
+        if (load->name != tensor_) return;
+        Expr at = load->index;
+        while (const auto* ramp = at.as<Ramp>()) at = ramp->base;
+        at = simplify(with_lets(at, lets_));
+        if (!at.type().is_scalar()) return;
+        element = load->type.element_of();
+        const bool known = std::any_of(first.begin(), first.end(), [&](const Expr& other) {
+            const auto distance = as_const_int(simplify(at - other));
+            return distance && *distance > -elements_ && *distance < elements_;
+        });
+        if (!known) first.push_back(at);
+    }
+
+private:
+    const std::string& tensor_;
+    const int elements_;
+    std::vector<std::pair<std::string, Expr>> lets_;
+};
+
+}  // namespace
+
+bool fetch_ahead::loop::is(const std::string& name) const {
+    return starts_with(name, function + ".s") && (ends_with(name, "." + variable) || ends_with(name, "." + variable + ".rebased"));
+}
+
+Stmt fetch_ahead::visit(const LetStmt* let) {
+    if (!advanced_.empty()) lets_.emplace_back(let->name, let->value);
+    Stmt result = IRMutator::visit(let);
+    if (!advanced_.empty()) lets_.pop_back();
+    return result;
+}
+
+Stmt fetch_ahead::visit(const For* loop) {
+    const bool outer = advanced_.empty() && from_.is(loop->name);
+    if (outer) advanced_ = loop->name;
+    Stmt body = mutate(loop->body);
+    if (!advanced_.empty() && where_.is(loop->name)) {
+        rows_read reads(tensor_, elements_, lets_);
+        loop->body.accept(&reads);
+        std::vector<Stmt> all;  // in the order of memory, which the caches' own prefetchers follow
+        for (const Expr& row : reads.first) {
+            const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + ahead_, row);
+            const int line = line_bytes / reads.element.bytes();
+            for (int i = 0; i < elements_; i += line)
+                all.push_back(Evaluate::make(Call::make(reads.element, Call::prefetch, {Variable::make(Handle(), tensor_), later + i, 1, 0}, Call::Intrinsic)));
+        }
+        all.push_back(body);
+        body = Block::make(all);
+    }
+    if (outer) advanced_.clear();
+    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+}
+
+}  // namespace attune::generators

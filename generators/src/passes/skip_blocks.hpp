@@ -1,0 +1,57 @@
+#pragma once
+#include "passes/prefetch_rows.hpp"
+
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace attune::generators {
+
+/// A loop over the keys of a block, `keys` of them an iteration.
+struct clipped_loop {
+    fetch_ahead::loop is;
+    int keys{};
+    bool reads_others{};  ///< what other clipped loops make, which then is all there is
+};
+
+/// Of a block, cut into parts of `keys` keys: the first part that is visited, and the end.
+struct visited_parts {
+    Halide::Expr first, end;
+    int keys{};
+};
+
+/// Lowering pass: makes one `if` around a loop's body of the condition that guards its innermost stores.
+///
+/// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of visits does, and then computes what feeds
+/// them for skipped iterations too. The predicate depends on the loop alone, so the whole body may be skipped.
+class skip_blocks : public Halide::Internal::IRMutator {
+public:
+    /// Whether the predicate compares what is loaded with 0.
+    using is_table = std::function<bool(const Halide::Internal::Load&)>;
+
+    /// Of what the predicate loads for a block, which of its parts are visited.
+    using parts_of = std::function<visited_parts(const Halide::Expr&)>;
+
+    /// `loop` ends the name of the loop. Loops inside it are clipped to the parts that are visited.
+    skip_blocks(std::string loop, is_table table, std::vector<clipped_loop> clipped = {}, parts_of parts = {})
+        : loop_(std::move(loop)), table_(std::move(table)), clipped_(std::move(clipped)), parts_(std::move(parts)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+
+private:
+    std::string loop_;
+    is_table table_;
+    std::vector<clipped_loop> clipped_;
+    parts_of parts_;
+};
+
+/// Lowering pass: an input axis of extent 0 is no error. Positions are clamped to at least 0, so Halide counts the first one as read.
+class allow_empty_inputs : public Halide::Internal::IRMutator {
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::AssertStmt* assertion) override;
+};
+
+}  // namespace attune::generators

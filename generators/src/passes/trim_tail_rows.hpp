@@ -1,0 +1,36 @@
+#pragma once
+#include "passes/prefetch_rows.hpp"
+
+#include <utility>
+#include <vector>
+
+namespace attune::generators {
+
+/// A loop over the queries of a block, so many `rows` an iteration.
+struct row_loop {
+    fetch_ahead::loop is;
+    int rows{};
+};
+
+/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that what a block makes at once, be it long, costs short calls nothing.
+///
+/// Halide makes a block whole, for its size has to be known where storage is; only what is written is guarded.
+class existing_rows : public Halide::Internal::IRMutator {
+public:
+    /// `tasks`: the loop whose index modulo the number of blocks is the block.
+    existing_rows(fetch_ahead::loop tasks, Halide::Expr queries, int block, std::vector<row_loop> loops)
+        : tasks_(std::move(tasks)), queries_(std::move(queries)), block_(block), loops_(std::move(loops)) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
+
+private:
+    const fetch_ahead::loop tasks_;
+    const Halide::Expr queries_;
+    const int block_;
+    const std::vector<row_loop> loops_;
+    Halide::Expr rows_;  ///< of the task at hand, in whole tiles
+};
+
+}  // namespace attune::generators

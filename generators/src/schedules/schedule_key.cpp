@@ -1,0 +1,19 @@
+#include "schedules/database.hpp"
+#include "analysis/plan.hpp"
+
+namespace attune::generators {
+
+schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
+    const auto& [graph, types, depths, cut] = kernel.request;
+    std::string variants;
+    switch (masking_of(graph)) {
+        case masking::none: variants = "full"; break;
+        case masking::some: variants = "masked"; break;
+        case masking::window: variants = "window"; break;
+    }
+    const plan its = plan_of(graph);
+    if (its.makes(kind::scores) || its.makes(kind::weights) || its.makes(kind::column) || its.makes(kind::head_mean)) variants += "+pairs";
+    return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(kernel.isa->name), bucket};
+}
+
+}  // namespace attune::generators

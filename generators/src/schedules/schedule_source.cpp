@@ -1,0 +1,127 @@
+#include "schedules/schedule_source.hpp"
+
+#include "kernel/device.hpp"
+#include "schedules/search_space.hpp"
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attune::generators {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// An entry's schedule for a kernel of perhaps other depths: what has to fit the depths is the kernel's own.
+schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
+    schedule s = entry.schedule;
+    const schedule& usual = kernel.request.schedule;
+    const depth_pair depths = kernel.request.depths;
+    s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
+    if (depths.depth == entry.key.depth && depths.value_depth == entry.key.value_depth) return s;
+    s.depth_unroll = usual.depth_unroll;
+    s.query_block = std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
+    if (depths.value_depth % s.chunk != 0) s.value_tile = usual.value_tile, s.chunk = usual.chunk;
+    return s;
+}
+
+std::string provenance(const database_entry& entry, const schedule_key& wanted, const std::string& file) {
+    return fmt::format("{}: {}{}, {:+.1f} % on the default ({:.1f} % noise), measured {} by attune {}", file, entry.key.text(), entry.key == wanted ? "" : ", the nearest to this",
+                       100 * (entry.default_over_this - 1), 100 * entry.noise, entry.date, entry.attune);
+}
+
+bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
+    const schedule_key wanted = key_of(kernel, bucket);
+    const database_entry* const entry = measured.nearest(wanted);
+    if (entry == nullptr) return false;
+    const schedule s = fitted(*entry, kernel);
+    try {
+        check(s, kernel.request.depths.depth);
+    } catch (const std::runtime_error&) {
+        return false;
+    }
+    if (is_device(*kernel.isa)) {  // the variant that it was measured with may keep less in shared memory than this one
+        kernel_request there = kernel.request;
+        there.schedule = s;
+        if (!fits_device(there, *kernel.isa)) return false;
+    }
+    kernel.request.schedule = s, kernel.schedule_from = provenance(*entry, wanted, file);
+    return true;
+}
+
+/// What the cost model takes for the fastest of a kernel's space.
+void use_model(listed_kernel& kernel) {
+    if (is_device(*kernel.isa)) return;
+    const auto [best, part] = modelled_choice({kernel, kernel.request.schedule.shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill});
+    if (best == kernel.request.schedule) return;
+    kernel.request.schedule = best;
+    kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * part);
+}
+
+std::string names_in(const fs::path& folder) {
+    std::vector<std::string> names;
+    std::error_code problem;
+    for (const auto& each : fs::directory_iterator(folder, problem))
+        if (each.path().extension() == ".json" && each.path().filename() != "schema.json") names.push_back(each.path().stem().string());
+    std::sort(names.begin(), names.end());
+    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+}  // namespace
+
+void use_measured_schedules(std::vector<listed_kernel>& kernels, const database& measured, const std::string& file) {
+    std::vector<listed_kernel> all;
+    for (listed_kernel& kernel : kernels) {
+        const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
+        listed_kernel brief = kernel;
+        use(kernel, measured, decodes ? shape_bucket::decode : shape_bucket::prefill, file);
+        if (!decodes) {
+            const database_entry* const entry = measured.nearest(key_of(kernel, shape_bucket::brief));
+            if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries && use(brief, measured, shape_bucket::brief, file) &&
+                !(brief.request.schedule == kernel.request.schedule)) {
+                brief.to_queries = static_cast<int>(entry->up_to_queries);
+                brief.symbol.insert(brief.symbol.size() - 16, fmt::format("short{}_", brief.to_queries));  // before the fingerprint
+                all.push_back(brief);
+            }
+        }
+        all.push_back(std::move(kernel));
+    }
+    kernels = std::move(all);
+}
+
+void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_source& from) {
+    if (const std::size_t comma = from.tuned_for.find(','); comma != std::string::npos) {
+        use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(0, comma)});
+        return use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(comma + 1)});
+    }
+    if (from.tuned_for == "model") std::for_each(kernels.begin(), kernels.end(), use_model);
+    if (from.folder.empty() || from.tuned_for.empty() || from.tuned_for == "generic" || from.tuned_for == "model") return;
+    const bool native = from.tuned_for == "native";
+    const std::string id = native ? this_cpu_model().id() : from.tuned_for;
+    const fs::path file = from.folder / (id + ".json");
+    if (!fs::exists(file)) {
+        if (native) {
+            std::for_each(kernels.begin(), kernels.end(), use_model);
+            return;
+        }
+        throw std::runtime_error(fmt::format("expected schedules of {} in {}, got those of: {}; try \"native\", \"model\" or \"generic\"", id, from.folder.string(), names_in(from.folder)));
+    }
+    const database measured = read_database(file);
+    if (measured.cpu.id() != id) throw std::runtime_error(fmt::format("{}: expected schedules of {}, got those of {}", file.string(), id, measured.cpu.id()));
+    use_measured_schedules(kernels, measured, file.filename().string());
+}
+
+void add_schedules_to(CLI::App& command, build_request& what) {
+    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU or GPU")->capture_default_str();
+    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, else model), model (what the cost model says) or generic (none); a GPU's, too, after a comma")->capture_default_str();
+}
+
+std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {
+    auto all = kernels_of(variants, what);
+    use_measured_schedules(all, {what.schedules, what.tuned_for});
+    return all;
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,433 @@
+#include "stages/score_tile.hpp"
+
+#include "kernel/device.hpp"
+#include "kernel/gpu_schedule.hpp"
+#include "passes/prefetch_rows.hpp"
+#include "expr/math.hpp"
+
+#include <numeric>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+/// Stands for a product that is defined once the scale is known.
+std::string product_name(int contraction) { return "product_of_" + std::to_string(contraction); }
+
+/// Whether scores are capped: no product makes one of them lower than every real score may be.
+bool is_small(const listing& graph, int scores) {
+    const instruction& node = graph.nodes[scores];
+    const auto is_number = [&](int n) { return graph.nodes[n].op == operation::constant && graph.nodes[n].is == kind::real; };
+    switch (node.op) {
+        case operation::tanh:
+        case operation::erf: return true;
+        case operation::mask: return is_small(graph, node.arguments[0]);
+        case operation::multiply: return (is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) || (is_number(node.arguments[1]) && is_small(graph, node.arguments[0]));
+        default: return false;
+    }
+}
+
+}  // namespace
+
+score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
+    : f_(frame),
+      pass_(std::move(pass)),
+      along_(along),
+      depends_(along == lanes::channels ? stacked(frame.graph(), frame.depends) : frame.depends),
+      lane_(along == lanes::queries ? frame.qi : frame.ki),
+      other_(along == lanes::queries ? frame.ki : frame.qi),
+      keys_(pass_ + "keys"),
+      last_key_(pass_ + "last_key") {
+    // Algorithm
+    keys_(f_.b) = f_.inputs.keys_in_use(f_.b);
+    last_key_(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
+    // Beyond the last query a task that has its queries in lanes goes on counting; what is made there is not written.
+    at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi), f_.key_at(f_.ki), keys_(f_.b)};
+    std::vector<int> known;
+    const auto add = [&](int node, bool fixed) {
+        at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
+        known.push_back(node);
+        contraction c;
+        c.node = node, c.fixed = fixed;
+        contractions_.push_back(c);
+    };
+    add(f_.its.contraction, true);
+    for (const further_contraction& further : f_.its.further) add(further.node, false);
+    std::vector<int> roots{f_.its.scores};
+    for (int n : f_.its.summed_weights) roots.push_back(n);
+    if (f_.its.weights >= 0) roots.push_back(f_.its.weights);
+    for (const output_declaration& output : f_.graph().outputs)
+        if (const kind what = f_.node(output.node).is; what != kind::output && what != kind::row && what != kind::tokens) roots.push_back(output.node);
+    keep(roots, at_);
+    if (along == lanes::queries && !on_device(f_.request)) turn_pairs(roots);
+    factor_out_scale();
+    for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
+    hidden_by_product = !is_free_of_products(hidden);
+    if (along != lanes::queries) real = substitute(product_name(f_.its.contraction), Internal::Variable::make(Float(32), product_name(f_.its.contraction)) * sign_, real);
+    real = with_products(real);
+    hidden = with_products(hidden);
+}
+
+/// What depends on the query, the key or neither alone, and costs something, is computed once a task or once a block.
+void score_tile::keep(const std::vector<int>& roots, place& at) {
+    std::vector<int> known;
+    for (const auto& [n, value] : at.known) known.push_back(n);
+    for (int n : recurring(f_.graph(), depends_, roots, known)) {
+        const bool of_query = depends_[n].query, of_key = depends_[n].key;
+        const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
+        if (is_const(x.value)) continue;
+        std::vector<Var> over{f_.h, f_.b};
+        if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
+        if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
+        const bool condition = x.value.type().is_bool();
+        std::vector<Expr> values{condition ? cast<uint8_t>(x.value) : x.value};
+        if (x.hidden.defined()) values.push_back(cast<uint8_t>(x.hidden));
+        // (query in block, query block, head, batch) or (key in block, key block, head, batch) or (head, batch)
+        Func kept(pass_ + (of_query ? "kept_of_queries_" : of_key ? "kept_of_keys_" : "kept_of_task_") + std::to_string(n));
+        if (values.size() == 1)
+            kept(over) = values[0];
+        else
+            kept(over) = Tuple(values);
+        const auto read = [&](int i) { return kept.outputs() == 1 ? Expr(kept(over)) : Expr(kept(over)[i]); };
+        const Expr zero = cast<uint8_t>(0);
+        at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.hidden.defined() ? read(1) != zero : Expr()});
+        (of_query ? kept_of_queries_ : of_key ? kept_of_keys_ : kept_of_task_).push_back(kept);
+    }
+}
+
+/// A tensor of pairs has its keys side by side. It is read so, and turned a square at a time, or each lane would come from a line of its own.
+void score_tile::turn_pairs(const std::vector<int>& roots) {
+    // Algorithm
+    std::vector<int> known;
+    for (const auto& [n, value] : at_.known) known.push_back(n);
+    place at = at_;
+    at.k = likely(at_.k);  // where all keys of a vector exist, they are read as one
+    for (const int n : loads_of_pairs(f_.graph(), depends_, roots, known)) {
+        const quantity x = f_.evaluate(n, at);
+        const bool condition = x.value.type().is_bool();
+        Func rows(pass_ + "pairs_" + std::to_string(n)), turned(pass_ + "turned_" + std::to_string(n));
+        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : condition ? cast<uint8_t>(x.value) : x.value;
+        turned(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
+        const Expr value = turned(pair());
+        if (x.hidden.defined()) {
+            const Expr hidden_here = is_negative_infinity(value);
+            at_.known[n] = {select(hidden_here, 0.0f, value), hidden_here};
+        } else {
+            at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
+        }
+        turned_.emplace_back(turned, rows);
+    }
+}
+
+void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage) {
+    // Schedule
+    const Var qx("qx"), kx("kx");
+    const int lanes = f_.cut.lanes, square = std::gcd(lanes, f_.cut.key_block);
+    for (auto& [turned, rows] : turned_) {
+        turned.compute_at(tile).hoist_storage(storage).bound_extent(f_.qi, f_.cut.query_tile).bound_extent(f_.ki, f_.cut.key_block).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
+        turned.split(f_.qi, f_.qi, qx, lanes).split(f_.ki, f_.ki, kx, square).reorder(qx, kx, f_.ki, f_.qi).vectorize(qx).unroll(kx);
+        rows.compute_at(turned, f_.ki).bound_extent(f_.ki, square).bound_extent(f_.qi, lanes).vectorize(f_.ki, square).unroll(f_.qi);
+    }
+}
+
+bool score_tile::varies(const Expr& e) const {
+    for (const Var& v : {f_.qi, f_.ki, f_.kb, f_.qt})
+        if (Internal::expr_uses_var(e, v.name())) return true;
+    return !is_free_of_products(e);
+}
+
+bool score_tile::is_free_of_products(const Expr& e) const {
+    for (const contraction& c : contractions_)
+        if (Internal::expr_uses_var(e, product_name(c.node))) return false;
+    return true;
+}
+
+/// A product times numbers of the task keeps its factor until the maximum is subtracted: one multiplication less a score, and large
+/// scores lose nothing to its rounding. `real` is what is left of the score, `scale` the factor, positive.
+void score_tile::factor_out_scale() {
+    const quantity score = f_.evaluate(f_.its.scores, at_);
+    const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
+    hidden = score.hidden.defined() ? score.hidden || beyond : beyond;
+    const std::string product = product_name(f_.its.contraction);
+    Expr left = score.value, factor = 1.0f;
+    while (const auto* times = left.as<Internal::Mul>()) {
+        const bool first = Internal::expr_uses_var(times->a, product);
+        const Expr other = first ? times->b : times->a;
+        if (varies(other)) break;
+        factor = factor * other;
+        left = first ? times->a : times->b;
+    }
+    factor = Internal::simplify(factor);
+    const float smallest = 1e-25f;
+    const auto* alone = left.as<Internal::Variable>();
+    if (!alone || alone->name != product) {
+        // Of what else a score is, a cap for one, a positive constant does.
+        const auto constant = as_const_float(factor);
+        const bool waits = constant && *constant > smallest;
+        scale = waits ? factor : 1.0f;
+        left = waits ? left : score.value;
+    } else {
+        // The sign moves into the queries. A factor of zero makes all products zero, never masked pairs visible.
+        scale = Internal::simplify(max(abs(factor), smallest));
+        sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
+    }
+    real = is_small(f_.graph(), f_.its.scores) ? left : max(left, lowest_score);
+}
+
+Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known) {
+    const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
+    place at{f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b), known, f_.d};
+    keep({formula}, at);
+    Func rows(pass_ + name);
+    rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
+    return rows;
+}
+
+Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, const Expr& position) const {
+    const int input = f_.node(tensor).input;
+    const Expr at = of_query ? f_.row_query(position) : min(f_.key_at(position), last_key_(f_.b));
+    const Expr of_head = of_query ? f_.row_head(position) : Expr(f_.h);
+    const bool as_it_is = f_.graph().inputs[input].axes[1].is != axis_kind::key_head || (f_.decodes() && !of_query);
+    const Expr head = as_it_is ? of_head : f_.inputs.key_head(of_head);
+    return f_.inputs.tensor(input)(channel, at, head, f_.b);
+}
+
+Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
+    const instruction& node = f_.node(tensor);
+    const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
+    if (node.op == operation::input) {
+        const input_declaration& input = f_.graph().inputs[node.input];
+        Func rows(pass_ + name);
+        rows(f_.d, i, block, f_.h, f_.b) = cast<float>(element_of(tensor, of_query, f_.d, i));
+        // What is read by broadcast is converted once a block, by vectors.
+        const bool in_lanes = of_query == (along_ == lanes::queries);
+        if (!in_lanes && f_.inputs.is_converted(node.input)) stored_.push_back({rows, input.axes[3].is == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
+        return rows;
+    }
+    if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end()) {
+        Func rows(pass_ + name);
+        rows(f_.d, i, block, f_.h, f_.b) = computed->second(f_.d, of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b)), f_.h, f_.b);
+        return rows;
+    }
+    const Func rows = rows_of_formula(node.arguments[0], of_query, name, {});
+    stored_.push_back({rows, node.op == operation::values ? f_.value_depth() : f_.depth(), of_query});
+    return rows;
+}
+
+/// The panel holds pairs of neighbouring channels beside each other, a pair of every query of a vector; a key's pairs lie so in memory.
+void score_tile::contract_pairs(contraction& c) {
+    const Var j("j");
+    c.paired = true;
+    c.panel = Func(pass_ + "panel");
+    c.product = Func(pass_ + "product");
+    c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "channel");
+    const Expr element = element_of(f_.its.query, true, 2 * f_.d + j, f_.qi);
+    c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) = is_const_one(sign_) ? element : stored_as(BFloat(16), cast<float>(element) * sign_);
+    c.product(pair()) = 0.0f;
+    c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) * cast<float>(element_of(f_.its.key, false, 2 * c.each.y + c.each.x, other_));
+}
+
+void score_tile::contract(contraction& c, bool signs_queries) {
+    if (c.fixed && signs_queries && f_.cut.pairing == 2) return contract_pairs(c);
+    if (c.fixed) {
+        c.query_rows = rows_of(f_.its.query, true, "query_rows");
+        c.key_rows = rows_of(f_.its.key, false, "key_rows");
+        c.each = RDom(0, f_.depth(), pass_ + "channel");
+    } else {
+        const further_contraction& further = f_.its.further[&c - &contractions_.front() - 1];
+        const std::map<int, quantity> index{{further.index, {f_.d, {}}}};
+        c.query_rows = rows_of_formula(further.of_query, true, "query_rows", index);
+        c.key_rows = rows_of_formula(further.of_key, false, "key_rows", index);
+        const bool other_is_query = along_ == lanes::keys;
+        stored_.push_back({other_is_query ? c.query_rows : c.key_rows, 0, other_is_query});
+        c.each = RDom(0, max(f_.evaluate(further.extent, {}).value, 0), pass_ + "channel");
+    }
+    c.panel = Func(pass_ + "panel");
+    c.product = Func(pass_ + "product");
+    if (along_ == lanes::channels) return sum_in_lanes(c);
+    const auto side = [&](const Expr& channel, bool query) -> Expr {
+        return query ? c.query_rows(channel, f_.qi, f_.qt, f_.h, f_.b) : c.key_rows(channel, f_.ki, f_.kb, f_.h, f_.b);
+    };
+    const bool queries = along_ == lanes::queries;
+    const Var block = queries ? f_.qt : f_.kb;
+    c.panel(lane_, f_.d, block, f_.h, f_.b) = signs_queries ? side(f_.d, queries) * sign_ : side(f_.d, queries);
+    c.product(pair()) = 0.0f;
+    c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
+}
+
+int score_tile::channel_vector() const { return std::gcd(on_device(f_.request) ? device_threads_a_key : f_.cut.lanes, f_.depth()); }
+
+void score_tile::sum_in_lanes(contraction& c) {
+    const int vector = channel_vector();
+    const Var l("l");
+    c.each = RDom(0, f_.depth() / vector, pass_ + "channel");
+    c.lane = RDom(0, vector, pass_ + "lane");
+    c.dots = Func(pass_ + "dots");
+    c.collected = Func(pass_ + "collected");
+    std::vector<Var> over = pair();
+    over.insert(over.begin(), l);
+    const Expr channel = c.each * vector + l;
+    c.dots(over) = 0.0f;
+    c.dots(over) += c.key_rows(channel, f_.ki, f_.kb, f_.h, f_.b) * c.query_rows(channel, f_.qi, f_.qt, f_.h, f_.b);
+    c.collected(over) = c.dots(over);
+    std::vector<Expr> at{c.lane.x};
+    for (const Var& v : pair()) at.push_back(v);
+    c.product(pair()) = 0.0f;
+    c.product(pair()) += c.collected(at);
+}
+
+Expr score_tile::with_products(const Expr& e) const {
+    std::map<std::string, Expr> products;
+    for (const contraction& c : contractions_) products[product_name(c.node)] = c.product(pair());
+    return substitute(products, e);
+}
+
+quantity score_tile::operator()(int scores) {
+    const quantity x = f_.evaluate(scores, at_);
+    const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
+    return {with_products(x.value), x.hidden.defined() ? with_products(x.hidden) || beyond : beyond};
+}
+
+Expr score_tile::of_query(const Expr& row) const {
+    Expr all = 0.0f;
+    for (const Func& kept : kept_of_queries_) {
+        const FuncRef at = kept(row, f_.qt, f_.h, f_.b);
+        for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(kept.outputs() == 1 ? Expr(at) : Expr(at[i]));
+    }
+    for (const contraction& c : contractions_)
+        if (c.fixed && along_ == lanes::queries) all = all + c.panel(row, 0, f_.qt, f_.h, f_.b);
+    return all;
+}
+
+Expr score_tile::weights(int node, const Expr& weight) {
+    place at = at_;
+    at.known[f_.its.statistic_node] = {weight, {}};
+    return f_.evaluate(node, at).value;
+}
+
+void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb, dx("dx");
+    rows.compute_at(block).hoist_storage(storage).bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block).bound_extent(of, 1);
+    const int vector = fixed ? std::gcd(f_.cut.lanes, channels) : 1;
+    if (vector < 4) {
+        rows.vectorize(f_.d, f_.cut.lanes, TailStrategy::GuardWithIf);
+        return;
+    }
+    rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
+    // Written out, so that what a channel's position decides is decided here.
+    if (channels / vector <= 32) rows.unroll(f_.d);
+}
+
+void score_tile::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    const int lanes = f_.cut.lanes;
+    const bool in_lanes = of_query == (along_ == lanes::queries);
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
+    const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
+    const bool channels = along_ == lanes::channels;  // rows of a tensor then are where they are used
+    for (const stored_rows& stored : stored_)
+        if (stored.of_query == of_query && !channels) schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
+    for (Func& kept : of_query ? kept_of_queries_ : kept_of_keys_) {
+        kept.compute_at(block).bound_extent(of, 1);
+        if (!(channels && of_query)) kept.bound_extent(i, positions);  // only the call knows how many rows are stacked
+        if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
+    }
+    if (channels) return;
+    for (contraction& c : contractions_) {
+        if (c.paired) {
+            if (!in_lanes) continue;
+            const Var j = c.panel.args()[0];
+            c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1).bound_extent(j, 2).reorder(j, f_.d, i).unroll(j);
+            continue;
+        }
+        const Func rows = of_query ? c.query_rows : c.key_rows;
+        bool stored = false;
+        for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
+        if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has nothing left to decide
+            if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
+            continue;
+        }
+        const int turned = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
+        c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
+        // Channels a power of two apart would fall into a few sets of the cache.
+        if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes);
+        if (turned < 4) {
+            c.panel.vectorize(i, std::gcd(lanes, positions));
+            continue;
+        }
+        // Rows as they lie, turned a square at a time.
+        const Var ix("ix"), dx("dx");
+        const int vector = std::gcd(lanes, positions);
+        c.panel.split(f_.d, f_.d, dx, turned).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);
+        if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, turned).unroll(i);
+    }
+}
+
+void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    keys_.compute_at(storage);
+    last_key_.compute_at(storage);
+    if (along_ == lanes::channels) {
+        for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
+        for (contraction& c : contractions_) c.query_rows.compute_at(block).hoist_storage(storage);
+    }
+    schedule_side(true, block, storage);
+}
+
+void score_tile::schedule_shared(const LoopLevel& level) {
+    // Schedule
+    for (Func& kept : kept_of_task_) kept.compute_at(level);
+}
+
+void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) { schedule_side(false, block, storage); }
+
+void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, const LoopLevel& keys) {
+    // Schedule
+    const Var l("l"), kj("kj");
+    const int vector = channel_vector(), lanes = f_.cut.lanes, tile = f_.cut.query_tile;
+    for (contraction& c : contractions_) {
+        c.query_rows.bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+        c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
+        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
+        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
+        c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
+        c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
+        c.dots.update().reorder(l, f_.ki, f_.qi, c.each).vectorize(l).unroll(f_.ki).unroll(f_.qi).unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
+        if (f_.node(f_.its.key).op != operation::input) c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes).bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+    }
+}
+
+void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ahead) const {
+    const instruction& node = f_.node(f_.its.key);
+    if (node.op != operation::input) return;
+    const fetch_ahead::loop keys{scores.name(), f_.ki.name()}, products{contractions_.front().collected.name(), f_.ki.name()};
+    const ImageParam& tensor = f_.inputs.tensor(node.input);
+    const int bytes = tensor.type().bytes() * f_.depth();
+    pipeline.add_custom_lowering_pass(new fetch_ahead(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
+}
+
+std::vector<row_loop> score_tile::row_loops() const {
+    std::vector<row_loop> all;
+    for (const contraction& c : contractions_) all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.cut.lanes, f_.cut.query_block)});
+    return all;
+}
+
+void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
+    // Schedule
+    for (contraction& c : contractions_) {
+        Func& product = c.product;
+        product.compute_at(tile).bound_extent(lane_, in_lanes).bound_extent(other_, others).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
+        product.vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        if (c.paired) {
+            product.update().reorder(c.each.x, lane_, other_, c.each.y).atomic().vectorize(c.each.x).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+            if (f_.depth() % (2 * f_.cut.depth_unroll) == 0) product.update().unroll(c.each.y, f_.cut.depth_unroll);
+            continue;
+        }
+        product.update().reorder(lane_, other_, c.each).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        if (c.fixed) product.update().unroll(c.each, f_.cut.depth_unroll);
+    }
+}
+
+}  // namespace attune::generators

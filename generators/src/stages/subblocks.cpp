@@ -1,0 +1,61 @@
+#include "stages/subblocks.hpp"
+
+#include "kernel/device.hpp"
+
+namespace attune::generators {
+using namespace Halide;
+
+int block_parts::count(const kernel_request& request) {
+    constexpr int smallest = 16, most = 8;  // keys of a part; parts, each three bits
+    const auto& cut = request.schedule;
+    if (on_device(request) || cut.shapes == shape_class::decode) return 1;
+    const int tile = cut.key_tile * cut.pairing;
+    for (int parts = most; parts > 1; --parts)
+        if (cut.key_block % (parts * tile) == 0 && cut.key_block / parts >= smallest) return parts;
+    return 1;
+}
+
+kernel_request block_parts::in_parts(const kernel_request& request) {
+    kernel_request result = request;
+    result.schedule.key_block /= count(request);
+    return result;
+}
+
+block_parts::block_parts(const kernel_frame& frame)
+    : f_(frame), count_(count(frame.request)), of_parts_(in_parts(frame.request)), tables_(of_parts_, frame.inputs, frame.depends) {
+    // Algorithm
+    const Var part("part");
+    const verdict visible = coverage(of_parts_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.its.scores);
+    may_be_whole = !is_const_zero(visible.must);
+    parts_(part, f_.qt, f_.h, f_.b) = f_.visit(visible);
+    if (count_ == 1) {
+        visits(f_.kb, f_.qt, f_.h, f_.b) = parts_(f_.kb, f_.qt, f_.h, f_.b);
+        return;
+    }
+    const auto number = [](int n) { return cast<std::uint8_t>(n); };
+    const auto at = [&](int i) { return parts_(f_.kb * count_ + i, f_.qt, f_.h, f_.b); };
+    Expr any = number(0), first = number(count_ - 1), behind = first, whole = Internal::const_true();
+    for (int i = 0; i < count_; ++i) {
+        any = any | at(i);
+        behind = select(at(i) != number(0), number(count_ - 1 - i), behind);
+        first = select(at(count_ - 1 - i) != number(0), number(count_ - 1 - i), first);
+    }
+    for (int i = 0; i < count_; ++i) whole = whole && (at(i) == number(2) || number(i) < first || number(count_ - 1 - i) < behind);
+    visits(f_.kb, f_.qt, f_.h, f_.b) = select(any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
+}
+
+std::function<visited_parts(const Expr&)> block_parts::parts_of(const kernel_request& request) {
+    const int parts = count(request), keys = request.schedule.key_block / parts;
+    return [parts, keys](const Expr& visit) {
+        const Expr left_out = cast<int>(visit) >> 2;
+        return visited_parts{left_out & 7, parts - (left_out >> 3), keys};
+    };
+}
+
+void block_parts::schedule(const LoopLevel& task) {
+    // Schedule
+    visits.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    if (count_ > 1) parts_.compute_at(task).bound_extent(f_.qt, 1).vectorize(parts_.args()[0], f_.cut.lanes, TailStrategy::RoundUp);
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,118 @@
+#include "tuner/jit_kernel.hpp"
+
+#include "kernel/device.hpp"
+#include "codegen/halide_target.hpp"
+#include "lower.hpp"
+#include "analysis/plan.hpp"
+
+#include <HalideRuntime.h>
+#include <HalideRuntimeCuda.h>
+#include <HalideRuntimeOpenCL.h>
+
+#include <stdexcept>
+#include <string>
+
+namespace attune::generators {
+namespace {
+
+/// What kernels call, at the addresses in this program: attune's copy of Halide's support library, not the one that Halide's own JIT brings.
+Halide::Internal::JITModule support_library() {
+    Halide::Internal::JITModule exports;
+#define ATTUNE_EXPORT(name) exports.add_symbol_for_export(#name, Halide::Internal::JITModule::Symbol(reinterpret_cast<void*>(&name)))
+    ATTUNE_EXPORT(halide_malloc);
+    ATTUNE_EXPORT(halide_free);
+    ATTUNE_EXPORT(halide_do_par_for);
+    ATTUNE_EXPORT(halide_error);
+    ATTUNE_EXPORT(halide_error_access_out_of_bounds);
+    ATTUNE_EXPORT(halide_error_bad_dimensions);
+    ATTUNE_EXPORT(halide_error_bad_extern_fold);
+    ATTUNE_EXPORT(halide_error_bad_fold);
+    ATTUNE_EXPORT(halide_error_bad_type);
+    ATTUNE_EXPORT(halide_error_bounds_inference_call_failed);
+    ATTUNE_EXPORT(halide_error_buffer_allocation_too_large);
+    ATTUNE_EXPORT(halide_error_buffer_argument_is_null);
+    ATTUNE_EXPORT(halide_error_buffer_extents_negative);
+    ATTUNE_EXPORT(halide_error_buffer_extents_too_large);
+    ATTUNE_EXPORT(halide_error_buffer_is_null);
+    ATTUNE_EXPORT(halide_error_constraint_violated);
+    ATTUNE_EXPORT(halide_error_constraints_make_required_region_smaller);
+    ATTUNE_EXPORT(halide_error_debug_to_file_failed);
+    ATTUNE_EXPORT(halide_error_device_dirty_with_no_device_support);
+    ATTUNE_EXPORT(halide_error_device_interface_no_device);
+    ATTUNE_EXPORT(halide_error_explicit_bounds_too_small);
+    ATTUNE_EXPORT(halide_error_extern_stage_failed);
+    ATTUNE_EXPORT(halide_error_fold_factor_too_small);
+    ATTUNE_EXPORT(halide_error_host_and_device_dirty);
+    ATTUNE_EXPORT(halide_error_host_is_null);
+    ATTUNE_EXPORT(halide_error_no_device_interface);
+    ATTUNE_EXPORT(halide_error_out_of_memory);
+    ATTUNE_EXPORT(halide_error_param_too_large_f64);
+    ATTUNE_EXPORT(halide_error_param_too_large_i64);
+    ATTUNE_EXPORT(halide_error_param_too_large_u64);
+    ATTUNE_EXPORT(halide_error_param_too_small_f64);
+    ATTUNE_EXPORT(halide_error_param_too_small_i64);
+    ATTUNE_EXPORT(halide_error_param_too_small_u64);
+    ATTUNE_EXPORT(halide_error_requirement_failed);
+    ATTUNE_EXPORT(halide_error_specialize_fail);
+    ATTUNE_EXPORT(halide_error_split_factor_not_positive);
+    ATTUNE_EXPORT(halide_error_storage_bound_too_small);
+    ATTUNE_EXPORT(halide_error_unaligned_host_ptr);
+    ATTUNE_EXPORT(halide_device_malloc);
+    ATTUNE_EXPORT(halide_device_free);
+    ATTUNE_EXPORT(halide_copy_to_device);
+    ATTUNE_EXPORT(halide_copy_to_host);
+    ATTUNE_EXPORT(halide_opencl_device_interface);
+    ATTUNE_EXPORT(halide_opencl_initialize_kernels);
+    ATTUNE_EXPORT(halide_opencl_finalize_kernels);
+    ATTUNE_EXPORT(halide_opencl_run);
+    ATTUNE_EXPORT(halide_cuda_device_interface);
+    ATTUNE_EXPORT(halide_cuda_initialize_kernels);
+    ATTUNE_EXPORT(halide_cuda_finalize_kernels);
+    ATTUNE_EXPORT(halide_cuda_run);
+#undef ATTUNE_EXPORT
+    return exports;
+}
+
+/// The same as a module for the machine at hand: what a device runs is data by then, and Halide's JIT, told of the device, would bring support for it of its own.
+Halide::Module for_the_machine_alone(const Halide::Module& module) {
+    Halide::Module same(module.name(), module.target().without_feature(Halide::Target::CUDA).without_feature(Halide::Target::OpenCL));
+    for (const auto& buffer : module.buffers()) same.append(buffer);
+    for (const auto& function : module.functions()) same.append(function);
+    return same;
+}
+
+}  // namespace
+
+struct jit_kernel::compiled {
+    std::string symbol, cut;
+    Halide::Internal::JITModule code;
+    kernel row{};
+    kernel_table table{};
+};
+
+jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<compiled>()) {
+    const auto& [graph, types, depths, cut] = made.request;
+    compiled& c = *compiled_;
+    c.symbol = made.symbol, c.cut = to_json(cut);
+    try {
+        Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.isa));
+        if (is_device(*made.isa)) module = for_the_machine_alone(module);
+        static const Halide::Internal::JITModule support = support_library();
+        c.code = Halide::Internal::JITModule(module, module.get_function_by_name(c.symbol), {support});
+    } catch (const Halide::Error& problem) {  // not a std::exception
+        throw std::runtime_error(made.of->name + ": Halide could not compile it: " + problem.what());
+    }
+    const auto entry = reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
+    const plan its = plan_of(graph);
+    c.row = {c.symbol.c_str(), made.isa->name.data(), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block, cut.key_block,
+             scratch_bytes(made.request), c.cut.c_str(), entry, nullptr, its.hidden_rows, its.hidden_output >= 0 ? 1 : 0, cut.shapes, made.from_queries, made.to_queries,
+             cut.shapes == shape_class::decode ? cut.key_splits : 0, row_memory_of(made.request).scratch_bytes, row_memory_of(made.request).part_bytes};
+    c.table = {kernel_table_version, made.of->name.c_str(), graph, {&c.row, 1}};
+    if (is_device(*made.isa)) c.table.devices = &attune::detail::gpus;
+}
+
+jit_kernel::~jit_kernel() = default;
+
+const kernel_table& jit_kernel::table() const { return compiled_->table; }
+
+}  // namespace attune::generators

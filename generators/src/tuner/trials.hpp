@@ -1,0 +1,64 @@
+#pragma once
+#include "tuner/device_access.hpp"
+#include "kernel/kernel_list.hpp"
+#include "kernel/shape_bucket.hpp"
+#include "tuner/statistics.hpp"
+
+#include <attune/runtime/detail/kernel_table.hpp>
+#include <attune/workload.hpp>
+
+#include <map>
+#include <mutex>
+#include <string>
+#include <tuple>
+
+namespace attune::generators {
+
+/// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks. Several threads may ask at a time.
+class checked_calls {
+public:
+    /// `target`: a GPU's, of kernels that run there; else empty.
+    explicit checked_calls(const kernel_request& of, std::string_view target = {});
+
+    /// Empty if all results are right, else a sentence that says which call was wrong, and by how much.
+    std::string wrong(const kernel_table& made, const schedule& cut);
+
+private:
+    struct check_call {
+        call_shape shape;
+        std::vector<std::int64_t> rows;         ///< those compared; all if empty
+        std::vector<std::int32_t> key_lengths;  ///< kv_lengths, if any
+        auto key() const { return std::tie(shape.batches, shape.heads, shape.queries, shape.keys, rows, key_lengths); }
+        bool operator<(const check_call& other) const { return key() < other.key(); }
+    };
+    std::string wrong(const kernel_table& made, const check_call& call);
+    support::workload workload_of(const check_call& call) const;
+    const reference::results& expected(const check_call& call);
+
+    kernel_request of_;
+    std::string target_;
+    bool grows_with_distance_;
+    std::mutex mutex_;
+    std::map<check_call, reference::results> expected_;
+};
+
+/// One call that is timed again and again, by kernels of one graph.
+class timed_call {
+public:
+    /// `there`: the GPU that the kernels are for, in whose memory all tensors then lie; else null.
+    timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there = nullptr);
+
+    /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine only ever adds to a call.
+    double seconds(const kernel_table& made, double at_least);
+
+    /// The same of two kernels, one after the other; every other round the challenger is the first, for what ran before leaves caches and memory as it used them.
+    round_times seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least, std::size_t round);
+
+private:
+    support::workload workload_;
+    std::vector<attune::detail::named_argument> arguments_;
+    std::vector<std::shared_ptr<void>> there_;  ///< the GPU's memory
+    options how_;
+};
+
+}  // namespace attune::generators

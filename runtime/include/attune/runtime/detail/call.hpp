@@ -1,0 +1,36 @@
+#pragma once
+#include <attune/runtime/explain.hpp>
+#include <attune/runtime/detail/kernel_table.hpp>
+#include <attune/runtime/options.hpp>
+#include <attune/runtime/tensor.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+/// The typed calls of run.hpp end here, in functions that are compiled once.
+namespace attune::detail {
+
+struct named_argument {
+    enum class form : std::uint8_t { view, integer, real, boolean };
+
+    std::string_view name;
+    form is{};
+    tensor view{};
+    std::int64_t integer{};  ///< also a boolean: 0 or 1
+    double real{};
+};
+
+/// Checks everything, chooses the kernel and runs it. Throws attune::error; nothing is written before all checks have passed.
+/// A call without queries, heads or batch runs no kernel and writes 0 to sums over the queries and means over the heads.
+void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
+
+/// As `call` up to the kernel, which is not run; outputs may be left out.
+explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
+block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
+
+kernel_list kernels(const kernel_table& table);
+
+void synchronize(const kernel_table& table, const options& how);
+
+}  // namespace attune::detail

@@ -1,0 +1,123 @@
+#include "base/text.hpp"
+
+#include <attune/runtime/cpu.hpp>
+
+#include <algorithm>
+#include <array>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+namespace attune {
+namespace {
+
+constexpr std::array<std::string_view, 5> levels = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "aarch64"};
+
+enum where : std::uint8_t { leaf_1_ecx, leaf_7_ebx, leaf_7_ecx, leaf_7_1_eax, leaf_80000001_ecx };
+
+/// A CPUID bit and the x86-64 level from which on it is needed: the psABI's levels; v4-bf16 is what avx512_zen4 stands for.
+struct feature {
+    std::string_view name;
+    int level;
+    where in;
+    int bit;
+};
+constexpr feature features[] = {
+    {"sse3", 2, leaf_1_ecx, 0},           {"ssse3", 2, leaf_1_ecx, 9},           {"cx16", 2, leaf_1_ecx, 13},
+    {"sse4.1", 2, leaf_1_ecx, 19},        {"sse4.2", 2, leaf_1_ecx, 20},         {"popcnt", 2, leaf_1_ecx, 23},
+    {"lahf", 2, leaf_80000001_ecx, 0},
+    {"fma", 3, leaf_1_ecx, 12},           {"movbe", 3, leaf_1_ecx, 22},          {"avx", 3, leaf_1_ecx, 28},
+    {"f16c", 3, leaf_1_ecx, 29},          {"bmi1", 3, leaf_7_ebx, 3},            {"avx2", 3, leaf_7_ebx, 5},
+    {"bmi2", 3, leaf_7_ebx, 8},           {"lzcnt", 3, leaf_80000001_ecx, 5},
+    {"avx512f", 4, leaf_7_ebx, 16},       {"avx512dq", 4, leaf_7_ebx, 17},       {"avx512cd", 4, leaf_7_ebx, 28},
+    {"avx512bw", 4, leaf_7_ebx, 30},      {"avx512vl", 4, leaf_7_ebx, 31},
+    {"avx512_ifma", 5, leaf_7_ebx, 21},   {"avx512_vbmi", 5, leaf_7_ecx, 1},     {"avx512_vbmi2", 5, leaf_7_ecx, 6},
+    {"avx512_vnni", 5, leaf_7_ecx, 11},   {"avx512_bitalg", 5, leaf_7_ecx, 12},  {"avx512_vpopcntdq", 5, leaf_7_ecx, 14},
+    {"avx512_bf16", 5, leaf_7_1_eax, 5},
+};
+
+constexpr std::uint64_t ymm_saved = 0x6;   // XCR0: SSE and AVX state
+constexpr std::uint64_t zmm_saved = 0xe6;  // and opmask, upper halves of zmm0-15, zmm16-31
+
+std::uint32_t word(const cpu_state& cpu, where in) {
+    switch (in) {
+        case leaf_1_ecx: return cpu.leaf_1.ecx;
+        case leaf_7_ebx: return cpu.leaf_7.ebx;
+        case leaf_7_ecx: return cpu.leaf_7.ecx;
+        case leaf_7_1_eax: return cpu.leaf_7_1.eax;
+        case leaf_80000001_ecx: return cpu.leaf_80000001.ecx;
+    }
+    return 0;
+}
+
+cpu_state read_cpu() {
+    cpu_state cpu;
+#if defined(__x86_64__)
+    cpu.is = cpu_state::family::x86_64;
+    const auto read = [](unsigned leaf, unsigned subleaf, cpu_state::registers& r) {
+        if (!__get_cpuid_count(leaf, subleaf, &r.eax, &r.ebx, &r.ecx, &r.edx)) r = {};
+    };
+    read(1, 0, cpu.leaf_1);
+    read(7, 0, cpu.leaf_7);
+    if (cpu.leaf_7.eax >= 1) read(7, 1, cpu.leaf_7_1);
+    read(0x80000001u, 0, cpu.leaf_80000001);
+    constexpr std::uint32_t osxsave = 1u << 27;  // without it XGETBV faults
+    if (cpu.leaf_1.ecx & osxsave) {
+        std::uint32_t low = 0, high = 0;
+        __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+        cpu.xcr0 = std::uint64_t{high} << 32 | low;
+    }
+#elif defined(__aarch64__)
+    cpu.is = cpu_state::family::aarch64;
+#endif
+    return cpu;
+}
+
+}  // namespace
+
+const cpu_state& this_cpu() {
+    static const cpu_state cpu = read_cpu();
+    return cpu;
+}
+
+std::span<const std::string_view> cpu_levels() { return levels; }
+
+int rank_of(std::string_view level) {
+    const auto at = std::find(levels.begin(), levels.end(), level);
+    return at == levels.end() ? -1 : static_cast<int>(at - levels.begin());
+}
+
+namespace {
+
+/// Calls `lacks` with each thing that `level` needs and `cpu` does not have.
+template <class Lacks>
+void each_missing(std::string_view level, const cpu_state& cpu, Lacks lacks) {
+    const int rank = rank_of(level);
+    if (rank < 0) return lacks("a device or level that this build knows");
+    if (level == "aarch64") {
+        if (cpu.is != cpu_state::family::aarch64) lacks("an aarch64 CPU");  // its vectors are always there
+        return;
+    }
+    if (cpu.is != cpu_state::family::x86_64) return lacks("an x86-64 CPU");
+    for (const feature& f : features)
+        if (f.level <= rank + 2 && !(word(cpu, f.in) >> f.bit & 1u)) lacks(f.name);
+    if (rank >= 1 && (cpu.xcr0 & ymm_saved) != ymm_saved) lacks("ymm registers saved by the operating system");
+    else if (rank >= 2 && (cpu.xcr0 & zmm_saved) != zmm_saved) lacks("zmm registers saved by the operating system");
+}
+
+}  // namespace
+
+std::string missing_for(std::string_view level, const cpu_state& cpu) {
+    std::string missing;
+    each_missing(level, cpu, [&](std::string_view what) { detail::add_part(missing, what); });
+    return missing;
+}
+
+bool runs(std::string_view level, const cpu_state& cpu) {
+    bool all = true;
+    each_missing(level, cpu, [&](std::string_view) { all = false; });
+    return all;
+}
+
+}  // namespace attune

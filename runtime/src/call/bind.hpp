@@ -1,0 +1,91 @@
+#pragma once
+#include "call/shape.hpp"
+
+#include <attune/runtime/detail/choice.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory_resource>
+#include <vector>
+
+struct halide_buffer_t;
+struct halide_dimension_t;
+
+namespace attune::detail {
+
+/// Refuses a table of another layout; to be called before anything else in it is looked at.
+void check_version(const kernel_table& table);
+
+/// The target that options or the environment ask for, and which of them; empty if neither does.
+std::string_view forced_target(const options& how, std::string_view& by);
+
+/// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused any more.
+/// Neither construction nor the calls allocate from the heap for a variant of ordinary size.
+class bound_call {
+public:
+    enum class outputs : bool { optional, needed };
+
+    bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain);
+    ~bound_call();
+    bound_call(const bound_call&) = delete;
+
+    const kernel& chosen() const { return *choice_.chosen; }
+    const std::string& why() const { return choice_.why; }
+    const std::string& why_shapes() const { return choice_.why_shapes; }
+    const call_shape& shape() const { return shape_; }
+    const matched_arguments& given() const { return given_; }
+    int threads() const { return threads_; }
+    int key_splits() const { return key_splits_; }
+    std::int64_t stacked_rows() const;  ///< of one task, where queries of a group of heads are stacked
+    std::int64_t stacks() const;        ///< tasks of one part of the keys
+
+    bool nothing_to_do() const;  ///< no batch, head or query
+
+    void run();               ///< not if there is nothing to do
+    void write_empty_sums();  ///< if there is nothing to do: sums over no query and means over no head are 0
+    block_map blocks();
+
+    std::size_t hidden_bytes() const;                         ///< of the rows that the kernel keeps for itself
+    std::size_t table_bytes() const { return table_bytes_; }  ///< of what conditions are tabulated in; known after `blocks`
+
+private:
+    struct slot;
+    /// Of this thread's scratch; null until `run`.
+    class lent_rows {
+    public:
+        lent_rows() = default;
+        ~lent_rows();
+        lent_rows(const lent_rows&) = delete;
+        float* take(std::size_t bytes);
+
+    private:
+        void* block_{};
+    };
+
+    void find_memory(int wanted);
+    void choose_kernel(const options& how, bool explain);
+    void bind_inputs();
+    void bind_outputs();
+    void bind_hidden_rows();
+    void split_keys(const options& how);
+    void run_on_device();
+
+    std::array<std::byte, 4096> first_;
+    std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
+    const kernel_table& table_;
+    matched_arguments given_;
+    call_shape shape_;
+    choice choice_;
+    int threads_;
+    const parallel_for* pool_;
+    std::pmr::vector<slot> slots_;
+    std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
+    options how_;
+    memory where_{};  ///< of some tensor, if not the host's
+    int device_{-1};  ///< that tensors or options name
+    std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
+    std::size_t table_bytes_{};
+    lent_rows hidden_;
+};
+
+}  // namespace attune::detail

@@ -1,0 +1,134 @@
+#include "call/bind.hpp"
+#include "call/projections.hpp"
+#include "call/formula.hpp"
+#include "execution/threads.hpp"
+
+#include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/error.hpp>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace attune::detail {
+namespace {
+
+std::string_view name_of(kind k) {
+    switch (k) {
+        case kind::output: return "output";
+        case kind::row: return "row";
+        case kind::scores: return "scores";
+        case kind::weights: return "weights";
+        case kind::column: return "column";
+        case kind::head_mean: return "head mean";
+        case kind::tokens: return "tokens";
+        default: return "";
+    }
+}
+
+std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
+
+/// Multiplications a pair, of what is contracted over a depth.
+int depths_per_pair(const listing& graph, const kernel& k) {
+    const auto has = [&](operation op) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; }); };
+    return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
+}
+
+}  // namespace
+
+void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
+    bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
+    if (bound.nothing_to_do()) return bound.write_empty_sums();
+    bound.run();
+}
+
+block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
+    return bound_call(table, arguments, how, bound_call::outputs::optional, false).blocks();
+}
+
+/// What a thread notes of a block of keys: whether it is visited, and which of its parts, of which there are eight at most.
+constexpr std::size_t bytes_of_a_verdict = 9;
+
+explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
+    bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
+    const kernel& k = bound.chosen();
+    const call_shape& shape = bound.shape();
+    const auto extent = [&](axis_kind axis) { return shape[axis]; };
+    explanation result;
+    result.variant = table.variant, result.formula = table.graph.text;
+    result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.shapes = bound.why_shapes(), result.schedule = k.schedule ? k.schedule : "{}";
+    result.batches = extent(axis_kind::batch), result.heads = extent(axis_kind::head), result.key_heads = extent(axis_kind::key_head);
+    result.query_length = extent(axis_kind::query), result.key_length = extent(axis_kind::key);
+    result.depth = k.depth, result.value_depth = k.value_depth;
+    result.query = k.query, result.key = k.key, result.value = k.value, result.output = k.output;
+    result.query_block = k.query_block, result.key_block = k.key_block;
+    const block_map map = bound.blocks();
+    result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
+    result.conditions = conditions_of(table.graph);
+    result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
+    result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * depths_per_pair(table.graph, k);
+    const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k.target);
+    result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes, result.packed_bytes = computed.packed_bytes;
+    result.threads = bound.threads(), result.deterministic = is_deterministic(how);
+    result.key_splits = bound.key_splits();
+    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
+    auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
+    if (result.key_splits) {
+        result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
+        result.parts_bytes = k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
+        tasks = bound.stacks() * result.key_splits;
+    }
+    const auto working = std::min<std::int64_t>(result.threads, tasks);
+    if (!is_device(k.target) && !result.key_splits) result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
+
+    for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
+        const input_declaration& d = table.graph.inputs[i];
+        if (d.is_scalar) {
+            result.inputs.push_back({std::string(d.name), "number", d.element, {}, {}});
+            result.input_bytes += 4;
+            continue;
+        }
+        const tensor& t = bound.given().inputs[i]->view;
+        explanation::argument& a = result.inputs.emplace_back(explanation::argument{std::string(d.name), "tensor", t.type(), {}, {t.shape().begin(), t.shape().end()}});
+        for (int axis = 0; axis < d.rank; ++axis) a.axes.emplace_back(d.axes[static_cast<std::size_t>(axis)].name);
+        result.input_bytes += bytes_of(a);
+    }
+    if (const named_argument* const lengths = bound.given().kv_lengths) {
+        result.inputs.push_back({"kv_lengths", "tensor", element_type::i32, {"batch"}, {lengths->view.extent(0)}});
+        result.input_bytes += bytes_of(result.inputs.back());
+    }
+    for (const output_declaration& d : table.graph.outputs) {  // by shape: the tensors may have been left out
+        const kind is = kind_of(table.graph, d);
+        explanation::argument& a = result.outputs.emplace_back(explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
+        for (const axis_kind axis : axes_of_output(is)) a.axes.emplace_back(name_of_output_axis(axis));
+        const auto extents = extents_of_output(shape, table.graph, bound.given(), d);
+        a.shape.assign(extents.view().begin(), extents.view().end());
+        result.output_bytes += bytes_of(a);
+    }
+    return result;
+}
+
+kernel_list kernels(const kernel_table& table) {
+    check_version(table);
+    kernel_list result{.variant = table.variant, .entries = {}};
+    const char* const forced = std::getenv("ATTUNE_TARGET");
+    for (const kernel& k : table.kernels) {
+        kernel_list::entry entry;
+        entry.symbol = k.symbol, entry.target = k.target, entry.missing = missing_here(table, k, this_cpu());
+        entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
+        entry.depth = k.depth, entry.value_depth = k.value_depth;
+        entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
+        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.to_queries};
+        asked.target = forced ? forced : "", asked.forced_by = "ATTUNE_TARGET";
+        try {
+            const choice made = choose(table, asked, this_cpu(), true);
+            if (made.chosen == &k) entry.chosen = true, entry.why = made.why;
+        } catch (const error&) {
+            // None fits: every entry says what is missing.
+        }
+        result.entries.push_back(std::move(entry));
+    }
+    return result;
+}
+
+}  // namespace attune::detail

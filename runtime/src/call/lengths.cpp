@@ -1,0 +1,272 @@
+#include "call/shape.hpp"
+#include "base/text.hpp"
+
+#include <attune/runtime/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+/// Lengths and heads that formed tensors state, and widths of tokens, are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
+namespace attune::detail {
+namespace {
+
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(), least = std::numeric_limits<std::int32_t>::min();
+
+std::string_view spelling(operation op) {
+    switch (op) {
+        case operation::queries: return "queries(...)";
+        case operation::keys: return "keys(...)";
+        case operation::values: return "values(...)";
+        default: return "tokens(...)";
+    }
+}
+
+/// What the argument of a formed tensor states, the formula being argument 0.
+axis_kind axis_of(operation op, std::size_t argument) {
+    if (op == operation::tokens) return axis_kind::free;
+    if (argument == 3) return op == operation::values ? axis_kind::value_depth : axis_kind::depth;
+    return argument == 2 ? axis_kind::head : op == operation::queries ? axis_kind::query : axis_kind::key;
+}
+std::string_view word_for(axis_kind axis) {
+    switch (axis) {
+        case axis_kind::head: return "number of heads";
+        case axis_kind::free: return "width";
+        case axis_kind::depth:
+        case axis_kind::value_depth: return "depth";
+        default: return "length";
+    }
+}
+
+struct rounded_down {
+    std::int64_t quotient, remainder;
+    rounded_down(std::int64_t x, std::int64_t y) : quotient(x / y), remainder(x % y) {
+        if (remainder != 0 && (remainder < 0) != (y < 0)) --quotient, remainder += y;
+    }
+};
+
+class number_evaluator {
+public:
+    number_evaluator(call_shape& shape, const listing& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
+
+    void state_depths() {
+        for (const instruction& n : graph_.nodes)
+            if (states_length(n) && n.argument_count > 3) state(n, 3);
+    }
+    void state_all() {
+        for (const instruction& n : graph_.nodes)
+            if (states_length(n))
+                for (std::size_t argument = 1; argument < n.argument_count; ++argument) state(n, argument);
+    }
+
+    std::int64_t width(const instruction& tokens) { return number_of(tokens, 1); }
+    std::int64_t number_at(int node) { return value(node); }
+
+    /// Numbers that must be equal.
+    void check_equalities() {
+        for (std::size_t n = 0; n < graph_.nodes.size(); ++n)
+            if (graph_.nodes[n].op == operation::same) value(static_cast<int>(n));
+    }
+
+private:
+    std::int64_t number_of(const instruction& formed, std::size_t argument) {
+        const auto outer = std::exchange(of_, whose{formed.op, axis_of(formed.op, argument)});
+        const std::int64_t number = value(formed.arguments[argument]);
+        if (argument == 3 || formed.op == operation::tokens) check_parts(formed.arguments[argument]);
+        if (number < 0) fail(say("a ", word_for(of_.axis), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number), "max(0, ...), or other extents");
+        of_ = outer;
+        return number;
+    }
+
+    /// Channels that a tensor has are divided among parts and heads: none may be left.
+    void check_parts(int width) {
+        std::int64_t parts = 1;
+        const instruction* n = &node_of(graph_, width);
+        for (; n->op == operation::divide || n->op == operation::same; n = &node_of(graph_, width = n->arguments[0]))
+            if (n->op == operation::divide) parts = checked(parts * value(n->arguments[1]));
+        if (n->op == operation::extent && extent(*n) % parts != 0)
+            fail(say("a multiple of ", parts, " in ", text(width)), std::to_string(extent(*n)), "as many channels in every part and every head");
+    }
+
+    void state(const instruction& formed, std::size_t argument) {
+        const axis_kind axis = axis_of(formed.op, argument);
+        bool& busy = busy_[static_cast<std::size_t>(axis)];
+        if (busy) fail(say("a ", word_for(axis), " of ", spelling(formed.op), " that other numbers say"), "one that asks for itself", "extent<2>(tensor) for what a tensor has");
+        busy = true;
+        const std::int64_t number = number_of(formed, argument);
+        busy = false;
+        if (shape_.has(axis) && shape_[axis] != number)
+            fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(number),
+                 "one length for all queries, one for all keys and values, one number of heads and one depth");
+        if (!shape_.has(axis)) shape_.set(axis, number, spelling(formed.op));
+    }
+
+    /// A number of the call, which may be stated by a node that is still to come.
+    std::int64_t number(axis_kind axis) {
+        if (!shape_.has(axis) || busy_[static_cast<std::size_t>(axis)])
+            for (const instruction& n : graph_.nodes) {
+                const std::size_t argument = axis == axis_kind::head ? 2 : 1;
+                if (!states_length(n) || argument >= n.argument_count || axis_of(n.op, argument) != axis) continue;
+                state(n, argument);
+                break;
+            }
+        return shape_.has(axis) ? shape_[axis] : 1;
+    }
+
+    std::int64_t extent(const instruction& node) {
+        const instruction& of = node_of(graph_, node.arguments[0]);
+        if (of.op != operation::input) refuse();
+        const auto input = static_cast<std::size_t>(of.input);
+        const axis_kind axis = graph_.inputs[input].axes[static_cast<std::size_t>(node.integer)].is;
+        const std::int64_t own = given_.inputs[input]->view.extent(static_cast<int>(node.integer));
+        if (own == 1 && !shape_.is_own(input, axis)) {  // it broadcasts
+            if (axis == axis_kind::query || axis == axis_kind::key || axis == axis_kind::head) return number(axis);
+            if (axis == axis_kind::position) return std::max(number(axis_kind::query), number(axis_kind::key));
+        }
+        return shape_.logical(input, axis, own);
+    }
+
+    [[noreturn]] void refuse() const {
+        fail(say("a ", word_for(of_.axis), " of ", spelling(of_.op), " made of constants, lengths, extents, scalars and their arithmetic"), "one that needs more than the call's numbers",
+             "a scalar of the variant that the caller computes");
+    }
+
+    std::int64_t checked(std::int64_t x) const {
+        if (x < least || x > most) fail(say("numbers of 32 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(x), "smaller extents, or a call for each part");
+        return x;
+    }
+
+    std::int64_t value(int at) {
+        const instruction& n = node_of(graph_, at);
+        const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
+        switch (n.op) {
+            case operation::constant:
+                if (n.is == kind::integer) return checked(n.integer);
+                break;
+            case operation::depth: return shape_[axis_kind::depth];
+            case operation::value_depth: return shape_[axis_kind::value_depth];
+            case operation::heads: return number(axis_kind::head);
+            case operation::key_heads: return shape_.has(axis_kind::key_head) ? shape_[axis_kind::key_head] : number(axis_kind::head);
+            case operation::batches: return shape_[axis_kind::batch];
+            case operation::query_length: return number(axis_kind::query);
+            case operation::key_length: return number(axis_kind::key);
+            case operation::scalar: {
+                const auto input = static_cast<std::size_t>(n.input);
+                if (n.is == kind::integer) return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
+                break;
+            }
+            case operation::extent: return extent(n);
+            case operation::same: {
+                const std::int64_t first = x(0), second = x(1);
+                if (first != second)
+                    fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])), say(first, " and ", second),
+                         "weights (out, in) as wide as what they are applied to, and as long as what is added to them");
+                return first;
+            }
+            default: break;
+        }
+        if (n.is == kind::condition) return condition(n);
+        if (n.is != kind::integer) refuse();
+        switch (n.op) {
+            case operation::to_integer:
+                if (node_of(graph_, n.arguments[0]).is == kind::condition) return x(0);
+                break;
+            case operation::negate: return checked(-x(0));
+            case operation::absolute: return checked(std::abs(x(0)));
+            case operation::add: return checked(x(0) + x(1));
+            case operation::subtract: return checked(x(0) - x(1));
+            case operation::multiply: return checked(x(0) * x(1));
+            case operation::divide: return checked(divided(x(0), x(1)).quotient);
+            case operation::remainder: return divided(x(0), x(1)).remainder;
+            case operation::minimum: return std::min(x(0), x(1));
+            case operation::maximum: return std::max(x(0), x(1));
+            case operation::bit_and: return x(0) & x(1);
+            case operation::bit_or: return x(0) | x(1);
+            case operation::bit_xor: return x(0) ^ x(1);
+            case operation::shift_left: return checked(x(0) * (std::int64_t{1} << bits(x(1))));
+            case operation::shift_right: return x(0) >> bits(x(1));
+            case operation::where: return x(x(0) ? 1 : 2);
+            default: break;
+        }
+        refuse();
+    }
+
+    bool condition(const instruction& n) {
+        const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
+        switch (n.op) {
+            case operation::equal: return x(0) == x(1);
+            case operation::not_equal: return x(0) != x(1);
+            case operation::less: return x(0) < x(1);
+            case operation::less_equal: return x(0) <= x(1);
+            case operation::greater: return x(0) > x(1);
+            case operation::greater_equal: return x(0) >= x(1);
+            case operation::logical_and: return x(0) && x(1);
+            case operation::logical_or: return x(0) || x(1);
+            case operation::logical_not: return !x(0);
+            default: refuse();
+        }
+    }
+
+    /// A number of the call as the formula has it.
+    std::string text(int at) const {
+        const instruction& n = node_of(graph_, at);
+        const auto x = [&](std::size_t i) { return text(n.arguments[i]); };
+        switch (n.op) {
+            case operation::constant: return std::to_string(n.integer);
+            case operation::scalar: return std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name);
+            case operation::extent: return say("extent<", n.integer, ">(", graph_.inputs[static_cast<std::size_t>(node_of(graph_, n.arguments[0]).input)].name, ")");
+            case operation::depth: return "depth";
+            case operation::value_depth: return "value_depth";
+            case operation::heads: return "heads";
+            case operation::query_length: return "query_length";
+            case operation::key_length: return "key_length";
+            case operation::multiply: return say(x(0), " * ", x(1));
+            case operation::divide: return say(x(0), " / ", x(1));
+            case operation::same: return x(0);
+            default: return "the layer's own number";
+        }
+    }
+
+    rounded_down divided(std::int64_t x, std::int64_t y) const {
+        if (y == 0) fail(say("a divisor other than 0 in the ", word_for(of_.axis), " of ", spelling(of_.op)), "0", "max(1, ...), or other extents");
+        return {x, y};
+    }
+    std::int64_t bits(std::int64_t count) const {
+        if (count < 0 || count > 31) fail(say("shifts by 0 to 31 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(count), "min(31, max(0, ...))");
+        return count;
+    }
+
+    call_shape& shape_;
+    const listing& graph_;
+    const matched_arguments& given_;
+    struct whose {
+        operation op;
+        axis_kind axis;
+    } of_{};                      // whose number is being computed, for messages
+    std::array<bool, 9> busy_{};  // numbers that are being computed, by axis
+};
+
+}  // namespace
+
+void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_depths(); }
+
+void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
+
+void check_equalities(const call_shape& shape, const listing& graph, const matched_arguments& given) {
+    call_shape settled = shape;
+    number_evaluator(settled, graph, given).check_equalities();
+}
+
+std::int64_t number_of_call(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
+    call_shape settled = shape;
+    return number_evaluator(settled, graph, given).number_at(node);
+}
+
+std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
+    call_shape settled = shape;  // nothing is left to state
+    return number_evaluator(settled, graph, given).width(node_of(graph, node));
+}
+
+}  // namespace attune::detail

@@ -1,0 +1,96 @@
+#pragma once
+#include "call/arguments.hpp"
+
+#include <array>
+
+namespace attune::detail {
+
+/// The numbers of a call, read off its inputs, its outputs and the lengths that formed tensors state.
+struct call_shape {
+    std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 where nothing tells
+    std::array<std::string_view, 9> from{};   ///< who said so, for messages: "q"
+    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a formed tensor states its length: they have lengths of their own
+    bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a formed tensor
+
+    std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
+    bool has(axis_kind a) const { return (*this)[a] >= 0; }
+    void set(axis_kind a, std::int64_t extent, std::string_view by) {
+        extents[static_cast<std::size_t>(a)] = extent;
+        from[static_cast<std::size_t>(a)] = by;
+    }
+    bool is_stated(axis_kind a) const { return a == axis_kind::query ? queries_stated : a == axis_kind::key ? keys_stated : a == axis_kind::head && heads_stated; }
+    std::int64_t longest() const;  ///< what a position axis has to reach
+    /// Whether an input's extent along this axis is its own business.
+    bool is_own(std::size_t input, axis_kind a) const;
+    /// The extent along an axis that an input is read over, where the tensor has `own`.
+    std::int64_t logical(std::size_t input, axis_kind a, std::int64_t own) const;
+};
+
+/// q, k and v: their element types and depths choose the kernel.
+inline bool is_core(const input_declaration& d) { return d.element == element_type::any && !d.is_scalar; }
+
+inline const instruction& node_of(const listing& graph, int node) { return graph.nodes[static_cast<std::size_t>(node)]; }
+inline kind kind_of(const listing& graph, const output_declaration& d) { return node_of(graph, d.node).is; }
+
+/// queries(...), keys(...) or values(...) with a length, and perhaps with heads.
+inline bool states_length(const instruction& n) {
+    return n.argument_count >= 2 && (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
+}
+
+/// Bytes of so many elements; the largest number there is where it does not fit.
+std::int64_t bytes_of(std::span<const std::int64_t> shape, element_type element);
+
+/// "q: f32 (2, 8, 1024, 64)"
+std::string shown(std::string_view name, const tensor& t);
+
+/// What a tensor has to satisfy whatever the others are: rank, extents, strides and their products of 32 bits, an innermost stride of 1 if `dense_innermost`,
+/// a pointer unless it is empty.
+void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
+
+/// Checks every tensor by itself and agrees on the extents that the tensors have; what nothing tells is left at -1.
+call_shape agree(const listing& graph, const matched_arguments& given);
+
+/// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
+void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
+
+/// Depths that formed tensors state, which the kernel is chosen by.
+void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given);
+
+/// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is
+/// negative, beyond 32 bits or disagrees with a tensor or with another.
+void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given);
+
+/// Throws attune::error where numbers that the graph calls the same are not, once the shape is settled.
+void check_equalities(const call_shape& shape, const listing& graph, const matched_arguments& given);
+
+/// A number of the call that a node stands for, once the shape is settled.
+std::int64_t number_of_call(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
+
+/// How wide the tokens are that a node makes, once the shape is settled.
+std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
+
+/// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
+std::span<const axis_kind> axes_of_output(kind node);
+std::string_view name_of_output_axis(axis_kind axis);
+
+/// An output's extents, outermost first.
+struct output_extents {
+    std::array<std::int64_t, max_rank> of{};
+    std::size_t rank{};
+    std::span<const std::int64_t> view() const { return {of.data(), rank}; }
+};
+output_extents extents_of_output(const call_shape& shape, const listing& graph, const matched_arguments& given, const output_declaration& d);
+
+/// Checks an output by itself, as `check_alone`.
+void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t);
+
+/// Checks the outputs that are given: shape, element type, that they may be written and overlap neither an input nor each other.
+/// Outputs proper have the element type `chosen` of the kernel, everything else is f32.
+void check_outputs(const listing& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
+
+element_type output_type(kind node, element_type chosen);
+
+/// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.
+void check_lengths(const tensor& lengths, std::int64_t key_length);
+
+}  // namespace attune::detail

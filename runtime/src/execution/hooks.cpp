@@ -1,0 +1,209 @@
+#include "execution/device_call.hpp"
+#include "execution/pool.hpp"
+#include "base/text.hpp"
+#include "execution/workspace.hpp"
+
+#include <attune/runtime/error.hpp>
+#include <attune/runtime/detail/kernel_table.hpp>
+#include <attune/runtime/threads.hpp>
+
+#include <HalideRuntime.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <string>
+
+/// Halide's hooks are process-wide. attune's are installed once, at the first call, and pass on what is not attune's: kernels of the
+/// application's own go on with the handlers that were there before.
+namespace attune::detail {
+namespace {
+
+/// What one call shares among its threads; Halide hands its address to every hook as the user context.
+struct call_context {
+    std::atomic<int> spare_threads;  // beyond the caller
+    const parallel_for* pool;        // of this call alone, or null
+    bool takes_all_errors = false;   // those of its thread that come with another context too
+    std::mutex mutex{};
+    std::string message{};  // the first error; guarded by mutex
+    std::size_t held = 0, most_held = 0;  // bytes outside tasks: by the caller's thread alone
+
+    void say_once(std::string text) {
+        while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.pop_back();
+        const std::lock_guard lock(mutex);
+        if (message.empty()) message = std::move(text);
+    }
+    int reserve(int helpers) {
+        int spare = spare_threads.load(std::memory_order_relaxed);
+        while (!spare_threads.compare_exchange_weak(spare, spare - std::min(spare, helpers), std::memory_order_relaxed)) {}
+        return std::min(spare, helpers);
+    }
+};
+
+/// The call that this thread works for. A context is attune's if and only if it is this one: pointers of others are never read.
+thread_local call_context* current = nullptr;
+thread_local bool in_task = false;
+
+class working_for {
+public:
+    explicit working_for(call_context* call, bool task) : before_(current), task_before_(in_task) { current = call, in_task = task; }
+    ~working_for() { current = before_, in_task = task_before_; }
+    working_for(const working_for&) = delete;
+
+private:
+    call_context* before_;
+    bool task_before_;
+};
+
+call_context* ours(void* user_context) { return user_context && user_context == current ? current : nullptr; }
+
+struct {
+    halide_do_par_for_t parallel_for = halide_default_do_par_for;
+    halide_error_handler_t error = halide_default_error;
+    halide_malloc_t malloc = halide_default_malloc;
+    halide_free_t free = halide_default_free;
+} previous;
+
+/// One parallel loop of a kernel.
+struct kernel_loop {
+    call_context* call;
+    halide_task_t task;
+    int first;
+    std::uint8_t* closure;
+    std::atomic<int> result{0};  // of the first task that failed
+    std::atomic<int> done{0};
+
+    bool step(int index) {
+        if (result.load(std::memory_order_relaxed) != 0) return false;
+        const working_for scope(call, true);
+        const int code = task(call, first + index, closure);
+        done.fetch_add(1, std::memory_order_relaxed);
+        int none = 0;
+        if (code != 0) result.compare_exchange_strong(none, code, std::memory_order_relaxed);
+        return code == 0;
+    }
+};
+
+// Functions given to set_parallel_for. They are kept, linked, since a loop may be using one; setting one is rare.
+struct given_parallel_for {
+    parallel_for function;
+    given_parallel_for* before;
+};
+std::atomic<given_parallel_for*> applications_pool{nullptr};
+
+void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, int count, int threads) {
+    try {
+        function(count, threads, [&loop](int index) { loop.step(index); });
+        const int done = loop.done.load(std::memory_order_relaxed);
+        if (done == count || loop.result != 0) return;
+        loop.call->say_once(say("the application's parallel loop (attune::options::pool, attune::set_parallel_for) ran ", done, " of ", count, " tasks"));
+    } catch (const std::exception& e) {
+        loop.call->say_once(say("the application's parallel loop threw: ", e.what()));
+    } catch (...) {
+        loop.call->say_once("the application's parallel loop threw something that is not a std::exception");
+    }
+    int none = 0;
+    loop.result.compare_exchange_strong(none, halide_error_code_generic_error);
+}
+
+void run_loop(kernel_loop& loop, int count, int helpers) {
+    const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
+    if (helpers == 0) {
+        for (int index = 0; index < count && loop.step(index); ++index) {}
+    } else if (loop.call->pool && *loop.call->pool) {
+        run_on_applications_pool(*loop.call->pool, loop, count, helpers + 1);
+    } else if (own && own->function) {
+        run_on_applications_pool(own->function, loop, count, helpers + 1);
+    } else {
+        pool::instance().run(count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); }, &loop);
+    }
+}
+
+// What Halide calls is noexcept: there is no way for an exception through a kernel.
+int on_parallel_for(void* user_context, halide_task_t task, int first, int count, std::uint8_t* closure) noexcept {
+    call_context* const call = ours(user_context);
+    if (!call) return previous.parallel_for(user_context, task, first, count, closure);
+    kernel_loop loop{.call = call, .task = task, .first = first, .closure = closure};
+    const int helpers = count > 1 ? call->reserve(count - 1) : 0;
+    try {
+        run_loop(loop, count, helpers);
+    } catch (...) {  // no memory for a pool, or for words about what the application's threw
+        int none = 0;
+        loop.result.compare_exchange_strong(none, halide_error_code_out_of_memory);
+    }
+    call->spare_threads.fetch_add(helpers, std::memory_order_relaxed);
+    return loop.result;
+}
+
+void on_error(void* user_context, const char* message) noexcept {
+    call_context* call = ours(user_context);
+    if (!call && current && current->takes_all_errors) call = current;
+    if (!call) return previous.error(user_context, message);
+    try {
+        call->say_once(message);
+    } catch (const std::bad_alloc&) {
+        // The code that the kernel returns has to do.
+    }
+}
+
+void* on_malloc(void* user_context, std::size_t bytes) noexcept {
+    call_context* const call = ours(user_context);
+    if (!call) return previous.malloc(user_context, bytes);
+    void* const block = take_scratch(bytes);
+    if (block && !in_task) call->held += bytes_of_scratch(block), call->most_held = std::max(call->most_held, call->held);
+    return block;
+}
+
+void on_free(void* user_context, void* block) noexcept {
+    call_context* const call = ours(user_context);
+    if (!call) return previous.free(user_context, block);
+    if (block && !in_task) call->held -= bytes_of_scratch(block);
+    give_scratch(block);
+}
+
+void install_hooks() {
+    static std::once_flag once;
+    std::call_once(once, [] {
+        previous.error = halide_set_error_handler(on_error);
+        previous.malloc = halide_set_custom_malloc(on_malloc);
+        previous.free = halide_set_custom_free(on_free);
+        previous.parallel_for = halide_set_custom_do_par_for(on_parallel_for);
+    });
+}
+
+}  // namespace
+
+void take_all_errors() {
+    if (current) current->takes_all_errors = true;
+}
+
+void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) {
+    install_hooks();
+    call_context call{.spare_threads = threads - 1, .pool = pool};
+    void* user_context = &call;
+    arguments[0] = &user_context;
+    int code;
+    {
+        const working_for scope(&call, false);
+        code = entry(arguments);
+    }
+    if (shared_bytes) *shared_bytes = call.most_held;
+    if (code == 0) return;
+    const std::string said = call.message.empty() ? say("error code ", code) : call.message;
+    if (code == halide_error_code_out_of_memory) throw kernel_failure(refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));
+    throw kernel_failure(refusal("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this"));
+}
+
+}  // namespace attune::detail
+
+namespace attune {
+
+void set_parallel_for(parallel_for function) {
+    using namespace detail;
+    auto* const given = new given_parallel_for{std::move(function), applications_pool.load()};
+    while (!applications_pool.compare_exchange_weak(given->before, given)) {}
+}
+
+}  // namespace attune

@@ -1,0 +1,103 @@
+#include "execution/pool.hpp"
+
+#include "execution/threads.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <exception>
+#include <limits>
+#include <thread>
+
+namespace attune::detail {
+namespace {
+
+std::atomic<pool*> process_pool{nullptr};
+
+/// A thread that inherits a mask of all signals: the application's handlers run on its own threads.
+class signals_blocked {
+public:
+    signals_blocked() {
+        sigset_t all;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before_);
+    }
+    ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+    signals_blocked(const signals_blocked&) = delete;
+
+private:
+    sigset_t before_;
+};
+
+}  // namespace
+
+pool& pool::instance() {
+    if (pool* existing = process_pool.load(std::memory_order_acquire)) return *existing;
+    static std::once_flag once;
+    // The child of a fork has none of the threads and may have inherited a locked mutex: it leaves the old pool alone.
+    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { process_pool.store(nullptr, std::memory_order_release); }); });
+    auto* made = new pool;
+    pool* expected = nullptr;
+    if (process_pool.compare_exchange_strong(expected, made, std::memory_order_acq_rel)) return *made;
+    delete made;
+    return *expected;
+}
+
+void pool::loop::work() {
+    for (int at = index.fetch_add(1, std::memory_order_relaxed); at < count; at = index.fetch_add(1, std::memory_order_relaxed)) {
+        if (task(state, count - 1 - at)) continue;  // from the end: under a causal mask later tasks are heavier, and the last to run should be light
+        index.store(std::numeric_limits<int>::max() / 2, std::memory_order_relaxed);
+        return;
+    }
+}
+
+void pool::start(int workers) {
+    const signals_blocked blocked;
+    try {
+        for (; workers_ < workers; ++workers_) std::thread([this] { serve(); }).detach();
+    } catch (const std::exception&) {
+        // No more threads, or no memory for one: the loop is done by those there are.
+    }
+}
+
+void pool::serve() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        offered_.wait(lock, [this] { return open_ != nullptr; });
+        loop& joined = *open_;
+        if (--joined.wanted == 0) open_ = joined.next;
+        ++joined.busy;
+        lock.unlock();
+        if (joined.cpu >= 0 && current_cpu() == joined.cpu) leave_cpu(joined.cpu);
+        joined.work();
+        lock.lock();
+        if (--joined.busy == 0) left_.notify_all();  // under the lock: afterwards the loop may be gone
+    }
+}
+
+void pool::close(loop& done) {
+    std::unique_lock lock(mutex_);
+    for (loop** at = &open_; *at; at = &(*at)->next)
+        if (*at == &done) {
+            *at = done.next;
+            break;
+        }
+    left_.wait(lock, [&] { return done.busy == 0; });
+}
+
+void pool::run(int count, int helpers, body task, void* state) {
+    loop offer{.task = task, .state = state, .count = count, .cpu = helpers > 0 ? current_cpu() : -1, .wanted = helpers};
+    if (helpers > 0) {
+        const std::lock_guard lock(mutex_);
+        if (workers_ < helpers) start(helpers);
+        loop** end = &open_;
+        while (*end) end = &(*end)->next;
+        *end = &offer;
+    }
+    if (helpers == 1) offered_.notify_one();
+    else if (helpers > 1) offered_.notify_all();
+    offer.work();
+    if (helpers > 0) close(offer);
+}
+
+}  // namespace attune::detail

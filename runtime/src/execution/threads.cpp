@@ -1,0 +1,83 @@
+#include "execution/threads.hpp"
+#include "base/text.hpp"
+#include "execution/threads.hpp"
+
+#include <attune/runtime/error.hpp>
+#include <attune/runtime/threads.hpp>
+
+#include <sched.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+namespace attune {
+namespace {
+
+constexpr int most_threads = 4096;  // beyond it is a mistake, not a machine
+std::atomic<int> chosen{0};
+
+int usable_cpus() {
+#if defined(__linux__)
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+    return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+int checked(int count, std::string_view from) {
+    if (count < 0 || count > most_threads)
+        detail::fail(detail::say("a number of threads from 0 (the default) to ", most_threads, " in ", from), std::to_string(count), "0 or the number of CPUs");
+    return count;
+}
+
+}  // namespace
+
+void set_threads(int count) { chosen = checked(count, "attune::set_threads"); }
+
+int threads() {
+    if (const int count = chosen) return count;
+    if (const char* const text = std::getenv("ATTUNE_THREADS"); text && *text) {
+        const std::string_view given = text;
+        int count = 0;
+        const auto [end, code] = std::from_chars(given.data(), given.data() + given.size(), count);
+        if (code != std::errc{} || end != given.data() + given.size() || count < 1 || count > most_threads)
+            detail::fail(detail::say("a number of threads from 1 to ", most_threads, " in ATTUNE_THREADS"), std::string(given), "the number of CPUs, or leaving it unset");
+        return count;
+    }
+    static const int cpus = usable_cpus();
+    return cpus;
+}
+
+namespace detail {
+int threads_of(int asked) { return checked(asked, "attune::options") > 0 ? asked : threads(); }
+
+bool is_deterministic(const options& how) {
+    const char* const text = std::getenv("ATTUNE_DETERMINISTIC");
+    const std::string_view given = text ? text : "";
+    if (!given.empty() && given != "0" && given != "1") fail("0 or 1 in ATTUNE_DETERMINISTIC", std::string(given), "1, or leaving it unset");
+    return how.deterministic || given == "1";
+}
+
+#if defined(__linux__)
+int current_cpu() { return sched_getcpu(); }
+
+void leave_cpu(int cpu) {
+    cpu_set_t usable;
+    CPU_ZERO(&usable);
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof usable, &usable) != 0 || !CPU_ISSET(cpu, &usable) || CPU_COUNT(&usable) < 2) return;
+    cpu_set_t others = usable;
+    CPU_CLR(cpu, &others);
+    if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof usable, &usable);
+}
+#else
+int current_cpu() { return -1; }
+void leave_cpu(int) {}
+#endif
+}  // namespace detail
+
+}  // namespace attune
