@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "attention_sink", .graph = attune::dsl::listing_of<attention_sink::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "attention_sink", .graph = attune::dsl::ir_of<attention_sink::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
             std::vector<float> sink;
             for (int h = 0; h < p.heads; ++h) sink.push_back(0.5f * float(h) - 1);
             p.add("sink", {p.heads}, sink);

@@ -6,7 +6,7 @@
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "dialogue", .graph = attune::dsl::listing_of<dialogue::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "dialogue", .graph = attune::dsl::ir_of<dialogue::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
             // Two speakers take turns of 20 tokens; a conversation is 15 turns.
             const auto length = std::max(p.query_length, p.key_length);
             std::vector<std::int32_t> conversation, speaker, turn;

@@ -27,7 +27,7 @@ void quantize(attune::examples::problem& p, const attune::tensor& of, const std:
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "quantized_cache", .graph = attune::dsl::listing_of<quantized_cache::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "quantized_cache", .graph = attune::dsl::ir_of<quantized_cache::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
             quantize(p, p.k, "k8", "k_scale");
             quantize(p, p.v, "v8", "v_scale");
         }};

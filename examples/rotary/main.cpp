@@ -7,7 +7,7 @@
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "rotary", .graph = attune::dsl::listing_of<rotary::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "rotary", .graph = attune::dsl::ir_of<rotary::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
             const auto length = std::max(p.query_length, p.key_length), pairs = p.depth / 2;
             std::vector<float> cosine, sine, q_gain, k_gain;
             for (int at = 0; at < length; ++at)

@@ -31,6 +31,6 @@ attune::examples::bound prepare(attune::examples::problem& p) {
 
 int main(int argc, char** argv) {
     // What it must equal: one call over all the keys.
-    const attune::examples::setup setup{.name = "split_kv", .graph = attune::dsl::listing_of<split_kv::attention>, .golden = {}, .fill = [](auto& p) { p.set("first_key", 0); }};
+    const attune::examples::setup setup{.name = "split_kv", .graph = attune::dsl::ir_of<split_kv::attention>, .golden = {}, .fill = [](auto& p) { p.set("first_key", 0); }};
     return attune::examples::run_example(argc, argv, setup, prepare);
 }

@@ -85,7 +85,7 @@ double visible_pairs(const setup& what, const problem& p) {
             const auto& whole = std::get<tensor>(argument.value);
             std::vector<std::int64_t> thin(whole.shape().begin(), whole.shape().end());
             for (std::size_t axis = 0; axis < thin.size(); ++axis)
-                if (counts_once(input.axes[axis].is)) thin[axis] = 1;
+                if (counts_once(input.axes[axis].kind)) thin[axis] = 1;
             argument.value = tensor(whole.type(), whole.data(), thin, whole.strides());
         }
     const auto seen = reference::evaluate(what.graph, arguments, {.keep_visible = true}).visible;

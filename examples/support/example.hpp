@@ -11,7 +11,7 @@ namespace attune::examples {
 
 struct setup {
     std::string name;                    ///< of the program
-    listing graph;                       ///< listing_of<the variant>
+    graph_ir graph;                       ///< ir_of<the variant>
     std::string golden;                  ///< stem of the committed file that it reads; empty: it has none
     std::function<void(problem&)> fill;  ///< adds the variant's own inputs to random q, k and v; empty: it has none
 };

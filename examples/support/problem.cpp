@@ -40,10 +40,10 @@ tensor problem::make(std::vector<std::int64_t> shape) {
     return keep(std::move(shape), std::vector<float>(static_cast<std::size_t>(count)));
 }
 
-void problem::make_outputs(const listing& graph) {
+void problem::make_outputs(const graph_ir& graph) {
     for (const output_declaration& output : graph.outputs) {
         std::vector<std::int64_t> shape;
-        for (const axis_kind axis : reference::axes_of(graph.nodes[static_cast<std::size_t>(output.node)].is))
+        for (const axis_kind axis : reference::axes_of(graph.nodes[static_cast<std::size_t>(output.node)].kind))
             shape.push_back(axis == axis_kind::batch ? batches : axis == axis_kind::head ? heads : axis == axis_kind::query ? query_length : axis == axis_kind::key ? key_length : value_depth);
         outputs_[std::string(output.name)] = make(shape);
     }

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include <attune/runtime/tensor.hpp>
 
 #include <cstdint>
@@ -41,7 +41,7 @@ public:
     void set(const std::string& name, double value) { numbers_[name] = value; }
 
     /// Memory for all outputs of a graph.
-    void make_outputs(const listing& graph);
+    void make_outputs(const graph_ir& graph);
     /// f32, dense: further results that a call writes.
     tensor make(std::vector<std::int64_t> shape);
 

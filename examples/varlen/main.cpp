@@ -4,7 +4,7 @@
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "varlen", .graph = attune::dsl::listing_of<varlen::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "varlen", .graph = attune::dsl::ir_of<varlen::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
             std::vector<std::int32_t> q_starts, k_starts;  // each sequence a third longer than the one before it
             const double parts[] = {0, 0.07, 0.16, 0.29, 0.45, 0.68, 1};
             for (const double part : parts) {

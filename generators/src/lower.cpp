@@ -27,12 +27,12 @@ namespace {
 std::string_view device_of(const Target& target) { return target.has_feature(Target::CUDA) ? "cuda" : target.has_feature(Target::Vulkan) ? "vulkan" : "opencl"; }
 
 /// Which blocks the pass over the keys visits, as an output of its own.
-Pipeline pipeline_of_visits(const kernel_frame& f, bool in_parts) {
+Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
     // Algorithm
     Func blocks("blocks");
-    std::unique_ptr<block_parts> parts;
-    if (f.its.has_core() && in_parts) parts = std::make_unique<block_parts>(f);
-    blocks(f.kb, f.qt, f.h, f.b) = parts ? block_parts::kind_of(parts->visits(f.kb, f.qt, f.h, f.b)) : f.its.has_core() ? f.visit(f.visible(f.its.scores)) : cast<uint8_t>(0);
+    std::unique_ptr<subblocks> parts;
+    if (f.core.has_core() && in_subblocks) parts = std::make_unique<subblocks>(f);
+    blocks(f.kb, f.qt, f.h, f.b) = parts ? subblocks::kind_of(parts->visits(f.kb, f.qt, f.h, f.b)) : f.core.has_core() ? f.visit(f.visible(f.core.scores)) : cast<uint8_t>(0);
 
     // Schedule
     if (parts) parts->schedule(LoopLevel(blocks, f.qt));
@@ -73,22 +73,22 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
 
 lowered_kernel lower(const kernel_request& request) {
     check(request.schedule, request.depths.depth);
-    if (request.schedule.pairing == 2 && !can_pair(request)) throw std::runtime_error("a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
+    if (request.schedule.pairing == 2 && !can_use_bf16_dot(request)) throw std::runtime_error("a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
     if (request.schedule.shapes == shape_class::decode)
-        if (const std::string reason = hinders_decode(request.graph); !reason.empty()) throw std::runtime_error("no kernel for decode: " + reason);
-    const plan its = plan_of(request.graph);
-    kernel_frame frame(request, its);
+        if (const std::string reason = decode_unsupported_reason(request.graph); !reason.empty()) throw std::runtime_error("no kernel for decode: " + reason);
+    const plan core = plan_of(request.graph);
+    kernel_frame frame(request, core);
     computed_tensors before(frame, true);
     std::vector<Func> outputs;
 
     std::unique_ptr<row_state> state;
     if (frame.decodes() && on_device(request))
-        state = std::make_unique<device_decode_state>(frame);
+        state = std::make_unique<gpu_decode_state>(frame);
     else if (frame.decodes())
         state = std::make_unique<decode_state>(frame);
-    else if (its.needs_state())
+    else if (core.needs_state())
         state = std::make_unique<prefill_state>(frame);
-    finish rows(frame, state.get());
+    epilogue rows(frame, state.get());
     if (!rows.empty()) outputs.push_back(rows.outputs);
     // On a device a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
     schedule one_pair = request.schedule;
@@ -96,19 +96,19 @@ lowered_kernel lower(const kernel_request& request) {
     std::optional<kernel_frame> single;
     if (on_device(request)) single.emplace(frame, one_pair);
     const kernel_frame& of_pairs = single ? *single : frame;
-    std::vector<std::unique_ptr<pair_outputs>> pairs;
-    using shape = pair_outputs::shape;
+    std::vector<std::unique_ptr<quadratic_outputs>> pairs;
+    using shape = quadratic_outputs::shape;
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        if (pair_outputs::wanted(its, of)) outputs.push_back(pairs.emplace_back(std::make_unique<pair_outputs>(of_pairs, rows, of))->outputs);
+        if (quadratic_outputs::wanted(core, of)) outputs.push_back(pairs.emplace_back(std::make_unique<quadratic_outputs>(of_pairs, rows, of))->outputs);
 
-    if (its.hidden_output >= 0) frame.inputs.computed[its.hidden_output] = rows.hidden_output();
+    if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = rows.saved_output();
     computed_tensors after(frame, false);
-    for (std::size_t i = 0; i < its.outputs.size(); ++i)
-        if (its.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(request.graph.outputs[i].node));
+    for (std::size_t i = 0; i < core.outputs.size(); ++i)
+        if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(request.graph.outputs[i].node));
 
     Pipeline attention(outputs);
     if (on_device(request)) {
-        const device_schedule on(frame);
+        const gpu_prefill_schedule on(frame);
         on.schedule(before), on.schedule(after);
         if (!rows.empty()) on.schedule(rows);
         for (const auto& each : pairs) on.schedule(*each);
@@ -120,7 +120,7 @@ lowered_kernel lower(const kernel_request& request) {
         if (!rows.empty()) rows.schedule(), rows.add_passes(attention);
         const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table, std::vector<clipped_loop> clipped) {
             const auto is_table = [table = loop_and_table.second](const Internal::Load& load) { return load.name == table; };
-            attention.add_custom_lowering_pass(new skip_blocks(loop_and_table.first, is_table, std::move(clipped), block_parts::parts_of(request)));
+            attention.add_custom_lowering_pass(new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::parts_of(request)));
         };
         if (state) guard(state->guarded_loop(), state->clipped_loops()), state->add_passes(attention);
         for (const auto& each : pairs) {
@@ -130,25 +130,25 @@ lowered_kernel lower(const kernel_request& request) {
     }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
 
-    // Where each of the listing's outputs, and then the hidden rows, stand among the functions' values.
-    std::vector<int> order, hidden;
+    // Where each of the graph's outputs, and then the saved rows, stand among the functions' values.
+    std::vector<int> order, masked;
     int first = 0;
     const auto place_all = [&](auto belongs, int extra) {
-        for (std::size_t i = 0; i < its.outputs.size(); ++i)
-            if (belongs(its.outputs[i])) order[i] = first++;
-        for (int i = 0; i < extra; ++i) hidden.push_back(first++);
+        for (std::size_t i = 0; i < core.outputs.size(); ++i)
+            if (belongs(core.outputs[i])) order[i] = first++;
+        for (int i = 0; i < extra; ++i) masked.push_back(first++);
     };
-    order.resize(its.outputs.size());
+    order.resize(core.outputs.size());
     const auto of_rows = [](kind what) { return what == kind::output || what == kind::row; };
-    place_all(of_rows, its.hidden_rows + (its.hidden_output >= 0 ? 1 : 0));
+    place_all(of_rows, core.saved_rows + (core.saved_output >= 0 ? 1 : 0));
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        place_all([&](kind what) { return !of_rows(what) && what != kind::tokens && pair_outputs::shape_of(what) == of; }, 0);
+        place_all([&](kind what) { return !of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of; }, 0);
     place_all([](kind what) { return what == kind::tokens; }, 0);
-    order.insert(order.end(), hidden.begin(), hidden.end());
-    if (!on_device(request)) return {frame.inputs.arguments(), attention, order, pipeline_of_visits(frame, !frame.decodes())};
+    order.insert(order.end(), masked.begin(), masked.end());
+    if (!on_device(request)) return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(frame, !frame.decodes())};
     kernel_request on_cpu = request;  // who asks which blocks are visited is there, and wants an answer there
     on_cpu.schedule.lanes = 4;
-    return {frame.inputs.arguments(), attention, order, pipeline_of_visits(kernel_frame(on_cpu, its), false)};
+    return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(kernel_frame(on_cpu, core), false)};
 }
 
 }  // namespace attune::generators

@@ -1,4 +1,4 @@
-// Times the benchmark table: by itself, or by turns with other programs.
+// Times the benchmark table: by itself, or interleaved with other programs.
 //
 //     attune_benchmark [options of Google Benchmark]   the table (cases.cpp), and the machine's own limits
 //     attune_benchmark --serve <folder>                answers requests on stdin, each by a line of JSON; {"error": "..."} where it cannot be done

@@ -30,7 +30,7 @@ rows = table.getvalue().splitlines()[-3:]
 check(rows[0].split() == ["full", "50.000", "160.0", "55.000", "-", "70.000", "1.10x", "50.0%", "SDPA,", "keys", "repeated"], "a row holds the fastest spelling of each peer", rows[0])
 check(rows[1].endswith("10.00x    50.0%  eager; 0.95x its own causal"), "a modified score is compared with its own causal", rows[1])
 check(rows[2].split()[3:8] == ["-", "-", "-", "-", "50.0%"], "a case without peers has no ratio", rows[2])
-check(rows[2].endswith("; 80% of reading alone"), "one query is compared with reading by turns", rows[2])
+check(rows[2].endswith("; 80% of reading alone"), "one query is compared with reading interleaved", rows[2])
 
 picture = xml.fromstring(roofline(machine, results))
 texts = ["".join(e.itertext()) for e in picture.iter() if e.tag.endswith("text")]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""attune against PyTorch, FlexAttention and ONNX Runtime on this machine, by turns in one run and on equally many threads.
+"""attune against PyTorch, FlexAttention and ONNX Runtime on this machine, interleaved in one run and on equally many threads.
 
 ./tests/benchmarks/run builds what it needs first (or cmake --build --preset default --target attune_benchmark). The peers are taken from the Python that runs
 this, else from an environment of their own, build/torch, which is made at the first run (a large download).

@@ -1,4 +1,4 @@
-// Where the kernel for few queries ends to pay: both kernels of softmax(q * t(k) * rsqrt(depth)) * v, compiled in process and timed by turns.
+// Where the kernel for few queries ends to pay: both kernels of softmax(q * t(k) * rsqrt(depth)) * v, compiled in process and timed interleaved.
 //
 //     attune_crossover --queries 1 2 4 8 16 32 --heads 32 --key-heads 8 --keys 16384 --depth 128 --dtypes f32 [--schedule '{"key_tile": 4}']
 #include "peak.hpp"
@@ -61,7 +61,7 @@ int main(int argc, char** argv) {
     std::string dtype = "f32", cut;
     int repeats = 7;
     bool deterministic = false;
-    CLI::App app{"Times the kernels for few and for many queries by turns, and says what share of the rate at which keys and values can be read, by the same turns, they draw."};
+    CLI::App app{"Times the kernels for few and for many queries interleaved, and says what share of the rate at which keys and values can be read, by the same turns, they draw."};
     app.add_option("--queries", queries)->capture_default_str();
     app.add_option("--batch", batch)->capture_default_str();
     app.add_option("--heads", heads)->capture_default_str();
@@ -77,7 +77,7 @@ int main(int argc, char** argv) {
     std::string best;
     for (const attune::generators::level& each : attune::generators::levels())
         if (best.empty() && attune::runs(each.name)) best = each.name;
-    const attune::generators::variant of{"bench::plain", listing_of<plain>};
+    const attune::generators::variant of{"bench::plain", ir_of<plain>};
     auto list = attune::generators::kernels_of({&of, 1}, {.targets = {best}, .dtypes = {dtype}, .depths = {std::to_string(depth)}, .shapes = {"prefill", "decode"}});
     list[1].request.schedule = attune::generators::schedule_with(list[1].request.schedule, cut);
     const attune::generators::jit_kernel prefill(list[0]), decode(list[1]);

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A whole attention layer against torch.nn.MultiheadAttention on this machine, f32, by turns in one run and on equally many threads.
+"""A whole attention layer against torch.nn.MultiheadAttention on this machine, f32, interleaved in one run and on equally many threads.
 
 ./tests/benchmarks/layer builds what it needs first. PyTorch is found as compare.py finds it. Before anything is timed, the outputs, the returned weights
 included, are compared.

@@ -1,4 +1,4 @@
-// Serves timings of a whole attention layer over stdin and stdout, so that another program can time its own by turns:
+// Serves timings of a whole attention layer over stdin and stdout, so that another program can time its own interleaved:
 //
 //     attune_layer_benchmark <folder>
 //

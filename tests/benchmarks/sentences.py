@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Sentences embedded by MiniLM-L6, f32: examples/sentence_embeddings against PyTorch and ONNX Runtime on this machine, by turns in one run and on equally
+"""Sentences embedded by MiniLM-L6, f32: examples/sentence_embeddings against PyTorch and ONNX Runtime on this machine, interleaved in one run and on equally
 many threads.
 
 ./tests/benchmarks/sentences fetches and builds what it needs first. The peers are found as compare.py finds them. What is timed of all of them leads from the

@@ -1,4 +1,4 @@
-// Serves timings of examples/sentence_embeddings over stdin and stdout, so that another program can time its own by turns:
+// Serves timings of examples/sentence_embeddings over stdin and stdout, so that another program can time its own interleaved:
 //
 //     attune_sentences_benchmark <model> <folder>
 //

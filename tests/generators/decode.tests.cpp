@@ -41,7 +41,7 @@ std::string best_level() {
 }
 
 struct compiled {
-    explicit compiled(const listing& graph, const std::string& depths = "32", const std::string& dtypes = "f32") : of{"my::decoded", graph} {
+    explicit compiled(const graph_ir& graph, const std::string& depths = "32", const std::string& dtypes = "f32") : of{"my::decoded", graph} {
         kernel = std::make_unique<generators::jit_kernel>(generators::kernels_of({&of, 1}, {.targets = {best_level()}, .dtypes = {dtypes}, .depths = {depths}, .shapes = {"decode"}}).front());
     }
     void operator()(workload& call, const options& how = {}) const { attune::detail::call(kernel->table(), call.arguments(), how); }
@@ -84,21 +84,21 @@ void check(const compiled& kernel, const std::string& depths, double bound, bool
 }  // namespace
 
 TEST_CASE("decode agrees with the reference at every depth", "[decode]") {
-    for (const char* const depths : {"32", "64x16", "24x72", "3x5"}) check(compiled(listing_of<plain>, depths), depths, 2e-5);
+    for (const char* const depths : {"32", "64x16", "24x72", "3x5"}) check(compiled(ir_of<plain>, depths), depths, 2e-5);
 }
 
 TEST_CASE("decode agrees with the reference in all that the language says of scores, masks, weights and rows", "[decode]") {
-    check(compiled(listing_of<causal_alibi>), "32", 2e-5, true);
-    check(compiled(listing_of<last_keys>), "32", 5e-5);
-    check(compiled(listing_of<by_head>), "32", 5e-5);
-    check(compiled(listing_of<with_sink>), "32", 5e-5);
-    check(compiled(listing_of<halved>), "32", 5e-5);
-    check(compiled(listing_of<logistic>), "32", 5e-4);
-    check(compiled(listing_of<grown>), "32", 5e-5);
+    check(compiled(ir_of<causal_alibi>), "32", 2e-5, true);
+    check(compiled(ir_of<last_keys>), "32", 5e-5);
+    check(compiled(ir_of<by_head>), "32", 5e-5);
+    check(compiled(ir_of<with_sink>), "32", 5e-5);
+    check(compiled(ir_of<halved>), "32", 5e-5);
+    check(compiled(ir_of<logistic>), "32", 5e-4);
+    check(compiled(ir_of<grown>), "32", 5e-5);
 }
 
 TEST_CASE("decode converts keys and values of 16 bits exactly", "[decode]") {
-    const compiled kernel(listing_of<plain>, "32", "q:f32,k:bf16,v:f16,out:f32");
+    const compiled kernel(ir_of<plain>, "32", "q:f32,k:bf16,v:f16,out:f32");
     for (const std::int64_t keys : {1, 9, 700}) {
         workload call(kernel.of.graph, {.batches = 2, .heads = 6, .key_heads = 2, .queries = 3, .keys = keys}, 5);
         call.convert("k", element_type::bf16);
@@ -109,7 +109,7 @@ TEST_CASE("decode converts keys and values of 16 bits exactly", "[decode]") {
 }
 
 TEST_CASE("decode reads no key beyond those in use, and hides all of none", "[decode]") {
-    const compiled kernel(listing_of<causal_alibi>);
+    const compiled kernel(ir_of<causal_alibi>);
     workload call(kernel.of.graph, {.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true}, 3);
     call.set_lengths({0, 1, 128, 333});
     kernel(call);
@@ -132,7 +132,7 @@ bool same(const std::vector<float>& a, const std::vector<float>& b) { return a.s
 }  // namespace
 
 TEST_CASE("no bit of decode depends on the threads; with options::deterministic, none on the batch or on how long the slots are", "[decode]") {
-    const compiled kernel(listing_of<plain>);
+    const compiled kernel(ir_of<plain>);
     const auto run = [&](std::int64_t batches, std::int64_t slots, const options& how) {
         // the same sequence, of 900 keys, is batch element 0 of each call: random numbers do not depend on what comes after it
         workload alone(kernel.of.graph, {.batches = 1, .heads = 6, .key_heads = 2, .queries = 2, .keys = 900}, 21);
@@ -159,7 +159,7 @@ TEST_CASE("no bit of decode depends on the threads; with options::deterministic,
 }
 
 TEST_CASE("of both kernels the one that serves the number of queries runs, and is right at the boundary", "[decode]") {
-    const generators::variant of{"my::both", listing_of<causal_alibi>};
+    const generators::variant of{"my::both", ir_of<causal_alibi>};
     const auto list = generators::kernels_of({&of, 1}, {.targets = {best_level()}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill", "decode"}});
     REQUIRE(list.size() == 2);
     const generators::jit_kernel first(list[0]), second(list[1]);
@@ -184,7 +184,7 @@ TEST_CASE("of both kernels the one that serves the number of queries runs, and i
 }
 
 TEST_CASE("the workspace of decode does not grow with the keys, and explain states it", "[decode]") {
-    const compiled kernel(listing_of<plain>);
+    const compiled kernel(ir_of<plain>);
     std::vector<std::size_t> bytes;
     for (const std::int64_t keys : {4096, 65536}) {
         workload call(kernel.of.graph, {.batches = 1, .heads = 4, .key_heads = 1, .queries = 1, .keys = keys}, 8);
@@ -195,8 +195,8 @@ TEST_CASE("the workspace of decode does not grow with the keys, and explain stat
 
 TEST_CASE("a graph that has no kernel for decode says why", "[decode]") {
     static constexpr auto weights_too = outputs(out = softmax(scores) * v, sums = softmax(scores));
-    CHECK(generators::hinders_decode(listing_of<plain>).empty());
-    CHECK(generators::hinders_decode(listing_of<with_sink>).empty());
-    CHECK(generators::hinders_decode(listing_of<weights_too>) == "an output has an axis of keys");
-    CHECK_THROWS_AS(compiled(listing_of<weights_too>), std::runtime_error);
+    CHECK(generators::decode_unsupported_reason(ir_of<plain>).empty());
+    CHECK(generators::decode_unsupported_reason(ir_of<with_sink>).empty());
+    CHECK(generators::decode_unsupported_reason(ir_of<weights_too>) == "an output has an axis of keys");
+    CHECK_THROWS_AS(compiled(ir_of<weights_too>), std::runtime_error);
 }

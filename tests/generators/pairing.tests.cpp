@@ -30,7 +30,7 @@ listed_kernel paired(const variant& of, const std::string& depths, const std::st
 }  // namespace
 
 TEST_CASE("pairs of bf16 are within the bound of weights that are rounded to bf16") {
-    const variant v{"under_test::mixed", dsl::listing_of<under_test::mixed>};
+    const variant v{"under_test::mixed", dsl::ir_of<under_test::mixed>};
     for (const char* depths : {"64", "32x20"}) {
         const listed_kernel kernel = paired(v, depths);
         const jit_kernel compiled(kernel);
@@ -64,7 +64,7 @@ TEST_CASE("pairs of bf16 are within the bound of weights that are rounded to bf1
 }
 
 TEST_CASE("one key is its value, whatever is rounded") {
-    const variant v{"under_test::mixed", dsl::listing_of<under_test::mixed>};
+    const variant v{"under_test::mixed", dsl::ir_of<under_test::mixed>};
     const jit_kernel compiled(paired(v, "32"));
     support::workload call(v.graph, {.heads = 3, .key_heads = 3, .queries = 1, .keys = 1, .depth = 32, .value_depth = 32}, 3);
     for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
@@ -73,7 +73,7 @@ TEST_CASE("one key is its value, whatever is rounded") {
 }
 
 TEST_CASE("what cannot be paired is refused") {
-    const variant mixed{"under_test::mixed", dsl::listing_of<under_test::mixed>}, formed{"under_test::formed", dsl::listing_of<under_test::formed>};
+    const variant mixed{"under_test::mixed", dsl::ir_of<under_test::mixed>}, formed{"under_test::formed", dsl::ir_of<under_test::formed>};
     CHECK_THROWS_AS(jit_kernel(paired(mixed, "32", "f16")), std::runtime_error);
     CHECK_THROWS_AS(jit_kernel(paired(mixed, "5")), std::runtime_error);
     CHECK_THROWS_AS(jit_kernel(paired(formed, "32")), std::runtime_error);

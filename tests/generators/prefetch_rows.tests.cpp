@@ -45,7 +45,7 @@ private:
 }  // namespace
 
 TEST_CASE("decode fetches rows of keys and values ahead, from their first line to their last", "[decode]") {
-    const variant of{"my::plain", listing_of<plain>};
+    const variant of{"my::plain", ir_of<plain>};
     for (const auto& [dtype, line] : {std::pair("f32", 16), std::pair("bf16", 32)}) {
         CAPTURE(dtype);
         const auto list = kernels_of({&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {dtype}, .depths = {"128"}, .shapes = {"decode"}});
@@ -64,8 +64,8 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
     }
 }
 
-TEST_CASE("long calls fetch the keys of the next tile where rows are long", "[fetch_ahead]") {
-    const variant of{"my::plain", listing_of<plain>};
+TEST_CASE("long calls fetch the keys of the next tile where rows are long", "[prefetch_rows]") {
+    const variant of{"my::plain", ir_of<plain>};
     for (const auto& [depth, lines] : {std::pair("64", 0), std::pair("128", 8)}) {
         CAPTURE(depth);
         const auto list = kernels_of({&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depth}, .shapes = {"prefill"}});

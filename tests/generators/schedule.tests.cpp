@@ -75,16 +75,16 @@ inline constexpr auto of_cache = weights(kv_idx - q_idx <= kv_lengths(b) - query
 }  // namespace
 
 TEST_CASE("a window is seen however it is spelt: short ones and those whose width the call tells, not long ones") {
-    CHECK(masking_of(listing_of<plain>) == masking::none);
-    CHECK(masking_of(listing_of<triangle>) == masking::some);
-    CHECK(masking_of(listing_of<near>) == masking::window);
-    CHECK(masking_of(listing_of<far>) == masking::some);
-    CHECK(masking_of(listing_of<told>) == masking::window);
-    CHECK(masking_of(listing_of<told_by_head>) == masking::window);
-    CHECK(masking_of(listing_of<at_the_end>) == masking::window);
-    CHECK(masking_of(listing_of<ahead>) == masking::some);
-    CHECK(masking_of(listing_of<with_sinks>) == masking::some);
-    CHECK(masking_of(listing_of<of_cache>) == masking::some);
+    CHECK(masking_of(ir_of<plain>) == masking::none);
+    CHECK(masking_of(ir_of<triangle>) == masking::some);
+    CHECK(masking_of(ir_of<near>) == masking::window);
+    CHECK(masking_of(ir_of<far>) == masking::some);
+    CHECK(masking_of(ir_of<told>) == masking::window);
+    CHECK(masking_of(ir_of<told_by_head>) == masking::window);
+    CHECK(masking_of(ir_of<at_the_end>) == masking::window);
+    CHECK(masking_of(ir_of<ahead>) == masking::some);
+    CHECK(masking_of(ir_of<with_sinks>) == masking::some);
+    CHECK(masking_of(ir_of<of_cache>) == masking::some);
 }
 
 TEST_CASE("every level and depth has a valid default, whose scratch does not depend on lengths") {

@@ -75,7 +75,7 @@ void read_layer(const support::tensor_file& file, const std::vector<input_declar
             counts_heads |= d.name == "heads";
             continue;
         }
-        if (d.rank > 1 && d.rank < 4 && d.axes[1].is == axis_kind::position) sizes.keys = sizes.queries, sizes.beyond = 0;
+        if (d.rank > 1 && d.rank < 4 && d.axes[1].kind == axis_kind::position) sizes.keys = sizes.queries, sizes.beyond = 0;
         const axis_declaration& last = d.axes[static_cast<std::size_t>(d.rank - 1)];
         if (const auto* t = file.find(d.name); t != nullptr && sizes.width == 0 && last.name == "model") sizes.width = t->shape.back();
     }
@@ -114,7 +114,7 @@ support::tensor_file derive(const support::tensor_file& file, const recipe& how,
         if (std::ranges::find(file.inputs, d.name) == file.inputs.end()) continue;  // made by an earlier step
         const support::file_tensor& from = file[d.name];
         std::vector<std::int64_t> extents;
-        for (std::size_t axis = 0; axis < d.rank; ++axis) extents.push_back(d.axes[axis].name == "vocabulary" ? from.shape.at(axis) : extent_of(d.axes[axis].is, from.shape.at(axis), is_core(d), sizes));
+        for (std::size_t axis = 0; axis < d.rank; ++axis) extents.push_back(d.axes[axis].name == "vocabulary" ? from.shape.at(axis) : extent_of(d.axes[axis].kind, from.shape.at(axis), is_core(d), sizes));
         support::file_tensor t = is_core(d) ? support::file_tensor{from.name, from.element, extents, {}} : resized(from, extents);
         if (is_core(d)) {
             t.bytes.resize(static_cast<std::size_t>(t.count()) * sizeof(float));

@@ -1,5 +1,5 @@
 // What every build runs on a device is few of the golden graphs: none of the language may be missing there.
-#include "../gpu/opencl/few.hpp"
+#include "../gpu/opencl/decode.hpp"
 #include "golden.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -18,10 +18,10 @@ struct parts {
     std::set<kind> kinds;
     std::set<axis_kind> axes;
 
-    void add(const listing& graph) {
-        for (const instruction& node : graph.nodes) operations.insert(node.op), kinds.insert(node.is);
+    void add(const graph_ir& graph) {
+        for (const instruction& node : graph.nodes) operations.insert(node.op), kinds.insert(node.kind);
         for (const input_declaration& input : graph.inputs)
-            for (std::size_t axis = 0; axis < input.rank; ++axis) axes.insert(input.axes[axis].is);
+            for (std::size_t axis = 0; axis < input.rank; ++axis) axes.insert(input.axes[axis].kind);
     }
     void add(const std::vector<recipe>& recipes) {
         for (const recipe& how : recipes)
@@ -44,8 +44,8 @@ TEST_CASE("the golden graphs that every build runs on a device have with those o
     parts all, there;
     all.add(all_recipes());
     there.add(some);
-    there.add(dsl::listing_of<few::last>);
-    there.add(dsl::listing_of<few::ends>);
+    there.add(dsl::ir_of<decode::last>);
+    there.add(dsl::ir_of<decode::ends>);
     CHECK(all.operations.size() > 50);
     for (const operation each : all.operations) {
         INFO("operation " << static_cast<int>(each));

@@ -86,7 +86,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
     return files;
 }
 
-std::vector<reference::argument> arguments_of(const listing& graph, const support::tensor_file& file) {
+std::vector<reference::argument> arguments_of(const graph_ir& graph, const support::tensor_file& file) {
     std::vector<reference::argument> arguments;
     for (const input_declaration& input : graph.inputs) {
         const std::string name(input.name);
@@ -126,16 +126,16 @@ golden_run::golden_run(support::tensor_file file, const recipe& how) : file_(std
     std::erase_if(now_.tensors, [this](const support::file_tensor& t) { return std::ranges::find(file_.outputs, t.name) != file_.outputs.end(); });
 }
 
-std::vector<std::int64_t> golden_run::shape_of(const listing& graph, const output_declaration& output) const {
+std::vector<std::int64_t> golden_run::shape_of(const graph_ir& graph, const output_declaration& output) const {
     if (const support::file_tensor* expected = file_.find(output.name)) return expected->shape;
     return by_reference(graph)[output.name].shape;  // what only later steps read is not in the file
 }
 
-reference::results golden_run::by_reference(const listing& graph) const {
+reference::results golden_run::by_reference(const graph_ir& graph) const {
     reference::options how;
     for (const output_declaration& output : graph.outputs) {  // of values that no input has; in a file of inputs alone they have those of q
         const support::file_tensor* like = file_.find(output.name) != nullptr ? file_.find(output.name) : file_.find("q");
-        if (like != nullptr && graph.nodes[static_cast<std::size_t>(output.node)].is == kind::output) how.value_depth = like->shape.at(3);
+        if (like != nullptr && graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output) how.value_depth = like->shape.at(3);
     }
     return reference::evaluate(graph, arguments_of(graph, now_), how);
 }
@@ -182,7 +182,7 @@ void golden_run::with_reference() {
             (*between)(now_);
             continue;
         }
-        const listing& graph = std::get<graph_step>(s).graph;
+        const graph_ir& graph = std::get<graph_step>(s).graph;
         for (const reference::array& a : by_reference(graph).outputs) {
             support::file_tensor& t = now_.tensors.emplace_back(reals(a.name, a.shape));
             std::ranges::transform(a.values, t.as<float>(), [](double x) { return static_cast<float>(x); });

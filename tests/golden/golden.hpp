@@ -17,7 +17,7 @@ namespace attune::testing {
 
 /// A graph and its kernels. Outputs go by their names into what later steps read.
 struct graph_step {
-    listing graph;
+    graph_ir graph;
     const kernel_table& (*kernels)();
 };
 /// What no attention kernel makes: adds tensors, made of those that are there and of the file's params.
@@ -31,7 +31,7 @@ struct recipe {
 };
 
 template <const auto& Graph>
-step computes() { return graph_step{dsl::listing_of<Graph>, &detail::table_of<Graph>}; }
+step computes() { return graph_step{dsl::ir_of<Graph>, &detail::table_of<Graph>}; }
 template <const auto& Graph>
 recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
 
@@ -54,7 +54,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
 std::string filter();
 
 /// What the graph reads, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks one.
-std::vector<reference::argument> arguments_of(const listing& graph, const support::tensor_file& file);
+std::vector<reference::argument> arguments_of(const graph_ir& graph, const support::tensor_file& file);
 
 /// A dense f32 tensor, all NaN.
 support::file_tensor reals(std::string name, std::vector<std::int64_t> shape);
@@ -81,8 +81,8 @@ public:
     const support::tensor_file& made() const { return now_; }
 
 private:
-    reference::results by_reference(const listing& graph) const;
-    std::vector<std::int64_t> shape_of(const listing& graph, const output_declaration& output) const;
+    reference::results by_reference(const graph_ir& graph) const;
+    std::vector<std::int64_t> shape_of(const graph_ir& graph, const output_declaration& output) const;
 
     support::tensor_file file_;  // inputs and expected outputs
     support::tensor_file now_;   // inputs and what was made

@@ -14,7 +14,7 @@ namespace {
 
 template <const auto& Graph>
 void check() {
-    const listing graph = dsl::listing_of<Graph>;
+    const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 70, .keys = 90}, 7, {}, {{"byte", 12}, {"sequence", 6}});
     for (const input_declaration& each : graph.inputs) {
         if (each.name == "from") call.draw("from", 0, 60);

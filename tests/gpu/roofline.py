@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON] [--few]: what the instructions of kernels for CUDA let a GPU reach at most. An estimate: nothing is run.
+"""roofline.py --generator PROGRAM[:DEPTHS] [--graphs NAME...] [--length 4096] [--schedule JSON] [--decode]: what the instructions of kernels for CUDA let a GPU reach at most. An estimate: nothing is run.
 
 Each kernel is compiled, assembled for sm_90 and taken apart again. Of the instructions of one visit to a block of keys those are useful that multiply and add for
 q * t(k) or for the product with v; as each instruction takes a scheduler one cycle, their share of the peak is the most that the kernel can reach. Three more bounds
@@ -7,7 +7,7 @@ stand beside it: shared memory serves one instruction a cycle to the whole SM (b
 block of queries (as if no cache held them), and of the pairs in visited blocks the mask may need fewer. What waiting costs is not in it: warps and what is
 known to hide it are printed, and the last column is a mere 60 % of the bound, as an expectation.
 
---few: kernels for few queries, which read each key and value once for query_tile rows. Their bounds are rates of reading: what the instructions of a visit leave time for; what
+--decode: kernels for few queries, which read each key and value once for query_tile rows. Their bounds are rates of reading: what the instructions of a visit leave time for; what
 all threads of an SM have asked for at a time, of the keys or of the values, whichever is less, over the time that memory takes to answer (--nanoseconds, an assumption); and the memory itself.
 
 Peak and bandwidth are those of an H200 SXM (--tflops, --terabytes). ptxas and nvdisasm are looked for as ptx.py does (NVDISASM names another).
@@ -144,7 +144,7 @@ def main():
     parser.add_argument("--tflops", type=float, default=67)
     parser.add_argument("--terabytes", type=float, default=4.8)
     parser.add_argument("--nanoseconds", type=float, default=700, help="that memory takes to answer when it is busy")
-    parser.add_argument("--few", action="store_true")
+    parser.add_argument("--decode", action="store_true")
     parser.add_argument("--fetch", action="store_true")
     given = parser.parse_args()
     ptxas, nvdisasm = ptx.find_tool("ptxas", given.fetch), ptx.find_tool("nvdisasm", given.fetch)
@@ -153,7 +153,7 @@ def main():
         return 77
     arch = "sm_90"
     peak = f"An estimate from the instructions for {arch}, nothing was run: peak {given.tflops:g} TFLOP/s f32, {given.terabytes:g} TB/s"
-    if given.few:
+    if given.decode:
         print(f"{peak}, which answers after {given.nanoseconds:g} ns.")
         print("| graph | rows x keys | threads | registers | shared | warps an SM | instructions a visit | asked for at a time, an SM | bound, TB/s: issue | waiting | memory | bound |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
@@ -162,7 +162,7 @@ def main():
         print("| graph | block | threads | registers | shared | warps an SM | FFMA in q t(k), in w v | useful of a visit | bound: issue | shared memory | memory | bound, useful TFLOP/s | 60 % of it |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |")
     with tempfile.TemporaryDirectory() as folder:
-        path, kernels = ptx.compile_graphs(given.generator, folder, given.schedule, ["decode" if given.few else "prefill"])
+        path, kernels = ptx.compile_graphs(given.generator, folder, given.schedule, ["decode" if given.decode else "prefill"])
         for text, kernel in zip(ptx.modules_in(path), kernels):
             name = kernel["graph"].split("::")[-1]
             if given.graphs and name not in given.graphs:
@@ -171,7 +171,7 @@ def main():
             cut, depth, value_depth = kernel["schedule"], kernel["depth"], kernel["value_depth"]
             entry = next(e for e in ptx.assemble(ptxas, text, arch, cubin) if e["entry"].startswith(ptx.main_entry(cut)))
             instructions = instructions_in(nvdisasm, cubin, entry["entry"])
-            if given.few:
+            if given.decode:
                 few_row(kernel, entry, few_visit(*instructions, cut, depth, value_depth), given)
                 continue
             one = visit(*instructions, cut, depth, value_depth)

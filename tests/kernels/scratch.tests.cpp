@@ -73,9 +73,9 @@ TEST_CASE("the second call takes nothing from the system", "[kernels]") {
     CHECK(of_call(1000).second == 0);
 }
 
-TEST_CASE("so is that of every output and of formed tensors, with the rows that a kernel keeps", "[kernels]") {
+TEST_CASE("so is that of every output and of computed tensors, with the rows that a kernel keeps", "[kernels]") {
     using namespace attune;
-    const auto cost_of = [](const listing& graph, const kernel_table& kernels, std::int64_t length) {
+    const auto cost_of = [](const graph_ir& graph, const kernel_table& kernels, std::int64_t length) {
         support::workload call(graph, {.heads = 2, .key_heads = 1, .queries = length, .keys = length, .depth = 32, .value_depth = 32}, 1, {}, {{"part", 11}});
         std::size_t cost = 0;
         std::thread([&] {
@@ -86,7 +86,7 @@ TEST_CASE("so is that of every output and of formed tensors, with the rows that 
         }).join();
         const explanation said = detail::explain(kernels, call.arguments(), {.threads = 1});
         const auto tiles = static_cast<std::size_t>(length / said.query_block + length / said.key_block + 2);
-        const std::size_t rows = static_cast<std::size_t>(kernels.kernels.front().hidden_rows * 2 * length) * sizeof(float);
+        const std::size_t rows = static_cast<std::size_t>(kernels.kernels.front().saved_rows * 2 * length) * sizeof(float);
         INFO("length " << length << ": " << cost << " bytes, explain says " << said.scratch_bytes << ", rows " << rows << " and tables of " << tiles << " tiles");
         CHECK(cost <= said.scratch_bytes + rows + 64 * tiles + 8192);
     };

@@ -184,7 +184,7 @@ TEST_CASE("every element type stays within its bound at every ISA level, whateve
     check_bounds(v, {of(1, 1, 1, 1, 1), of(2, 4, 2, 7, 37), of(1, 2, 1, 1, 257), of(2, 2, 2, 67, 130, true), of(1, 6, 2, 193, 67, true), of(1, 1, 1, 37, 513), of(4, 4, 2, 50, 131, true), of(3, 1, 1, 5, 0)});
 }
 
-TEST_CASE("so do 16-bit inputs of other kinds, weights as an output and tensors formed from formulas") {
+TEST_CASE("so do 16-bit inputs of other kinds, weights as an output and tensors computed from formulas") {
     const auto of = [](std::int64_t b, std::int64_t h, std::int64_t kh, std::int64_t lq, std::int64_t lk, bool gaps = false) {
         return shape{.batches = b, .heads = h, .key_heads = kh, .queries = lq, .keys = lk, .depth = 32, .value_depth = 32, .gaps = gaps};
     };

@@ -9,14 +9,14 @@ namespace attune::testing {
 
 struct variant {
     std::string name;
-    listing graph;
+    graph_ir graph;
     const kernel_table* kernels;
     std::map<std::string, double> numbers;  ///< its scalars, `scale` aside
 };
 
 template <const auto& Graph>
 variant variant_of(std::string name, std::map<std::string, double> numbers = {}) {
-    return {std::move(name), dsl::listing_of<Graph>, &detail::table_of<Graph>(), std::move(numbers)};
+    return {std::move(name), dsl::ir_of<Graph>, &detail::table_of<Graph>(), std::move(numbers)};
 }
 
 /// Those of variants.hpp.

@@ -16,7 +16,7 @@ using namespace attune::testing;
 namespace {
 
 /// The functions of a compiled kernel whose names begin so.
-std::set<std::string> functions_of(const listing& graph, const std::string& prefix) {
+std::set<std::string> functions_of(const graph_ir& graph, const std::string& prefix) {
     const generators::variant variant{"layer", graph};
     const auto made = generators::kernels_of({&variant, 1}, {.targets = {levels_here().front()}, .dtypes = {"f32"}, .depths = {"16"}}).front();
     std::ostringstream text;
@@ -27,7 +27,7 @@ std::set<std::string> functions_of(const listing& graph, const std::string& pref
     return names;
 }
 
-explanation explained(const listing& graph, std::int64_t batches, std::int64_t length) {
+explanation explained(const graph_ir& graph, std::int64_t batches, std::int64_t length) {
     const in_process kernel("layer", graph, "16", levels_here().front());
     support::workload call(graph, {.batches = batches, .heads = 2, .key_heads = 2, .queries = length, .keys = length, .depth = 16, .value_depth = 16}, 1, {{"p", 0.0}},
                            {{"model", 32}, {"", 32}, {"hidden", 77}});
@@ -39,15 +39,15 @@ explanation explained(const listing& graph, std::int64_t batches, std::int64_t l
 
 TEST_CASE("a node that is used several times is computed once") {
     // q and k are read by the pass that makes the output and by the one that makes the weights; q, k, v and an output of tokens.
-    CHECK(functions_of(dsl::listing_of<layers::plain>, "product_").size() == 4);
-    CHECK(functions_of(dsl::listing_of<layers::uses_thrice>, "product_").size() == 2);
-    const auto tensors = functions_of(dsl::listing_of<layers::uses_thrice>, "computed_");
+    CHECK(functions_of(dsl::ir_of<layers::plain>, "product_").size() == 4);
+    CHECK(functions_of(dsl::ir_of<layers::uses_thrice>, "product_").size() == 2);
+    const auto tensors = functions_of(dsl::ir_of<layers::uses_thrice>, "computed_");
     CHECK(tensors.size() == 5);  // the tokens, the queries, keys and values that are made of them, and the output
 }
 
 TEST_CASE("explain counts projections, and the tensors that they make") {
     const std::int64_t batches = 3, length = 40, width = 32, floats = 4;
-    const explanation said = explained(dsl::listing_of<layers::plain>, batches, length);
+    const explanation said = explained(dsl::ir_of<layers::plain>, batches, length);
     const std::int64_t sequence = batches * length * width;
     CHECK(said.flops == static_cast<double>(4 * 2 * sequence * width + 2 * 2 * batches * length * length * width));
     CHECK(said.tensor_bytes == static_cast<std::size_t>(3 * sequence * floats));  // q, k and v; the last projection writes the output

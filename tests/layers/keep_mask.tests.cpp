@@ -29,7 +29,7 @@ struct masks {
 };
 
 workload call_with(double probability) {
-    return workload(listing_of<drawn>, {.batches = batches, .heads = head_count, .key_heads = head_count, .queries = queries_at, .keys = keys_at, .depth = width, .value_depth = width}, 5,
+    return workload(ir_of<drawn>, {.batches = batches, .heads = head_count, .key_heads = head_count, .queries = queries_at, .keys = keys_at, .depth = width, .value_depth = width}, 5,
                     {{"p", probability}});
 }
 
@@ -76,7 +76,7 @@ TEST_CASE("the same pairs are kept for every schedule, number of threads and lev
     };
     for (const std::string& level : levels_here())
         for (const auto& cut : cuts) {
-            const in_process kernel("drawn", listing_of<drawn>, "32", level, cut);
+            const in_process kernel("drawn", ir_of<drawn>, "32", level, cut);
             for (const int threads : {1, 2, 3, 7}) {
                 const masks found = kept_by(kernel.table(), 0.25, threads);
                 INFO(level << " " << generators::to_json(kernel.request().schedule) << " " << threads << " threads");
@@ -87,7 +87,7 @@ TEST_CASE("the same pairs are kept for every schedule, number of threads and lev
 }
 
 TEST_CASE("as many are kept as the probability says, neighbours independently of each other") {
-    const in_process kernel("drawn", listing_of<drawn>, "32", levels_here().front());
+    const in_process kernel("drawn", ir_of<drawn>, "32", levels_here().front());
     for (const double probability : {0.1, 0.5, 0.9}) {
         const std::vector<bool> found = kept_by(kernel.table(), probability, 2).by_output;
         double single = 0, both_keys = 0, both_queries = 0, both_heads = 0;

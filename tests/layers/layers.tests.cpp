@@ -27,7 +27,7 @@ constexpr std::int64_t width = 32;  // two heads of depth 16
 /// Free axes by their name; the channels of tokens have none.
 const std::map<std::string, std::int64_t> widths{{"model", width}, {"", width}, {"hidden", 77}, {"fused", 3 * width}, {"query_width", 20}, {"key_width", 41}, {"value_width", 9}};
 
-workload call_of(const listing& graph, std::int64_t batches, std::int64_t queries, std::int64_t keys, unsigned seed, double p = 0.0) {
+workload call_of(const graph_ir& graph, std::int64_t batches, std::int64_t queries, std::int64_t keys, unsigned seed, double p = 0.0) {
     workload call(graph, {.batches = batches, .heads = 2, .key_heads = 2, .queries = queries, .keys = keys, .depth = 16, .value_depth = 16}, seed, {{"p", p}}, widths);
     for (const input_declaration& input : graph.inputs)  // projections keep the size of what they project
         if (input.name.starts_with("w_"))
@@ -51,7 +51,7 @@ double worst_of(const in_process& kernel, workload& call, int threads) {
 /// A graph's kernel for the most demanding level that runs here, compiled once.
 template <const auto& Graph>
 const in_process& compiled() {
-    static const in_process kernel("layer", dsl::listing_of<Graph>, "16", levels_here().front());
+    static const in_process kernel("layer", dsl::ir_of<Graph>, "16", levels_here().front());
     return kernel;
 }
 
@@ -59,12 +59,12 @@ const in_process& compiled() {
 template <const auto& Graph>
 void judge(const char* name, bool self, const std::function<void(workload&)>& change = {}, const std::string& level = levels_here().front()) {
     std::optional<in_process> other;
-    if (level != levels_here().front()) other.emplace(name, dsl::listing_of<Graph>, "16", level);
+    if (level != levels_here().front()) other.emplace(name, dsl::ir_of<Graph>, "16", level);
     const in_process& kernel = other ? *other : compiled<Graph>();
     double worst = 0;
     unsigned seed = 1;
     for (const auto& [batches, queries, keys] : {std::array<std::int64_t, 3>{1, 1, 1}, {2, 7, 53}, {3, 49, 5}, {2, 130, 300}}) {
-        workload call = call_of(dsl::listing_of<Graph>, batches, queries, self ? queries : keys, ++seed);
+        workload call = call_of(dsl::ir_of<Graph>, batches, queries, self ? queries : keys, ++seed);
         if (change) change(call);
         INFO(name << " " << level << " " << batches << " x " << queries << " x " << keys);
         const double error = worst_of(kernel, call, static_cast<int>(seed % 3) + 1);
@@ -104,7 +104,7 @@ TEST_CASE("layer normalisation") { judge<layers::normal>("layer_norm", true); }
 TEST_CASE("gelu") { judge<layers::smooth>("gelu", true); }
 TEST_CASE("erf, from the smallest arguments to where it is 1") {
     const in_process& kernel = compiled<layers::error_function>();
-    workload call = call_of(dsl::listing_of<layers::error_function>, 1, 4096, 1, 1);
+    workload call = call_of(dsl::ir_of<layers::error_function>, 1, 4096, 1, 1);
     auto& x = call["x"].reals;
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>((i % 2 ? 1 : -1) * std::pow(10.0, -30 + 32.0 * static_cast<double>(i) / static_cast<double>(x.size())));
     detail::call(kernel.table(), call.arguments(), {.threads = 2});
@@ -113,7 +113,7 @@ TEST_CASE("erf, from the smallest arguments to where it is 1") {
     CHECK(worst <= 6e-7);
 }
 TEST_CASE("many positions, and parameters with gaps between their elements") {
-    const listing graph = dsl::listing_of<layers::feed_forward>;
+    const graph_ir graph = dsl::ir_of<layers::feed_forward>;
     const in_process& kernel = compiled<layers::feed_forward>();
     workload call = call_of(graph, 2, 1301, 1, 1);  // blocks of some other length than few positions have
     CHECK(worst_of(kernel, call, 2) <= 2e-5);
@@ -151,12 +151,12 @@ TEST_CASE("masked by (batch or 1, 1, query, key)") {
 
 TEST_CASE("dropout in evaluation is not there: with probability 0 the output has the same bits") {
     const in_process &plain = compiled<layers::plain>(), &dropped = compiled<layers::dropped>();
-    workload without = call_of(dsl::listing_of<layers::plain>, 2, 50, 50, 3), with = call_of(dsl::listing_of<layers::dropped>, 2, 50, 50, 3);
+    workload without = call_of(dsl::ir_of<layers::plain>, 2, 50, 50, 3), with = call_of(dsl::ir_of<layers::dropped>, 2, 50, 50, 3);
     detail::call(plain.table(), without.arguments(), {});
     detail::call(dropped.table(), with.arguments(), {});
     CHECK(without["out"].reals == with["out"].reals);
     for (const double p : {0.1, 0.5, 1.0 - 1e-6}) {
-        workload call = call_of(dsl::listing_of<layers::dropped>, 2, 50, 50, 4, p);
+        workload call = call_of(dsl::ir_of<layers::dropped>, 2, 50, 50, 4, p);
         INFO("p = " << p);
         CHECK(worst_of(dropped, call, 2) <= 2e-5);
         CHECK(call["out"].reals != without["out"].reals);
@@ -166,11 +166,11 @@ TEST_CASE("dropout in evaluation is not there: with probability 0 the output has
 TEST_CASE("tokens that are used several times") { judge<layers::uses_thrice>("tokens used thrice", true); }
 
 TEST_CASE("widths that disagree are refused before anything is written") {
-    const listing attention = dsl::listing_of<layers::attention>, other_half = dsl::listing_of<layers::feed_forward>;
+    const graph_ir attention = dsl::ir_of<layers::attention>, other_half = dsl::ir_of<layers::feed_forward>;
     const in_process &of_attention = compiled<layers::attention>(), &of_other_half = compiled<layers::feed_forward>();
     const auto refusal = [&](std::string_view input, std::vector<std::int64_t> extents) {
         const bool first = std::ranges::any_of(attention.inputs, [&](const input_declaration& d) { return d.name == input; });
-        const listing& graph = first ? attention : other_half;
+        const graph_ir& graph = first ? attention : other_half;
         const in_process& kernel = first ? of_attention : of_other_half;
         workload call = call_of(graph, 2, 7, 7, 1);
         std::vector<float> other(4096, 1.0f);
@@ -190,7 +190,7 @@ TEST_CASE("widths that disagree are refused before anything is written") {
 }
 
 TEST_CASE("channels that parts and heads cannot share evenly are refused before anything is written") {
-    const listing graph = dsl::listing_of<layers::in_three_parts>;
+    const graph_ir graph = dsl::ir_of<layers::in_three_parts>;
     const in_process& kernel = compiled<layers::in_three_parts>();
     const auto refusal = [&](std::int64_t channels) {
         workload call = call_of(graph, 2, 7, 7, 1);

@@ -38,24 +38,24 @@ void lab_count::add(int decision, int seen) {
     wrongly_skipped += decision == 0 && seen != 0, wrongly_unmasked += decision == 2 && seen != 2;
 }
 
-schedule usual_schedule(const listing& graph) { return default_schedule(level_named("x86-64-v3"), 64, 64, masking_of(graph)); }
+schedule usual_schedule(const graph_ir& graph) { return default_schedule(level_named("x86-64-v3"), 64, 64, masking_of(graph)); }
 
 namespace {
 
-/// Both stages of one listing, and its inputs.
+/// Both stages of one graph, and its inputs.
 class lab {
 public:
-    lab(const listing& graph, const schedule& cut, const lab_inputs& given)
+    lab(const graph_ir& graph, const schedule& cut, const lab_inputs& given)
         : request_{graph, {element_type::f32, element_type::f32, element_type::f32, element_type::f32}, {depth, depth}, cut},
-          its_(plan_of(graph)),
+          core_(plan_of(graph)),
           depends_(dependences(graph)),
-          inputs_(request_, its_),
+          inputs_(request_, core_),
           tables_(request_, inputs_, depends_),
           given_(given),
           state(blocks_of(given.keys, cut.key_block), blocks_of(given.queries, cut.query_block), given.heads, given.batches) {}
 
     Func decided() {
-        const verdict visible = coverage(request_, inputs_, depends_, tables_, {qt, kb, h, b}).visible(its_.scores);
+        const verdict visible = block_mask(request_, inputs_, depends_, tables_, {qt, kb, h, b}).visible(core_.scores);
         Func states("states");
         states(kb, qt, h, b) = select(!visible.may, cast<std::uint8_t>(0), select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
         return states;
@@ -68,8 +68,8 @@ public:
         RDom key(0, keys_a_block, "key"), query(0, queries_a_block, "query");
         const Expr q = qt * queries_a_block + qi, k = kb * keys_a_block + key, keys = inputs_.keys_in_use(b);
         place at{b, h, q, k, keys};
-        at.known.emplace(its_.contraction, quantity{0.0f, {}});
-        const quantity score = pointwise(request_, inputs_, depends_, at)(its_.scores);
+        at.known.emplace(core_.contraction, quantity{0.0f, {}});
+        const quantity score = pointwise(request_, inputs_, depends_, at)(core_.scores);
         Expr visible = k < keys;
         if (score.hidden.defined()) visible = visible && !score.hidden;
         const Expr none = cast<std::uint8_t>(0), one = cast<std::uint8_t>(1), inside = q < inputs_.query_length;
@@ -112,7 +112,7 @@ private:
     }
 
     kernel_request request_;
-    plan its_;
+    plan core_;
     std::vector<dependence> depends_;
     kernel_inputs inputs_;
     tile_tables tables_;
@@ -125,7 +125,7 @@ public:
 
 }  // namespace
 
-std::vector<std::uint8_t> decide_blocks(const listing& graph, const schedule& cut, const lab_inputs& given) try {
+std::vector<std::uint8_t> decide_blocks(const graph_ir& graph, const schedule& cut, const lab_inputs& given) try {
     lab made(graph, cut, given);
     made.run({made.decided()}, {made.state});
     return {made.state.data(), made.state.data() + made.state.number_of_elements()};
@@ -133,7 +133,7 @@ std::vector<std::uint8_t> decide_blocks(const listing& graph, const schedule& cu
     throw std::runtime_error(problem.what());
 }
 
-lab_count count_blocks(const listing& graph, const schedule& cut, const lab_inputs& given) try {
+lab_count count_blocks(const graph_ir& graph, const schedule& cut, const lab_inputs& given) try {
     lab made(graph, cut, given);
     Buffer<std::uint8_t> any = Buffer<std::uint8_t>::make_with_shape_of(made.state), all = Buffer<std::uint8_t>::make_with_shape_of(made.state);
     made.run({made.decided(), made.seen()}, {made.state, any, all});

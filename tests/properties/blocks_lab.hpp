@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include "kernel/schedule.hpp"
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-/// What the generators decide about blocks, and what is so: both compiled in process from a listing, without a kernel.
+/// What the generators decide about blocks, and what is so: both compiled in process from a graph, without a kernel.
 namespace attune::testing {
 
-/// What a listing reads: tensors as i32, whatever their type, outermost axis first; scalars by name.
+/// What a graph reads: tensors as i32, whatever their type, outermost axis first; scalars by name.
 struct lab_inputs {
     struct table {
         std::vector<int> extents;
@@ -31,12 +31,12 @@ struct lab_count {
 };
 
 /// One byte a block, (key block, query block, head, batch), innermost first: 0 skipped, 1 visited, 2 without mask.
-std::vector<std::uint8_t> decide_blocks(const listing& graph, const generators::schedule& cut, const lab_inputs& inputs);
+std::vector<std::uint8_t> decide_blocks(const graph_ir& graph, const generators::schedule& cut, const lab_inputs& inputs);
 
-/// Every pair of the listing's first scores, looked at, against the decision about its block.
-lab_count count_blocks(const listing& graph, const generators::schedule& cut, const lab_inputs& inputs);
+/// Every pair of the graph's first scores, looked at, against the decision about its block.
+lab_count count_blocks(const graph_ir& graph, const generators::schedule& cut, const lab_inputs& inputs);
 
 /// The schedule of the default kernel for a depth of 64 at x86-64-v3.
-generators::schedule usual_schedule(const listing& graph);
+generators::schedule usual_schedule(const graph_ir& graph);
 
 }  // namespace attune::testing

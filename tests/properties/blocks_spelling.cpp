@@ -145,10 +145,10 @@ spelt_listing::spelt_listing(const term& condition) {
     builder_.output("out", builder_.attend(builder_.add(mask, kind::scores, {scores, write(condition)})));
 }
 
-listing_builder::node_id spelt_listing::write(const term& t) {
+ir_builder::node_id spelt_listing::write(const term& t) {
     const std::string text = text_of(t);
-    if (const auto found = written_.find(text); found != written_.end()) return found->second;  // a listing has every node once
-    listing_builder::node_id node{};
+    if (const auto found = written_.find(text); found != written_.end()) return found->second;  // a graph has every node once
+    ir_builder::node_id node{};
     if (t->op == constant) {
         node = builder_.integer(t->value);
     } else if (t->op == load) {

@@ -1,5 +1,5 @@
 #pragma once
-#include "../reference/listing_builder.hpp"
+#include "../reference/ir_by_hand.hpp"
 #include "blocks_lab.hpp"
 
 #include <deque>
@@ -7,7 +7,7 @@
 #include <random>
 #include <set>
 
-/// Conditions drawn at random, respelt at random, written as listings and evaluated pair by pair.
+/// Conditions drawn at random, respelt at random, written as graphs and evaluated pair by pair.
 namespace attune::testing {
 
 struct term_node;
@@ -47,12 +47,12 @@ std::string text_of(const term& t);
 class spelt_listing {
 public:
     explicit spelt_listing(const term& condition);
-    listing view() const { return builder_.view(); }
+    graph_ir view() const { return builder_.view(); }
 
 private:
-    listing_builder::node_id write(const term& t);
-    listing_builder builder_;
-    std::map<std::string, listing_builder::node_id> written_;
+    ir_builder::node_id write(const term& t);
+    ir_builder builder_;
+    std::map<std::string, ir_builder::node_id> written_;
     std::deque<std::string> names_;
 };
 

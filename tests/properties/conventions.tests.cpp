@@ -70,7 +70,7 @@ double error(const std::vector<float>& got, const std::vector<double>& expected)
 }
 
 template <const auto& Graph>
-workload call_of(const shape& s, std::map<std::string, double> numbers = {}) { return workload(dsl::listing_of<Graph>, s, 33, std::move(numbers)); }
+workload call_of(const shape& s, std::map<std::string, double> numbers = {}) { return workload(dsl::ir_of<Graph>, s, 33, std::move(numbers)); }
 
 template <const auto& Graph>
 void run(workload& call) { detail::call(attune::detail::table_of<Graph>(), call.arguments(), {}); }

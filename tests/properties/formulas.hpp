@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Variants whose laws are tested: every kind of statistic, output, formed tensor and mask, each beside another way to say the same.
+/// Variants whose laws are tested: every kind of statistic, output, computed tensor and mask, each beside another way to say the same.
 namespace formulas {
 
 using namespace attune::dsl;
@@ -38,7 +38,7 @@ inline constexpr auto kept = outputs(out = seen_weights * keep(b, h, q_idx, kv_i
 inline constexpr auto gate = input<"gate", f32>(batch, head, query, value_depth);
 inline constexpr auto gated = outputs(out = seen_weights * v * gate(b, h, q_idx, d_idx) + 1.0, lse = log_sum_exp(seen) / 0.6931471805599453, output<"shift"> = log_sum_exp(seen) - row_maximum(seen));
 
-// --- formed tensors
+// --- computed tensors
 inline constexpr auto shift = scalar<"shift", i32>;
 inline constexpr auto cosines = input<"cosines", f32>(axis<"angle">, axis<"pair">);
 inline constexpr auto sines = input<"sines", f32>(axis<"angle">, axis<"pair">);

@@ -91,7 +91,7 @@ TEST_CASE("a batch element's bits do not depend on its neighbours") {
         if (!with_batch) continue;
         for (const input_declaration& d : v.graph.inputs) {  // the second element; tensors without a batch axis are as they are
             if (d.is_scalar) continue;
-            const bool has_batch = d.axes[0].is == axis_kind::batch;
+            const bool has_batch = d.axes[0].kind == axis_kind::batch;
             const auto second = [has_batch](auto& from, auto& to) { std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(has_batch ? to.size() : 0), to.size(), to.begin()); };
             second(call[d.name].reals, alone[d.name].reals);
             second(call[d.name].integers, alone[d.name].integers);

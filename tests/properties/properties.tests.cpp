@@ -129,11 +129,11 @@ TEST_CASE("the number of threads changes no bit") {
 namespace {
 
 /// The call of one batch element alone: every tensor that has the axis begins at that element.
-std::vector<detail::named_argument> alone(const listing& graph, std::vector<detail::named_argument> arguments, std::int64_t element) {
+std::vector<detail::named_argument> alone(const graph_ir& graph, std::vector<detail::named_argument> arguments, std::int64_t element) {
     for (auto& a : arguments) {
         const auto declared = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
         const bool is_output = declared == graph.inputs.end();
-        if (a.is != detail::named_argument::form::view || (!is_output && declared->axes[0].is != axis_kind::batch)) continue;
+        if (a.is != detail::named_argument::form::view || (!is_output && declared->axes[0].kind != axis_kind::batch)) continue;
         std::vector<std::int64_t> extents(a.view.shape().begin(), a.view.shape().end());
         extents[0] = 1;
         auto* const first = static_cast<std::byte*>(const_cast<void*>(a.view.data())) + element * a.view.stride(0) * bytes_of(a.view.type());

@@ -23,7 +23,7 @@ random_graph::random_graph(unsigned seed) : random_(seed), fingerprint_(0x9e3779
     forget_unused();
 }
 
-/// A listing has no node, input or index that no output needs.
+/// A graph has no node, input or index that no output needs.
 void random_graph::forget_unused() {
     std::vector<bool> used(nodes_.size());
     for (const output_declaration& o : outputs_) used[static_cast<std::size_t>(o.node)] = true;
@@ -57,7 +57,7 @@ std::string random_graph::text() const {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         const instruction& n = nodes_[i];
         to << "  n" << i << " = ";
-        if (n.op == operation::constant && n.is == kind::integer) to << n.integer;
+        if (n.op == operation::constant && n.kind == kind::integer) to << n.integer;
         else if (n.op == operation::constant) to << n.number;
         else if (n.input >= 0) to << inputs_[static_cast<std::size_t>(n.input)].name;
         else if (n.op == operation::load) to << "load";
@@ -77,12 +77,12 @@ random_graph::node_id random_graph::add(instruction n) {
     return static_cast<node_id>(same - nodes_.begin());
 }
 random_graph::node_id random_graph::add(operation op, kind is, std::initializer_list<node_id> arguments) {
-    instruction n{.op = op, .is = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
+    instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
     std::ranges::copy(arguments, n.arguments.begin());
     return add(n);
 }
-random_graph::node_id random_graph::constant(std::int64_t value) { return add({.op = operation::constant, .is = kind::integer, .integer = value}); }
-random_graph::node_id random_graph::constant_real(double value) { return add({.op = operation::constant, .is = kind::real, .number = value}); }
+random_graph::node_id random_graph::constant(std::int64_t value) { return add({.op = operation::constant, .kind = kind::integer, .integer = value}); }
+random_graph::node_id random_graph::constant_real(double value) { return add({.op = operation::constant, .kind = kind::real, .number = value}); }
 
 random_graph::node_id random_graph::input(std::string_view name, element_type element, std::initializer_list<axis_declaration> axes) {
     input_declaration d{.name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
@@ -90,22 +90,22 @@ random_graph::node_id random_graph::input(std::string_view name, element_type el
     const auto known = std::ranges::find(inputs_, d);
     const auto at = static_cast<std::int16_t>(known - inputs_.begin());
     if (known == inputs_.end()) inputs_.push_back(d);
-    return add({.op = operation::input, .is = kind::tensor, .input = at});
+    return add({.op = operation::input, .kind = kind::tensor, .input = at});
 }
 random_graph::node_id random_graph::scalar(std::string_view name, element_type element) {
     const input_declaration d{.name = name, .element = element, .is_scalar = true};
     const auto known = std::ranges::find(inputs_, d);
     const auto at = static_cast<std::int16_t>(known - inputs_.begin());
     if (known == inputs_.end()) inputs_.push_back(d);
-    return add({.op = operation::scalar, .is = element == element_type::f32 ? kind::real : kind::integer, .input = at});
+    return add({.op = operation::scalar, .kind = element == element_type::f32 ? kind::real : kind::integer, .input = at});
 }
 random_graph::node_id random_graph::load(node_id tensor, kind is, std::initializer_list<node_id> at) {
-    instruction n{.op = operation::load, .is = is, .argument_count = static_cast<std::uint8_t>(1 + at.size()), .arguments = {tensor}};
+    instruction n{.op = operation::load, .kind = is, .argument_count = static_cast<std::uint8_t>(1 + at.size()), .arguments = {tensor}};
     std::ranges::copy(at, n.arguments.begin() + 1);
     return add(n);
 }
 random_graph::node_id random_graph::extent(node_id tensor, int axis) {
-    return add({.op = operation::extent, .is = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
+    return add({.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
 }
 
 random_graph::number random_graph::integer_leaf(const place& p) {
@@ -169,7 +169,7 @@ random_graph::node_id random_graph::over(operation op, kind is, const place& p, 
     const std::size_t which = p.bounds.size();
     const auto at = std::ranges::find(indices_, names[which]) - indices_.begin();
     if (at == std::ssize(indices_)) indices_.push_back(names[which]);
-    const node_id bound = add({.op = operation::bound, .is = kind::integer, .integer = at});
+    const node_id bound = add({.op = operation::bound, .kind = kind::integer, .integer = at});
     place inside = p;
     inside.bounds.push_back(bound);
     node_id length = constant(below(5));

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <cstdint>
 #include <map>
@@ -9,7 +9,7 @@
 
 namespace attune::testing {
 
-/// A graph drawn from the whole language: any mask, score modification, formed tensor, statistic and set of outputs that one kernel may have.
+/// A graph drawn from the whole language: any mask, score modification, computed tensor, statistic and set of outputs that one kernel may have.
 ///
 /// The depth must be even. Formulas are kept where f32 and double agree: integers stay far from overflow, reals of formulas within a few units, and reals are compared only
 /// as they are read from tensors.
@@ -17,7 +17,7 @@ class random_graph {
 public:
     explicit random_graph(unsigned seed);
 
-    listing view() const { return {nodes_, inputs_, outputs_, "random", fingerprint_, indices_}; }
+    graph_ir view() const { return {nodes_, inputs_, outputs_, "random", fingerprint_, indices_}; }
     std::string text() const;  ///< a line a node
 
     static std::map<std::string, double> numbers() { return {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}}; }

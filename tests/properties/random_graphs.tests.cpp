@@ -35,7 +35,7 @@ std::vector<shape> shapes_of(unsigned seed, const kernel& k) {
             {.batches = 1, .heads = 1, .key_heads = 1, .queries = 5, .keys = 0, .depth = d.depth, .value_depth = d.value_depth}};
 }
 
-void draw_inputs(workload& call, const listing& graph, const shape& s) {
+void draw_inputs(workload& call, const graph_ir& graph, const shape& s) {
     for (const input_declaration& d : graph.inputs) {
         if (d.name == "packed") call.draw(d.name, 0, 255);
         if (d.name == "place" || d.name == "chosen") call.draw(d.name, -2, static_cast<int>(s.keys) + 1);

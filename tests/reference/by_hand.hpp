@@ -1,5 +1,5 @@
 #pragma once
-#include "listing_builder.hpp"
+#include "ir_by_hand.hpp"
 
 #include <attune/reference.hpp>
 #include <catch2/catch_approx.hpp>
@@ -32,7 +32,7 @@ public:
         return *this;
     }
 
-    reference::results of(const listing_builder& graph, const reference::options& how = {}) const { return reference::evaluate(graph.view(), arguments_, how); }
+    reference::results of(const ir_builder& graph, const reference::options& how = {}) const { return reference::evaluate(graph.view(), arguments_, how); }
 
 private:
     given& add(std::string_view name, const tensor& t) {
@@ -55,8 +55,8 @@ inline void check_close(const std::vector<double>& got, const std::vector<double
     }
 }
 
-/// Names for what a hand-written listing is made of.
-struct writer : listing_builder {
+/// Names for what a hand-written graph is made of.
+struct writer : ir_builder {
     node_id real_of(operation op, node_id x, node_id y) { return add(op, kind::real, {x, y}); }
     node_id integer_of(operation op, node_id x, node_id y) { return add(op, kind::integer, {x, y}); }
     node_id condition_of(operation op, node_id x, node_id y) { return add(op, kind::condition, {x, y}); }

@@ -1,4 +1,4 @@
-// Queries, keys and values that are formed by a formula, and q, k, v read at indices.
+// Queries, keys and values that are computed by a formula, and q, k, v read at indices.
 #include "by_hand.hpp"
 
 #include <catch2/matchers/catch_matchers.hpp>
@@ -12,7 +12,7 @@ using namespace attune::testing;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
-TEST_CASE("formed queries and keys are contracted as q and k would be") {
+TEST_CASE("computed queries and keys are contracted as q and k would be") {
     given g;
     g.reals("q", {1, 1, 2, 2}, {1, 2, 3, 4}).reals("k", {1, 1, 2, 2}, {1, 10, 100, 1000}).reals("gain", {2}, {1, 2});
     writer w;
@@ -52,7 +52,7 @@ TEST_CASE("keys of two tensors, one behind the other, with the length that the f
     CHECK(r["count"].values == std::vector<double>{5, 5});
 }
 
-TEST_CASE("values formed from the keys, fewer channels than they have") {
+TEST_CASE("values computed from the keys, fewer channels than they have") {
     given g;
     g.reals("q", {1, 1, 1, 2}, {0, 0}).reals("k", {1, 1, 2, 2}, {1, 2, 3, 4}).reals("out", {1, 1, 1, 1}, {0});
     writer w;
@@ -68,7 +68,7 @@ TEST_CASE("values formed from the keys, fewer channels than they have") {
     CHECK_THROWS_MATCHES(without_out.of(w), std::invalid_argument, MessageMatches(ContainsSubstring("how many channels the values have")));
 }
 
-TEST_CASE("a formed tensor sees every query head: h on a key head axis is that head's key head, on a head axis itself") {
+TEST_CASE("a computed tensor sees every query head: h on a key head axis is that head's key head, on a head axis itself") {
     given g;
     g.reals("q", {1, 4, 1, 1}, {1, 1, 1, 1}).reals("k", {1, 2, 1, 1}, {5, 7}).reals("gain", {4}, {1, 2, 3, 4}).reals("per_group", {2}, {100, 200});
     writer w;

@@ -7,7 +7,7 @@ using namespace attune::testing;
 namespace {
 
 /// x (batch, position, 2) times w (out, 2), transposed, at `position` and `channel`.
-listing_builder::node_id linear(writer& w, listing_builder::node_id x, listing_builder::node_id position, std::string_view name) {
+ir_builder::node_id linear(writer& w, ir_builder::node_id x, ir_builder::node_id position, std::string_view name) {
     const auto n = w.bound("in"), weights = w.input(name, element_type::f32, {axis_kind::free, axis_kind::free});
     return w.add(operation::sum, kind::real, {n, w.extent(weights, 1), w.real_of(operation::multiply, w.load(x, {w.b(), position, n}), w.load(weights, {w.d_idx(), n}))});
 }
@@ -27,7 +27,7 @@ TEST_CASE("tokens: a projection of positions, of its own width, rows chosen or a
     CHECK(last["y"].values == std::vector<double>{3, 4, 7});
 }
 
-TEST_CASE("heads that a formed tensor states, and an output read by tokens: heads split and merged") {
+TEST_CASE("heads that a computed tensor states, and an output read by tokens: heads split and merged") {
     // One key each: attention hands its values through. Two heads of depth 1 out of two channels, merged the other way around.
     writer w;
     const auto x = w.input("x", element_type::f32, {axis_kind::batch, axis_kind::position, axis_kind::free});

@@ -1,4 +1,4 @@
-#include "listing_builder.hpp"
+#include "ir_by_hand.hpp"
 
 #include <attune/reference.hpp>
 #include <catch2/catch_approx.hpp>
@@ -13,7 +13,7 @@
 
 using namespace attune;
 using namespace attune::reference;
-using attune::testing::listing_builder;
+using attune::testing::ir_builder;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
@@ -35,16 +35,16 @@ struct line {
 
 /// softmax(f(q * t(k))) * v and its log-sum-exp
 template <class F>
-listing_builder attention(F f) {
-    listing_builder l;
+ir_builder attention(F f) {
+    ir_builder l;
     const auto s = f(l, l.scores());
     l.output("out", l.attend(s));
     l.output("lse", l.add(operation::log_sum_exp, kind::row, {s}));
     return l;
 }
-listing_builder plain() { return attention([](listing_builder&, auto s) { return s; }); }
-listing_builder causal() {
-    return attention([](listing_builder& l, auto s) {
+ir_builder plain() { return attention([](ir_builder&, auto s) { return s; }); }
+ir_builder causal() {
+    return attention([](ir_builder& l, auto s) {
         return l.add(operation::mask, kind::scores, {s, l.add(operation::greater_equal, kind::condition, {l.index(operation::q_idx), l.index(operation::kv_idx)})});
     });
 }
@@ -67,7 +67,7 @@ TEST_CASE("two keys by hand") {
 }
 
 TEST_CASE("rows without a visible key are 0, their log-sum-exp -infinity") {
-    const auto never = attention([](listing_builder& l, auto s) {
+    const auto never = attention([](ir_builder& l, auto s) {
         return l.add(operation::mask, kind::scores, {s, l.add(operation::less, kind::condition, {l.index(operation::kv_idx), l.index(operation::q_idx)})});
     });
     const line x(2, {1.0f, 2.0f}, {5.0f, 6.0f});  // query 0 sees none, query 1 key 0
@@ -86,13 +86,13 @@ TEST_CASE("no keys at all") {
 
 TEST_CASE("-infinity masks, whether written or found in a tensor; finite scores never do") {
     const line x(1, {1.0f, 2.0f, 3.0f, 4.0f}, {1.0f, 2.0f, 4.0f, 8.0f});
-    const auto written = attention([](listing_builder& l, auto s) {
+    const auto written = attention([](ir_builder& l, auto s) {
         const auto odd = l.add(operation::equal, kind::condition, {l.add(operation::remainder, kind::integer, {l.index(operation::kv_idx), l.integer(2)}), l.integer(1)});
         return l.add(operation::where, kind::scores, {odd, s, l.real(-inf)});
     });
     CHECK(evaluate(written.view(), x.arguments(), {.keep_visible = true}).visible == std::vector<std::uint8_t>{0, 1, 0, 1});
 
-    const auto biased = attention([](listing_builder& l, auto s) {
+    const auto biased = attention([](ir_builder& l, auto s) {
         const auto bias = l.input("bias", element_type::f32, {axis_kind::key});
         return l.add(operation::add, kind::scores, {s, l.add(operation::load, kind::real, {bias, l.index(operation::kv_idx)})});
     });
@@ -105,7 +105,7 @@ TEST_CASE("-infinity masks, whether written or found in a tensor; finite scores 
 }
 
 TEST_CASE("a row of -1e20 is the mean of all values") {
-    const auto energies = attention([](listing_builder& l, auto s) {
+    const auto energies = attention([](ir_builder& l, auto s) {
         const auto visible = l.add(operation::less, kind::condition, {l.index(operation::kv_idx), l.index(operation::q_idx)});
         return l.add(operation::where, kind::scores, {visible, s, l.real(-1e20)});
     });
@@ -134,7 +134,7 @@ TEST_CASE("query head h reads key head h / (heads / key heads)") {
 }
 
 TEST_CASE("axes of extent 1 broadcast, indices are clamped to their axis") {
-    const auto table = attention([](listing_builder& l, auto s) {
+    const auto table = attention([](ir_builder& l, auto s) {
         const auto difference = l.add(operation::subtract, kind::integer, {l.index(operation::q_idx), l.index(operation::kv_idx)});
         const auto bias = l.input("table", element_type::f32, {axis_kind::head, axis_kind::free});
         return l.add(operation::add, kind::scores, {s, l.add(operation::load, kind::real, {bias, l.index(operation::h), difference})});
@@ -149,7 +149,7 @@ TEST_CASE("axes of extent 1 broadcast, indices are clamped to their axis") {
 }
 
 TEST_CASE("strides, element types and scalars") {
-    const auto scaled = attention([](listing_builder& l, auto s) { return l.add(operation::multiply, kind::scores, {s, l.scalar("scale", element_type::f32)}); });
+    const auto scaled = attention([](ir_builder& l, auto s) { return l.add(operation::multiply, kind::scores, {s, l.scalar("scale", element_type::f32)}); });
     const std::vector<std::uint16_t> q{0x3f80, 0xdead, 0x4000};                    // bf16: 1, 2 two apart
     const std::vector<std::uint16_t> k{0x3c00, 0xc400};                            // f16: 1, -4
     const std::vector<float> v{1, -1, 3, -1};                                      // every second

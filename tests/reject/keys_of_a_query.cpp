@@ -1,4 +1,4 @@
-// rejects: queries are formed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx)
+// rejects: queries are computed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx)
 #include "language.hpp"
 
 namespace my {

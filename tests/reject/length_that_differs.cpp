@@ -1,4 +1,4 @@
-// rejects: the length of a formed tensor, its heads and its depth are integers of the whole call
+// rejects: the length of a computed tensor, its heads and its depth are integers of the whole call
 #include "language.hpp"
 
 namespace my {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-/// Variants written as listings, with a kernel that notes how it was called: what a call binds is tested for graphs that nobody compiled.
+/// Variants written as graphs, with a kernel that notes how it was called: what a call binds is tested for graphs that nobody compiled.
 namespace by_hand {
 
 using attune::axis_kind, attune::element_type, attune::instruction, attune::kind, attune::operation;
@@ -20,10 +20,10 @@ struct graph {
     std::vector<instruction> nodes;
     std::vector<attune::input_declaration> inputs;
     std::vector<attune::output_declaration> outputs;
-    int hidden_rows = 0;
+    int saved_rows = 0;
 
     node_id add(operation op, kind is, std::initializer_list<node_id> arguments = {}, std::int64_t integer = 0) {
-        instruction n{.op = op, .is = is, .argument_count = static_cast<std::uint8_t>(arguments.size()), .integer = integer};
+        instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size()), .integer = integer};
         std::copy(arguments.begin(), arguments.end(), n.arguments.begin());
         nodes.push_back(n);
         return static_cast<node_id>(nodes.size() - 1);
@@ -45,7 +45,7 @@ struct graph {
     node_id attend(node_id weights, node_id v) { return add(operation::weighted_sum, kind::output, {weights, v}); }
     void output(std::string_view name, node_id node) { outputs.push_back({name, node}); }
 
-    attune::listing listing() const { return {nodes, inputs, outputs, "by hand", 0, {}}; }
+    attune::graph_ir graph_ir() const { return {nodes, inputs, outputs, "by hand", 0, {}}; }
 
 private:
     node_id declare(const attune::input_declaration& d, operation op, kind is) {
@@ -75,7 +75,7 @@ inline void (*also)(void** arguments) = nullptr;  ///< done within the kernel
 inline int note(void** arguments) {
     seen.buffers.clear();
     ++seen.calls;
-    const std::size_t inputs = called->inputs.size(), all = inputs + 1 + called->outputs.size() + static_cast<std::size_t>(called->hidden_rows);
+    const std::size_t inputs = called->inputs.size(), all = inputs + 1 + called->outputs.size() + static_cast<std::size_t>(called->saved_rows);
     for (std::size_t i = 0; i < all; ++i) {
         bound b{};
         if (i >= inputs || !called->inputs[i].is_scalar) {
@@ -100,7 +100,7 @@ inline const char* const level =
 inline std::vector<attune::kernel> kernels_of(const graph& g, std::initializer_list<std::pair<int, int>> depths = {{8, 4}}) {
     std::vector<attune::kernel> all;
     constexpr auto f32 = element_type::f32;
-    for (const auto& [depth, value_depth] : depths) all.push_back({"by_hand", level, f32, f32, f32, f32, depth, value_depth, 16, 32, 1000, "{}", note, nullptr, g.hidden_rows});
+    for (const auto& [depth, value_depth] : depths) all.push_back({"by_hand", level, f32, f32, f32, f32, depth, value_depth, 16, 32, 1000, "{}", note, nullptr, g.saved_rows});
     return all;
 }
 
@@ -112,7 +112,7 @@ inline attune::detail::named_argument number(std::string_view name, std::int64_t
 /// The message of a refusal; empty if the call was made.
 inline std::string call(const graph& g, const arguments& given, std::initializer_list<std::pair<int, int>> depths = {{8, 4}}) {
     const auto kernels = kernels_of(g, depths);
-    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.listing(), .kernels = kernels};
+    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
     called = &g;
     seen = {};
     try {

@@ -67,14 +67,14 @@ namespace {
 
 /// The explanation of scores over q and k, and of what `finish` makes of them.
 template <class Finish>
-attune::explanation explained(Finish finish, int hidden_rows = 0, int (*blocks)(void**) = nullptr) {
+attune::explanation explained(Finish finish, int saved_rows = 0, int (*blocks)(void**) = nullptr) {
     using namespace by_hand;
     graph g;
-    g.hidden_rows = hidden_rows;
+    g.saved_rows = saved_rows;
     finish(g, g.scores(g.q(), g.k()));
     auto kernels = kernels_of(g);
     kernels[0].blocks = blocks;
-    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.listing(), .kernels = kernels};
+    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
     static float q[2 * 4 * 5 * 8], k[2 * 2 * 7 * 8];
     static bool visible[5 * 7];
     arguments given{view("q", attune::tensor(q, {2, 4, 5, 8})), view("k", attune::tensor(k, {2, 2, 7, 8}))};

@@ -10,7 +10,7 @@
 namespace fake {
 namespace {
 
-constexpr attune::listing listing = attune::dsl::listing_of<variant>;
+constexpr attune::graph_ir graph_ir = attune::dsl::ir_of<variant>;
 constexpr float poison = -12345.0f;  // in outputs before a call
 
 /// A kernel's argument by its name: Halide's buffers have the innermost dimension first.
@@ -18,11 +18,11 @@ struct argv {
     void** at;
 
     static std::size_t position(std::string_view name) {
-        for (std::size_t i = 0; i < listing.inputs.size(); ++i)
-            if (listing.inputs[i].name == name) return 1 + i;
-        if (name == "kv_lengths") return 1 + listing.inputs.size();
-        for (std::size_t i = 0; i < listing.outputs.size(); ++i)
-            if (listing.outputs[i].name == name) return 2 + listing.inputs.size() + i;
+        for (std::size_t i = 0; i < graph_ir.inputs.size(); ++i)
+            if (graph_ir.inputs[i].name == name) return 1 + i;
+        if (name == "kv_lengths") return 1 + graph_ir.inputs.size();
+        for (std::size_t i = 0; i < graph_ir.outputs.size(); ++i)
+            if (graph_ir.outputs[i].name == name) return 2 + graph_ir.inputs.size() + i;
         return 0;
     }
     void* context() const { return *static_cast<void**>(at[0]); }
@@ -94,7 +94,7 @@ int kernel(void** arguments) {
 /// Blocks of 2 x 4; those above the diagonal are skipped, those of query tile 2 are wholly visible.
 int blocks(void** arguments) {
     const argv a{arguments};
-    const auto& map = *static_cast<halide_buffer_t*>(arguments[2 + listing.inputs.size()]);
+    const auto& map = *static_cast<halide_buffer_t*>(arguments[2 + graph_ir.inputs.size()]);
     const std::int64_t rows = std::int64_t{map.dim[1].extent} * map.dim[2].extent * map.dim[3].extent;
     if (map.dimensions != 4 || map.dim[2].extent != a.buffer("q").dim[2].extent) return -1;
     for (std::int64_t row = 0; row < rows; ++row)
@@ -119,7 +119,7 @@ const attune::kernel all[] = {
     {"attune_fake_f32_d16x16", level, f32, f32, f32, f32, 16, 16, 2, 4, 56, "{}", kernel, blocks},
     {"attune_fake_bf16_d8x4", level, bf16, bf16, bf16, bf16, 8, 4, 2, 4, 56, "{}", kernel, blocks},
 };
-const attune::kernel_table whole{attune::kernel_table_version, "fake::variant", listing, all};
+const attune::kernel_table whole{attune::kernel_table_version, "fake::variant", graph_ir, all};
 
 }  // namespace
 

@@ -54,13 +54,13 @@ TEST_CASE("a call with rows that the kernel keeps takes nothing from the system 
     if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
     using namespace by_hand;
     graph g;
-    g.hidden_rows = 2;
+    g.saved_rows = 2;
     const node_id length = g.add(operation::extent, kind::integer, {g.k()}, 2);
     const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {0}), length});
     g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
     auto kernels = kernels_of(g);
     kernels[0].call = [](void**) { return 0; };
-    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.listing(), .kernels = kernels};
+    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
     std::vector<float> q(2 * 4 * 5 * 8), k(2 * 2 * 7 * 8), lse(2 * 4 * 5);
     const arguments all{view("k", attune::tensor(k.data(), {2, 2, 7, 8})), view("q", attune::tensor(q.data(), {2, 4, 5, 8})), view("lse", attune::tensor(lse.data(), {2, 4, 5}))};
     attune::detail::call(table, all, {});

@@ -163,7 +163,7 @@ TEST_CASE("what no input tells is read off the outputs, or is the kernel's") {
     CHECK_THAT(call(g, given, {{8, 4}, {16, 4}}), StartsWith("attune: expected a tensor of the call that has the depth, or kernels of one depth, got depths (depth x value depth) 8x4; 16x4"));
 }
 
-TEST_CASE("heads that no input has are those that a formed tensor states, or the outputs'") {
+TEST_CASE("heads that no input has are those that a computed tensor states, or the outputs'") {
     graph g;
     using enum axis_kind;
     const node_id x = g.input("x", f32, {batch, position, axis_kind::free}), heads = g.scalar("n", i32);
@@ -227,7 +227,7 @@ struct concatenated : graph {
 
 }  // namespace
 
-TEST_CASE("a length that formed keys state is the call's") {
+TEST_CASE("a length that computed keys state is the call's") {
     const concatenated g;
     concatenated::given c;
     REQUIRE(call(g, c.all) == "");
@@ -346,7 +346,7 @@ TEST_CASE("an empty tensor is bound to an address that may be read") {
 
 TEST_CASE("rows that a kernel keeps for itself are lent for the call") {
     every_output g;
-    g.hidden_rows = 2;
+    g.saved_rows = 2;
     const every_argument given;
     also = [](void** arguments) {  // the whole of them may be written
         for (int i = 0; i < 2; ++i) {

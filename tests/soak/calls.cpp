@@ -54,7 +54,7 @@ void remember(const std::string& call, std::uint64_t result) {
 
 attune::options drawn_options(std::mt19937& random) { return {.threads = static_cast<int>(random() % 4)}; }
 
-/// Any variant of the kernels' tests: score modifications, masks, statistics, weights, formed tensors, every kind of output.
+/// Any variant of the kernels' tests: score modifications, masks, statistics, weights, computed tensors, every kind of output.
 void variant_under_test(std::mt19937& random) {
     static constexpr struct { std::int64_t batches, heads, key_heads, queries, keys; } sizes[] = {
         {1, 4, 4, 100, 100}, {2, 4, 2, 1, 300}, {2, 6, 3, 17, 77}, {1, 8, 2, 4, 257}, {1, 2, 1, 260, 131}, {3, 2, 2, 48, 128}, {1, 1, 1, 1, 1}, {2, 2, 2, 5, 0}, {0, 4, 4, 8, 8}};

@@ -62,7 +62,7 @@ compiled_graphs::compiled_graphs(const std::vector<request>& requests) {
         const auto& [graph, types, depths, cut] = k.request;
         kernels_.push_back({text(k.symbol), text(std::string(k.isa->name)), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block,
                             cut.key_block, generators::scratch_bytes(k.request), text(generators::to_json(cut)), entry("_argv"), entry("_blocks_argv"),
-                            generators::plan_of(graph).hidden_rows, generators::plan_of(graph).hidden_output >= 0 ? 1 : 0, cut.shapes, k.from_queries, k.to_queries,
+                            generators::plan_of(graph).saved_rows, generators::plan_of(graph).saved_output >= 0 ? 1 : 0, cut.shapes, k.from_queries, k.to_queries,
                             cut.shapes == shape_class::decode ? cut.key_splits : 0, generators::row_memory_of(k.request).scratch_bytes, generators::row_memory_of(k.request).part_bytes});
         tables_.push_back({kernel_table_version, k.of->name.c_str(), graph, {&kernels_.back(), 1}});
     }

@@ -12,7 +12,7 @@ namespace attune::support {
 class compiled_graphs {
 public:
     struct request {
-        listing graph;  ///< with a fingerprint of its own; must live as long as its kernels
+        graph_ir graph;  ///< with a fingerprint of its own; must live as long as its kernels
         std::string depths;  ///< "64" or "64x32"
     };
 

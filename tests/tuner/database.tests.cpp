@@ -34,9 +34,9 @@ database some() {
     database all{{"amd", 25, 1, "AMD EPYC"}, {}};
     all.put(entry(128));
     all.put(entry(64));
-    database_entry brief = entry(64, shape_bucket::brief, 8);
-    brief.up_to_queries = 128;
-    all.put(brief);
+    database_entry short_prefill = entry(64, shape_bucket::short_prefill, 8);
+    short_prefill.up_to_queries = 128;
+    all.put(short_prefill);
     return all;
 }
 
@@ -184,7 +184,7 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
     // Short calls have a kernel of their own, up to the length that the file says and no further.
     const auto tuned = with("64", "amd-25-1");
     REQUIRE(tuned.size() == 2);
-    CHECK(tuned[0].request.schedule == all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::brief})->schedule);
+    CHECK(tuned[0].request.schedule == all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::short_prefill})->schedule);
     CHECK(tuned[0].to_queries == 128);
     CHECK(tuned[0].symbol != tuned[1].symbol);
     CHECK(tuned[1].request.schedule == entry(64).schedule);

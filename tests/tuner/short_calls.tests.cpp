@@ -19,7 +19,7 @@ constexpr auto& graph = short_calls::causal_attention;
 /// A call of so many queries and keys; `run` is given the arguments.
 template <class Run>
 auto called(std::int64_t length, Run run) {
-    support::workload call(dsl::listing_of<graph>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = length, .keys = length, .depth = 8, .value_depth = 8}, 3);
+    support::workload call(dsl::ir_of<graph>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = length, .keys = length, .depth = 8, .value_depth = 8}, 3);
     return run(call);
 }
 }  // namespace

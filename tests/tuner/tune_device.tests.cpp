@@ -85,7 +85,7 @@ TEST_CASE("a GPU's space goes over blocks, threads' tiles and unrolls, each sche
                 kernel_request request = of.kernel.request;
                 request.schedule = *s;
                 CHECK(estimated_shared_memory(request) <= most_shared_memory(*of.kernel.isa));
-                const int threads = device_threads(*s, request.depths);
+                const int threads = gpu_threads_of(*s, request.depths);
                 CHECK((threads >= 32 && threads <= 256));
             }
             CHECK(values<&schedule::query_block>(space).size() >= 3);
@@ -186,7 +186,7 @@ TEST_CASE("a build takes a CPU's schedules and a GPU's, each for its own kernels
 }
 
 TEST_CASE("an entry that one variant has room for is not used for one of its class that has not") {
-    const variant kept{"kept_attention", dsl::listing_of<keeping::kept_attention>};
+    const variant kept{"kept_attention", dsl::ir_of<keeping::kept_attention>};
     const tuned_kernel small = kernel_for("opencl");
     const std::vector<schedule> space = candidates(small);
     listed_kernel other = kernel_of(kept, "64", "opencl");

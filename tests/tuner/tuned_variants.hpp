@@ -22,8 +22,8 @@ inline constexpr auto window_attention = softmax(mask(q * t(k) * rsqrt(depth), w
 }  // namespace formulas
 using formulas::causal_attention, formulas::full_attention, formulas::window_attention;
 
-inline const generators::variant full{"full_attention", dsl::listing_of<full_attention>}, causal{"causal_attention", dsl::listing_of<causal_attention>},
-    window_of_call{"window_attention", dsl::listing_of<window_attention>};
+inline const generators::variant full{"full_attention", dsl::ir_of<full_attention>}, causal{"causal_attention", dsl::ir_of<causal_attention>},
+    window_of_call{"window_attention", dsl::ir_of<window_attention>};
 
 /// The kernel of one class of shapes; `of` must outlive it.
 inline generators::listed_kernel kernel_of(const generators::variant& of, const std::string& depths, std::string_view level, const std::string& dtype = "f32",

@@ -20,7 +20,7 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-tuned_kernel small_kernel() { return {kernel_of(causal, "8", best_level_here()), shape_bucket::brief}; }
+tuned_kernel small_kernel() { return {kernel_of(causal, "8", best_level_here()), shape_bucket::short_prefill}; }
 
 tune_options few(std::size_t count) {
     tune_options how;
@@ -156,10 +156,10 @@ TEST_CASE("a command keeps company while times are taken, and is told when they 
     const temporary_path sign("company");
     const std::filesystem::path& file = sign.path;
     {
-        const company quiet("echo ready; cat; touch " + file.string());
+        const companion_process quiet("echo ready; cat; touch " + file.string());
         CHECK_FALSE(std::filesystem::exists(file));
     }
     CHECK(std::filesystem::exists(file));
-    CHECK_NOTHROW(company(""));
-    CHECK_THROWS_MATCHES(company("exit 3"), std::runtime_error, MessageMatches(ContainsSubstring("expected --while-timing to name a command")));
+    CHECK_NOTHROW(companion_process(""));
+    CHECK_THROWS_MATCHES(companion_process("exit 3"), std::runtime_error, MessageMatches(ContainsSubstring("expected --while-timing to name a command")));
 }

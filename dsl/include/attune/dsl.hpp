@@ -1,10 +1,10 @@
 #pragma once
-/// attune's language: attention variants as formulas. Reading order: listing.hpp (what there is), terminals.hpp, operators.hpp,
+/// attune's language: attention variants as formulas. Reading order: graph_ir.hpp (what there is), terminals.hpp, operators.hpp,
 /// attention.hpp, aliases.hpp, embeddings.hpp, states.hpp, flex.hpp (what one writes), build.hpp, describe.hpp, call_check.hpp (what is made of it).
 /// Whole layers, with projections and dropout, are in <attune/dsl/layers.hpp>, which is included by those who write them.
 /// Included one by one, each after what it stands on: compilers then say in one line where a header came from.
 #include <attune/ir/element_type.hpp>
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include <attune/dsl/name.hpp>
 #include <attune/dsl/detail/hana.hpp>
 #include <attune/dsl/node.hpp>

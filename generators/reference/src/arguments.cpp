@@ -17,7 +17,7 @@ const argument* find(std::span<const argument> arguments, std::string_view name)
 /// may broadcast, only where nobody says more; then the outputs passed.
 class shapes {
 public:
-    shapes(const listing& graph, std::span<const argument> arguments, const std::vector<view>& views) : graph_(graph), arguments_(arguments), views_(views) {}
+    shapes(const graph_ir& graph, std::span<const argument> arguments, const std::vector<view>& views) : graph_(graph), arguments_(arguments), views_(views) {}
 
     std::int64_t along(axis_kind axis, std::int64_t otherwise) const {
         bool one = false;
@@ -26,7 +26,7 @@ public:
                 const input_declaration& declared = graph_.inputs[i];
                 if (declared.is_scalar || (declared.element == element_type::any) != of_call_type) continue;
                 for (std::size_t a = 0; a < declared.rank; ++a) {
-                    if (declared.axes[a].is != axis) continue;
+                    if (declared.axes[a].kind != axis) continue;
                     const bool broadcasts = views_[i].extents[a] == 1 && (!of_call_type || axis == axis_kind::batch);
                     if (!broadcasts) return views_[i].extents[a];
                     one = true;
@@ -35,7 +35,7 @@ public:
         for (const output_declaration& output : graph_.outputs) {
             const argument* given = find(arguments_, output.name);
             if (given == nullptr) continue;
-            const std::vector<axis_kind> axes = axes_of(graph_.nodes[static_cast<std::size_t>(output.node)].is);
+            const std::vector<axis_kind> axes = axes_of(graph_.nodes[static_cast<std::size_t>(output.node)].kind);
             const auto at = std::ranges::find(axes, axis);
             if (at != axes.end()) return std::get<tensor>(given->value).extent(static_cast<int>(at - axes.begin()));
         }
@@ -43,7 +43,7 @@ public:
     }
 
 private:
-    const listing& graph_;
+    const graph_ir& graph_;
     std::span<const argument> arguments_;
     const std::vector<view>& views_;
 };
@@ -62,7 +62,7 @@ std::vector<axis_kind> axes_of(kind output) {
     }
 }
 
-bound_arguments bind(const listing& graph, std::span<const argument> arguments, const options& how) {
+bound_arguments bind(const graph_ir& graph, std::span<const argument> arguments, const options& how) {
     bound_arguments bound{std::vector<view>(graph.inputs.size()), std::vector<double>(graph.inputs.size()), {}, {}};
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& declared = graph.inputs[i];

@@ -4,7 +4,7 @@
 
 namespace attune::reference {
 
-std::vector<variables> dependences(const listing& graph) {
+std::vector<variables> dependences(const graph_ir& graph) {
     std::vector<variables> of(graph.nodes.size());
     for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
         const instruction& n = graph.nodes[i];

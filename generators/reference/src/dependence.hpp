@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <bitset>
 #include <vector>
@@ -11,8 +11,8 @@ enum variable : std::size_t { batch_index, head_index, query_index, key_index, c
 
 using variables = std::bitset<64>;
 
-/// By position in listing::nodes. An index that a node runs over itself, as a sum over its bound index, is not among them.
-std::vector<variables> dependences(const listing& graph);
+/// By position in graph_ir::nodes. An index that a node runs over itself, as a sum over its bound index, is not among them.
+std::vector<variables> dependences(const graph_ir& graph);
 
 inline std::size_t bound_variable(const instruction& bound) { return first_bound_index + static_cast<std::size_t>(bound.integer); }
 

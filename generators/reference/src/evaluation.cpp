@@ -29,7 +29,7 @@ std::int64_t known_depth(std::int64_t depth, const char* what) {
 
 }  // namespace
 
-evaluation::evaluation(const listing& graph, std::span<const argument> arguments, const options& how)
+evaluation::evaluation(const graph_ir& graph, std::span<const argument> arguments, const options& how)
     : graph_(graph), bound_(bind(graph, arguments, how)), depends_(dependences(graph)), kept_(graph.nodes.size()) {
     stamps_.fill(++clock_);
     measure_formed();
@@ -113,7 +113,7 @@ column evaluation::compute(std::int16_t i) {
     std::array<kind, max_rank + 1> kinds{};
     std::array<shared_column, max_rank + 1> held;
     std::array<const column*, max_rank + 1> arguments{};
-    for (std::size_t a = 0; a < n.argument_count; ++a) kinds[a] = node(n.arguments[a]).is, held[a] = value(n.arguments[a]), arguments[a] = held[a].get();
+    for (std::size_t a = 0; a < n.argument_count; ++a) kinds[a] = node(n.arguments[a]).kind, held[a] = value(n.arguments[a]), arguments[a] = held[a].get();
     column result;
     if (!evaluate_pointwise(n, {kinds.data(), n.argument_count}, {arguments.data(), n.argument_count}, result))
         refuse("operation " + std::to_string(static_cast<int>(n.op)) + " is not known here");
@@ -122,10 +122,10 @@ column evaluation::compute(std::int16_t i) {
 
 column evaluation::terminal(const instruction& n) const {
     switch (n.op) {
-        case operation::constant: return n.is == kind::real ? one(n.number) : one(n.integer);
+        case operation::constant: return n.kind == kind::real ? one(n.number) : one(n.integer);
         case operation::scalar: {
             const double x = bound_.scalars[static_cast<std::size_t>(n.input)];
-            return n.is == kind::real ? one(x) : one(static_cast<std::int64_t>(x));
+            return n.kind == kind::real ? one(x) : one(static_cast<std::int64_t>(x));
         }
         case operation::kv_idx: return counting(0, n_);
         case operation::d_idx: return counting(channels_.first, channels_.count);
@@ -151,7 +151,7 @@ std::int64_t evaluation::extent(const instruction& n) const {
     const auto axis = static_cast<std::size_t>(n.integer);
     const std::int64_t own = tensor_of(n.arguments[0]).extents.at(axis);
     if (own != 1 || declared.element == element_type::any) return own;
-    switch (declared.axes[axis].is) {
+    switch (declared.axes[axis].kind) {
         case axis_kind::batch: return size().batches;
         case axis_kind::head: return size().heads;
         case axis_kind::key_head: return size().key_heads;
@@ -180,7 +180,7 @@ evaluation::source evaluation::source_of(std::int16_t tensor) {
 const evaluation::whole& evaluation::made_whole(std::int16_t i) {
     if (const auto known = wholes_.find(i); known != wholes_.end()) return known->second;
     const auto [b, h, q, these] = std::tuple(b_, h_, q_, channels_);
-    const bool has_heads = node(i).is == kind::output;
+    const bool has_heads = node(i).kind == kind::output;
     whole all{{size().batches}, {}};
     if (has_heads) all.extents.push_back(size().heads);
     all.extents.push_back(size().queries);
@@ -204,21 +204,21 @@ column evaluation::load(const instruction& n) {
     std::array<shared_column, max_rank> indices;
     std::size_t count = 1;
     for (std::size_t a = 0; a < rank; ++a) {
-        const bool reads_its_key_head = declared.axes[a].is == axis_kind::key_head && node(n.arguments[a + 1]).op == operation::h;
+        const bool reads_its_key_head = declared.axes[a].kind == axis_kind::key_head && node(n.arguments[a + 1]).op == operation::h;
         indices[a] = reads_its_key_head ? std::make_shared<const column>(one(key_head())) : value(n.arguments[a + 1]);
         const std::size_t length = indices[a]->integer.size();
         if (length == 1) continue;
         if (count != 1 && count != length) refuse("keys and channels index one tensor together");
         count = length;
     }
-    const bool integer = n.is == kind::integer || n.is == kind::condition;
+    const bool integer = n.kind == kind::integer || n.kind == kind::condition;
     column to{std::vector<double>(integer ? 0 : count), std::vector<std::int32_t>(integer ? count : 0)};
     for (std::size_t i = 0; i < count; ++i) {
         std::array<std::int64_t, max_rank> at{};
         for (std::size_t a = 0; a < rank; ++a) {
             const auto& index = indices[a]->integer;
             at[a] = index[index.size() == 1 ? 0 : i];
-            if (declared.axes[a].is == axis_kind::key && !keys_are_stated_) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
+            if (declared.axes[a].kind == axis_kind::key && !keys_are_stated_) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
         }
         const double x = from.at({at.data(), rank});
         if (integer) to.integer[i] = static_cast<std::int32_t>(x);
@@ -232,8 +232,8 @@ column evaluation::over_bound_index(const instruction& n) {
     const std::size_t variable = bound_variable(node(n.arguments[0]));
     const std::int32_t extent = value(n.arguments[1])->integer.at(0);
     const instruction join{.op = n.op == operation::any ? operation::logical_or : operation::add};
-    const std::array kinds{node(n.arguments[2]).is, node(n.arguments[2]).is};
-    column joined = n.is == kind::real ? one(0.0) : one(std::int64_t{0});
+    const std::array kinds{node(n.arguments[2]).kind, node(n.arguments[2]).kind};
+    column joined = n.kind == kind::real ? one(0.0) : one(std::int64_t{0});
     const std::int64_t outer = bound_indices_[variable];
     for (std::int32_t i = 0; i < extent; ++i) {
         bound_indices_[variable] = i, changed(variable);

@@ -16,7 +16,7 @@ class evaluation {
 public:
     using shared_column = std::shared_ptr<const column>;
 
-    evaluation(const listing& graph, std::span<const argument> arguments, const options& how);
+    evaluation(const graph_ir& graph, std::span<const argument> arguments, const options& how);
 
     const sizes& size() const { return bound_.size; }
 
@@ -88,7 +88,7 @@ private:
     /// Keys or values of the (batch, head) at hand, as (channel, key).
     const std::vector<double>& panel_of(std::int16_t user, std::int16_t tensor, std::int64_t depth);
 
-    listing graph_;
+    graph_ir graph_;
     bound_arguments bound_;
     std::vector<variables> depends_;                         // by node
     std::vector<kept> kept_;                                 // by node
@@ -98,7 +98,7 @@ private:
     std::map<std::int16_t, whole> wholes_;
     std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
     channels channels_;
-    bool keys_are_stated_ = false;  ///< by a formed tensor: inputs over keys are then as long as they are
+    bool keys_are_stated_ = false;  ///< by a computed tensor: inputs over keys are then as long as they are
     std::array<std::int64_t, variables().size()> bound_indices_{};
 };
 

@@ -10,7 +10,7 @@ namespace attune::reference {
 namespace {
 
 /// Nodes whose scores a softmax or another statistic sees.
-std::vector<std::int16_t> normalised_scores(const listing& graph) {
+std::vector<std::int16_t> normalised_scores(const graph_ir& graph) {
     std::vector<std::int16_t> nodes;
     for (const instruction& n : graph.nodes)
         if (n.op == operation::softmax || n.op == operation::log_sum_exp || n.op == operation::unnormalized || n.op == operation::row_maximum)
@@ -38,8 +38,8 @@ namespace {
 /// Where the values of one named output go as rows are evaluated, one (b, h, q) after the other.
 class output_writer {
 public:
-    output_writer(const listing& graph, const output_declaration& declared, evaluation& e, std::int64_t rows)
-        : node_(declared.node), is_(graph.nodes[static_cast<std::size_t>(node_)].is), size_(e.size()), rows_(rows), to_{std::string(declared.name), {}, {}} {
+    output_writer(const graph_ir& graph, const output_declaration& declared, evaluation& e, std::int64_t rows)
+        : node_(declared.node), is_(graph.nodes[static_cast<std::size_t>(node_)].kind), size_(e.size()), rows_(rows), to_{std::string(declared.name), {}, {}} {
         if (is_ == kind::column || is_ == kind::head_mean) node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
         if (is_ == kind::tokens) width_ = e.width_of(node_);
         const std::vector<axis_kind> axes = axes_of(is_);
@@ -94,7 +94,7 @@ private:
 
 }  // namespace
 
-results evaluate(const listing& graph, std::span<const argument> arguments, const options& how) {
+results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how) {
     evaluation e(graph, arguments, how);
     const sizes size = e.size();
     std::vector<std::int64_t> all(static_cast<std::size_t>(size.queries));

@@ -14,7 +14,7 @@ std::string shape::text() const {
     return s(batches) + "x" + s(heads) + "/" + s(key_heads) + "x" + s(queries) + "x" + s(keys) + "x" + s(depth) + "/" + s(value_depth) + (gaps ? " with gaps" : "");
 }
 
-workload::workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers, std::map<std::string, std::int64_t> lengths)
+workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers, std::map<std::string, std::int64_t> lengths)
     : graph_(graph), shape_(of), random_(seed), numbers_(std::move(numbers)), lengths_(std::move(lengths)) {
     numbers_.try_emplace("scale", 1.0 / std::sqrt(static_cast<double>(of.depth)));
     for (const input_declaration& declared : graph.inputs) {
@@ -30,7 +30,7 @@ workload::workload(const listing& graph, const shape& of, unsigned seed, std::ma
         if (declared.element == element_type::bf16 || declared.element == element_type::f16) convert(declared.name, declared.element);
     }
     for (const output_declaration& output : graph.outputs) {
-        const kind is = graph.nodes[static_cast<std::size_t>(output.node)].is;
+        const kind is = graph.nodes[static_cast<std::size_t>(output.node)].kind;
         std::vector<std::int64_t> extents;
         for (const axis_kind axis : reference::axes_of(is)) extents.push_back(extent({axis, {}}));
         add(output.name, element_type::f32, extents, of.gaps && is == kind::output);
@@ -39,7 +39,7 @@ workload::workload(const listing& graph, const shape& of, unsigned seed, std::ma
 }
 
 std::int64_t workload::extent(const axis_declaration& axis) const {
-    switch (axis.is) {
+    switch (axis.kind) {
         case axis_kind::batch: return shape_.batches;
         case axis_kind::head: return shape_.heads;
         case axis_kind::key_head: return shape_.key_heads;

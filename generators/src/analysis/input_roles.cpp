@@ -4,7 +4,7 @@ namespace attune::generators {
 namespace {
 
 /// A comparison as a sum on its left: the signed terms of `left - right`.
-void terms_of(const listing& graph, int at, int sign, std::vector<std::pair<int, int>>& terms) {
+void terms_of(const graph_ir& graph, int at, int sign, std::vector<std::pair<int, int>>& terms) {
     const instruction& node = graph.nodes[at];
     switch (node.op) {
         case operation::add:
@@ -16,9 +16,9 @@ void terms_of(const listing& graph, int at, int sign, std::vector<std::pair<int,
     }
 }
 
-int input_of_load(const listing& graph, int at) { return graph.nodes[at].op == operation::load ? graph.nodes[graph.nodes[at].arguments[0]].input : -1; }
+int input_of_load(const graph_ir& graph, int at) { return graph.nodes[at].op == operation::load ? graph.nodes[graph.nodes[at].arguments[0]].input : -1; }
 
-void note_comparison(const listing& graph, const instruction& node, std::vector<input_role>& roles) {
+void note_comparison(const graph_ir& graph, const instruction& node, std::vector<input_role>& roles) {
     std::vector<std::pair<int, int>> terms;
     terms_of(graph, node.arguments[0], 1, terms);
     terms_of(graph, node.arguments[1], -1, terms);
@@ -39,7 +39,7 @@ void note_comparison(const listing& graph, const instruction& node, std::vector<
 
 }  // namespace
 
-std::vector<input_role> roles_of_inputs(const listing& graph) {
+std::vector<input_role> roles_of_inputs(const graph_ir& graph) {
     std::vector<input_role> roles(graph.inputs.size());
     std::vector<bool> position(graph.nodes.size());  // a position, neither divided nor reduced
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {

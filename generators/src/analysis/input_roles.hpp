@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <array>
 #include <vector>
@@ -19,7 +19,7 @@ struct input_role {
     std::array<bool, max_rank> by_position{};  ///< axes that are indexed by a position, neither divided nor reduced
 };
 
-/// One for each of listing::inputs.
-std::vector<input_role> roles_of_inputs(const listing& graph);
+/// One for each of graph_ir::inputs.
+std::vector<input_role> roles_of_inputs(const graph_ir& graph);
 
 }  // namespace attune::generators

@@ -81,7 +81,7 @@ formula operator!(const formula& a) {
         case formula::is::zero: result.what = formula::is::nonzero; break;
         case formula::is::nonzero: result.what = formula::is::zero; break;
         case formula::is::flag:
-        case formula::is::hidden: result.negated = !a.negated; break;
+        case formula::is::masked: result.negated = !a.negated; break;
         case formula::is::all:
         case formula::is::any:
             result.what = a.what == formula::is::all ? formula::is::any : formula::is::all;
@@ -153,7 +153,7 @@ bool formula_reader::split(const linear& whole, int splits, formula& result) {
                 return true;
             }
             case operation::to_integer: {
-                if (graph_.nodes[node.arguments[0]].is != kind::condition) break;
+                if (graph_.nodes[node.arguments[0]].kind != kind::condition) break;
                 const formula c = condition(node.arguments[0]);
                 result = (c && with({{}, 1})) || (!c && with({}));
                 return true;
@@ -191,7 +191,7 @@ formula formula_reader::condition(int number) {
     const instruction& node = graph_.nodes[number];
     const formula itself{.what = formula::is::flag, .node = number};
     const auto argument = [&](int i) { return condition(node.arguments[i]); };
-    const auto is_integer = [&] { return graph_.nodes[node.arguments[0]].is == kind::integer; };
+    const auto is_integer = [&] { return graph_.nodes[node.arguments[0]].kind == kind::integer; };
     constexpr int most_splits = 4;
     // How much more the argument number `a` is than the other.
     const auto more = [&](int a) { return sum(node.arguments[a]) - sum(node.arguments[1 - a]); };
@@ -218,7 +218,7 @@ formula formula_reader::condition(int number) {
 bool formula_reader::alike(int x, int y, int a, int b) const {
     if (x == y || (x == a && y == b) || (x == b && y == a)) return true;
     const instruction &f = graph_.nodes[x], &g = graph_.nodes[y];
-    if (f.op != g.op || f.is != g.is || f.argument_count != g.argument_count || f.argument_count == 0 || f.integer != g.integer) return false;
+    if (f.op != g.op || f.kind != g.kind || f.argument_count != g.argument_count || f.argument_count == 0 || f.integer != g.integer) return false;
     if (f.op == operation::sum || f.op == operation::any) return false;
     for (int i = 0; i < f.argument_count; ++i)
         if (!alike(f.arguments[i], g.arguments[i], a, b)) return false;
@@ -273,7 +273,7 @@ formula formula_reader::visible(int number) {
         case operation::sqrt:
         case operation::rsqrt: return argument(0);
         case operation::load:
-        case operation::sum: return {.what = formula::is::hidden, .negated = true, .node = number};
+        case operation::sum: return {.what = formula::is::masked, .negated = true, .node = number};
         default: return always_true();  // the product, numbers, integers; exp, tanh and erf have limits
     }
 }

@@ -29,11 +29,11 @@ struct formula {
         zero,          ///< sum == 0
         nonzero,       ///< sum != 0
         flag,          ///< the condition `node` holds
-        hidden,        ///< the real `node` stands for -infinity
+        masked,        ///< the real `node` stands for -infinity
         all, any,      ///< of `parts`; all of none holds, any of none does not
     };
     is what = is::all;
-    bool negated{};  ///< of a flag, of hidden
+    bool negated{};  ///< of a flag, of masked
     int node{-1};
     linear sum{};
     std::vector<formula> parts{};
@@ -51,10 +51,10 @@ formula operator!(const formula& a);
 dependence depends_on(const formula& f, const std::vector<dependence>& depends);
 dependence depends_on(const linear& sum, const std::vector<dependence>& depends);
 
-/// Reads conditions and scores of a listing as formulas.
+/// Reads conditions and scores of a graph as formulas.
 class formula_reader {
 public:
-    formula_reader(const listing& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
+    formula_reader(const graph_ir& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
 
     formula condition(int node);
     /// Whether a real is not -infinity.
@@ -70,7 +70,7 @@ private:
     formula compare(formula::is what, const linear& sum, int splits);
     bool split(const linear& sum, int splits, formula& result);
 
-    const listing& graph_;
+    const graph_ir& graph_;
     const std::vector<dependence>& depends_;
 };
 

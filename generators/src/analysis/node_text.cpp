@@ -7,8 +7,8 @@
 
 namespace attune::generators {
 
-std::string text_of(const listing& graph, int node) {
-    const auto list = std::make_unique<dsl::detail::listing_builder>();
+std::string text_of(const graph_ir& graph, int node) {
+    const auto list = std::make_unique<dsl::detail::ir_builder>();
     std::copy(graph.nodes.begin(), graph.nodes.end(), list->nodes.begin());
     std::copy(graph.inputs.begin(), graph.inputs.end(), list->inputs.begin());
     std::copy(graph.indices.begin(), graph.indices.end(), list->indices.begin());

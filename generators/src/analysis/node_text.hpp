@@ -1,11 +1,11 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <string>
 
 namespace attune::generators {
 
-/// One node of a listing as the language spells it; parts that listing::text names have their names.
-std::string text_of(const listing& graph, int node);
+/// One node of a graph as the language spells it; parts that graph_ir::text names have their names.
+std::string text_of(const graph_ir& graph, int node);
 
 }  // namespace attune::generators

@@ -9,10 +9,10 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
 
-/// Finds the attention core in a listing, an output at a time.
+/// Finds the attention core in a graph, an output at a time.
 class reader {
 public:
-    explicit reader(const listing& graph) : graph_(graph), depends_(dependences(graph)) {}
+    explicit reader(const graph_ir& graph) : graph_(graph), depends_(dependences(graph)) {}
 
     plan read() {
         if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
@@ -22,11 +22,11 @@ public:
         for (const output_declaration& output : graph_.outputs) read_output(output);
         for (int n = 0; n < size(); ++n)
             if (made[n]) read_reduction(n);
-        if (its_.has_core()) read_contractions();
+        if (core_.has_core()) read_contractions();
         check_flow(made);
-        const bool pairs = its_.makes(kind::weights) || its_.makes(kind::column) || its_.makes(kind::head_mean);
-        its_.hidden_rows = pairs && its_.is == statistic::softmax ? 2 : 0;
-        return its_;
+        const bool pairs = core_.makes(kind::weights) || core_.makes(kind::column) || core_.makes(kind::head_mean);
+        core_.saved_rows = pairs && core_.weights_by == statistic::softmax ? 2 : 0;
+        return core_;
     }
 
 private:
@@ -38,21 +38,21 @@ private:
         const instruction& it = node(n);
         const bool weighs = it.op == operation::softmax || it.op == operation::unnormalized;
         if (!weighs && it.op != operation::log_sum_exp && it.op != operation::row_maximum) return;
-        if (its_.scores >= 0 && its_.scores != it.arguments[0]) refuse("the outputs look at different scores; name them in different graphs");
-        its_.scores = it.arguments[0];
-        its_.log_sum |= it.op == operation::log_sum_exp;
-        its_.maximum |= it.op == operation::row_maximum;
+        if (core_.scores >= 0 && core_.scores != it.arguments[0]) refuse("the outputs look at different scores; name them in different graphs");
+        core_.scores = it.arguments[0];
+        core_.log_sum |= it.op == operation::log_sum_exp;
+        core_.maximum |= it.op == operation::row_maximum;
         if (!weighs) return;
-        if (its_.statistic_node >= 0)
+        if (core_.statistic_node >= 0)
             refuse("the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one unnormalized: make two graphs of it");
-        its_.statistic_node = n;
-        its_.is = it.op == operation::softmax ? statistic::softmax : statistic::unnormalized;
-        if (it.argument_count > 1) its_.sink = it.arguments[1];
+        core_.statistic_node = n;
+        core_.weights_by = it.op == operation::softmax ? statistic::softmax : statistic::unnormalized;
+        if (it.argument_count > 1) core_.sink = it.arguments[1];
     }
 
     void read_output(const output_declaration& output) {
         const std::string name(output.name);
-        const kind what = node(output.node).is;
+        const kind what = node(output.node).kind;
         switch (what) {
             case kind::output:
             case kind::row:
@@ -63,38 +63,38 @@ private:
             case kind::scores: read_scores_output(name, output.node); break;
             default: refuse("output \"" + name + "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is written");
         }
-        its_.outputs.push_back(what);
+        core_.outputs.push_back(what);
     }
 
     /// Scores are written as they are anywhere below what the statistic sees, or below other scores that are written.
     void read_scores_output(const std::string& name, int scores) {
-        if (its_.scores >= 0 && under({its_.scores})[scores]) return;
-        if (its_.statistic_node >= 0 || its_.log_sum || its_.maximum || (its_.scores >= 0 && !under({scores})[its_.scores]))
+        if (core_.scores >= 0 && under({core_.scores})[scores]) return;
+        if (core_.statistic_node >= 0 || core_.log_sum || core_.maximum || (core_.scores >= 0 && !under({scores})[core_.scores]))
             refuse("output \"" + name + "\" writes scores that the others are not made of; name them in different graphs");
-        its_.scores = scores;
+        core_.scores = scores;
     }
 
     void read_reduction(int n) {
         const instruction& it = node(n);
-        if (it.op == operation::load && node(it.arguments[0]).is == kind::output) {
-            if (its_.hidden_output >= 0 && its_.hidden_output != it.arguments[0]) refuse("tokens are made of two different outputs; name them in different graphs");
-            its_.hidden_output = it.arguments[0];
+        if (it.op == operation::load && node(it.arguments[0]).kind == kind::output) {
+            if (core_.saved_output >= 0 && core_.saved_output != it.arguments[0]) refuse("tokens are made of two different outputs; name them in different graphs");
+            core_.saved_output = it.arguments[0];
             if (node(it.arguments[3]).op != operation::q_idx) refuse("an output is read at another query than q_idx; a layer keeps the positions of its queries");
         } else if (it.op == operation::row_sum) {
-            its_.summed_weights.push_back(it.arguments[0]);
+            core_.summed_weights.push_back(it.arguments[0]);
         } else if (it.op == operation::weighted_sum) {
-            if (its_.weights >= 0 && its_.weights != it.arguments[0])
+            if (core_.weights >= 0 && core_.weights != it.arguments[0])
                 refuse("the outputs weigh values by different weights; name them in different graphs");
-            if (its_.value >= 0 && its_.value != it.arguments[1]) refuse("the outputs weigh two different tensors; name them in different graphs");
-            its_.weights = it.arguments[0];
-            its_.value = tensor(it.arguments[1], "the values of a weighted sum");
+            if (core_.value >= 0 && core_.value != it.arguments[1]) refuse("the outputs weigh two different tensors; name them in different graphs");
+            core_.weights = it.arguments[0];
+            core_.value = tensor(it.arguments[1], "the values of a weighted sum");
         }
-        if (its_.is == statistic::unnormalized && its_.log_sum)
+        if (core_.weights_by == statistic::unnormalized && core_.log_sum)
             refuse("the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them in different graphs");
     }
 
     void read_contractions() {
-        const std::vector<bool> made = under({its_.scores});
+        const std::vector<bool> made = under({core_.scores});
         std::vector<int> contractions;
         for (int n = 0; n < size(); ++n) {
             if (!made[n]) continue;
@@ -103,23 +103,23 @@ private:
         }
         if (contractions.size() != 1)
             refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) + "; a kernel contracts once");
-        its_.contraction = contractions.front();
-        const instruction& transposed = node(node(its_.contraction).arguments[1]);
+        core_.contraction = contractions.front();
+        const instruction& transposed = node(node(core_.contraction).arguments[1]);
         if (transposed.op != operation::transpose) refuse("expected scores as q * t(k), got a product without a transposed tensor");
-        its_.query = tensor(node(its_.contraction).arguments[0], "the queries of a product");
-        its_.key = tensor(transposed.arguments[0], "the keys of a product");
+        core_.query = tensor(node(core_.contraction).arguments[0], "the queries of a product");
+        core_.key = tensor(transposed.arguments[0], "the keys of a product");
     }
 
     /// A sum over products of what depends on the query and what depends on the key.
     void read_further(int n) {
         const instruction& body = node(node(n).arguments[2]);
-        if (!depends_[n].query || !depends_[n].key || depends_[n].bound || depends_[n].channel || body.op != operation::multiply || body.is != kind::real)
+        if (!depends_[n].query || !depends_[n].key || depends_[n].bound || depends_[n].channel || body.op != operation::multiply || body.kind != kind::real)
             return;
         for (int side : {0, 1}) {
             const int of_query = body.arguments[side], of_key = body.arguments[1 - side];
             const dependence &query = depends_[of_query], &key = depends_[of_key];
             if (query.key || query.score || key.query || key.score) continue;
-            its_.further.push_back({n, of_query, of_key, node(n).arguments[0], node(n).arguments[1]});
+            core_.further.push_back({n, of_query, of_key, node(n).arguments[0], node(n).arguments[1]});
             return;
         }
     }
@@ -138,34 +138,34 @@ private:
         std::vector<int> roots;
         for (int n = 0; n < size(); ++n) {
             const operation op = node(n).op;
-            const bool weighted = node(n).is == kind::weights && node(n).op != operation::softmax && node(n).op != operation::unnormalized;
+            const bool weighted = node(n).kind == kind::weights && node(n).op != operation::softmax && node(n).op != operation::unnormalized;
             if (!made[n]) continue;
             if (op == operation::queries || op == operation::keys || op == operation::values) roots.push_back(n);
             for (int i = 0; weighted && i < node(n).argument_count; ++i)
-                if (node(node(n).arguments[i]).is != kind::weights) roots.push_back(node(n).arguments[i]);
+                if (node(node(n).arguments[i]).kind != kind::weights) roots.push_back(node(n).arguments[i]);
         }
-        if (its_.scores >= 0) roots.push_back(its_.scores);
-        if (its_.sink >= 0) roots.push_back(its_.sink);
+        if (core_.scores >= 0) roots.push_back(core_.scores);
+        if (core_.sink >= 0) roots.push_back(core_.sink);
         const std::vector<bool> before = under(roots);
         for (int n = 0; n < size(); ++n) {
-            const kind is = node(n).is;
+            const kind is = node(n).kind;
             if (before[n] && (is == kind::row || is == kind::output || is == kind::column || is == kind::head_mean))
-                refuse("a score, mask, weight or formed tensor depends on a row or an output, which is known only after all keys were seen");
+                refuse("a score, mask, weight or computed tensor depends on a row or an output, which is known only after all keys were seen");
         }
     }
 
-    const listing& graph_;
+    const graph_ir& graph_;
     std::vector<dependence> depends_;
-    plan its_;
+    plan core_;
 };
 
 }  // namespace
 
 bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.end(), what) != outputs.end(); }
 
-plan plan_of(const listing& graph) { return reader(graph).read(); }
+plan plan_of(const graph_ir& graph) { return reader(graph).read(); }
 
-std::vector<bool> under(const listing& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends) {
+std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends) {
     std::vector<bool> reached(graph.nodes.size());
     for (int root : roots) reached[root] = true;
     for (std::size_t n = graph.nodes.size(); n-- > 0;)  // arguments lie before their users
@@ -173,18 +173,18 @@ std::vector<bool> under(const listing& graph, const std::vector<int>& roots, con
     return reached;
 }
 
-std::vector<int> output_nodes(const listing& graph) {
+std::vector<int> output_nodes(const graph_ir& graph) {
     std::vector<int> all;
     for (const output_declaration& output : graph.outputs) all.push_back(output.node);
     return all;
 }
 
-std::vector<int> recurring(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
     const auto is_known = [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); };
     const auto is_kept = [&](int n) {
         const instruction& node = graph.nodes[n];
         const dependence& its = depends[n];
-        const bool number = node.is == kind::integer || node.is == kind::real || node.is == kind::condition;
+        const bool number = node.kind == kind::integer || node.kind == kind::real || node.kind == kind::condition;
         return number && its.costly && !(its.query && its.key) && !its.score && !its.channel && its.bound == 0;
     };
     const std::vector<bool> reached = under(graph, roots, [&](int n) { return is_known(n) || is_kept(n); });
@@ -194,7 +194,7 @@ std::vector<int> recurring(const listing& graph, const std::vector<dependence>& 
     return found;
 }
 
-std::vector<int> loads_of_pairs(const listing& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
     const std::vector<bool> reached = under(graph, roots, [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); });
     std::vector<int> found;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
@@ -210,15 +210,15 @@ std::vector<int> loads_of_pairs(const listing& graph, const std::vector<dependen
 namespace {
 
 /// Nodes whose value needs the query head: not one read through an axis of key heads.
-std::vector<bool> of_query_heads(const listing& graph) {
+std::vector<bool> of_query_heads(const graph_ir& graph) {
     std::vector<bool> needs;
     for (const instruction& node : graph.nodes) {
-        bool here = node.op == operation::h || node.op == operation::keep || node.is == kind::row;
+        bool here = node.op == operation::h || node.op == operation::keep || node.kind == kind::row;
         const bool load = node.op == operation::load;
         const instruction* const tensor = load ? &graph.nodes[node.arguments[0]] : nullptr;
         for (int i = load ? 1 : 0; i < node.argument_count; ++i) {
             const int argument = node.arguments[i];
-            const bool key_head = load && tensor->op == operation::input && graph.inputs[tensor->input].axes[i - 1].is == axis_kind::key_head;
+            const bool key_head = load && tensor->op == operation::input && graph.inputs[tensor->input].axes[i - 1].kind == axis_kind::key_head;
             if (!(key_head && graph.nodes[argument].op == operation::h)) here = here || needs[argument];
         }
         needs.push_back(here);
@@ -228,40 +228,40 @@ std::vector<bool> of_query_heads(const listing& graph) {
 
 }  // namespace
 
-std::vector<dependence> stacked(const listing& graph, std::vector<dependence> depends) {
+std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends) {
     const std::vector<bool> needs = of_query_heads(graph);
     for (std::size_t n = 0; n < depends.size(); ++n) depends[n].query = depends[n].query || needs[n];
     return depends;
 }
 
-std::string hinders_decode(const listing& graph) {
-    const plan its = plan_of(graph);
-    if (!its.needs_state() || its.contraction < 0) return "no row is summed over the keys";
-    for (const kind output : its.outputs)
+std::string decode_unsupported_reason(const graph_ir& graph) {
+    const plan core = plan_of(graph);
+    if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
+    for (const kind output : core.outputs)
         if (output != kind::output && output != kind::row) return output == kind::tokens ? "tokens are computed around it" : "an output has an axis of keys";
-    if (!its.further.empty()) return "scores have a further sum over products of a query's and a key's numbers";
+    if (!core.further.empty()) return "scores have a further sum over products of a query's and a key's numbers";
     const std::vector<bool> needs = of_query_heads(graph);
-    for (const int tensor : {its.key, its.value}) {
+    for (const int tensor : {core.key, core.value}) {
         if (tensor < 0) continue;
         const instruction& node = graph.nodes[tensor];
         const bool input = node.op == operation::input;
-        if (input && graph.inputs[node.input].axes[1].is == axis_kind::head) return "keys or values are those of a query head, not of a group";
-        if (!input && needs[node.arguments[0]]) return "keys or values are formed for a query head, not for a group";
+        if (input && graph.inputs[node.input].axes[1].kind == axis_kind::head) return "keys or values are those of a query head, not of a group";
+        if (!input && needs[node.arguments[0]]) return "keys or values are computed for a query head, not for a group";
     }
-    for (const int tensor : {its.query, its.key, its.value}) {
+    for (const int tensor : {core.query, core.key, core.value}) {
         if (tensor < 0 || graph.nodes[tensor].op == operation::input) continue;
         std::vector<bool> made(graph.nodes.size());
         made[graph.nodes[tensor].arguments[0]] = true;
         for (int n = tensor; n >= 0; --n) {
             if (!made[n]) continue;
-            if (graph.nodes[n].op == operation::sum || graph.nodes[n].op == operation::tokens) return "queries, keys or values are formed by sums, such as projections";
+            if (graph.nodes[n].op == operation::sum || graph.nodes[n].op == operation::tokens) return "queries, keys or values are computed by sums, such as projections";
             for (int i = 0; i < graph.nodes[n].argument_count; ++i) made[graph.nodes[n].arguments[i]] = true;
         }
     }
     return {};
 }
 
-std::vector<dependence> dependences(const listing& graph, const std::set<int>& given) {
+std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given) {
     std::vector<dependence> all;
     for (const instruction& node : graph.nodes) {
         dependence here;

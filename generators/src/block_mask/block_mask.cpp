@@ -17,7 +17,7 @@ bool is_compare(const formula& f) { return f.what == formula::is::positive || f.
 
 }  // namespace
 
-coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&, tile_tables& tables, tile at)
+block_mask::block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&, tile_tables& tables, tile at)
     : request_(request),
       inputs_(inputs),
       tables_(tables),
@@ -31,7 +31,7 @@ coverage::coverage(const kernel_request& request, const kernel_inputs& inputs, c
     whole_.keys = {key, min(key + request.schedule.key_block, keys_) - 1, {}};
 }
 
-coverage::coverage(const coverage& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices, std::map<int, quantity> fixed)
+block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices, std::map<int, quantity> fixed)
     : request_(outer.request_),
       inputs_(outer.inputs_),
       tables_(outer.tables_),
@@ -44,43 +44,43 @@ coverage::coverage(const coverage& outer, std::shared_ptr<const facts> its, std:
       reader_(request_.graph, known_.depends),
       whole_(outer.whole_) {}
 
-verdict coverage::visible(int scores) {
+verdict block_mask::visible(int scores) {
     const Expr first = whole_.keys.first;
     const formula seen = reader_.visible(scores);
     return {both(first < keys_, may(seen)), both(first + request_.schedule.key_block <= keys_, opposite(may(!seen)))};
 }
 
-verdict coverage::hidden(int scores) {
+verdict block_mask::masked(int scores) {
     const formula seen = reader_.visible(scores);
     return {may(!seen), opposite(may(seen))};
 }
 
-verdict coverage::decide(int node) {
+verdict block_mask::decide(int node) {
     const formula condition = reader_.condition(node);
     return {may(condition), opposite(may(!condition))};
 }
 
-pointwise coverage::at(const Expr& q, const Expr& k) const {
+pointwise block_mask::at(const Expr& q, const Expr& k) const {
     return pointwise(request_, inputs_, known_.depends, {at_.b, at_.h, q, k, keys_, fixed_, {}, indices_});
 }
 
-coverage coverage::inside(int index, const Expr& value) const {
+block_mask block_mask::inside(int index, const Expr& value) const {
     std::map<int, Expr> indices = indices_;
     indices[index] = value;
-    return coverage(*this, its_, std::move(indices), fixed_);
+    return block_mask(*this, its_, std::move(indices), fixed_);
 }
 
-coverage coverage::where_is(int node, const Expr& value) const {
+block_mask block_mask::where_is(int node, const Expr& value) const {
     std::map<int, quantity> fixed = fixed_;
     fixed[node] = {value, {}};
     std::set<int> given;
     for (const auto& [number, known] : fixed) given.insert(number);
-    return coverage(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)), indices_, std::move(fixed));
+    return block_mask(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)), indices_, std::move(fixed));
 }
 
 // Which pairs a statement leaves: sound for whatever the statement is, exact for what is said below.
 
-Expr coverage::may(const formula& f) {
+Expr block_mask::may(const formula& f) {
     if (const auto done = decided_.find(f); done != decided_.end()) return done->second;
     Expr result = no();
     if (f.what == formula::is::any && !is_one_sided(depends_on(f)))
@@ -92,7 +92,7 @@ Expr coverage::may(const formula& f) {
 }
 
 /// All of some statements: alternatives among them are tried one by one, while they are few.
-Expr coverage::may_all(const std::vector<formula>& parts) {
+Expr block_mask::may_all(const std::vector<formula>& parts) {
     constexpr std::size_t most_cases = 8;
     std::vector<formula> plain, alternatives;
     for (const formula& part : parts) {
@@ -123,7 +123,7 @@ Expr coverage::may_all(const std::vector<formula>& parts) {
 ///
 /// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound the same sum from
 /// two sides; and for several that bound keys between two numbers of a query, or queries between two numbers of a key.
-Expr coverage::joint(const std::vector<formula>& literals) {
+Expr block_mask::joint(const std::vector<formula>& literals) {
     std::vector<formula> of_queries, of_keys, of_pairs;
     Expr result = yes();
     for (const formula& f : literals) {
@@ -180,7 +180,7 @@ Expr coverage::joint(const std::vector<formula>& literals) {
 }
 
 /// Each query by itself against the range of the keys, or each key against that of the queries.
-Expr coverage::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
+Expr block_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
     const side& rows = by_queries ? in.queries : in.keys;
     RDom each(0, by_queries ? request_.schedule.query_block : request_.schedule.key_block, "row");
     const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each, max((by_queries ? inputs_.query_length : keys_) - 1, 0));
@@ -199,7 +199,7 @@ Expr coverage::may_by_rows(const std::vector<formula>& literals, const sides& in
 }
 
 /// Positions from a bound on: q_idx >= n. False where a statement is not of this form.
-bool coverage::clip(const formula& f, side& of, bool of_queries) {
+bool block_mask::clip(const formula& f, side& of, bool of_queries) {
     if (!is_compare(f)) return false;
     const parts its = split(f.sum);
     const linear& position = of_queries ? its.of_query : its.of_key;
@@ -222,7 +222,7 @@ bool coverage::clip(const formula& f, side& of, bool of_queries) {
     return true;
 }
 
-void coverage::restrict(side& of, bool of_queries, std::vector<formula> statements) {
+void block_mask::restrict(side& of, bool of_queries, std::vector<formula> statements) {
     std::sort(statements.begin(), statements.end());
     bool all_clip = true;
     side clipped = of;
@@ -236,14 +236,14 @@ void coverage::restrict(side& of, bool of_queries, std::vector<formula> statemen
     of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(statements)};
 }
 
-Expr coverage::may_literal(const formula& f, const sides& in) {
+Expr block_mask::may_literal(const formula& f, const sides& in) {
     switch (f.what) {
         case formula::is::flag: {
             const verdict v = decide_real(f.node, in);
             return f.negated ? opposite(v.must) : v.may;
         }
-        case formula::is::hidden: {
-            const verdict v = range(f.node, in).hidden;
+        case formula::is::masked: {
+            const verdict v = range(f.node, in).masked;
             return f.negated ? opposite(v.must) : v.may;
         }
         case formula::is::all:
@@ -253,7 +253,7 @@ Expr coverage::may_literal(const formula& f, const sides& in) {
 }
 
 /// Queries' numbers on one side, keys' numbers on the other: no arithmetic joins them, so nothing is lost.
-Expr coverage::may_compare(const formula& f, const sides& in) {
+Expr block_mask::may_compare(const formula& f, const sides& in) {
     const parts its = split(f.sum);
     const bool one_term = its.of_both.terms.size() == 1 && its.of_query.terms.empty() && its.of_key.terms.empty();
     if (f.what == formula::is::zero && one_term) {

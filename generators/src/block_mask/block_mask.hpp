@@ -10,23 +10,23 @@ struct tile {
     Halide::Expr query_tile, key_block, h, b;
 };
 
-/// Abstract interpretation of a listing over one tile: which of its pairs are visible. No pair is ever looked at.
-class coverage {
+/// Abstract interpretation of a graph over one tile: which of its pairs are visible. No pair is ever looked at.
+class block_mask {
 public:
-    coverage(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
+    block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
              tile at);
 
-    /// Whether softmax sees the pairs of a tile: conditions, hidden scores and the end of the keys together.
+    /// Whether softmax sees the pairs of a tile: conditions, masked scores and the end of the keys together.
     verdict visible(int scores);
 
-    /// Of the conditions and hidden scores alone, whether they hide the pairs.
-    verdict hidden(int scores);
+    /// Of the conditions and masked scores alone, whether they hide the pairs.
+    verdict masked(int scores);
 
     /// Of a condition.
     verdict decide(int node);
 
 private:
-    coverage(const coverage& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices, std::map<int, quantity> fixed);
+    block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices, std::map<int, quantity> fixed);
 
     /// Queries or keys of the tile that some statements about them leave over.
     struct side {
@@ -62,8 +62,8 @@ private:
     int few_valued_index(int node) const;
     double width(int node) const;
     verdict decide_real(int node, const sides& in);
-    coverage inside(int index, const Halide::Expr& value) const;
-    coverage where_is(int node, const Halide::Expr& value) const;
+    block_mask inside(int index, const Halide::Expr& value) const;
+    block_mask where_is(int node, const Halide::Expr& value) const;
     pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
     dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
     /// Whether tables can hold it: of one index, and closed.
@@ -73,7 +73,7 @@ private:
     const kernel_request& request_;
     const kernel_inputs& inputs_;
     tile_tables& tables_;
-    std::shared_ptr<const facts> its_;  ///< of this listing, where what is fixed counts as one number of the tile
+    std::shared_ptr<const facts> its_;  ///< of this graph, where what is fixed counts as one number of the tile
     const facts& known_;
     tile at_;
     std::map<int, Halide::Expr> indices_;  ///< of sums around

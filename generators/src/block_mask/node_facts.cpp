@@ -20,14 +20,14 @@ direction together(direction a, direction b) {
 /// Times a number whose sign is known or not.
 direction times(direction d, const instruction& factor) {
     if (d == direction::constant || d == direction::none) return d;
-    if (factor.op != operation::constant || factor.is == kind::real) return direction::either;
+    if (factor.op != operation::constant || factor.kind == kind::real) return direction::either;
     return factor.integer > 0 ? d : factor.integer < 0 ? turned(d) : direction::constant;
 }
 
 
 }  // namespace
 
-std::vector<direction> directions(const listing& graph, const std::vector<dependence>& depends) {
+std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends) {
     std::vector<direction> all;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
@@ -75,7 +75,7 @@ direction direction_of(const linear& sum, const std::vector<direction>& of_nodes
     return result;
 }
 
-std::vector<double> magnitudes(const listing& graph) {
+std::vector<double> magnitudes(const graph_ir& graph) {
     std::vector<double> all;
     for (const instruction& node : graph.nodes) {
         const auto of = [&](int i) { return all[node.arguments[i]]; };
@@ -101,8 +101,8 @@ std::vector<double> magnitudes(const listing& graph) {
                     const element_type element = graph.inputs[graph.nodes[node.arguments[0]].input].element;
                     return element == element_type::u8 || element == element_type::boolean ? 255.0 : largest_int;
                 }
-                case operation::to_integer: return graph.nodes[node.arguments[0]].is == kind::condition ? 1.0 : largest_int;
-                case operation::sum: return graph.nodes[node.arguments[2]].is == kind::condition || of(2) == 1 ? longest : largest_int;
+                case operation::to_integer: return graph.nodes[node.arguments[0]].kind == kind::condition ? 1.0 : largest_int;
+                case operation::sum: return graph.nodes[node.arguments[2]].kind == kind::condition || of(2) == 1 ? longest : largest_int;
                 case operation::negate:
                 case operation::absolute:
                 case operation::divide:
@@ -131,7 +131,7 @@ double magnitude_of(const linear& sum, const std::vector<double>& of_nodes) {
     return result;
 }
 
-std::vector<bool> reduces(const listing& graph) {
+std::vector<bool> reduces(const graph_ir& graph) {
     std::vector<bool> all;
     for (const instruction& node : graph.nodes) {
         bool here = node.op == operation::sum || node.op == operation::any;
@@ -159,9 +159,9 @@ Expr holds(const formula& f, pointwise& here, const facts& known) {
         case formula::is::zero: return value_of(f.sum, here, known) == 0;
         case formula::is::nonzero: return value_of(f.sum, here, known) != 0;
         case formula::is::flag: return f.negated ? !here.condition(f.node) : here.condition(f.node);
-        case formula::is::hidden: {
-            const Expr hidden = here(f.node).hidden;
-            const Expr result = hidden.defined() ? hidden : Internal::const_false();
+        case formula::is::masked: {
+            const Expr masked = here(f.node).masked;
+            const Expr result = masked.defined() ? masked : Internal::const_false();
             return f.negated ? !result : result;
         }
         default: {

@@ -9,21 +9,21 @@ namespace attune::generators {
 enum class direction : std::uint8_t { constant, up, down, either, none };
 
 /// One for each node, in order; nodes that depend on both have none.
-std::vector<direction> directions(const listing& graph, const std::vector<dependence>& depends);
+std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends);
 direction direction_of(const linear& sum, const std::vector<direction>& of_nodes);
 
 constexpr double largest_int = 2147483648.0, longest = 268435456.0;  ///< no tensor has more queries or keys
 
 /// The largest magnitude that an i32 node can have, one for each node.
-std::vector<double> magnitudes(const listing& graph);
+std::vector<double> magnitudes(const graph_ir& graph);
 double magnitude_of(const linear& sum, const std::vector<double>& of_nodes);
 
 /// Whether a node contains a sum or an any, one for each node.
-std::vector<bool> reduces(const listing& graph);
+std::vector<bool> reduces(const graph_ir& graph);
 
-/// What is known of a listing's nodes before any kernel is made.
+/// What is known of a graph's nodes before any kernel is made.
 struct facts {
-    facts(const listing& graph, std::vector<dependence> its)
+    facts(const graph_ir& graph, std::vector<dependence> its)
         : depends(std::move(its)), directions(generators::directions(graph, depends)), magnitudes(generators::magnitudes(graph)), reduces(generators::reduces(graph)) {}
     std::vector<dependence> depends;
     std::vector<direction> directions;

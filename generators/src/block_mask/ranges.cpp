@@ -16,7 +16,7 @@ constexpr int most_places = 5;  // of each index that a tensor is read at
 
 }  // namespace
 
-coverage::parts coverage::split(const linear& sum) const {
+block_mask::parts block_mask::split(const linear& sum) const {
     parts result;
     result.uniform.constant = sum.constant;
     for (const auto& [node, factor] : sum.terms) {
@@ -28,13 +28,13 @@ coverage::parts coverage::split(const linear& sum) const {
 }
 
 /// A number that is passed may be as large as it likes. Beside others that are small, it is cut where it changes nothing.
-bool coverage::is_cut(const linear& sum, double others) const {
+bool block_mask::is_cut(const linear& sum, double others) const {
     if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
     const auto [node, factor] = *sum.terms.begin();
     return is_passed(request_.graph.nodes[node]) && std::abs(factor) == 1;
 }
 
-Expr coverage::uniform(const linear& sum, double others) {
+Expr block_mask::uniform(const linear& sum, double others) {
     pointwise here = at(0, 0);
     if (!is_cut(sum, others)) return value_of(sum, here, known_);
     const auto [node, factor] = *sum.terms.begin();
@@ -42,7 +42,7 @@ Expr coverage::uniform(const linear& sum, double others) {
     return factor > 0 ? cut + constant : constant - cut;
 }
 
-interval coverage::of_side(const linear& sum, bool of_query, const sides& in) {
+interval block_mask::of_side(const linear& sum, bool of_query, const sides& in) {
     if (sum.terms.empty()) return point(0);
     const side& here = of_query ? in.queries : in.keys;
     const tile_tables::place place{of_query, of_query ? at_.query_tile : at_.key_block, at_.h, at_.b};
@@ -69,7 +69,7 @@ interval coverage::of_side(const linear& sum, bool of_query, const sides& in) {
     return result;
 }
 
-interval coverage::range(const linear& sum, const sides& in) {
+interval block_mask::range(const linear& sum, const sides& in) {
     const parts its = split(sum);
     interval result = point(uniform(its.uniform, largest_int));
     const bool wide = magnitude_of(sum, known_.magnitudes) >= largest_int / 2;
@@ -86,16 +86,16 @@ interval coverage::range(const linear& sum, const sides& in) {
     return result;
 }
 
-interval coverage::range(int number, const sides& in) {
+interval block_mask::range(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) {
         const quantity x = at(0, 0)(number);
         interval one = point(x.value);
-        if (x.hidden.defined()) one.hidden = {x.hidden, x.hidden};
+        if (x.masked.defined()) one.masked = {x.masked, x.masked};
         return one;
     }
-    if (node.is == kind::integer) {
+    if (node.kind == kind::integer) {
         const linear sum = reader_.sum(number);
         if (sum != linear{{{number, 1}}}) return range(sum, in);
         if (!on.score && on.query != on.key) return of_side(sum, on.query, in);
@@ -105,18 +105,18 @@ interval coverage::range(int number, const sides& in) {
     return compute(number, in);
 }
 
-interval coverage::compute(int number, const sides& in) {
+interval block_mask::compute(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
     const auto argument = [&](int i) { return range(node.arguments[i], in); };
     switch (node.op) {
         case operation::to_real:
-            if (request_.graph.nodes[node.arguments[0]].is == kind::condition) {
+            if (request_.graph.nodes[node.arguments[0]].kind == kind::condition) {
                 const verdict v = decide(node.arguments[0]);
                 return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
             }
             return to_real(argument(0));
         case operation::to_integer:
-            if (request_.graph.nodes[node.arguments[0]].is == kind::condition) {
+            if (request_.graph.nodes[node.arguments[0]].kind == kind::condition) {
                 const verdict v = decide(node.arguments[0]);
                 return {select(v.must, 1, 0), select(v.may, 1, 0)};
             }
@@ -138,7 +138,7 @@ interval coverage::compute(int number, const sides& in) {
         case operation::where: return choose(decide(node.arguments[0]), argument(1), argument(2));
         case operation::mask: {
             interval masked = argument(0);
-            masked.hidden = masked.hidden || !decide(node.arguments[1]);
+            masked.masked = masked.masked || !decide(node.arguments[1]);
             return masked;
         }
         case operation::exp: return {0.0f, {}};
@@ -146,7 +146,7 @@ interval coverage::compute(int number, const sides& in) {
         case operation::erf: return {-1.00001f, 1.00001f};
         case operation::log:
         case operation::sqrt:
-        case operation::rsqrt: return {{}, {}, argument(0).hidden};
+        case operation::rsqrt: return {{}, {}, argument(0).masked};
         case operation::load: return enumerate(number, in);
         case operation::sum: return reduce(number);
         default: return {};
@@ -154,10 +154,10 @@ interval coverage::compute(int number, const sides& in) {
 }
 
 /// What a sum is made of, term by term.
-interval coverage::reduce(int number) {
+interval block_mask::reduce(int number) {
     const instruction& node = request_.graph.nodes[number];
     RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-    coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    block_mask within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
     const interval x = within.range(node.arguments[2], whole_);
     const auto total = [&](const Expr& end) { return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr(); };
     interval result{total(x.lo), total(x.hi)};
@@ -166,12 +166,12 @@ interval coverage::reduce(int number) {
         result = {result.lo - slack, result.hi + slack};
     }
     const auto any = [&](const Expr& c) { return is_const(c) ? c : is_set(maximum(each, byte(c), "any_hidden")); };
-    result.hidden = {any(x.hidden.may), any(x.hidden.must)};
+    result.masked = {any(x.masked.may), any(x.masked.must)};
     return result;
 }
 
 /// How many values a number takes over a tile, as far as its formula shows.
-double coverage::width(int number) const {
+double block_mask::width(int number) const {
     const instruction& node = request_.graph.nodes[number];
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) return 1;
@@ -194,12 +194,12 @@ double coverage::width(int number) const {
 }
 
 /// A tensor read at few places: all of them are looked at.
-interval coverage::enumerate(int number, const sides& in) {
+interval block_mask::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
     const quantity anywhere = at(0, 0)(number);
     const Expr one = byte(yes()), none = byte(no());
-    const verdict unknown_hidden = anywhere.hidden.defined() ? verdict{} : never();
-    interval unknown{{}, {}, unknown_hidden};
+    const verdict unknown_masked = anywhere.masked.defined() ? verdict{} : never();
+    interval unknown{{}, {}, unknown_masked};
     std::vector<std::pair<int, interval>> varying;
     for (int i = 1; i < node.argument_count; ++i) {
         const int index = node.arguments[i];
@@ -220,20 +220,20 @@ interval coverage::enumerate(int number, const sides& in) {
         few = both(few, positions.hi - positions.lo < most_places);
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
-    if (node.is == kind::condition) {
+    if (node.kind == kind::condition) {
         const Expr all = is_set(minimum(each, byte(x.value), "all_places")), any = is_set(maximum(each, byte(x.value), "any_place"));
         return {select(few && all, 1, 0), select(few && !any, 0, 1)};
     }
-    const Type type = node.is == kind::integer ? Int(64) : Float(32);
+    const Type type = node.kind == kind::integer ? Int(64) : Float(32);
     const Expr value = cast(type, x.value), far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
     interval result{select(few, minimum(each, value, "least"), -far), select(few, maximum(each, value, "most"), far), never()};
-    if (x.hidden.defined())
-        result.hidden = {!few || maximum(each, byte(x.hidden), "any_hidden") == one, few && minimum(each, byte(x.hidden), "all_hidden") != none};
+    if (x.masked.defined())
+        result.masked = {!few || maximum(each, byte(x.masked), "any_hidden") == one, few && minimum(each, byte(x.masked), "all_hidden") != none};
     return result;
 }
 
 /// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where there is none.
-int coverage::few_valued_index(int number) const {
+int block_mask::few_valued_index(int number) const {
     const instruction& node = request_.graph.nodes[number];
     for (int i = 0; i < node.argument_count; ++i) {
         const int argument = node.arguments[i];
@@ -244,16 +244,16 @@ int coverage::few_valued_index(int number) const {
     return -1;
 }
 
-verdict coverage::any_of(int number) {
+verdict block_mask::any_of(int number) {
     const instruction& node = request_.graph.nodes[number];
     RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-    coverage within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    block_mask within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
     const verdict v = within.decide(node.arguments[2]);
     return {is_set(maximum(each, byte(v.may), "may_any")), is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
 }
 
 /// Conditions that are no comparisons of integers.
-verdict coverage::decide_real(int number, const sides& in) {
+verdict block_mask::decide_real(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
     const auto argument = [&](int i) { return range(node.arguments[i], in); };
     switch (node.op) {

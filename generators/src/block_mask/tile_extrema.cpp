@@ -67,11 +67,11 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     if (x.value.type().is_bool()) x.value = cast<int>(x.value);
     Expr counts = position < end;
     for (const formula& f : wanted.where) counts = counts && holds(f, here, known_);
-    const Expr hidden = x.hidden.defined() ? x.hidden : Internal::const_false();
+    const Expr masked = x.masked.defined() ? x.masked : Internal::const_false();
     const auto [low, far] = beyond(x.value.type(), is_sum ? magnitude_of(wanted.sum, known_.magnitudes) : 0);
-    const bool hides = x.hidden.defined();
+    const bool hides = x.masked.defined();
 
-    // Smallest, largest, any hidden, all hidden; of every eighth position, then of all.
+    // Smallest, largest, any masked, all masked; of every eighth position, then of all.
     Func partial("partial_extremes"), &extremes = result.extremes;
     std::vector<Var> inner = axes;
     inner.insert(inner.begin(), lane);
@@ -81,10 +81,10 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     if (hides) initial.insert(initial.end(), {zero, one});
     partial(inner) = Tuple(initial);
     const FuncRef so_far = partial(there);
-    std::vector<Expr> next{min(so_far[0], select(counts && !hidden, x.value, far)), max(so_far[1], select(counts && !hidden, x.value, low))};
+    std::vector<Expr> next{min(so_far[0], select(counts && !masked, x.value, far)), max(so_far[1], select(counts && !masked, x.value, low))};
     if (hides) {
-        next.push_back(max(so_far[2], select(counts && hidden, one, zero)));
-        next.push_back(min(so_far[3], select(counts && !hidden, zero, one)));
+        next.push_back(max(so_far[2], select(counts && masked, one, zero)));
+        next.push_back(min(so_far[3], select(counts && !masked, zero, one)));
     }
     partial(there) = Tuple(next);
     std::vector<Expr> all;

@@ -41,7 +41,7 @@ std::vector<double> seconds_of(const kernel_table& table, std::span<const detail
 }
 
 support::workload workload_of(const listed_kernel& kernel, const support::shape& shape, const std::map<std::string, double>& numbers) {
-    const listing& graph = kernel.request.graph;
+    const graph_ir& graph = kernel.request.graph;
     std::map<std::string, std::int64_t> lengths;
     for (const auto& [name, number] : numbers) lengths[name] = static_cast<std::int64_t>(number);
     for (const input_declaration& input : graph.inputs)
@@ -52,7 +52,7 @@ support::workload workload_of(const listed_kernel& kernel, const support::shape&
     for (const input_declaration& input : graph.inputs)
         if (input.element == element_type::any) call.convert(input.name, input.name == "q" ? types.query : input.name == "k" ? types.key : types.value);
     for (const output_declaration& output : graph.outputs)
-        if (graph.nodes[static_cast<std::size_t>(output.node)].is == kind::output) call.convert(output.name, types.output);
+        if (graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output) call.convert(output.name, types.output);
     return call;
 }
 
@@ -106,7 +106,7 @@ void bench_command::run(std::span<const variant> variants) const {
         const support::workload call = workload_of(k, shape, numbers());
         const auto arguments = call.arguments();
         const std::vector<double> seconds = seconds_of(compiled.table(), arguments, how, seconds_);
-        const double median = seconds[seconds.size() / 2], flops = flops_of(k.request.graph, k.request.depths, compiled.table().kernels.front().hidden_rows, sizes).value;
+        const double median = seconds[seconds.size() / 2], flops = flops_of(k.request.graph, k.request.depths, compiled.table().kernels.front().saved_rows, sizes).value;
         if (json_)
             rows.push_back({{"kernel", k.symbol}, {"variant", k.of->name}, {"target", k.isa->name}, {"shape", shape_}, {"calls", seconds.size()}, {"median_s", median},
                             {"fastest_s", seconds.front()}, {"flops_of_all_pairs", flops}, {"schedule", nlohmann::ordered_json::parse(to_json(k.request.schedule))}});

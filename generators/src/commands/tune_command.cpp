@@ -89,8 +89,8 @@ json json_of(const tune_result& r) {
 }
 
 /// Whether the first is of the usual calls of the kernel that the second is of.
-bool is_of_same_kernel(const tune_result& usual, const tune_result& brief) {
-    return usual.of.bucket == shape_bucket::prefill && usual.of.kernel.symbol == brief.of.kernel.symbol;
+bool is_of_same_kernel(const tune_result& usual, const tune_result& short_prefill) {
+    return usual.of.bucket == shape_bucket::prefill && usual.of.kernel.symbol == short_prefill.of.kernel.symbol;
 }
 
 std::string table_of(const std::vector<tune_result>& all) {
@@ -100,7 +100,7 @@ std::string table_of(const std::vector<tune_result>& all) {
     for (const tune_result& r : all)
         text += fmt::format("{:<{}}  {:>9.3f} ms {:>9.3f} ms {:>8} {:>5.1f} % {:>4}/{:<4} {:>6.2f}\n", r.search, width, 1e3 * r.choice.default_seconds, 1e3 * r.choice.seconds,
                             speed_text(r.choice.over_default.ratio), 100 * r.choice.over_default.noise(), r.record.tried.size(), r.space - 1, r.rank_correlation);
-    text += fmt::format("gain and noise: medians of {} rounds by turns ({} where the machine is noisy) and half of their {:.0f} % interval; model: rank correlation of estimates and times\n", search_state::final_round_count,
+    text += fmt::format("gain and noise: medians of {} rounds interleaved ({} where the machine is noisy) and half of their {:.0f} % interval; model: rank correlation of estimates and times\n", search_state::final_round_count,
                         search_state::noisy_final_round_count,
                         100 * (all.empty() ? 0.95 : all.front().record.begin.at("confidence").get<double>()));
     for (const tune_result& r : all) {
@@ -172,7 +172,7 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
         for (const shape_bucket bucket : shape_buckets()) {
             const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
             const bool on_device = is_device(*kernel.isa);
-            if (on_device && bucket == shape_bucket::brief) continue;  // it has no kernel of its own there
+            if (on_device && bucket == shape_bucket::short_prefill) continue;  // it has no kernel of its own there
             if ((bucket == shape_bucket::decode) != decodes || !asked || !keys.insert(key_of(kernel, bucket).text()).second) continue;
             tuned_kernel each{kernel, bucket};
             if (on_device) {
@@ -221,7 +221,7 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) {
             continue;
         }
         timed_call call(of.kernel.request, of.shape, how_.threads, there);
-        const company quiet(how_.while_timing);
+        const companion_process quiet(how_.while_timing);
         for (const auto* kernel : {&usual, &made}) call.seconds((*kernel)->table(), 0);
         std::vector<round_times> rounds;
         std::vector<double> before, now;
@@ -280,7 +280,7 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
             const tune_options how = how_for(of);
             results.push_back(tune(of, how, log, std::ref(line), [&](const search_state& state) { keep(of, preliminary_entry_of(of, how, state)); }));
             report_wrong(results.back());
-            if (of.bucket == shape_bucket::brief && results.size() > 1 && is_of_same_kernel(results[results.size() - 2], results.back()))
+            if (of.bucket == shape_bucket::short_prefill && results.size() > 1 && is_of_same_kernel(results[results.size() - 2], results.back()))
                 compare_lengths(results.back(), results[results.size() - 2].choice.schedule, how, log);
             keep(of, entry_of(results.back()));
         }

@@ -23,11 +23,11 @@ constexpr int vectors_a_chunk = 4;
 decode_state::decode_state(const kernel_frame& frame)
     : f_(frame),
       scores_at_(frame, "", score_tile::lanes::channels),
-      vector_(frame.its.weights < 0 ? 1 : std::gcd(frame.cut.lanes, frame.value_depth())),
-      chunk_(frame.its.weights < 0 ? 0 : largest_divisor(frame.value_depth() / vector_, vectors_a_chunk)),
+      vector_(frame.core.weights < 0 ? 1 : std::gcd(frame.cut.lanes, frame.value_depth())),
+      chunk_(frame.core.weights < 0 ? 0 : largest_divisor(frame.value_depth() / vector_, vectors_a_chunk)),
       chunks_(chunk_ == 0 ? 1 : frame.value_depth() / vector_ / chunk_) {
     define_visits();
-    scores_(scores_at_.pair()) = choose_whole(scores_at_.hidden, lowest, scores_at_.real);
+    scores_(scores_at_.pair()) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
     define_ranges();
     define_weights();
     define_state();
@@ -38,7 +38,7 @@ decode_state::decode_state(const kernel_frame& frame)
 /// Blocks of which some query head of the group sees something.
 void decode_state::define_visits() {
     // Algorithm
-    const Expr visible = cast<uint8_t>(f_.visible(f_.its.scores).may);
+    const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may);
     if (!Internal::expr_uses_var(visible, f_.h.name())) {
         visits_(f_.kb, f_.qt, f_.h, f_.b) = visible;
         return;
@@ -88,7 +88,7 @@ void decode_state::define_weights() {
     const Func weighing = define_weights_of_block(f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
                                                   [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
     if (!chunk_) return;
-    values_ = scores_at_.rows_of(f_.its.value, false, "values");
+    values_ = scores_at_.rows_of(f_.core.value, false, "values");
     rk_ = RDom(0, f_.cut.key_block, "rk");
     // (value depth, row, key block, query block, key head, batch)
     accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
@@ -107,7 +107,7 @@ void decode_state::define_state() {
         ++extras_;
         return static_cast<int>(initial.size()) - 1;
     };
-    if (softmax() || f_.its.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
+    if (softmax() || f_.core.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
     if (softmax()) sum_at_ = place(0.0f);
     for (const auto& [node, sum] : row_sums_) summed_at_[node] = place(0.0f);
     const std::vector<Var> at{l_, dc_, f_.qi, sp_, f_.qt, f_.h, f_.b};
@@ -171,7 +171,7 @@ Expr decode_state::merged(const Expr& lane, const Expr& chunk, int i, const std:
 Expr decode_state::maximum(const std::vector<Expr>& row) const { return top_(row); }
 Expr decode_state::sum(const std::vector<Expr>& row) const { return merged(0, 0, sum_at_, row); }
 Expr decode_state::summed(int weights, const std::vector<Expr>& row) const {
-    return merged(0, 0, weights == f_.its.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights), row);
+    return merged(0, 0, weights == f_.core.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights), row);
 }
 Expr decode_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
     std::vector<Expr> chunk;
@@ -211,11 +211,11 @@ void decode_state::schedule(const LoopLevel& task) {
 void decode_state::add_passes(Pipeline& pipeline) const {
     constexpr int bytes_ahead = 4096;
     scores_at_.fetch_keys(pipeline, scores_, bytes_ahead);
-    if (!chunk_ || f_.node(f_.its.value).op != operation::input) return;
-    const fetch_ahead::loop added{accumulated_.name(), "ro"};
-    const ImageParam& values = f_.inputs.tensor(f_.node(f_.its.value).input);
+    if (!chunk_ || f_.node(f_.core.value).op != operation::input) return;
+    const prefetch_rows::loop added{accumulated_.name(), "ro"};
+    const ImageParam& values = f_.inputs.tensor(f_.node(f_.core.value).input);
     const int bytes = values.type().bytes() * f_.value_depth();
-    pipeline.add_custom_lowering_pass(new fetch_ahead(added, added, std::max(bytes_ahead / bytes / f_.cut.value_tile, 1), values.name(), f_.value_depth()));
+    pipeline.add_custom_lowering_pass(new prefetch_rows(added, added, std::max(bytes_ahead / bytes / f_.cut.value_tile, 1), values.name(), f_.value_depth()));
 }
 
 void decode_state::schedule_blocks() {
@@ -227,7 +227,7 @@ void decode_state::schedule_blocks() {
     scores_.reorder(kx_, qx_, f_.qi, f_.ki).vectorize(kx_);
     scores_at_.schedule_dots(LoopLevel(scores_, qx_), LoopLevel(scores_, f_.qi), LoopLevel(scores_, f_.ki));
     const auto of_pairs = [&](Func& f) { in_block(f).bound_extent(f_.ki, f_.cut.key_block).vectorize(f_.ki, vector); };
-    if (f_.its.is != statistic::none || softmax()) of_pairs(weights_);
+    if (f_.core.weights_by != statistic::none || softmax()) of_pairs(weights_);
     for (auto& [node, weights] : modified_) of_pairs(weights);
     for (Func* row : {&highest_, &sum_})
         if (row->defined()) in_block(*row);
@@ -243,7 +243,7 @@ void decode_state::schedule_blocks() {
     in_block(accumulated_).bound_extent(f_.d, f_.value_depth()).vectorize(f_.d, vector_);
     accumulated_.update().split(rk_, ro, rx, keys).split(f_.d, f_.d, dx, vector_).split(f_.qi, f_.qi, qx_, rows, TailStrategy::RoundUp);
     accumulated_.update().reorder(dx, rx, qx_, f_.d, f_.qi, ro).vectorize(dx).unroll(rx).unroll(qx_);
-    if (f_.node(f_.its.value).op != operation::input)
+    if (f_.node(f_.core.value).op != operation::input)
         values_.compute_at(accumulated_, ro).bound_extent(f_.d, f_.value_depth()).bound_extent(f_.ki, keys).vectorize(f_.d, vector_);
 }
 

@@ -39,7 +39,7 @@ private:
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& pairs, bool maximum);
     void schedule_blocks();
-    bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
+    bool softmax() const { return f_.core.weights_by == statistic::softmax || f_.core.log_sum; }
     int state_size() const { return chunk_ + extras_; }
     int part_size() const { return state_size() * vector_ * chunks_; }
     /// Element i, of a chunk of a row, of a part.

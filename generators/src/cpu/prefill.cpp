@@ -12,9 +12,9 @@ namespace attune::generators {
 using namespace Halide;
 
 prefill_state::prefill_state(const kernel_frame& frame)
-    : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), parts_(frame), visits_(parts_.visits), chunk_(frame.its.weights < 0 ? 0 : frame.cut.chunk) {
+    : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), parts_(frame), visits_(parts_.visits), chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk) {
     // Where nothing can say so, the mask joins the scores' own pass.
-    separate_mask_ = parts_.may_be_whole && !scores_at_.hidden_by_product && !on_device(f_.request);
+    separate_mask_ = parts_.may_be_whole && !scores_at_.masked_by_product && !on_device(f_.request);
     define_scores();
     define_weights();
     define_state();
@@ -24,16 +24,16 @@ void prefill_state::define_scores() {
     // Algorithm
     const std::vector<Var> pair = scores_at_.pair();
     if (!separate_mask_) {
-        scores_(pair) = choose_whole(scores_at_.hidden, lowest, scores_at_.real);
+        scores_(pair) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
         return;
     }
     // A pass of its own over the blocks that are not known to be visible throughout.
     masked_ = RDom(0, f_.cut.key_block, "masked");
-    masked_.where(block_parts::kind_of(visits_(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
-    const Expr hidden = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked_.x}}, scores_at_.hidden);
+    masked_.where(subblocks::kind_of(visits_(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
+    const Expr masked = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked_.x}}, scores_at_.masked);
     scores_(pair) = scores_at_.real;
     const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked_);
-    scores_(there) = select(hidden, lowest, scores_(there));
+    scores_(there) = select(masked, lowest, scores_(there));
 }
 
 void prefill_state::define_weights() {
@@ -41,7 +41,7 @@ void prefill_state::define_weights() {
     rk_ = RDom(0, f_.cut.key_block, "rk");
     const std::vector<Var> pair = scores_at_.pair(), row{f_.qi, f_.kb, f_.qt, f_.h, f_.b};  // query in block, key block, ...
     const std::vector<Expr> of_row(row.begin(), row.end()), along = score_tile::pair_of(f_, f_.qi, rk_);
-    if (softmax() || f_.its.maximum) {
+    if (softmax() || f_.core.maximum) {
         highest_(row) = softmax() ? lowest_score : lowest;
         highest_(row) = max(highest_(of_row), scores_(along));
     }
@@ -65,7 +65,7 @@ void prefill_state::define_weights() {
     });
     if (!chunk_) return;
     if (paired()) return define_pairs();
-    values_ = scores_at_.rows_of(f_.its.value, false, "values");
+    values_ = scores_at_.rows_of(f_.core.value, false, "values");
     if (on_device(f_.request)) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that one's values are
         const Func read = values_;
         values_ = Func("values_in_use");
@@ -84,7 +84,7 @@ void prefill_state::define_pairs() {
     pairs_ = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
     const Expr weight = weights_(score_tile::pair_of(f_, f_.qi, 2 * k2 + j)), depth = min(f_.d, f_.value_depth() - 1);
     weight_pairs_(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
-    value_pairs_(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at_.element_of(f_.its.value, false, f_.d, 2 * k2 + j);
+    value_pairs_(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at_.element_of(f_.core.value, false, f_.d, 2 * k2 + j);
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += cast<float>(weight_pairs_(pairs_.x, f_.qi, pairs_.y, f_.kb, f_.qt, f_.h, f_.b)) *
                                                          cast<float>(value_pairs_(pairs_.x, depth, pairs_.y, f_.kb, f_.h, f_.b));
@@ -103,7 +103,7 @@ void prefill_state::define_state() {
         initial.push_back(value);
         return static_cast<int>(initial.size()) - 1;
     };
-    if (softmax() || f_.its.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
+    if (softmax() || f_.core.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
     if (softmax()) sum_at_ = place(0.0f);
     for (const auto& [node, sum] : row_sums_) summed_at_[node] = place(0.0f);
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(initial);
@@ -150,7 +150,7 @@ Expr prefill_state::of_row(int i, const std::vector<Expr>& row) const {
 Expr prefill_state::maximum(const std::vector<Expr>& row) const { return of_row(maximum_at_, row); }
 Expr prefill_state::sum(const std::vector<Expr>& row) const { return of_row(sum_at_, row); }
 Expr prefill_state::summed(int weights, const std::vector<Expr>& row) const {
-    return of_row(weights == f_.its.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights), row);
+    return of_row(weights == f_.core.statistic_node && softmax() ? sum_at_ : summed_at_.at(weights), row);
 }
 Expr prefill_state::accumulated(const std::vector<Expr>& row, const Expr& d) const {
     std::vector<Expr> chunk;
@@ -200,7 +200,7 @@ void prefill_state::schedule(const LoopLevel& task) {
 }
 
 void prefill_state::schedule_scores(const LoopLevel& task) {
-    // Schedule. Loops that are clipped (block_parts.hpp) are not partitioned.
+    // Schedule. Loops that are clipped (subblocks.hpp) are not partitioned.
     const int lanes = f_.cut.lanes, tile = f_.cut.query_tile;
     const auto in_tile = [&](Func& f) {
         f.compute_at(state_, f_.qi).bound_extent(f_.qi, tile).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi);
@@ -239,10 +239,10 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
 /// nor do values, of which a block's are on their way since its first chunk.
 void prefill_state::add_passes(Pipeline& pipeline) const {
     constexpr int bytes_of_long_rows = 512;
-    const instruction& key = f_.node(f_.its.key);
+    const instruction& key = f_.node(f_.core.key);
     if (key.op != operation::input || f_.inputs.is_converted(key.input) || f_.depth() * static_cast<int>(sizeof(float)) < bytes_of_long_rows) return;
-    const fetch_ahead::loop tiles{scores_.name(), f_.ki.name()};
-    pipeline.add_custom_lowering_pass(new fetch_ahead(tiles, tiles, 1, f_.inputs.tensor(key.input).name(), f_.depth()));
+    const prefetch_rows::loop tiles{scores_.name(), f_.ki.name()};
+    pipeline.add_custom_lowering_pass(new prefetch_rows(tiles, tiles, 1, f_.inputs.tensor(key.input).name(), f_.depth()));
 }
 
 void prefill_state::schedule_state(const LoopLevel& task) {

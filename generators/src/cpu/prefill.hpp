@@ -33,7 +33,7 @@ public:
     void add_passes(Halide::Pipeline& pipeline) const override;
 
 private:
-    friend class device_schedule;
+    friend class gpu_prefill_schedule;
     void define_scores();
     void define_weights();
     void define_pairs();
@@ -41,15 +41,15 @@ private:
     void schedule_scores(const Halide::LoopLevel& task);
     void schedule_state(const Halide::LoopLevel& task);
     bool paired() const { return f_.cut.pairing == 2 && chunk_; }
-    bool has_weights() const { return f_.its.is != statistic::none || softmax(); }
+    bool has_weights() const { return f_.core.weights_by != statistic::none || softmax(); }
     std::vector<Halide::Func> row_sums() const;  ///< and maxima, of a block
-    bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
+    bool softmax() const { return f_.core.weights_by == statistic::softmax || f_.core.log_sum; }
     Halide::Expr of_row(int i, const std::vector<Halide::Expr>& row) const;
     Halide::Expr pair(const Halide::Func& f, const Halide::Expr& i, const Halide::Expr& j) const { return f(score_tile::pair_of(f_, i, j)); }
 
     const kernel_frame& f_;
     score_tile scores_at_;
-    block_parts parts_;
+    subblocks parts_;
     Halide::Func visits_;
     const int chunk_;  ///< value depths that share a state; 0 where no values are weighed
     int maximum_at_{-1}, sum_at_{-1};  ///< places in the state

@@ -78,7 +78,7 @@ std::vector<field> fields_of(const variant& v) {
     }
     tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
     for (const output_declaration& d : v.graph.outputs) {
-        const kind is = v.graph.nodes[static_cast<std::size_t>(d.node)].is;
+        const kind is = v.graph.nodes[static_cast<std::size_t>(d.node)].kind;
         tensor(d.name, fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32", axes_of(is)));
     }
     return fields;

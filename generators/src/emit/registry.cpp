@@ -19,7 +19,7 @@ std::string kernel_row(const listed_kernel& kernel) {
         "    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, {0}_blocks_argv, {12}, {13}, attune::shape_class::{14}, {15}, {16}, {17}, {18}, {19}}},\n",
         kernel.symbol, kernel.isa->name, element(types.query), element(types.key), element(types.value), element(types.output),
         depths.depth, depths.value_depth, cut.query_block, cut.key_block, scratch_bytes(kernel.request),
-        to_json(cut), plan_of(graph).hidden_rows, plan_of(graph).hidden_output >= 0 ? 1 : 0,
+        to_json(cut), plan_of(graph).saved_rows, plan_of(graph).saved_output >= 0 ? 1 : 0,
         name_of(cut.shapes), kernel.from_queries, kernel.to_queries, cut.shapes == shape_class::decode ? cut.key_splits : 0,
         row_memory_of(kernel.request).scratch_bytes, row_memory_of(kernel.request).part_bytes);
 }
@@ -41,7 +41,7 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
             if (kernel.of == &each) text += kernel_row(kernel);
         text += fmt::format(
             "}};\ntemplate <> const attune::kernel_table& attune::kernels_of<{0}, {1}ull>() {{\n"
-            "    static const attune::kernel_table table{{attune::kernel_table_version, \"{0}\", attune::dsl::listing_of<{0}>, "
+            "    static const attune::kernel_table table{{attune::kernel_table_version, \"{0}\", attune::dsl::ir_of<{0}>, "
             "kernels_{2}{3}}};\n"
             "    return table;\n}}\n",
             each.name, each.graph.fingerprint, i, on_device ? ", attune::detail::invoke, &attune::detail::gpus" : "");

@@ -23,15 +23,15 @@ const auto larger = [](const Expr& a, const Expr& b) { return max(a, b); };
 interval widened(interval a, const Expr& scale) {
     if (!a.lo.defined() || !a.hi.defined() || !a.lo.type().is_float()) return a;
     const Expr slack = abs(scale) * (1.0f / (1 << 21));
-    return {a.lo - slack, a.hi + slack, a.hidden};
+    return {a.lo - slack, a.hi + slack, a.masked};
 }
 Expr magnitude(const interval& a) { return max(abs(a.lo), abs(a.hi)); }
 bool bounded(const interval& a) { return a.lo.defined() && a.hi.defined(); }
 
-interval unknown(const interval& a, const interval& b) { return {{}, {}, a.hidden || b.hidden}; }
+interval unknown(const interval& a, const interval& b) { return {{}, {}, a.masked || b.masked}; }
 
-interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d, const verdict& hidden) {
-    return {min(min(a, b), min(c, d)), max(max(a, b), max(c, d)), hidden};
+interval corners(const Expr& a, const Expr& b, const Expr& c, const Expr& d, const verdict& masked) {
+    return {min(min(a, b), min(c, d)), max(max(a, b), max(c, d)), masked};
 }
 
 }  // namespace
@@ -56,16 +56,16 @@ verdict never() { return {no(), no()}; }
 
 interval point(const Expr& value) { return {value, value}; }
 
-interval negate(const interval& a) { return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.hidden}; }
+interval negate(const interval& a) { return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.masked}; }
 
 interval absolute(const interval& a) {
-    if (!bounded(a)) return {{}, {}, a.hidden};
+    if (!bounded(a)) return {{}, {}, a.masked};
     const Expr zero = Internal::make_zero(a.lo.type());
-    return {max(max(a.lo, -a.hi), zero), max(-a.lo, a.hi), a.hidden};
+    return {max(max(a.lo, -a.hi), zero), max(-a.lo, a.hi), a.masked};
 }
 
 interval add(const interval& a, const interval& b) {
-    interval sum{joined(a.lo, b.lo, plus), joined(a.hi, b.hi, plus), a.hidden || b.hidden};
+    interval sum{joined(a.lo, b.lo, plus), joined(a.hi, b.hi, plus), a.masked || b.masked};
     return bounded(sum) && sum.lo.type().is_float() ? widened(sum, max(magnitude(a), magnitude(b))) : sum;
 }
 
@@ -73,7 +73,7 @@ interval subtract(const interval& a, const interval& b) { return add(a, negate(b
 
 interval multiply(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b)) return unknown(a, b);
-    const verdict hidden = a.hidden || b.hidden;
+    const verdict masked = a.masked || b.masked;
     // Ranges of i32 multiply in i64: their corners need not be values of the formula, so they may exceed it.
     const bool wide = !a.lo.type().is_float() && !as_const_int(a.lo) && !as_const_int(b.lo);
     const auto product = [&](const Expr& x, const Expr& y) {
@@ -82,26 +82,26 @@ interval multiply(const interval& a, const interval& b) {
     for (const auto& [x, y] : {std::pair(&a, &b), std::pair(&b, &a)}) {
         if (!y->is_point()) continue;
         const bool positive = as_const_int(y->lo) && *as_const_int(y->lo) >= 0;
-        if (x->is_point() && !x->lo.type().is_float()) return {product(x->lo, y->lo), product(x->lo, y->lo), hidden};
-        if (positive) return {product(x->lo, y->lo), product(x->hi, y->lo), hidden};
+        if (x->is_point() && !x->lo.type().is_float()) return {product(x->lo, y->lo), product(x->lo, y->lo), masked};
+        if (positive) return {product(x->lo, y->lo), product(x->hi, y->lo), masked};
     }
-    const interval result = corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi), hidden);
+    const interval result = corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi), masked);
     return result.lo.type().is_float() ? widened(result, magnitude(result)) : result;
 }
 
 interval divide(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b)) return unknown(a, b);
-    const verdict hidden = a.hidden || b.hidden;
+    const verdict masked = a.masked || b.masked;
     if (a.lo.type().is_float()) {
         const Expr safe = b.lo > 0.0f || b.hi < 0.0f, lo = select(safe, b.lo, 1.0f), hi = select(safe, b.hi, 1.0f);
-        interval quotient = corners(a.lo / lo, a.lo / hi, a.hi / lo, a.hi / hi, hidden);
+        interval quotient = corners(a.lo / lo, a.lo / hi, a.hi / lo, a.hi / hi, masked);
         quotient = widened(quotient, magnitude(quotient));
         // Without a sign, the divisor may be as small as it likes. Infinities do not compute, so a bound below them.
         const Expr huge = 1e38f;
-        return {select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge), hidden};
+        return {select(safe, quotient.lo, -huge), select(safe, quotient.hi, huge), masked};
     }
     if (const auto divisor = as_const_int(b.lo); divisor && b.is_point() && *divisor > 0 && a.lo.type().bits() == 32)
-        return {a.lo / b.lo, a.hi / b.lo, hidden};
+        return {a.lo / b.lo, a.hi / b.lo, masked};
     const auto quotient = [](const Expr& x, const Expr& y) {
         if (x.type().bits() == 32 && y.type().bits() == 32) return divide_down(x, y);
         return cast<int64_t>(x) / max(cast<int64_t>(y), 1);  // used for positive divisors only
@@ -109,18 +109,18 @@ interval divide(const interval& a, const interval& b) {
     const Expr largest = max(-a.lo, a.hi);  // no quotient of integers exceeds its dividend
     const Expr low = alike(min(-largest, a.lo), a.lo), high = max(largest, -a.lo);
     const Expr safe = b.lo > Internal::make_zero(b.lo.type());
-    const interval inner = corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi), hidden);
-    return {select(safe, inner.lo, alike(low, inner.lo)), select(safe, inner.hi, alike(high, inner.hi)), hidden};
+    const interval inner = corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi), masked);
+    return {select(safe, inner.lo, alike(low, inner.lo)), select(safe, inner.hi, alike(high, inner.hi)), masked};
 }
 
 interval remainder(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b) || a.lo.type().bits() == 64 || b.lo.type().bits() == 64) return unknown(a, b);
-    const interval whole{min(b.lo + 1, 0), max(b.hi - 1, 0), a.hidden || b.hidden};
+    const interval whole{min(b.lo + 1, 0), max(b.hi - 1, 0), a.masked || b.masked};
     if (!b.is_point()) return whole;
     // Within one period the remainder is as regular as its dividend.
     const Expr one_period = b.lo > 0 && divide_down(a.lo, b.lo) == divide_down(a.hi, b.lo);
     return {select(one_period, remainder_down(a.lo, b.lo), whole.lo), select(one_period, remainder_down(a.hi, b.lo), whole.hi),
-            whole.hidden};
+            whole.masked};
 }
 
 interval minimum(const interval& a, const interval& b) {
@@ -128,21 +128,21 @@ interval minimum(const interval& a, const interval& b) {
             !a.hi.defined()   ? b.hi
             : !b.hi.defined() ? a.hi
                               : joined(a.hi, b.hi, smaller),
-            a.hidden || b.hidden};
+            a.masked || b.masked};
 }
 
 interval maximum(const interval& a, const interval& b) {
     // Hidden only where both are; where one is, the other is the maximum, so the lower end is the lower one.
-    const bool plain = is_const_zero(a.hidden.may) && is_const_zero(b.hidden.may);
+    const bool plain = is_const_zero(a.masked.may) && is_const_zero(b.masked.may);
     Expr lo = joined(a.lo, b.lo, smaller);
     if (plain) lo = !a.lo.defined() ? b.lo : !b.lo.defined() ? a.lo : joined(a.lo, b.lo, larger);
-    return {lo, joined(a.hi, b.hi, larger), a.hidden && b.hidden};
+    return {lo, joined(a.hi, b.hi, larger), a.masked && b.masked};
 }
 
 interval bit_and(const interval& a, const interval& b) {
     for (const interval* mask : {&a, &b})
         if (const auto bits = mask->is_point() ? as_const_int(mask->lo) : std::nullopt; bits && *bits >= 0)
-            return {Internal::make_zero(mask->lo.type()), mask->hi, a.hidden || b.hidden};
+            return {Internal::make_zero(mask->lo.type()), mask->hi, a.masked || b.masked};
     return unknown(a, b);
 }
 
@@ -151,7 +151,7 @@ interval bit_or(const interval& a, const interval& b) {
     // No bit above the highest one of either end.
     const Expr ends = a.hi | b.hi, bits = cast<int>((cast<uint32_t>(-1) >> min(cast<uint32_t>(count_leading_zeros(ends)), cast<uint32_t>(31))));
     const Expr positive = a.lo >= 0 && b.lo >= 0;
-    return {select(positive, 0, Int(32).min()), select(positive, bits, Int(32).max()), a.hidden || b.hidden};
+    return {select(positive, 0, Int(32).min()), select(positive, bits, Int(32).max()), a.masked || b.masked};
 }
 
 interval shift_left(const interval& a, const interval& b) {
@@ -162,7 +162,7 @@ interval shift_left(const interval& a, const interval& b) {
 interval shift_right(const interval& a, const interval& b) {
     if (!b.is_point() || b.lo.type().bits() == 64) return unknown(a, b);
     const auto end = [&](const Expr& e) { return e.defined() ? e >> cast(UInt(e.type().bits()), b.lo & 31) : e; };
-    return {end(a.lo), end(a.hi), a.hidden || b.hidden};
+    return {end(a.lo), end(a.hi), a.masked || b.masked};
 }
 
 interval choose(const verdict& condition, const interval& if_true, const interval& if_false) {
@@ -173,29 +173,29 @@ interval choose(const verdict& condition, const interval& if_true, const interva
     interval result;
     result.lo = pick(if_true.lo, if_false.lo, joined(if_true.lo, if_false.lo, smaller));
     result.hi = pick(if_true.hi, if_false.hi, joined(if_true.hi, if_false.hi, larger));
-    result.hidden = (condition && if_true.hidden) || (!condition && if_false.hidden);
+    result.masked = (condition && if_true.masked) || (!condition && if_false.masked);
     // `x where c, y elsewhere` is also settled when both sides are.
-    result.hidden.must = either(result.hidden.must, both(if_true.hidden.must, if_false.hidden.must));
+    result.masked.must = either(result.masked.must, both(if_true.masked.must, if_false.masked.must));
     return result;
 }
 
 interval to_real(const interval& a) {
     const auto real = [](const Expr& e) { return e.defined() ? cast<float>(e) : Expr(); };
-    return {real(a.lo), real(a.hi), a.hidden};
+    return {real(a.lo), real(a.hi), a.masked};
 }
 
 verdict less(const interval& a, const interval& b) {
     verdict v;
     if (a.lo.defined() && b.hi.defined()) v.may = alike(a.lo, b.hi) < alike(b.hi, a.lo);
     if (a.hi.defined() && b.lo.defined()) v.must = alike(a.hi, b.lo) < alike(b.lo, a.hi);
-    return {either(v.may, either(a.hidden.may, b.hidden.may)), both(v.must, both(opposite(a.hidden.may), opposite(b.hidden.may)))};
+    return {either(v.may, either(a.masked.may, b.masked.may)), both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
 }
 
 verdict less_equal(const interval& a, const interval& b) {
     verdict v;
     if (a.lo.defined() && b.hi.defined()) v.may = alike(a.lo, b.hi) <= alike(b.hi, a.lo);
     if (a.hi.defined() && b.lo.defined()) v.must = alike(a.hi, b.lo) <= alike(b.lo, a.hi);
-    return {either(v.may, either(a.hidden.may, b.hidden.may)), both(v.must, both(opposite(a.hidden.may), opposite(b.hidden.may)))};
+    return {either(v.may, either(a.masked.may, b.masked.may)), both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
 }
 
 verdict equal(const interval& a, const interval& b) { return less_equal(a, b) && less_equal(b, a); }

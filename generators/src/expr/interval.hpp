@@ -28,11 +28,11 @@ verdict operator!(const verdict& a);
 verdict always();
 verdict never();
 
-/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `hidden` = standing for -infinity, which
+/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `masked` = standing for -infinity, which
 /// the bounds leave out.
 struct interval {
     Halide::Expr lo, hi;
-    verdict hidden = never();
+    verdict masked = never();
 
     bool is_point() const { return lo.defined() && lo.same_as(hi); }
 };

@@ -29,7 +29,7 @@ element_type element_of(const input_declaration& input, const element_types& typ
     return input.name == "q" ? types.query : input.name == "k" ? types.key : types.value;
 }
 
-bool uses(const listing& graph, operation terminal) {
+bool uses(const graph_ir& graph, operation terminal) {
     for (const instruction& node : graph.nodes)
         if (node.op == terminal) return true;
     return false;
@@ -37,20 +37,20 @@ bool uses(const listing& graph, operation terminal) {
 
 }  // namespace
 
-Expr kernel_inputs::extent_along(const listing& graph, axis_kind axis) const {
+Expr kernel_inputs::extent_along(const graph_ir& graph, axis_kind axis) const {
     for (const bool any_element : {true, false})
         for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
             const input_declaration& input = graph.inputs[i];
             if (input.is_scalar || (input.element == element_type::any) != any_element) continue;
             for (int a = 0; a < input.rank; ++a)
-                if (input.axes[a].is == axis) return tensors_[i].dim(input.rank - 1 - a).extent();
+                if (input.axes[a].kind == axis) return tensors_[i].dim(input.rank - 1 - a).extent();
         }
     return {};
 }
 
-/// Numbers of the call; a length that a formed tensor states comes before the axes of inputs.
-void kernel_inputs::read_numbers(const kernel_request& request, const plan& its) {
-    const listing& graph = request.graph;
+/// Numbers of the call; a length that a computed tensor states comes before the axes of inputs.
+void kernel_inputs::read_numbers(const kernel_request& request, const plan& core) {
+    const graph_ir& graph = request.graph;
     batches = kv_lengths_.dim(0).extent();
     heads = extent_along(graph, axis_kind::head);
     key_heads = extent_along(graph, axis_kind::key_head);
@@ -63,14 +63,14 @@ void kernel_inputs::read_numbers(const kernel_request& request, const plan& its)
                 return max(pointwise(request, *this, depends, {})(graph.nodes[tensor].arguments[argument]).value, 0);
         return otherwise;
     };
-    heads = stated({its.query, its.key, its.value}, 2, heads);
-    const Expr queries = stated({its.query}, 1, query_length), keys = stated({its.key, its.value}, 1, key_length);
+    heads = stated({core.query, core.key, core.value}, 2, heads);
+    const Expr queries = stated({core.query}, 1, query_length), keys = stated({core.key, core.value}, 1, key_length);
     query_length = queries, key_length = keys;
 
     const auto missing = [](const char* what, const char* where) {
         throw std::runtime_error(std::string("no input has an axis that says how many ") + what + " there are; " + where);
     };
-    if (its.has_core() && !key_length.defined()) missing("keys", "state it: keys(formula, length)");
+    if (core.has_core() && !key_length.defined()) missing("keys", "state it: keys(formula, length)");
     if (!heads.defined() && !key_heads.defined() && uses(graph, operation::heads)) missing("heads", "pass a tensor with the axis head");
     if (!query_length.defined() && uses(graph, operation::query_length)) missing("queries", "state it: queries(formula, length)");
     if (!key_length.defined()) key_length = 0;
@@ -80,8 +80,8 @@ void kernel_inputs::read_numbers(const kernel_request& request, const plan& its)
     if (!key_heads.defined()) key_heads = heads;
 }
 
-kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
-    const listing& graph = request.graph;
+kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
+    const graph_ir& graph = request.graph;
     tensors_.resize(graph.inputs.size());
     scalars_.resize(graph.inputs.size());
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -108,7 +108,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
         if (input.rank > 0) tensor.dim(0).set_stride(Expr());
         for (int d = 0; d < input.rank; ++d) tensor.dim(d).set_min(0);
         if (input.element == element_type::any && input.rank > 0) {  // read by vectors
-            const bool value = input.axes[input.rank - 1].is == axis_kind::value_depth;
+            const bool value = input.axes[input.rank - 1].kind == axis_kind::value_depth;
             tensor.dim(0).set_bounds(0, value ? request.depths.value_depth : request.depths.depth).set_stride(1);
         }
         tensors_[i] = tensor;
@@ -122,7 +122,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& its) {
         key_splits = max(splits, 1);
         arguments_.push_back(splits);
     }
-    read_numbers(request, its);
+    read_numbers(request, core);
 
     RDom each(0, batches, "each_batch");
     most_keys_in_use = Func("most_keys_in_use");

@@ -10,24 +10,24 @@
 
 namespace attune::generators {
 
-/// What a kernel is called with, in the order of the call: the listing's inputs, then kv_lengths (batch). Halide's
+/// What a kernel is called with, in the order of the call: the graph's inputs, then kv_lengths (batch). Halide's
 /// dimensions, innermost first, so axes appear reversed.
 class kernel_inputs {
 public:
-    kernel_inputs(const kernel_request& request, const plan& its);
+    kernel_inputs(const kernel_request& request, const plan& core);
 
-    /// Position in listing::inputs; a tensor.
+    /// Position in graph_ir::inputs; a tensor.
     const Halide::ImageParam& tensor(int input) const { return tensors_[input]; }
     /// Whether a tensor's elements are narrower floats than what kernels compute in.
     bool is_converted(int input) const { return tensors_[input].type().is_float() && tensors_[input].type().bits() < 32; }
-    /// Position in listing::inputs; a run-time number.
+    /// Position in graph_ir::inputs; a run-time number.
     Halide::Expr scalar(int input) const { return scalars_[input]; }
 
-    /// Of the first input that has the axis, those of any element type first; a length that a formed tensor states comes before.
+    /// Of the first input that has the axis, those of any element type first; a length that a computed tensor states comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
     Halide::Expr key_splits;  ///< parts of the keys, in decode
 
-    /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch), outputs and formed tensors
+    /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch), outputs and computed tensors
     /// (channel, position, head, batch).
     std::map<int, Halide::Func> computed;
 
@@ -43,8 +43,8 @@ public:
     std::vector<Halide::Argument> arguments() const;
 
 private:
-    Halide::Expr extent_along(const listing& graph, axis_kind axis) const;
-    void read_numbers(const kernel_request& request, const plan& its);
+    Halide::Expr extent_along(const graph_ir& graph, axis_kind axis) const;
+    void read_numbers(const kernel_request& request, const plan& core);
 
     std::vector<Halide::ImageParam> tensors_;  ///< undefined where the input is a number
     std::vector<Halide::Expr> scalars_;        ///< undefined where it is a tensor

@@ -99,7 +99,7 @@ quantity pointwise::load(const instruction& node) {
     for (int axis = declared.rank - 1; axis >= 0; --axis) {
         const int argument = node.arguments[axis + 1];
         const operation index = request_.graph.nodes[argument].op;
-        const axis_kind along = declared.axes[axis].is;
+        const axis_kind along = declared.axes[axis].kind;
         const Expr extent = tensor.dim(declared.rank - 1 - axis).extent();
         if (along == axis_kind::key_head && index == operation::h) {
             at.push_back(inputs_.key_head(at_.h));
@@ -115,19 +115,19 @@ quantity pointwise::load(const instruction& node) {
         at.push_back(inside ? position : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
     }
     const Expr element = tensor(at);
-    if (node.is == kind::condition) return {element != cast(element.type(), 0), {}};
-    if (node.is == kind::integer) return {cast<int>(element), {}};
+    if (node.kind == kind::condition) return {element != cast(element.type(), 0), {}};
+    if (node.kind == kind::integer) return {cast<int>(element), {}};
     const Expr value = cast<float>(element);
     if (!element.type().is_float()) return {value, {}};
-    const Expr hidden = is_negative_infinity(value);
-    return {select(hidden, 0.0f, value), hidden};
+    const Expr masked = is_negative_infinity(value);
+    return {select(masked, 0.0f, value), masked};
 }
 
 quantity pointwise::compare(operation op, const quantity& x, const quantity& y) {
     if (op == operation::greater || op == operation::greater_equal)
         return compare(op == operation::greater ? operation::less : operation::less_equal, y, x);
     const Expr a = x.value, b = y.value;
-    if (!x.hidden.defined() && !y.hidden.defined()) {
+    if (!x.masked.defined() && !y.masked.defined()) {
         switch (op) {
             case operation::equal: return {a == b, {}};
             case operation::not_equal: return {a != b, {}};
@@ -136,7 +136,7 @@ quantity pointwise::compare(operation op, const quantity& x, const quantity& y) 
         }
     }
     // -infinity is below every number and equal to itself.
-    const Expr never = Internal::const_false(), p = x.hidden.defined() ? x.hidden : never, q = y.hidden.defined() ? y.hidden : never;
+    const Expr never = Internal::const_false(), p = x.masked.defined() ? x.masked : never, q = y.masked.defined() ? y.masked : never;
     switch (op) {
         case operation::equal: return {(p && q) || (!p && !q && a == b), {}};
         case operation::not_equal: return {(p != q) || (!p && a != b), {}};
@@ -146,12 +146,12 @@ quantity pointwise::compare(operation op, const quantity& x, const quantity& y) 
 }
 
 quantity pointwise::divide(const instruction& node, const quantity& a, const quantity& b) {
-    const Expr hidden = either(a.hidden, b.hidden);
+    const Expr masked = either(a.masked, b.masked);
     if (a.value.type().is_int()) return {divide_down(a.value, b.value), {}};
     // Scores over one number of the task are multiplied by its inverse; conditions may ask for equality, so they divide.
     const dependence &dividend = depends_[node.arguments[0]], &divisor = depends_[node.arguments[1]];
     const bool uniform = dividend.score && !divisor.query && !divisor.key && !divisor.score;
-    return {uniform ? a.value * (1.0f / b.value) : a.value / b.value, hidden};
+    return {uniform ? a.value * (1.0f / b.value) : a.value / b.value, masked};
 }
 
 quantity pointwise::reduce(const instruction& node, bool as_index) {
@@ -162,7 +162,7 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
         const Expr some = extent > 0;
         if (node.op == operation::any) return {x.value && some, {}};
         if (x.value.type().is_int()) return {x.value * extent, {}};
-        return {select(some, x.value * cast<float>(extent), 0.0f), x.hidden.defined() ? x.hidden && some : Expr()};
+        return {select(some, x.value * cast<float>(extent), 0.0f), x.masked.defined() ? x.masked && some : Expr()};
     }
     RDom each(0, extent, "each");
     place inside = at_;
@@ -172,8 +172,8 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
     const auto for_any = [&](const Expr& condition) { return maximum(each, cast<uint8_t>(condition), "any") != cast<uint8_t>(0); };
     if (node.op == operation::any) return {for_any(x.value), {}};
     if (x.value.type().is_int()) return {cast<int>(Halide::sum(each, cast<uint32_t>(x.value), "sum")), {}};
-    if (!x.hidden.defined()) return {Halide::sum(each, x.value, "sum"), {}};
-    return {Halide::sum(each, select(x.hidden, 0.0f, x.value), "sum"), for_any(x.hidden)};
+    if (!x.masked.defined()) return {Halide::sum(each, x.value, "sum"), {}};
+    return {Halide::sum(each, select(x.masked, 0.0f, x.value), "sum"), for_any(x.masked)};
 }
 
 quantity pointwise::compute(const instruction& node, bool as_index) {
@@ -193,8 +193,8 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         return {inputs_.tensor(tensor.input).dim(request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer)).extent(), {}};
     }
     if (node.op == operation::constant) {
-        if (node.is == kind::integer) return {static_cast<int>(node.integer), {}};
-        if (node.is == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
+        if (node.kind == kind::integer) return {static_cast<int>(node.integer), {}};
+        if (node.kind == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
         if (std::isinf(node.number) && node.number < 0) return {0.0f, Internal::const_true()};
         return {static_cast<float>(node.number), {}};
     }
@@ -204,36 +204,36 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
     quantity a = evaluate(node.arguments[0], as_index), b, c;
     if (node.argument_count > 1) b = evaluate(node.arguments[1], as_index);
     if (node.argument_count > 2) c = evaluate(node.arguments[2], as_index);
-    const Expr hidden = either(a.hidden, b.hidden);
+    const Expr masked = either(a.masked, b.masked);
     switch (node.op) {
-        case operation::to_real: return {cast<float>(a.value), a.hidden};
+        case operation::to_real: return {cast<float>(a.value), a.masked};
         case operation::to_integer: return {cast<int>(a.value), {}};
-        case operation::negate: return {-a.value, hidden};
-        case operation::absolute: return {cast(a.value.type(), abs(a.value)), hidden};
+        case operation::negate: return {-a.value, masked};
+        case operation::absolute: return {cast(a.value.type(), abs(a.value)), masked};
         case operation::exp: {
             const Expr e = real_function(node.op, a.value);
-            return {a.hidden.defined() ? select(a.hidden, 0.0f, e) : e, {}};
+            return {a.masked.defined() ? select(a.masked, 0.0f, e) : e, {}};
         }
         case operation::tanh:
         case operation::erf: {
             const Expr e = real_function(node.op, a.value);
-            return {a.hidden.defined() ? select(a.hidden, -1.0f, e) : e, {}};
+            return {a.masked.defined() ? select(a.masked, -1.0f, e) : e, {}};
         }
         case operation::log:
         case operation::sqrt:
-        case operation::rsqrt: return {real_function(node.op, a.value), hidden};
-        case operation::add: return {a.value + b.value, hidden};
-        case operation::subtract: return {a.value - b.value, hidden};
-        case operation::multiply: return {a.value * b.value, hidden};
+        case operation::rsqrt: return {real_function(node.op, a.value), masked};
+        case operation::add: return {a.value + b.value, masked};
+        case operation::subtract: return {a.value - b.value, masked};
+        case operation::multiply: return {a.value * b.value, masked};
         case operation::divide: return divide(node, a, b);
         case operation::remainder: return {remainder_down(a.value, b.value), {}};
-        case operation::minimum: return {min(a.value, b.value), hidden};
+        case operation::minimum: return {min(a.value, b.value), masked};
         case operation::maximum: {
-            if (!hidden.defined()) return {max(a.value, b.value), {}};
+            if (!masked.defined()) return {max(a.value, b.value), {}};
             const Expr lowest = std::numeric_limits<float>::lowest();
-            const Expr x = a.hidden.defined() ? select(a.hidden, lowest, a.value) : a.value;
-            const Expr y = b.hidden.defined() ? select(b.hidden, lowest, b.value) : b.value;
-            return {max(x, y), a.hidden.defined() && b.hidden.defined() ? a.hidden && b.hidden : Expr()};
+            const Expr x = a.masked.defined() ? select(a.masked, lowest, a.value) : a.value;
+            const Expr y = b.masked.defined() ? select(b.masked, lowest, b.value) : b.value;
+            return {max(x, y), a.masked.defined() && b.masked.defined() ? a.masked && b.masked : Expr()};
         }
         case operation::bit_and: return {a.value & b.value, {}};
         case operation::bit_or: return {a.value | b.value, {}};
@@ -244,13 +244,13 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case operation::as_row:
         case operation::as_output: return a;
         case operation::where: {
-            // `where(c, s, -inf)` keeps s: only `hidden` depends on the condition.
-            const bool b_never_counts = b.hidden.defined() && is_const_one(b.hidden),
-                       c_never_counts = c.hidden.defined() && is_const_one(c.hidden);
+            // `where(c, s, -inf)` keeps s: only `masked` depends on the condition.
+            const bool b_never_counts = b.masked.defined() && is_const_one(b.masked),
+                       c_never_counts = c.masked.defined() && is_const_one(c.masked);
             const Expr value = b_never_counts ? c.value : c_never_counts ? b.value : choose_whole(a.value, b.value, c.value);
-            if (!b.hidden.defined() && !c.hidden.defined()) return {value, {}};
+            if (!b.masked.defined() && !c.masked.defined()) return {value, {}};
             const Expr never = Internal::const_false();
-            const Expr p = b.hidden.defined() ? b.hidden : never, q = c.hidden.defined() ? c.hidden : never;
+            const Expr p = b.masked.defined() ? b.masked : never, q = c.masked.defined() ? c.masked : never;
             return {value, (a.value && p) || (!a.value && q)};
         }
         case operation::equal:
@@ -265,7 +265,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case operation::logical_and: return {a.value && b.value, {}};
         case operation::logical_or: return {a.value || b.value, {}};
         case operation::logical_not: return {!a.value, {}};
-        case operation::mask: return {a.value, a.hidden.defined() ? a.hidden || !b.value : !b.value};
+        case operation::mask: return {a.value, a.masked.defined() ? a.masked || !b.value : !b.value};
         default: throw std::runtime_error("a kernel cannot compute one of this graph's nodes");
     }
 }

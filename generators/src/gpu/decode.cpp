@@ -41,17 +41,17 @@ Expr joined(std::vector<Expr> all, const std::function<Expr(const Expr&, const E
 
 }  // namespace
 
-device_decode_state::device_decode_state(const kernel_frame& frame)
+gpu_decode_state::gpu_decode_state(const kernel_frame& frame)
     : f_(frame),
       scores_at_(frame, "", score_tile::lanes::channels),
       rows_(frame.cut.query_tile),
       keys_(frame.cut.key_block),
-      chunk_(frame.its.weights < 0 ? 0 : frame.cut.chunk),
+      chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk),
       across_(chunk_ ? rounded_up(frame.value_depth(), chunk_) : 1),
       down_(frame.cut.key_block / frame.cut.key_tile),
-      shares_(chunk_ ? shares_of(keys_, down_ / rounded_up(across_, device_threads_a_key)) : 1),
+      shares_(chunk_ ? shares_of(keys_, down_ / rounded_up(across_, gpu_threads_a_key)) : 1),
       splits_(clamp(frame.inputs.key_splits, 1, frame.cut.key_splits)) {
-    scores_(scores_at_.pair()) = choose_whole(scores_at_.hidden, lowest, scores_at_.real);
+    scores_(scores_at_.pair()) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
     define_ranges();
     define_weights();
     define_state();
@@ -60,10 +60,10 @@ device_decode_state::device_decode_state(const kernel_frame& frame)
 }
 
 /// A part is a stretch of the blocks between the first and the last of which some row of the key head sees something, so that what a mask or a length leaves is
-/// shared out. Each task finds them for itself, a few threads going over all blocks by turns.
-void device_decode_state::define_ranges() {
+/// shared out. Each task finds them for itself, a few threads going over all blocks interleaved.
+void gpu_decode_state::define_ranges() {
     // Algorithm
-    const Expr visible = cast<uint8_t>(f_.visible(f_.its.scores).may), zero = cast<uint8_t>(0), blocks = f_.key_blocks();
+    const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may), zero = cast<uint8_t>(0), blocks = f_.key_blocks();
     const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b};
     if (Internal::expr_uses_var(visible, f_.h.name())) {
         const RDom head(0, f_.group(), "head_of_group");
@@ -91,7 +91,7 @@ void device_decode_state::define_ranges() {
 }
 
 /// A row's maximum or sum over the keys of a block: of every sixteenth key first, then of all.
-Func device_decode_state::reduced(const std::string& name, const Func& pairs, bool maximum) {
+Func gpu_decode_state::reduced(const std::string& name, const Func& pairs, bool maximum) {
     // Algorithm
     const auto join = [&](const Expr& a, const Expr& b) { return maximum ? max(a, b) : a + b; };
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l_, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
@@ -108,12 +108,12 @@ Func device_decode_state::reduced(const std::string& name, const Func& pairs, bo
     return all;
 }
 
-void device_decode_state::define_weights() {
+void gpu_decode_state::define_weights() {
     // Algorithm
     const Func weighing = define_weights_of_block(f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
                                                   [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
     if (!chunk_) return;
-    values_ = scores_at_.rows_of(f_.its.value, false, "values");
+    values_ = scores_at_.rows_of(f_.core.value, false, "values");
     rk_ = RDom(0, keys_ / shares_, "rk");
     // (of a thread's depths, thread, row, share of the keys, key block, query block, key head, batch); beyond the last key stands 0, whatever that one's values are
     const std::vector<Var> at{j_, dt_, f_.qi, g_, f_.kb, f_.qt, f_.h, f_.b};
@@ -123,12 +123,12 @@ void device_decode_state::define_weights() {
     accumulated_(at) += weighing(score_tile::pair_of(f_, key, f_.qi)) * value;
 }
 
-Expr device_decode_state::old(int i) const {
+Expr gpu_decode_state::old(int i) const {
     const FuncRef ref = state_(dt_, f_.qi, g_, sp_, f_.qt, f_.h, f_.b);
     return state_.outputs() == 1 ? Expr(ref) : Expr(ref[i]);
 }
 
-void device_decode_state::define_state() {
+void gpu_decode_state::define_state() {
     // Algorithm
     const Expr blocks = f_.key_blocks(), from = range_(sp_, f_.h, f_.b)[0], to = range_(sp_, f_.h, f_.b)[1];
     blocks_ = RDom({{0, looked_at_once}, {0, (blocks + looked_at_once - 1) / looked_at_once}}, "blocks");
@@ -142,7 +142,7 @@ void device_decode_state::define_state() {
         initial.push_back(value);
         return extras_++;
     };
-    if (softmax() || f_.its.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
+    if (softmax() || f_.core.maximum) maximum_at_ = place(softmax() ? lowest_score : lowest);
     if (softmax()) sum_at_ = place(0.0f);
     for (const auto& [node, sum] : row_sums_) summed_at_[node] = place(0.0f);
     const std::vector<Var> at{dt_, f_.qi, g_, sp_, f_.qt, f_.h, f_.b};
@@ -168,7 +168,7 @@ void device_decode_state::define_state() {
 }
 
 /// What a task leaves of each row: (value depths and then the other numbers, row, part, query block, key head, batch).
-void device_decode_state::define_parts() {
+void gpu_decode_state::define_parts() {
     // Algorithm
     const std::vector<Var> at{dt_, f_.qi, g_, sp_, f_.qt, f_.h, f_.b};
     const std::vector<Expr> of_row{0, f_.qi, 0, sp_, f_.qt, f_.h, f_.b};
@@ -198,13 +198,13 @@ void device_decode_state::define_parts() {
     partial_(x_, f_.qi, sp_, f_.qt, f_.h, f_.b) = number;
 }
 
-Expr device_decode_state::part(const Expr& x, const Expr& split, const std::vector<Expr>& row) const {
+Expr gpu_decode_state::part(const Expr& x, const Expr& split, const std::vector<Expr>& row) const {
     const Expr query = row[0] + row[1], stacked = f_.queries_stacked(), blocks = (f_.inputs.query_length + stacked - 1) / stacked;
     return partial_(x, clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1), min(split, splits_ - 1), clamp(query / stacked, 0, max(blocks, 1) - 1),
                     clamp(row[2] / f_.group(), 0, f_.inputs.key_heads - 1), row[3]);
 }
 
-void device_decode_state::define_merge() {
+void gpu_decode_state::define_merge() {
     // Algorithm
     const std::vector<Var> row{f_.qi, f_.qt, f_.h, f_.b};
     const std::vector<Expr> of_row(row.begin(), row.end());
@@ -231,43 +231,43 @@ void device_decode_state::define_merge() {
     merged_(each) = merging_(each);
 }
 
-Expr device_decode_state::merged(const Expr& x, const std::vector<Expr>& row) const {
+Expr gpu_decode_state::merged(const Expr& x, const std::vector<Expr>& row) const {
     std::vector<Expr> all;
     for (int g = 0; g < mergers; ++g) all.push_back(merged_(x, g, row[0], row[1], row[2], row[3]));
     return joined(all, [](const Expr& a, const Expr& b) { return a + b; });
 }
 
-Expr device_decode_state::maximum(const std::vector<Expr>& row) const { return top_(row); }
-Expr device_decode_state::sum(const std::vector<Expr>& row) const { return merged((chunk_ ? f_.value_depth() : 0) + sum_at_, row); }
-Expr device_decode_state::summed(int weights, const std::vector<Expr>& row) const {
-    return weights == f_.its.statistic_node && softmax() ? sum(row) : merged((chunk_ ? f_.value_depth() : 0) + summed_at_.at(weights), row);
+Expr gpu_decode_state::maximum(const std::vector<Expr>& row) const { return top_(row); }
+Expr gpu_decode_state::sum(const std::vector<Expr>& row) const { return merged((chunk_ ? f_.value_depth() : 0) + sum_at_, row); }
+Expr gpu_decode_state::summed(int weights, const std::vector<Expr>& row) const {
+    return weights == f_.core.statistic_node && softmax() ? sum(row) : merged((chunk_ ? f_.value_depth() : 0) + summed_at_.at(weights), row);
 }
-Expr device_decode_state::accumulated(const std::vector<Expr>& row, const Expr& d) const { return merged(d, row); }
+Expr gpu_decode_state::accumulated(const std::vector<Expr>& row, const Expr& d) const { return merged(d, row); }
 
 /// Numbers from 0 to what a loop's extent is, one a thread.
-Stage device_decode_state::in_threads(Stage stage, const VarOrRVar& i) const {
+Stage gpu_decode_state::in_threads(Stage stage, const VarOrRVar& i) const {
     const TailStrategy guard = TailStrategy::GuardWithIf;
-    return stage.split(i, i, tx_, device_threads_a_key, guard).split(i, i, ty_, down_, guard).reorder(i, tx_, ty_).gpu_threads(tx_, ty_);
+    return stage.split(i, i, tx_, gpu_threads_a_key, guard).split(i, i, ty_, down_, guard).reorder(i, tx_, ty_).gpu_threads(tx_, ty_);
 }
 
 /// Something of each row and of each of `extent` others, one element a thread; neighbouring threads have neighbours along `i`.
-void device_decode_state::by_rows(Func f, const Var& i, int extent) const {
+void gpu_decode_state::by_rows(Func f, const Var& i, int extent) const {
     f.bound_extent(i, extent).bound_extent(f_.qi, rows_).fuse(i, f_.qi, p_);
     in_threads(f, p_);
 }
 
 /// A tile of pairs: neighbouring threads have neighbouring rows, up to four a thread.
-void device_decode_state::by_pairs(Func f) const {
+void gpu_decode_state::by_pairs(Func f) const {
     f.bound_extent(f_.ki, keys_).bound_extent(f_.qi, rows_).reorder_storage(f_.qi, f_.ki).split(f_.qi, i_, f_.qi, std::gcd(rows_, 4)).fuse(i_, f_.ki, p_);
-    f.split(p_, p_, tx_, device_threads_a_key, TailStrategy::GuardWithIf).split(p_, p_, ty_, down_, TailStrategy::GuardWithIf).reorder(f_.qi, p_, tx_, ty_).unroll(f_.qi).gpu_threads(tx_, ty_);
+    f.split(p_, p_, tx_, gpu_threads_a_key, TailStrategy::GuardWithIf).split(p_, p_, ty_, down_, TailStrategy::GuardWithIf).reorder(f_.qi, p_, tx_, ty_).unroll(f_.qi).gpu_threads(tx_, ty_);
 }
 
-void device_decode_state::schedule(const LoopLevel& task) {
+void gpu_decode_state::schedule(const LoopLevel& task) {
     // Schedule
     schedule_merge(task);
     const TailStrategy guard = TailStrategy::GuardWithIf;
     partial_.compute_root().bound(x_, 0, part_size()).split(f_.qi, i_, f_.qi, rows_, guard).fuse(x_, f_.qi, p_).fuse(i_, sp_, s_).fuse(s_, f_.qt, s_);
-    partial_.split(p_, p_, tx_, device_threads_a_key, guard).split(p_, p_, ty_, down_, guard).reorder(p_, tx_, ty_, s_, f_.h, f_.b).gpu_blocks(s_, f_.h, f_.b).gpu_threads(tx_, ty_);
+    partial_.split(p_, p_, tx_, gpu_threads_a_key, guard).split(p_, p_, ty_, down_, guard).reorder(p_, tx_, ty_, s_, f_.h, f_.b).gpu_blocks(s_, f_.h, f_.b).gpu_threads(tx_, ty_);
     const LoopLevel own(partial_, s_);
     schedule_ranges(own);
     schedule_rows(own);
@@ -276,7 +276,7 @@ void device_decode_state::schedule(const LoopLevel& task) {
 }
 
 /// A row a block of threads: depths in the threads of a warp, parts in turn in several warps.
-void device_decode_state::schedule_merge(const LoopLevel& task) {
+void gpu_decode_state::schedule_merge(const LoopLevel& task) {
     // Schedule
     const auto kept = [&](Func& f) -> Func& { return f.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qi, 1).bound_extent(f_.qt, 1); };
     if (tops_.defined()) {
@@ -288,24 +288,24 @@ void device_decode_state::schedule_merge(const LoopLevel& task) {
     merging_.compute_at(merged_, x_).update().unroll(parts_.x);
 }
 
-void device_decode_state::schedule_ranges(const LoopLevel& own) {
+void gpu_decode_state::schedule_ranges(const LoopLevel& own) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     if (seen_.has_update_definition()) {
         for (Stage stage : {Stage(seen_), seen_.update()}) stage.split(f_.kb, f_.kb, tx_, warp, guard).reorder(tx_, f_.kb, f_.qt, f_.h, f_.b).fuse(f_.qt, f_.h, s_).gpu_blocks(f_.kb, s_, f_.b).gpu_threads(tx_);
         seen_.compute_root();
     }
-    spans_.compute_at(own).store_in(MemoryType::GPUShared).bound_extent(l_, warp).split(l_, ty_, tx_, device_threads_a_key).gpu_threads(tx_, ty_);
+    spans_.compute_at(own).store_in(MemoryType::GPUShared).bound_extent(l_, warp).split(l_, ty_, tx_, gpu_threads_a_key).gpu_threads(tx_, ty_);
     span_of_thread_.compute_at(spans_, tx_);
     for (Func f : {span_, range_}) f.compute_at(own).store_in(MemoryType::GPUShared);
     visits_of_part_.compute_at(state_, blocks_.y).store_in(MemoryType::GPUShared).bound_extent(f_.kb, looked_at_once).gpu_threads(f_.kb);
 }
 
 /// What serves all keys of a task.
-void device_decode_state::schedule_rows(const LoopLevel& own) {
+void gpu_decode_state::schedule_rows(const LoopLevel& own) {
     // Schedule
     const auto kept = [&](Func f) -> Func { return f.compute_at(own).store_in(MemoryType::GPUShared); };
-    std::vector<Func> of_rows = scores_at_.kept_of_queries_;
+    std::vector<Func> of_rows = scores_at_.hoisted_of_queries_;
     of_rows.insert(of_rows.end(), {f_.query_of_row, f_.head_of_row});
     for (const Func& f : of_rows) in_threads(kept(f).bound_extent(f_.qi, rows_), f_.qi);
     for (score_tile::contraction& c : scores_at_.contractions_) {
@@ -314,11 +314,11 @@ void device_decode_state::schedule_rows(const LoopLevel& own) {
     }
 }
 
-void device_decode_state::schedule_blocks(const LoopLevel&) {
+void gpu_decode_state::schedule_blocks(const LoopLevel&) {
     // Schedule
     const LoopLevel block(state_, blocks_.x);
     const auto of_block = [&](Func f) -> Func { return f.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1); };
-    for (const Func& f : scores_at_.kept_of_keys_) in_threads(of_block(f).bound_extent(f_.ki, keys_), f_.ki);
+    for (const Func& f : scores_at_.hoisted_of_keys_) in_threads(of_block(f).bound_extent(f_.ki, keys_), f_.ki);
     for (score_tile::contraction& c : scores_at_.contractions_) {
         const Var l = c.collected.args()[0];
         const int channels = scores_at_.channel_vector(), steps = f_.depth() / channels;
@@ -329,7 +329,7 @@ void device_decode_state::schedule_blocks(const LoopLevel&) {
         c.product.compute_at(scores_, p_).unroll(f_.qi).update().reorder(f_.qi, c.lane).unroll(f_.qi).unroll(c.lane);
     }
     by_pairs(of_block(scores_));
-    if (f_.its.is != statistic::none || softmax()) by_pairs(of_block(weights_));
+    if (f_.core.weights_by != statistic::none || softmax()) by_pairs(of_block(weights_));
     for (auto& [node, weights] : modified_) by_pairs(of_block(weights));
     for (const Func& each : lane_sums_) {
         of_block(each);
@@ -344,9 +344,9 @@ void device_decode_state::schedule_blocks(const LoopLevel&) {
     for (const Func& f : of_rows) in_threads(of_block(f).bound_extent(f_.qi, rows_), f_.qi);
 }
 
-void device_decode_state::schedule_state(const LoopLevel& own) {
+void gpu_decode_state::schedule_state(const LoopLevel& own) {
     // Schedule
-    const auto in_place = [&](Stage stage) { return stage.split(dt_, dt_, tx_, device_threads_a_key, TailStrategy::GuardWithIf).fuse(dt_, g_, ty_); };
+    const auto in_place = [&](Stage stage) { return stage.split(dt_, dt_, tx_, gpu_threads_a_key, TailStrategy::GuardWithIf).fuse(dt_, g_, ty_); };
     state_.compute_at(own).store_in(MemoryType::Register).bound_extent(dt_, across_).bound_extent(f_.qi, rows_).bound_extent(g_, shares_).bound_extent(sp_, 1).bound_extent(f_.qt, 1);
     in_place(state_).reorder(f_.qi, tx_, ty_).gpu_threads(tx_, ty_).unroll(f_.qi);
     Stage update = in_place(state_.update());
@@ -365,10 +365,10 @@ void device_decode_state::schedule_state(const LoopLevel& own) {
     accumulated_.update().reorder(f_.qi, j_, rk_).unroll(f_.qi).unroll(j_).unroll(rk_, std::gcd(f_.cut.value_tile, keys_ / shares_));
 }
 
-void device_decode_state::add_passes(Pipeline& pipeline) const {
+void gpu_decode_state::add_passes(Pipeline& pipeline) const {
     pipeline.add_custom_lowering_pass(new private_state(state_.name()));
     pipeline.add_custom_lowering_pass(new bounded_loop(state_.name() + ".s1." + blocks_.y.name()));
-    // As in device_schedule::add_passes: the table has lost its name in shared memory, and nothing else there is of bytes.
+    // As in gpu_prefill_schedule::add_passes: the table has lost its name in shared memory, and nothing else there is of bytes.
     pipeline.add_custom_lowering_pass(new skip_blocks(guarded_loop().first, [](const Internal::Load& load) { return load.type == UInt(8); }));
 }
 

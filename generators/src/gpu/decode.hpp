@@ -13,9 +13,9 @@ namespace attune::generators {
 /// row meets in shared memory. Value depths lie in threads too, and a block of keys is shared out among as many as there are threads left, each with a
 /// running state of its own in registers. What a block of threads leaves goes to memory, and a second kernel merges it by maximum and sum, always in the same
 /// order: bits depend on the number of parts and on nothing else.
-class device_decode_state : public row_state {
+class gpu_decode_state : public row_state {
 public:
-    explicit device_decode_state(const kernel_frame& frame);
+    explicit gpu_decode_state(const kernel_frame& frame);
 
     Halide::Expr maximum(const std::vector<Halide::Expr>& row) const override;
     Halide::Expr sum(const std::vector<Halide::Expr>& row) const override;
@@ -49,7 +49,7 @@ private:
     void by_rows(Halide::Func f, const Halide::Var& i, int extent) const;
     void by_pairs(Halide::Func f) const;
 
-    bool softmax() const { return f_.its.is == statistic::softmax || f_.its.log_sum; }
+    bool softmax() const { return f_.core.weights_by == statistic::softmax || f_.core.log_sum; }
     int part_size() const { return (chunk_ ? f_.value_depth() : 0) + extras_; }
     Halide::Expr old(int i) const;
     Halide::Expr part(const Halide::Expr& x, const Halide::Expr& split, const std::vector<Halide::Expr>& row) const;

@@ -17,13 +17,13 @@ namespace {
 
 constexpr int visits_at_once = 32;  ///< blocks that are decided on together, one a thread
 
-/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time would tell: hidden blocks would be computed
+/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time would tell: masked blocks would be computed
 /// and then dropped. (A number of blocks that is known at run time only is a loop always.)
-class skip_blocks_of_device : public skip_blocks {
+class skip_blocks_on_gpu : public skip_blocks {
 public:
     /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate would ask for. All threads of a block agree
     /// on what it says, so that they may wait for each other inside.
-    explicit skip_blocks_of_device(std::string loop) : skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }), loop_(std::move(loop)) {}
+    explicit skip_blocks_on_gpu(std::string loop) : skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }), loop_(std::move(loop)) {}
 
     using skip_blocks::mutate;
     Internal::Stmt mutate(const Internal::Stmt& s) override {
@@ -50,20 +50,20 @@ private:
 
 }  // namespace
 
-device_schedule::device_schedule(const kernel_frame& frame)
+gpu_prefill_schedule::gpu_prefill_schedule(const kernel_frame& frame)
     : f_(frame),
       cut_(frame.cut),
       across_(std::max(cut_.key_block / cut_.key_tile, (frame.value_depth() + cut_.chunk - 1) / cut_.chunk)),
       down_(cut_.query_block / cut_.query_tile) {}
 
 /// One element of a row a thread.
-void device_schedule::one_a_thread(Func f, const Var& i, int extent) const {
+void gpu_prefill_schedule::one_a_thread(Func f, const Var& i, int extent) const {
     const Var thread_x("thread_x"), thread_y("thread_y");
     f.bound_extent(i, extent).split(i, thread_y, thread_x, across_, TailStrategy::GuardWithIf).gpu_threads(thread_x, thread_y);
 }
 
 /// A tile whose elements the threads take in turn. What is read from memory is asked for many elements at a time, so that one wait serves them all.
-void device_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory) const {
+void gpu_prefill_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory) const {
     constexpr int at_a_time = 16;
     const Var thread_x("thread_x"), thread_y("thread_y"), some("some");
     f.bound_extent(x, x_extent).bound_extent(y, y_extent);
@@ -77,7 +77,7 @@ void device_schedule::by_all_threads(Func f, const Var& x, int x_extent, const V
 }
 
 /// A tile of pairs whose elements are made one by one: neighbouring threads have neighbouring queries, in different banks, and each goes through keys.
-void device_schedule::by_queries(Func f, const Var& qi, const Var& ki) const {
+void gpu_prefill_schedule::by_queries(Func f, const Var& qi, const Var& ki) const {
     const int rows = cut_.query_block / across_, threads = down_ / std::max(rows, 1), keys = cut_.key_block / std::max(threads, 1);
     if (cut_.query_block % across_ != 0 || rows > down_ || down_ % rows != 0 || cut_.key_block % threads != 0)
         return by_all_threads(f, qi, cut_.query_block, ki, cut_.key_block, false);
@@ -88,12 +88,12 @@ void device_schedule::by_queries(Func f, const Var& qi, const Var& ki) const {
 }
 
 /// A tile of `of_x` x `of_y` a thread, in registers.
-void device_schedule::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const VarOrRVar& y, int of_y) const {
+void gpu_prefill_schedule::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const VarOrRVar& y, int of_y) const {
     const Var thread_x("thread_x"), thread_y("thread_y");
     stage.split(x, thread_x, x, of_x).split(y, thread_y, y, of_y).reorder(x, y, thread_x, thread_y).gpu_threads(thread_x, thread_y).unroll(x).unroll(y);
 }
 
-void device_schedule::bind(finish& rows) const {
+void gpu_prefill_schedule::bind(epilogue& rows) const {
     Func& outputs = rows.outputs;
     const std::vector<OutputImageParam> buffers = outputs.output_buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -106,7 +106,7 @@ void device_schedule::bind(finish& rows) const {
     outputs.bound(f_.d, 0, f_.value_depth()).bound(f_.q, 0, OutputImageParam(buffers.front()).dim(1).extent());
 }
 
-void device_schedule::schedule_few(finish& rows) const {
+void gpu_prefill_schedule::schedule_decode(epilogue& rows) const {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, thread_x("thread_x"), thread_y("thread_y");
@@ -118,8 +118,8 @@ void device_schedule::schedule_few(finish& rows) const {
     rows.state_->schedule(task);
 }
 
-void device_schedule::schedule(finish& rows) const {
-    if (f_.decodes()) return schedule_few(rows);
+void gpu_prefill_schedule::schedule(epilogue& rows) const {
+    if (f_.decodes()) return schedule_decode(rows);
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
@@ -137,7 +137,7 @@ void device_schedule::schedule(finish& rows) const {
     if (rows.state_) schedule(static_cast<prefill_state&>(*rows.state_), task);
 }
 
-void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const {
+void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) const {
     // Schedule
     const Var &qi = f_.qi, &ki = f_.ki, &kb = f_.kb, &qt = f_.qt, &d = f_.d, &dc = its.dc_;
     const Var thread_x("thread_x"), thread_y("thread_y");
@@ -179,7 +179,7 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
         row.update().split(qi, thread_y, thread_x, across_, TailStrategy::GuardWithIf).reorder(its.rk_.x, thread_x, thread_y).gpu_threads(thread_x, thread_y).unroll(its.rk_.x, 8);
     }
     std::vector<Func> weights;
-    if (f_.its.is != statistic::none || its.softmax()) weights.push_back(its.weights_);
+    if (f_.core.weights_by != statistic::none || its.softmax()) weights.push_back(its.weights_);
     for (const auto& [node, modified] : its.modified_) weights.push_back(modified);
     for (Func& of : weights) {
         of_block(of);
@@ -191,40 +191,40 @@ void device_schedule::schedule(prefill_state& its, const LoopLevel& task) const 
     }
     if (!its.chunk_) return;
     its.values_.compute_at(block).store_in(shared).bound_extent(kb, 1);
-    by_all_threads(its.values_, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.its.value));
+    by_all_threads(its.values_, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
     its.accumulated_.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
     its.accumulated_.update().reorder(qi, d, its.rk_.x).unroll(qi).unroll(d).unroll(its.rk_.x, 2);
 }
 
 /// What serves all keys of a block of queries. What one number of the task decides is computed where it is read.
-void device_schedule::schedule_queries(score_tile& scores, const LoopLevel& task) const {
+void gpu_prefill_schedule::schedule_queries(score_tile& scores, const LoopLevel& task) const {
     // Schedule
-    for (Func& kept : scores.kept_of_queries_) {
+    for (Func& kept : scores.hoisted_of_queries_) {
         kept.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1);
         one_a_thread(kept, f_.qi, cut_.query_block);
     }
     for (score_tile::contraction& c : scores.contractions_) {
         if (!c.fixed) continue;  // its depth is known at run time only: read where it lies
         c.panel.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1).align_storage(f_.qi, padded(cut_.query_block));
-        by_all_threads(c.panel, f_.d, f_.depth(), f_.qi, cut_.query_block, lies_in_memory(f_.its.query));
+        by_all_threads(c.panel, f_.d, f_.depth(), f_.qi, cut_.query_block, lies_in_memory(f_.core.query));
     }
 }
 
 /// What serves all queries of a block of keys.
-void device_schedule::schedule_keys(score_tile& scores, const LoopLevel& block) const {
+void gpu_prefill_schedule::schedule_keys(score_tile& scores, const LoopLevel& block) const {
     // Schedule
-    for (Func& kept : scores.kept_of_keys_) {
+    for (Func& kept : scores.hoisted_of_keys_) {
         kept.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1);
         one_a_thread(kept, f_.ki, cut_.key_block);
     }
     for (score_tile::contraction& c : scores.contractions_) {
         if (!c.fixed) continue;
         c.key_rows.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1).reorder_storage(f_.ki, f_.d).align_storage(f_.ki, padded(cut_.key_block));
-        by_all_threads(c.key_rows, f_.d, f_.depth(), f_.ki, cut_.key_block, lies_in_memory(f_.its.key));
+        by_all_threads(c.key_rows, f_.d, f_.depth(), f_.ki, cut_.key_block, lies_in_memory(f_.core.key));
     }
 }
 
-void device_schedule::schedule(pair_outputs& pairs) const {
+void gpu_prefill_schedule::schedule(quadratic_outputs& pairs) const {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &k = f_.k, &q = f_.q, &h = f_.h, &b = f_.b, &ki = f_.ki, &qi = f_.qi;
@@ -235,20 +235,20 @@ void device_schedule::schedule(pair_outputs& pairs) const {
     for (int dim = 0; dim < outputs.dimensions(); ++dim) buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut_.key_block, guard);
     // A block of the pairs' own is a single one (see lower): each thread has its own.
-    if (pairs.of_ == pair_outputs::shape::columns) {
+    if (pairs.of_ == quadratic_outputs::shape::columns) {
         outputs.gpu_blocks(ko, h, b).gpu_threads(ki);
     } else {
         outputs.split(q, qo, qi, 8, guard);
         outputs.reorder(ki, qi, ko, qo, b);
-        if (pairs.of_ == pair_outputs::shape::pairs) outputs.reorder(ki, qi, ko, qo, h, b).fuse(h, b, b);
+        if (pairs.of_ == quadratic_outputs::shape::pairs) outputs.reorder(ki, qi, ko, qo, h, b).fuse(h, b, b);
         outputs.gpu_blocks(ko, qo, b).gpu_threads(ki, qi);
     }
     Func& tile = pairs.tile_;
     tile.compute_at(outputs, ki).bound_extent(f_.ki, 1).bound_extent(f_.kb, 1);
-    if (pairs.of_ != pair_outputs::shape::columns) tile.bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
+    if (pairs.of_ != quadratic_outputs::shape::columns) tile.bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
 }
 
-void device_schedule::schedule(computed_tensors& tensors) const {
+void gpu_prefill_schedule::schedule(computed_tensors& tensors) const {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     for (computed_tensor& each : tensors.all_) {
@@ -265,11 +265,11 @@ void device_schedule::schedule(computed_tensors& tensors) const {
     }
 }
 
-void device_schedule::add_passes(Pipeline& attention, const prefill_state* state) const {
+void gpu_prefill_schedule::add_passes(Pipeline& attention, const prefill_state* state) const {
     if (state) {
         const std::string name = state->state_.name();
         attention.add_custom_lowering_pass(new private_state(name));
-        attention.add_custom_lowering_pass(new skip_blocks_of_device(name + ".s1." + state->blocks_.x.name() + ".visited"));
+        attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state->blocks_.x.name() + ".visited"));
     }
     attention.add_custom_lowering_pass(new halves_as_words);
 }

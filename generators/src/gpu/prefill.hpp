@@ -10,20 +10,20 @@ namespace attune::generators {
 /// A block of threads has a block of queries of one (batch, head) and goes through the blocks of keys one after another. Queries, keys, values, scores
 /// and weights lie in shared memory; a thread sums the products of its few queries with its few keys in registers, and then those of the
 /// weights with a few of the value depths, to which it adds its part of the running state: accumulators, maxima and sums that never leave its registers.
-class device_schedule {
+class gpu_prefill_schedule {
 public:
-    explicit device_schedule(const kernel_frame& frame);
+    explicit gpu_prefill_schedule(const kernel_frame& frame);
 
-    void schedule(finish& rows) const;         ///< with the pass over the keys
-    void schedule(pair_outputs& pairs) const;
+    void schedule(epilogue& rows) const;         ///< with the pass over the keys
+    void schedule(quadratic_outputs& pairs) const;
     void schedule(computed_tensors& tensors) const;
 
     /// What remains to be done once the loops are there (device_passes.hpp).
     void add_passes(Halide::Pipeline& attention, const prefill_state* state) const;  ///< null without a pass over the keys
 
 private:
-    void bind(finish& rows) const;
-    void schedule_few(finish& rows) const;  ///< of decode: with the merging of its parts, and what makes them
+    void bind(epilogue& rows) const;
+    void schedule_decode(epilogue& rows) const;  ///< of decode: with the merging of its parts, and what makes them
     void schedule(prefill_state& state, const Halide::LoopLevel& task) const;
     void schedule_queries(score_tile& scores, const Halide::LoopLevel& task) const;
     void schedule_keys(score_tile& scores, const Halide::LoopLevel& block) const;

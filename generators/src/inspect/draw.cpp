@@ -84,8 +84,8 @@ public:
     }
 
     std::string draw() {
-        const auto hidden = static_cast<std::size_t>(std::count(p_.visible.begin(), p_.visible.end(), 0));
-        const bool mask_panel = hidden > 0 || !p_.varies;
+        const auto masked = static_cast<std::size_t>(std::count(p_.visible.begin(), p_.visible.end(), 0));
+        const bool mask_panel = masked > 0 || !p_.varies;
         const int panels = mask_panel + p_.varies, panel = std::max(width_, 380);
         const int total = left + panels * panel + (panels - 1) * gap + 40;
         head(total);

@@ -30,7 +30,7 @@ using given_inputs = std::map<std::string, given_input>;
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
 
-std::vector<input_declaration> declarations(const listing& graph) {
+std::vector<input_declaration> declarations(const graph_ir& graph) {
     std::vector<input_declaration> all(graph.inputs.begin(), graph.inputs.end());
     all.push_back(kv_lengths);
     return all;
@@ -156,7 +156,7 @@ std::string list_text(std::span<const double> values) {
 
 class picture_inputs {
 public:
-    picture_inputs(const listing& graph, draw_request& request)
+    picture_inputs(const graph_ir& graph, draw_request& request)
         : graph_(graph), request_(request), declared_(declarations(graph)), given_(parse(declared_, request.inputs)), roles_(roles_of_inputs(graph)) {}
 
     std::vector<drawn_input> all() {
@@ -175,7 +175,7 @@ private:
             const auto& shape = given->second.tensor->shape;
             if (shape.size() != d.rank) refuse(fmt::format("expected the input {} with {} axes, got {}", d.name, d.rank, shape.size()));
             for (std::size_t axis = 0; axis < shape.size(); ++axis)
-                if (int* const number = number_of(d.axes[axis].is); number && *number == 0 && shape[axis] > 1) *number = static_cast<int>(std::min<std::int64_t>(shape[axis], 1 << 20));
+                if (int* const number = number_of(d.axes[axis].kind); number && *number == 0 && shape[axis] > 1) *number = static_cast<int>(std::min<std::int64_t>(shape[axis], 1 << 20));
         }
         const auto choose = [](int& number, int otherwise) { number = number ? number : otherwise; };
         choose(request_.queries, 256), choose(request_.keys, request_.queries);
@@ -227,7 +227,7 @@ private:
         const bool is_lengths = i + 1 == declared_.size();
         const input_role role = is_lengths ? input_role{.read = true, .is = input_role::upper_bound} : roles_[i];
         for (int axis = 0; axis < d.rank; ++axis)
-            input.shape.push_back(extent_of(d.axes[axis].is, role.by_position[axis] ? std::max(request_.queries, request_.keys) : role.is == input_role::lower_bound || role.is == input_role::upper_bound ? 6 : 16));
+            input.shape.push_back(extent_of(d.axes[axis].kind, role.by_position[axis] ? std::max(request_.queries, request_.keys) : role.is == input_role::lower_bound || role.is == input_role::upper_bound ? 6 : 16));
         const auto given = given_.find(input.name);
         input.given = given != given_.end();
         if (input.given)
@@ -259,7 +259,7 @@ private:
             return fill(input, [&](std::span<const int>) { return input.element == element_type::f32 ? normal(random) : input.element == element_type::boolean ? random() % 2 : random() % 256; });
         }
         const std::vector<double> values = list_from(given.text, input.name);
-        if (values.size() > 1 && d.axes[d.rank - 1].is == axis_kind::free) input.shape.back() = static_cast<int>(values.size());
+        if (values.size() > 1 && d.axes[d.rank - 1].kind == axis_kind::free) input.shape.back() = static_cast<int>(values.size());
         fill(input, [&](std::span<const int> at) { return values[static_cast<std::size_t>(at.back()) % values.size()]; });
     }
 
@@ -269,7 +269,7 @@ private:
         const std::vector<int> wanted = input.shape;
         for (std::size_t axis = 0; axis < input.shape.size(); ++axis) {
             input.shape[axis] = static_cast<int>(stored.shape[axis]);
-            const axis_kind along = d.axes[axis].is;
+            const axis_kind along = d.axes[axis].kind;
             const bool fits = stored.shape[axis] == 1 || along == axis_kind::free || (along == axis_kind::position || along == axis_kind::batch ? stored.shape[axis] >= wanted[axis] : stored.shape[axis] == wanted[axis]);
             if (!fits) refuse(fmt::format("expected the input {} with {} along its axis {}, got {}", input.name, wanted[axis], d.axes[axis].name, stored.shape[axis]));
         }
@@ -277,13 +277,13 @@ private:
         make_dense(input);
         std::copy(stored.bytes.begin(), stored.bytes.end(), input.bytes.begin());
         for (std::size_t axis = 0; axis < input.shape.size(); ++axis)
-            if (input.shape[axis] == 1 && wanted[axis] > 1 && d.axes[axis].is != axis_kind::free) input.shape[axis] = wanted[axis], input.strides[axis] = 0;
+            if (input.shape[axis] == 1 && wanted[axis] > 1 && d.axes[axis].kind != axis_kind::free) input.shape[axis] = wanted[axis], input.strides[axis] = 0;
     }
 
     void fill_as_used(drawn_input& input, const input_declaration& d, const input_role& role) {
         const int last = d.rank - 1, length = input.shape[last];
-        const axis_kind along = d.axes[last].is;
-        const bool pairs = d.rank > 1 && length > 1 && input.shape[last - 1] > 1 && d.axes[last - 1].is != axis_kind::head && d.axes[last - 1].is != axis_kind::batch;
+        const axis_kind along = d.axes[last].kind;
+        const bool pairs = d.rank > 1 && length > 1 && input.shape[last - 1] > 1 && d.axes[last - 1].kind != axis_kind::head && d.axes[last - 1].kind != axis_kind::batch;
         const int keys = request_.keys, positions = std::max(request_.queries, keys);
         const auto noise = [&](int row, int column) { return std::mt19937(static_cast<unsigned>(row * 7919 + column * 104729 + 17))(); };
         const auto fraction = [&](std::span<const int> at) { return static_cast<double>(at.back()) / std::max(1, length); };
@@ -322,7 +322,7 @@ private:
         std::size_t start = 0;
         int last = d.rank - 1, wide = 0;
         for (int axis = 0; axis < d.rank; ++axis) {
-            const axis_kind along = d.axes[axis].is;
+            const axis_kind along = d.axes[axis].kind;
             const int at = along == axis_kind::batch ? request_.batch : along == axis_kind::head ? request_.head : along == axis_kind::key_head ? request_.head / (request_.heads / request_.key_heads) : 0;
             if (axis < last) start += static_cast<std::size_t>(at) * static_cast<std::size_t>(input.strides[axis]);
             wide += axis < last && input.shape[axis] > 1 && along != axis_kind::batch && along != axis_kind::head && along != axis_kind::key_head;
@@ -343,7 +343,7 @@ private:
         return bytes_of(input.element) == 1 ? read(std::uint8_t{}) : std::bit_cast<float>(static_cast<std::uint32_t>(read(std::uint16_t{})) << 16);
     }
 
-    const listing& graph_;
+    const graph_ir& graph_;
     draw_request& request_;
     std::vector<input_declaration> declared_;
     given_inputs given_;
@@ -353,6 +353,6 @@ private:
 
 }  // namespace
 
-std::vector<drawn_input> inputs_of_picture(const listing& graph, draw_request& request) { return picture_inputs(graph, request).all(); }
+std::vector<drawn_input> inputs_of_picture(const graph_ir& graph, draw_request& request) { return picture_inputs(graph, request).all(); }
 
 }  // namespace attune::generators

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <cstddef>
 #include <map>
@@ -26,9 +26,9 @@ struct drawn_input {
     bool given{};    ///< by the caller, not chosen here
 };
 
-/// All of a listing's inputs, then kv_lengths. Fills in the numbers that `request` leaves open. What is not given is chosen by how the
+/// All of a graph's inputs, then kv_lengths. Fills in the numbers that `request` leaves open. What is not given is chosen by how the
 /// formula uses it: sorted numbers of documents, increasing offsets, slopes a head. Throws std::runtime_error, a sentence, for an input that the
 /// graph does not have or that does not fit.
-std::vector<drawn_input> inputs_of_picture(const listing& graph, draw_request& request);
+std::vector<drawn_input> inputs_of_picture(const graph_ir& graph, draw_request& request);
 
 }  // namespace attune::generators

@@ -16,7 +16,7 @@ using json = nlohmann::ordered_json;
 
 constexpr const char* symbol_grammar = "attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>";
 
-kind kind_of(const listing& graph, const output_declaration& o) { return graph.nodes[static_cast<std::size_t>(o.node)].is; }
+kind kind_of(const graph_ir& graph, const output_declaration& o) { return graph.nodes[static_cast<std::size_t>(o.node)].kind; }
 
 json axes_of(const input_declaration& d) {
     json axes = json::array();
@@ -33,7 +33,7 @@ element_type type_of(const input_declaration& d, const element_types& types) {
 
 json json_of(const listed_kernel& k, const call_sizes& call) {
     const kernel_request& r = k.request;
-    const int hidden_rows = plan_of(r.graph).hidden_rows;
+    const int saved_rows = plan_of(r.graph).saved_rows;
     double read = 0, written = 0;
     for (const input_declaration& d : r.graph.inputs)
         if (!d.is_scalar) read += bytes_of_input(d, type_of(d, r.types), r.depths, call).value;
@@ -44,11 +44,11 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"vector_registers", k.isa->registers},
             {"depth", r.depths.depth},
             {"value_depth", r.depths.value_depth},
-            {"flops_of_call", flops_of(r.graph, r.depths, hidden_rows, call).value},
+            {"flops_of_call", flops_of(r.graph, r.depths, saved_rows, call).value},
             {"bytes_read_of_call", read},
             {"bytes_written_of_call", written},
             {"scratch_bytes_per_thread", scratch_bytes(r)},
-            {"hidden_row_bytes", json_of(bytes_of_hidden_rows(hidden_rows, call))},
+            {"hidden_row_bytes", json_of(bytes_of_saved_rows(saved_rows, call))},
             {"tensor_bytes", json_of(bytes_of_computed(r.graph, r.depths, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))},
@@ -75,7 +75,7 @@ json json_of(const variant& v, std::span<const listed_kernel> kernels, const cal
         made.push_back(json_of(k, call));
     }
     json object{{"variant", v.name}, {"formula", v.graph.text}, {"fingerprint", fmt::format("{:016x}", v.graph.fingerprint)}, {"inputs", inputs}, {"outputs", outputs}, {"blocks", blocks}, {"semantics", semantics}};
-    object["flops"] = flops_of(v.graph, one, plan_of(v.graph).hidden_rows, call).formula;
+    object["flops"] = flops_of(v.graph, one, plan_of(v.graph).saved_rows, call).formula;
     object["kernels"] = made;
     object["call"] = {{"batches", call.batches}, {"heads", call.heads}, {"key_heads", call.key_heads}, {"query_length", call.queries}, {"key_length", call.keys}};
     object["symbol_grammar"] = symbol_grammar;

@@ -22,9 +22,9 @@ struct visible_where {
     bool negated;  ///< the pair is visible where it does not hold
 };
 
-bool is_minus_infinity(const instruction& node) { return node.op == operation::constant && node.is == kind::real && std::isinf(node.number); }
+bool is_minus_infinity(const instruction& node) { return node.op == operation::constant && node.kind == kind::real && std::isinf(node.number); }
 
-void conditions_of(const listing& graph, int at, bool negated, std::vector<visible_where>& all) {
+void conditions_of(const graph_ir& graph, int at, bool negated, std::vector<visible_where>& all) {
     const instruction& node = graph.nodes[at];
     if (node.op == (negated ? operation::logical_or : operation::logical_and)) {
         conditions_of(graph, node.arguments[0], negated, all);
@@ -35,10 +35,10 @@ void conditions_of(const listing& graph, int at, bool negated, std::vector<visib
 }
 
 /// Masks and infinities from the scores down to the contraction; `tensors`: those whose elements may be -infinity.
-void collect(const listing& graph, const std::vector<dependence>& depends, int at, std::set<int>& seen, std::vector<visible_where>& conditions, std::set<int>& tensors) {
+void collect(const graph_ir& graph, const std::vector<dependence>& depends, int at, std::set<int>& seen, std::vector<visible_where>& conditions, std::set<int>& tensors) {
     if (!seen.insert(at).second) return;
     const instruction& node = graph.nodes[at];
-    if (node.op == operation::contract || node.is == kind::condition || node.is == kind::integer || node.is == kind::tensor) return;
+    if (node.op == operation::contract || node.kind == kind::condition || node.kind == kind::integer || node.kind == kind::tensor) return;
     if (node.op == operation::load && depends[at].query && depends[at].key) tensors.insert(graph.nodes[node.arguments[0]].input);
     if (node.op == operation::mask) conditions_of(graph, node.arguments[1], false, conditions);
     if (node.op == operation::where)
@@ -48,7 +48,7 @@ void collect(const listing& graph, const std::vector<dependence>& depends, int a
 }
 
 /// Tensors that a node reads by query and key together.
-void dense_tensors(const listing& graph, const std::vector<dependence>& depends, int at, std::set<std::string>& names) {
+void dense_tensors(const graph_ir& graph, const std::vector<dependence>& depends, int at, std::set<std::string>& names) {
     const instruction& node = graph.nodes[at];
     if (node.op == operation::load && depends[at].query && depends[at].key) names.emplace(graph.inputs[graph.nodes[node.arguments[0]].input].name);
     for (int i = 0; i < node.argument_count; ++i) dense_tensors(graph, depends, node.arguments[i], names);
@@ -70,17 +70,17 @@ std::string sentence(const block_reason& r, std::size_t tables, const std::set<s
 }  // namespace
 
 std::vector<block_reason> block_reasons(const kernel_request& request) {
-    const listing& graph = request.graph;
-    const plan its = plan_of(graph);
-    if (!its.has_core()) return {};
+    const graph_ir& graph = request.graph;
+    const plan core = plan_of(graph);
+    if (!core.has_core()) return {};
     const std::vector<dependence> depends = dependences(graph);
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;
-    collect(graph, depends, its.scores, seen, conditions, tensors);
+    collect(graph, depends, core.scores, seen, conditions, tensors);
 
     std::vector<block_reason> reasons;
     std::set<std::string> said;
-    const kernel_inputs inputs(request, its);
+    const kernel_inputs inputs(request, core);
     for (const auto& [condition, negated] : conditions) {
         const std::string text = text_of(graph, condition);
         block_reason reason{negated ? fmt::format("!({})", text) : text, {}, {}, {}, {}};
@@ -88,7 +88,7 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
 
         tile_tables tables(request, inputs, depends);
         const Var q("q"), k("k"), h("h"), b("b");
-        const verdict holds = coverage(request, inputs, depends, tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
+        const verdict holds = block_mask(request, inputs, depends, tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
         reason.skips = !is_const_one(Internal::simplify(visible.may)), reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
         std::set<std::string> dense;
         dense_tensors(graph, depends, condition, dense);
@@ -107,15 +107,15 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
 }
 
 cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
-    const plan its = plan_of(request.graph);
+    const plan core = plan_of(request.graph);
     cost total;
-    if (its.has_core()) {
+    if (core.has_core()) {
         const std::vector<dependence> depends = dependences(request.graph);
-        const kernel_inputs inputs(request, its);
-        const kernel_request parts = block_parts::in_parts(request);
+        const kernel_inputs inputs(request, core);
+        const kernel_request parts = subblocks::in_subblocks(request);
         tile_tables tables(parts, inputs, depends);
         const Var q("q"), k("k"), h("h"), b("b");
-        coverage(parts, inputs, depends, tables, {q, k, h, b}).visible(its.scores);
+        block_mask(parts, inputs, depends, tables, {q, k, h, b}).visible(core.scores);
         std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
         for (const tile_tables::size& table : tables.sizes()) bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
         for (const auto& [of, all] : bytes) {

@@ -47,7 +47,7 @@ void add(cost& to, const cost& more) {
 }
 
 /// A number of the call as far as `call` knows it; axes that only tables have count once.
-double number_of(const listing& graph, int node, const depth_pair& depths, const call_sizes& call) {
+double number_of(const graph_ir& graph, int node, const depth_pair& depths, const call_sizes& call) {
     const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
     const auto x = [&](std::size_t i) { return number_of(graph, it.arguments[i], depths, call); };
     switch (it.op) {
@@ -58,7 +58,7 @@ double number_of(const listing& graph, int node, const depth_pair& depths, const
         case operation::extent: {
             const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
             const axis_declaration& axis = graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
-            return size_of(axis.is, axis.name, depths, call).value;
+            return size_of(axis.kind, axis.name, depths, call).value;
         }
         case operation::multiply: return x(0) * x(1);
         case operation::divide: return x(0) / x(1);
@@ -69,14 +69,14 @@ double number_of(const listing& graph, int node, const depth_pair& depths, const
 }
 
 /// A number of the call under the name that it has first.
-size named_number(const listing& graph, int node, const depth_pair& depths, const call_sizes& call) {
+size named_number(const graph_ir& graph, int node, const depth_pair& depths, const call_sizes& call) {
     int named = node;
     while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same) named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
     return {text_of(graph, named), number_of(graph, node, depths, call)};
 }
 
-/// Tokens (B, Lq, width), or a formed tensor (B, H, its length, its depth).
-std::vector<size> sizes_of_computed(const listing& graph, int tensor, const depth_pair& depths, const call_sizes& call) {
+/// Tokens (B, Lq, width), or a computed tensor (B, H, its length, its depth).
+std::vector<size> sizes_of_computed(const graph_ir& graph, int tensor, const depth_pair& depths, const call_sizes& call) {
     const instruction& it = graph.nodes[static_cast<std::size_t>(tensor)];
     if (it.op == operation::tokens)
         return {{"B", call.batches}, {"Lq", call.queries}, named_number(graph, it.arguments[1], depths, call)};
@@ -96,7 +96,7 @@ call_sizes call_sizes_from(const std::string& text) {
     throw std::runtime_error("expected a shape as batch x heads x queries x keys, such as 1x8x2048x2048, or 1x8:2x2048x2048 with 2 key heads, got \"" + text + "\"");
 }
 
-cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, const call_sizes& call) {
+cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, const call_sizes& call) {
     const auto count = [&](operation op) { return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& node) { return node.op == op; })); };
     const std::vector<size> pairs{{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}, {"Lk", call.keys}};
     cost total;
@@ -106,7 +106,7 @@ cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, c
         sizes.push_back(channels);
         add(total, product(2 * times, sizes));
     };
-    contracted_over(count(operation::contract) * (hidden_rows > 0 ? 2 : 1), {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
+    contracted_over(count(operation::contract) * (saved_rows > 0 ? 2 : 1), {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
     for (const further_contraction& other : plan_of(graph).further) contracted_over(1, {text_of(graph, other.extent), 1});
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
     for (const int tensor : computed_in_full(graph))
@@ -118,7 +118,7 @@ cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, c
     return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
 }
 
-cost bytes_of_computed(const listing& graph, const depth_pair& depths, const call_sizes& call) {
+cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const call_sizes& call) {
     cost total;
     for (const int tensor : computed_in_full(graph))
         if (std::none_of(graph.outputs.begin(), graph.outputs.end(), [tensor](const output_declaration& o) { return o.node == tensor; }))
@@ -128,7 +128,7 @@ cost bytes_of_computed(const listing& graph, const depth_pair& depths, const cal
 
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call) {
     std::vector<size> sizes;
-    for (int axis = 0; axis < input.rank; ++axis) sizes.push_back(size_of(input.axes[axis].is, input.axes[axis].name, depths, call));
+    for (int axis = 0; axis < input.rank; ++axis) sizes.push_back(size_of(input.axes[axis].kind, input.axes[axis].name, depths, call));
     return product(bytes_of(input.element == element_type::any ? of_any : input.element), sizes);
 }
 
@@ -152,9 +152,9 @@ cost bytes_of_output(kind output, element_type of_output, const depth_pair& dept
     return product(output == kind::output ? bytes_of(of_output) : 4, sizes);
 }
 
-cost bytes_of_hidden_rows(int hidden_rows, const call_sizes& call) {
-    if (hidden_rows == 0) return {"0", 0};
-    return product(4 * hidden_rows, {{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}});
+cost bytes_of_saved_rows(int saved_rows, const call_sizes& call) {
+    if (saved_rows == 0) return {"0", 0};
+    return product(4 * saved_rows, {{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}});
 }
 
 }  // namespace attune::generators

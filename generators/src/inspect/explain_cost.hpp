@@ -22,17 +22,17 @@ struct cost {
 };
 
 /// Multiplications and additions of the contractions and projections, all pairs counted: what blocks that are skipped save comes off.
-cost flops_of(const listing& graph, const depth_pair& depths, int hidden_rows, const call_sizes& call);
+cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, const call_sizes& call);
 
 /// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call);
 cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call);
 
 /// Tensors that a kernel computes in full and that are no outputs.
-cost bytes_of_computed(const listing& graph, const depth_pair& depths, const call_sizes& call);
+cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const call_sizes& call);
 
 /// Rows that a kernel keeps for itself during a call.
-cost bytes_of_hidden_rows(int hidden_rows, const call_sizes& call);
+cost bytes_of_saved_rows(int saved_rows, const call_sizes& call);
 
 /// The axes of an output, outermost first.
 std::vector<std::string> axes_of_output(kind output);

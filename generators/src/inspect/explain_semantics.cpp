@@ -18,7 +18,7 @@ struct distance {
     }
 };
 
-void add_terms(const listing& graph, int at, int sign, distance& d) {
+void add_terms(const graph_ir& graph, int at, int sign, distance& d) {
     const instruction& node = graph.nodes[at];
     switch (node.op) {
         case operation::add:
@@ -32,7 +32,7 @@ void add_terms(const listing& graph, int at, int sign, distance& d) {
         case operation::key_length: d.key_lengths += sign; return;
         case operation::query_length: d.query_lengths += sign; return;
         case operation::constant:
-            if (node.is == kind::integer) {
+            if (node.kind == kind::integer) {
                 d.constant += sign * static_cast<int>(node.integer);
                 return;
             }
@@ -50,7 +50,7 @@ std::string limit_text(const distance& d, int shift) {
 }
 
 /// A comparison of q_idx with kv_idx, said in words; nothing for others.
-void add_comparison(const listing& graph, const instruction& node, std::vector<choice>& all) {
+void add_comparison(const graph_ir& graph, const instruction& node, std::vector<choice>& all) {
     distance d;
     const bool less = node.op == operation::less || node.op == operation::less_equal, strict = node.op == operation::less || node.op == operation::greater;
     add_terms(graph, node.arguments[0], less ? 1 : -1, d);
@@ -68,18 +68,18 @@ void add_comparison(const listing& graph, const instruction& node, std::vector<c
         all.push_back({"window", fmt::format("a query sees keys up to {} after {}, inclusive", limit, from)});
 }
 
-bool uses(const listing& graph, operation op) {
+bool uses(const graph_ir& graph, operation op) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& node) { return node.op == op; });
 }
 
 }  // namespace
 
-std::vector<choice> choices_of(const listing& graph) {
+std::vector<choice> choices_of(const graph_ir& graph) {
     std::vector<choice> all, distances;
     bool masks = uses(graph, operation::mask), sink = false;
     for (const instruction& node : graph.nodes) {
         if (node.op == operation::less || node.op == operation::less_equal || node.op == operation::greater || node.op == operation::greater_equal) add_comparison(graph, node, distances);
-        if (node.op == operation::constant && node.is == kind::real && node.number == -HUGE_VAL) masks = true;
+        if (node.op == operation::constant && node.kind == kind::real && node.number == -HUGE_VAL) masks = true;
         if (node.op == operation::softmax && node.argument_count == 2) {
             all.push_back({"sink", text_of(graph, node.arguments[1]) + " joins the denominator only, as a further key whose value is 0"});
             sink = true;
@@ -96,7 +96,7 @@ std::vector<choice> choices_of(const listing& graph) {
     if (masks || std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const input_declaration& i) { return !i.is_scalar && i.element == element_type::f32; }))
         all.push_back({"infinities", "-infinity, in where(...) or in a float input, means masked; every finite value is a score"});
     const auto has_axis = [&](axis_kind axis) {
-        return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const input_declaration& i) { return std::any_of(i.axes.begin(), i.axes.begin() + i.rank, [&](const axis_declaration& a) { return a.is == axis; }); });
+        return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const input_declaration& i) { return std::any_of(i.axes.begin(), i.axes.begin() + i.rank, [&](const axis_declaration& a) { return a.kind == axis; }); });
     };
     if (has_axis(axis_kind::key_head)) all.push_back({"heads", "query head h reads key head h / (heads / key_heads)"});
     all.push_back({"key lengths", "kv_lengths(b), where it is passed, ends the keys of batch element b: nothing beyond is read"});

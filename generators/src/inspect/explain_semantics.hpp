@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <string>
 #include <vector>
@@ -13,6 +13,6 @@ struct choice {
 };
 
 /// Of this graph only: what it does not use is not mentioned.
-std::vector<choice> choices_of(const listing& graph);
+std::vector<choice> choices_of(const graph_ir& graph);
 
 }  // namespace attune::generators

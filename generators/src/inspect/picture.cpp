@@ -35,13 +35,13 @@ void bind(const std::vector<Internal::Function>& outputs, const std::vector<draw
 class drawing {
 public:
     drawing(const kernel_request& request, const draw_request& of)
-        : request_(request), its_(plan_of(request.graph)), depends_(dependences(request.graph)), inputs_(request, its_), tables_(request, inputs_, depends_), b_(of.batch), h_(of.head) {
-        if (!its_.has_core()) throw std::runtime_error("expected a variant with scores q * t(k), got one without; there is nothing to draw");
+        : request_(request), core_(plan_of(request.graph)), depends_(dependences(request.graph)), inputs_(request, core_), tables_(request, inputs_, depends_), b_(of.batch), h_(of.head) {
+        if (!core_.has_core()) throw std::runtime_error("expected a variant with scores q * t(k), got one without; there is nothing to draw");
         define_pairs();
         define_blocks();
     }
 
-    /// (queries, keys) of the call: formed tensors have lengths of their own.
+    /// (queries, keys) of the call: computed tensors have lengths of their own.
     std::pair<int, int> lengths(const std::vector<drawn_input>& inputs) {
         Func numbers("numbers");
         numbers(k) = mux(k, {inputs_.query_length, inputs_.key_length});
@@ -65,22 +65,22 @@ private:
         // Algorithm
         const Expr keys = inputs_.keys_in_use(b_);
         place at{b_, h_, q, k, keys, {}};
-        at.known.emplace(its_.contraction, quantity{product_, {}});
-        for (const further_contraction& other : its_.further) at.known.emplace(other.node, quantity{0.0f, {}});
-        const quantity score = pointwise(request_, inputs_, depends_, at)(its_.scores);
+        at.known.emplace(core_.contraction, quantity{product_, {}});
+        for (const further_contraction& other : core_.further) at.known.emplace(other.node, quantity{0.0f, {}});
+        const quantity score = pointwise(request_, inputs_, depends_, at)(core_.scores);
         Expr visible = k < keys;
-        if (score.hidden.defined()) visible = visible && !score.hidden;
+        if (score.masked.defined()) visible = visible && !score.masked;
         pairs_(k, q) = Tuple(cast<std::uint8_t>(visible), score.value);
     }
 
     void define_blocks() {
         // Algorithm
-        const verdict visible = coverage(request_, inputs_, depends_, tables_, {q, k, h_, b_}).visible(its_.scores);
+        const verdict visible = block_mask(request_, inputs_, depends_, tables_, {q, k, h_, b_}).visible(core_.scores);
         blocks_(k, q) = select(!visible.may, cast<std::uint8_t>(0), select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
     }
 
     const kernel_request& request_;
-    plan its_;
+    plan core_;
     std::vector<dependence> depends_;
     kernel_inputs inputs_;
     tile_tables tables_;

@@ -14,51 +14,51 @@ namespace {
 class shared_memory_plan {
 public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
-        const listing& graph = request.graph;
-        const plan its = plan_of(graph);
-        if (its.weights >= 0 && its.weights != its.statistic_node) ++further_tiles_;
-        for (const int node : its.summed_weights) further_tiles_ += node != its.statistic_node && node != its.weights;
-        std::vector<int> roots, known{its.contraction};
-        for (const further_contraction& further : its.further) known.push_back(further.node);
+        const graph_ir& graph = request.graph;
+        const plan core = plan_of(graph);
+        if (core.weights >= 0 && core.weights != core.statistic_node) ++further_tiles_;
+        for (const int node : core.summed_weights) further_tiles_ += node != core.statistic_node && node != core.weights;
+        std::vector<int> roots, known{core.contraction};
+        for (const further_contraction& further : core.further) known.push_back(further.node);
         for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-            if (const kind is = graph.nodes[n].is; is == kind::scores || is == kind::weights || is == kind::output || is == kind::row) roots.push_back(n);
-        kept_ = static_cast<int>(recurring(graph, dependences(graph), roots, known).size() + its.outputs.size());
+            if (const kind is = graph.nodes[n].kind; is == kind::scores || is == kind::weights || is == kind::output || is == kind::row) roots.push_back(n);
+        hoisted_ = static_cast<int>(hoistable(graph, dependences(graph), roots, known).size() + core.outputs.size());
     }
     int bytes(int queries, int keys) const {
         const int scores = padded(queries) * keys, weights = queries * keys, values = keys * depths_.value_depth;
         int floats = padded(queries) * depths_.depth + std::max(padded(keys) * depths_.depth, weights);  // weights lie where the keys were
         floats += further_tiles_ == 0 ? std::max(scores, values) : scores + values + further_tiles_ * weights;  // and values where the scores were
-        const int rows = (2 * kept_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
+        const int rows = (2 * hoisted_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
         return 4 * (floats + rows);
     }
     /// The same in decode, for so many rows and the keys of a visit.
     int bytes_of_decode(int rows, int keys, int threads_down) const {
-        const int sums = (keys + 1) * rows * device_threads_a_key, left = rows * device_threads_a_key * threads_down * 4;
-        return 4 * (padded(rows) * depths_.depth + std::max(sums, left) + (2 + further_tiles_) * rows * keys + (2 * kept_ + 40) * (rows + keys));
+        const int sums = (keys + 1) * rows * gpu_threads_a_key, left = rows * gpu_threads_a_key * threads_down * 4;
+        return 4 * (padded(rows) * depths_.depth + std::max(sums, left) + (2 + further_tiles_) * rows * keys + (2 * hoisted_ + 40) * (rows + keys));
     }
 
 private:
     depth_pair depths_;
-    int further_tiles_{}, kept_{};
+    int further_tiles_{}, hoisted_{};
 };
 
 /// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each pair that a thread makes.
-bool sums_a_pair(const listing& graph) {
-    const plan its = plan_of(graph);
+bool sums_a_pair(const graph_ir& graph) {
+    const plan core = plan_of(graph);
     const std::vector<dependence> depends = dependences(graph);
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-        const bool real_sum = graph.nodes[n].op == operation::sum && graph.nodes[n].is == kind::real;
+        const bool real_sum = graph.nodes[n].op == operation::sum && graph.nodes[n].kind == kind::real;
         const auto is_further = [&](const further_contraction& each) { return each.node == n; };
-        if (real_sum && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(its.further, is_further)) return true;
+        if (real_sum && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(core.further, is_further)) return true;
     }
     return false;
 }
 
 }  // namespace
 
-int most_pairs_of_block(const listing& graph) { return sums_a_pair(graph) ? 16 * 16 : 64 * 32; }
+int most_pairs_of_block(const graph_ir& graph) { return sums_a_pair(graph) ? 16 * 16 : 64 * 32; }
 
-schedule default_device_schedule(const kernel_request& request, const level& target) {
+schedule default_gpu_schedule(const kernel_request& request, const level& target) {
     // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as many warps as 8 x 4 would.
     constexpr int queries_a_thread = 4, least_down = 8, most_accumulators = 64;
     const auto [depth, value_depth] = request.depths;
@@ -84,10 +84,10 @@ schedule default_device_schedule(const kernel_request& request, const level& tar
     return s;
 }
 
-schedule default_device_decode_schedule(const kernel_request& request, const level& target) {
+schedule default_gpu_decode_schedule(const kernel_request& request, const level& target) {
     constexpr int depths_a_load = 32, most_depths_a_thread = 4;  // neighbouring threads of a warp read a line of memory
     const auto [depth, value_depth] = request.depths;
-    schedule s = default_device_schedule(request, target);
+    schedule s = default_gpu_schedule(request, target);
     s.shapes = shape_class::decode;
     s.query_block = 16;
     s.query_tile = 8;  // heads of a group, as most models have: fewer read keys again, of more some are idle
@@ -102,10 +102,10 @@ schedule default_device_decode_schedule(const kernel_request& request, const lev
     return s;
 }
 
-int device_threads(const schedule& s, const depth_pair& depths) {
+int gpu_threads_of(const schedule& s, const depth_pair& depths) {
     const int across = (depths.value_depth + s.chunk - 1) / s.chunk;
     if (s.shapes == shape_class::prefill) return std::max(s.key_block / s.key_tile, across) * (s.query_block / s.query_tile);
-    return device_threads_a_key * std::max(s.key_block / s.key_tile, (across + device_threads_a_key - 1) / device_threads_a_key);
+    return gpu_threads_a_key * std::max(s.key_block / s.key_tile, (across + gpu_threads_a_key - 1) / gpu_threads_a_key);
 }
 
 int estimated_shared_memory(const kernel_request& request) {

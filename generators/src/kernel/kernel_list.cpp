@@ -53,9 +53,9 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
     for (const std::string& target : build.targets) level_named(target);
     std::vector<listed_kernel> all;
     for (const variant& each : variants) {
-        const bool prefill = wants(build, shape_class::prefill, each.name), decode = wants(build, shape_class::decode, each.name), decodes = hinders_decode(each.graph).empty();
+        const bool prefill = wants(build, shape_class::prefill, each.name), decode = wants(build, shape_class::decode, each.name), decodes = decode_unsupported_reason(each.graph).empty();
         if (!prefill && !decode) throw std::runtime_error(each.name + ": expected prefill or decode in SHAPES, for every graph or for this one, got neither");
-        if (!prefill && !decodes) throw std::runtime_error(each.name + ": no kernel for decode: " + hinders_decode(each.graph) + "; try SHAPES prefill");
+        if (!prefill && !decodes) throw std::runtime_error(each.name + ": no kernel for decode: " + decode_unsupported_reason(each.graph) + "; try SHAPES prefill");
         for (const level& isa : levels()) {
             if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
             if (!prefill && isa.name == "vulkan") throw std::runtime_error(each.name + ": no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
@@ -70,13 +70,13 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                                        1, to_queries});
                     };
                     const masking hides = masking_of(each.graph);
-                    schedule usual = is_device(isa) ? default_device_schedule(request, isa)
+                    schedule usual = is_device(isa) ? default_gpu_schedule(request, isa)
                                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
-                    if (isa.pairs && can_pair(request)) usual.pairing = 2;
+                    if (isa.pairs && can_use_bf16_dot(request)) usual.pairing = 2;
                     use_for_types(usual, request.types, isa, hides);
                     if (prefill) add(usual, std::numeric_limits<int>::max(), "");
                     if (!decode || !decodes || isa.name == "vulkan") continue;
-                    schedule few = is_device(isa) ? default_device_decode_schedule(request, isa) : decode_schedule(isa, hides);
+                    schedule few = is_device(isa) ? default_gpu_decode_schedule(request, isa) : decode_schedule(isa, hides);
                     use_for_types(few, request.types, isa, hides);
                     add(few, most_decoded, prefill ? "decode_" : "");
                 }

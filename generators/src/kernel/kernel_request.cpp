@@ -47,12 +47,12 @@ std::string symbol_part(const element_types& types) {
     return "q_" + name(types.query) + "_k_" + name(types.key) + "_v_" + name(types.value) + "_out_" + name(types.output);
 }
 
-bool can_pair(const kernel_request& request) {
-    const plan its = plan_of(request.graph);
+bool can_use_bf16_dot(const kernel_request& request) {
+    const plan core = plan_of(request.graph);
     const auto is_passed = [&](int tensor) { return tensor >= 0 && request.graph.nodes[static_cast<std::size_t>(tensor)].op == operation::input; };
     const auto& [query, key, value, output] = request.types;
-    return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 && request.depths.depth % 2 == 0 && its.is == statistic::softmax &&
-           is_passed(its.query) && is_passed(its.key) && is_passed(its.value) && its.weights == its.statistic_node;
+    return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 && request.depths.depth % 2 == 0 && core.weights_by == statistic::softmax &&
+           is_passed(core.query) && is_passed(core.key) && is_passed(core.value) && core.weights == core.statistic_node;
 }
 
 depth_pair depth_pair_from(std::string_view text) {

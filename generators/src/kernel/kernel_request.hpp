@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include "kernel/schedule.hpp"
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace attune::generators {
 
-/// What the listing's `any` elements become in one kernel.
+/// What the graph's `any` elements become in one kernel.
 struct element_types {
     element_type query{}, key{}, value{}, output{};
     bool operator==(const element_types&) const = default;
@@ -29,14 +29,14 @@ depth_pair depth_pair_from(std::string_view text);
 
 /// One kernel to be made: a graph, element types, depths and a schedule.
 struct kernel_request {
-    listing graph;
+    graph_ir graph;
     element_types types{element_type::f32, element_type::f32, element_type::f32, element_type::f32};
     depth_pair depths;
     generators::schedule schedule;
 };
 
 /// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed by softmax's own weights.
-bool can_pair(const kernel_request& request);
+bool can_use_bf16_dot(const kernel_request& request);
 
 /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and from panels whose depth only the call
 /// knows: those of sums over products of a query's and a key's numbers. Throws std::runtime_error for a graph that is not one kernel.

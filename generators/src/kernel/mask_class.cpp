@@ -9,7 +9,7 @@ namespace attune::generators {
 namespace {
 
 /// kv_idx >= q_idx - width, perhaps with either end of the keys or of the queries beside the indices.
-bool begins_near_query(const formula& f, const listing& graph, const std::vector<dependence>& depends) {
+bool begins_near_query(const formula& f, const graph_ir& graph, const std::vector<dependence>& depends) {
     constexpr std::int64_t longest = 1024;
     if (f.what != formula::is::positive) return false;
     bool has_query = false, has_key = false, is_told = false;  // the width, by the call
@@ -30,7 +30,7 @@ bool begins_near_query(const formula& f, const listing& graph, const std::vector
 
 }  // namespace
 
-masking masking_of(const listing& graph) {
+masking masking_of(const graph_ir& graph) {
     const std::vector<dependence> depends = dependences(graph);
     formula_reader reader(graph, depends);
     masking found = masking::none;

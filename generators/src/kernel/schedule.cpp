@@ -81,7 +81,7 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
     s.depth_unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
     // Two tiles of queries keep the grain of skipping fine; keys are read again for each at no cost that could be measured.
     s.query_block = depth + value_depth >= 512 ? s.query_tile : std::max(48, s.query_tile);
-    // Where something is hidden a fine grain leaves less of it in the blocks that are visited, windows above all. Where nothing is, twice as many keys as these are
+    // Where something is masked a fine grain leaves less of it in the blocks that are visited, windows above all. Where nothing is, twice as many keys as these are
     // within 2 % on long calls, and make calls of fewer keys than a block twice as slow.
     s.key_block = hides == masking::none ? 128 : 64;
     // On 8 lanes, measured: a diagonal is met by one tile at a time; of a longer block of keys there parts alone are visited. 5 to 8 % on causal calls of 100 to 1000 queries.

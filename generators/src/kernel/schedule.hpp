@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include <attune/ir/shape_class.hpp>
 #include "kernel/level.hpp"
 
@@ -49,7 +49,7 @@ enum class masking : std::uint8_t {
     some,
     window,  ///< all but some keys before the query: a constant number of them, at most 1024, or one that only the call knows
 };
-masking masking_of(const listing& graph);
+masking masking_of(const graph_ir& graph);
 
 /// What is used where nothing better was measured. Any depth >= 1.
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides);

@@ -6,13 +6,13 @@
 
 namespace attune::generators {
 namespace {
-constexpr shape_bucket all[] = {shape_bucket::prefill, shape_bucket::brief, shape_bucket::decode};
+constexpr shape_bucket all[] = {shape_bucket::prefill, shape_bucket::short_prefill, shape_bucket::decode};
 }
 
 std::string_view name_of(shape_bucket bucket) {
     switch (bucket) {
         case shape_bucket::prefill: return "prefill";
-        case shape_bucket::brief: return "short";
+        case shape_bucket::short_prefill: return "short";
         case shape_bucket::decode: return "decode";
     }
     return "";
@@ -31,7 +31,7 @@ std::int64_t usual_width(const call_shape& call) { return std::clamp<std::int64_
 call_shape measured_shape(shape_bucket bucket) {
     switch (bucket) {
         case shape_bucket::prefill: return {1, 1, 1, 1024, 1024};
-        case shape_bucket::brief: return {8, 4, 4, 96, 96};
+        case shape_bucket::short_prefill: return {8, 4, 4, 96, 96};
         case shape_bucket::decode: return {1, 32, 8, 1, 16384};  // of f32 and depth 64 keys and values take 64 MiB: more than caches hold
     }
     return {};

@@ -6,7 +6,7 @@
 namespace attune::generators {
 
 /// Kinds of calls, each with schedules of its own.
-enum class shape_bucket : std::uint8_t { prefill, brief, decode };
+enum class shape_bucket : std::uint8_t { prefill, short_prefill, decode };
 
 /// "prefill", "short", "decode".
 std::string_view name_of(shape_bucket bucket);

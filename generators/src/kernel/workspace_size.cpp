@@ -10,16 +10,16 @@ namespace attune::generators {
 namespace {
 
 /// What is kept for each query or key in a block: one f32 or i32, and a byte that hides it.
-std::size_t kept_bytes(const listing& graph, const plan& its, const schedule& cut) {
-    std::vector<int> roots, known{its.contraction};
-    for (const further_contraction& further : its.further) known.push_back(further.node);
+std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const schedule& cut) {
+    std::vector<int> roots, known{core.contraction};
+    for (const further_contraction& further : core.further) known.push_back(further.node);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
-        const bool formed = node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
-        if (formed) roots.push_back(node.arguments[0]);
-        if (node.is == kind::scores || node.is == kind::weights || node.is == kind::output || node.is == kind::row) roots.push_back(static_cast<int>(n));
+        const bool computed = node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
+        if (computed) roots.push_back(node.arguments[0]);
+        if (node.kind == kind::scores || node.kind == kind::weights || node.kind == kind::output || node.kind == kind::row) roots.push_back(static_cast<int>(n));
     }
-    const auto kept = recurring(graph, dependences(graph), roots, known);
+    const auto kept = hoistable(graph, dependences(graph), roots, known);
     return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
 }
 
@@ -27,56 +27,56 @@ std::size_t kept_bytes(const listing& graph, const plan& its, const schedule& cu
 
 std::size_t scratch_bytes(const kernel_request& request) {
     const auto& [graph, types, depths, cut] = request;
-    const plan its = plan_of(graph);
-    if (cut.shapes == shape_class::decode) {  // tiles of keys and values that are formed, rows that fill the last tile, and 32 allocations rounded up
+    const plan core = plan_of(graph);
+    if (cut.shapes == shape_class::decode) {  // tiles of keys and values that are computed, rows that fill the last tile, and 32 allocations rounded up
         const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth + cut.lanes * cut.lanes * cut.query_tile);
-        return sizeof(float) * tile + static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes + 3 * kept_bytes(graph, its, cut) + 32 * 128;
+        return sizeof(float) * tile + static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes + 3 * hoisted_bytes(graph, core, cut) + 32 * 128;
     }
-    if (!its.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
+    if (!core.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
     const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
-    const auto formed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };
+    const auto computed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };
     // What is read by broadcast is converted first.
-    const auto converted = [&](int tensor, element_type type) { return tensor >= 0 && !formed(tensor) && bytes_of(type) < 4; };
-    const std::size_t of_queries = formed(its.query) ? size(cut.query_block, depths.depth) : 0, of_keys = formed(its.key) ? size(cut.key_block, depths.depth) : 0;
+    const auto converted = [&](int tensor, element_type type) { return tensor >= 0 && !computed(tensor) && bytes_of(type) < 4; };
+    const std::size_t of_queries = computed(core.query) ? size(cut.query_block, depths.depth) : 0, of_keys = computed(core.key) ? size(cut.key_block, depths.depth) : 0;
     std::size_t floats = 0;
-    if (its.needs_state()) {
+    if (core.needs_state()) {
         floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
-        if (formed(its.value) || (cut.pairing == 1 && converted(its.value, types.value))) floats += size(cut.key_block, depths.value_depth);
-        if (cut.pairing == 1 && converted(its.key, types.key)) floats += size(cut.key_block, depths.depth);
+        if (computed(core.value) || (cut.pairing == 1 && converted(core.value, types.value))) floats += size(cut.key_block, depths.value_depth);
+        if (cut.pairing == 1 && converted(core.key, types.key)) floats += size(cut.key_block, depths.depth);
         if (cut.pairing == 2) floats += size(cut.key_block, depths.value_depth + 2 * cut.lanes + cut.query_tile) / 2;
         // Modified weights lie in a tile of their own, and have sums.
-        const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
+        const int modified = static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
         floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
-        floats += size(cut.query_block, 3 * (static_cast<int>(its.outputs.size()) + 4));  // rows
-        std::vector<int> roots{its.scores};
-        roots.insert(roots.end(), its.summed_weights.begin(), its.summed_weights.end());
-        if (its.weights >= 0) roots.push_back(its.weights);
-        floats += loads_of_pairs(graph, dependences(graph), roots, {its.contraction}).size() * (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // turned
+        floats += size(cut.query_block, 3 * (static_cast<int>(core.outputs.size()) + 4));  // rows
+        std::vector<int> roots{core.scores};
+        roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
+        if (core.weights >= 0) roots.push_back(core.weights);
+        floats += loads_of_pairs(graph, dependences(graph), roots, {core.contraction}).size() * (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // turned
     }
     // The second pass: keys turned, the queries' rows, a block of each output, or of up to four blocks of queries, and the tile that is added to it.
     for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column), std::pair(kind::head_mean, kind::head_mean)}) {
         int made = 0;
-        for (const kind output : its.outputs) made += output == first || output == second;
+        for (const kind output : core.outputs) made += output == first || output == second;
         if (made == 0) continue;
         const int blocks = first == kind::head_mean ? 4 : 1;
         floats += size(cut.key_block + 2 * cut.lanes, depths.depth) + size(cut.query_block, depths.depth) + of_queries + of_keys + size(2, cut.query_block) +
                   size(made * blocks, cut.key_block * cut.query_block) + size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
-    return sizeof(float) * floats + 3 * kept_bytes(graph, its, cut);
+    return sizeof(float) * floats + 3 * hoisted_bytes(graph, core, cut);
 }
 
 row_memory row_memory_of(const kernel_request& request) {
     const auto& [graph, types, depths, cut] = request;
     if (cut.shapes != shape_class::decode) return {};
-    const plan its = plan_of(graph);
+    const plan core = plan_of(graph);
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
-    const int modified = static_cast<int>(its.summed_weights.size()) + (its.weights >= 0 && its.weights != its.statistic_node);
-    if (on_device(request)) return {0, size((its.weights >= 0 ? depths.value_depth : 0) + 2 + modified)};  // what is kept of a block of threads is in the device's shared memory
-    const int vector = its.weights >= 0 ? cut.lanes : 1, chunks = its.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
+    const int modified = static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
+    if (on_device(request)) return {0, size((core.weights >= 0 ? depths.value_depth : 0) + 2 + modified)};  // what is kept of a block of threads is in the device's shared memory
+    const int vector = core.weights >= 0 ? cut.lanes : 1, chunks = core.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
     const int state = depths.value_depth + vector * chunks * (2 + modified);
     row_memory each;
     each.part_bytes = size(state);
-    each.scratch_bytes = size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) + 3 * kept_bytes(graph, its, cut) / static_cast<std::size_t>(cut.key_block);
+    each.scratch_bytes = size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) + 3 * hoisted_bytes(graph, core, cut) / static_cast<std::size_t>(cut.key_block);
     return each;
 }
 

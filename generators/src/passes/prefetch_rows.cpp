@@ -61,18 +61,18 @@ private:
 
 }  // namespace
 
-bool fetch_ahead::loop::is(const std::string& name) const {
+bool prefetch_rows::loop::is(const std::string& name) const {
     return starts_with(name, function + ".s") && (ends_with(name, "." + variable) || ends_with(name, "." + variable + ".rebased"));
 }
 
-Stmt fetch_ahead::visit(const LetStmt* let) {
+Stmt prefetch_rows::visit(const LetStmt* let) {
     if (!advanced_.empty()) lets_.emplace_back(let->name, let->value);
     Stmt result = IRMutator::visit(let);
     if (!advanced_.empty()) lets_.pop_back();
     return result;
 }
 
-Stmt fetch_ahead::visit(const For* loop) {
+Stmt prefetch_rows::visit(const For* loop) {
     const bool outer = advanced_.empty() && from_.is(loop->name);
     if (outer) advanced_ = loop->name;
     Stmt body = mutate(loop->body);

@@ -11,7 +11,7 @@ namespace attune::generators {
 ///
 /// Halide's own prefetch fetches the box that bounds what is read, which is the whole tensor where a position is clamped by a number of memory. Here the
 /// addresses themselves are taken, at the first iteration of the loops inside. Nothing is read that is not there: a prefetch never faults.
-class fetch_ahead : public Halide::Internal::IRMutator {
+class prefetch_rows : public Halide::Internal::IRMutator {
 public:
     /// Both loops by the function's name and the variable's: the first one's loads are moved by `ahead` iterations of the second, which is it or around it.
     struct loop {
@@ -19,7 +19,7 @@ public:
         bool is(const std::string& name) const;
     };
     /// `elements`: of a row, which lie side by side.
-    fetch_ahead(loop where, loop from, int ahead, std::string tensor, int elements)
+    prefetch_rows(loop where, loop from, int ahead, std::string tensor, int elements)
         : where_(std::move(where)), from_(std::move(from)), ahead_(ahead), tensor_(std::move(tensor)), elements_(elements) {}
 
 protected:

@@ -48,7 +48,7 @@ private:
 /// Lets loops over the keys of a block begin and end where they are told.
 class clip_loops : public IRMutator {
 public:
-    clip_loops(const std::vector<clipped_loop>& clipped, visited_parts parts) : clipped_(clipped), parts_(std::move(parts)) {}
+    clip_loops(const std::vector<clipped_loop>& clipped, visited_subblocks parts) : clipped_(clipped), parts_(std::move(parts)) {}
 
     /// Throws unless each loop is there: what one leaves out, another must not read.
     Stmt clip(const Stmt& body) {
@@ -79,7 +79,7 @@ protected:
 
 private:
     const std::vector<clipped_loop>& clipped_;
-    const visited_parts parts_;
+    const visited_subblocks parts_;
     std::set<const clipped_loop*> seen_;
 };
 

@@ -9,13 +9,13 @@ namespace attune::generators {
 
 /// A loop over the keys of a block, `keys` of them an iteration.
 struct clipped_loop {
-    fetch_ahead::loop is;
+    prefetch_rows::loop is;
     int keys{};
     bool reads_others{};  ///< what other clipped loops make, which then is all there is
 };
 
 /// Of a block, cut into parts of `keys` keys: the first part that is visited, and the end.
-struct visited_parts {
+struct visited_subblocks {
     Halide::Expr first, end;
     int keys{};
 };
@@ -30,7 +30,7 @@ public:
     using is_table = std::function<bool(const Halide::Internal::Load&)>;
 
     /// Of what the predicate loads for a block, which of its parts are visited.
-    using parts_of = std::function<visited_parts(const Halide::Expr&)>;
+    using parts_of = std::function<visited_subblocks(const Halide::Expr&)>;
 
     /// `loop` ends the name of the loop. Loops inside it are clipped to the parts that are visited.
     skip_blocks(std::string loop, is_table table, std::vector<clipped_loop> clipped = {}, parts_of parts = {})

@@ -6,7 +6,7 @@ namespace attune::generators {
 using namespace Halide;
 using namespace Halide::Internal;
 
-Stmt existing_rows::visit(const For* loop) {
+Stmt trim_tail_rows::visit(const For* loop) {
     Stmt body = loop->body;
     Expr extent = loop->extent;
     if (!rows_.defined() && tasks_.is(loop->name)) {

@@ -8,17 +8,17 @@ namespace attune::generators {
 
 /// A loop over the queries of a block, so many `rows` an iteration.
 struct row_loop {
-    fetch_ahead::loop is;
+    prefetch_rows::loop is;
     int rows{};
 };
 
 /// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that what a block makes at once, be it long, costs short calls nothing.
 ///
 /// Halide makes a block whole, for its size has to be known where storage is; only what is written is guarded.
-class existing_rows : public Halide::Internal::IRMutator {
+class trim_tail_rows : public Halide::Internal::IRMutator {
 public:
     /// `tasks`: the loop whose index modulo the number of blocks is the block.
-    existing_rows(fetch_ahead::loop tasks, Halide::Expr queries, int block, std::vector<row_loop> loops)
+    trim_tail_rows(prefetch_rows::loop tasks, Halide::Expr queries, int block, std::vector<row_loop> loops)
         : tasks_(std::move(tasks)), queries_(std::move(queries)), block_(block), loops_(std::move(loops)) {}
 
 protected:
@@ -26,7 +26,7 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
 
 private:
-    const fetch_ahead::loop tasks_;
+    const prefetch_rows::loop tasks_;
     const Halide::Expr queries_;
     const int block_;
     const std::vector<row_loop> loops_;

@@ -75,7 +75,7 @@ machine_model machine_of(const level& isa) {
 }
 
 double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call) {
-    if (is_device(isa)) return estimated_device_cycles(request, hides, call);
+    if (is_device(isa)) return estimated_gpu_cycles(request, hides, call);
     if (request.schedule.shapes == shape_class::decode) return decode_cycles(request, isa, call);
     const machine_model machine = machine_of(isa);
     const schedule& s = request.schedule;
@@ -113,13 +113,13 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
     return cycles * static_cast<double>(call.batches * call.heads);
 }
 
-double estimated_device_cycles(const kernel_request& request, masking hides, const call_shape& call) {
+double estimated_gpu_cycles(const kernel_request& request, masking hides, const call_shape& call) {
     const schedule& s = request.schedule;
-    const double depth = request.depths.depth, value_depth = request.depths.value_depth, threads = device_threads(s, request.depths), warps = std::ceil(threads / 32);
+    const double depth = request.depths.depth, value_depth = request.depths.value_depth, threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
     const bool decodes = s.shapes == shape_class::decode;
     const double rows = decodes ? s.query_tile : s.query_block, keys = s.key_block;
     // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values that arrive, barriers.
-    const double lanes = decodes ? device_threads_a_key : 1, pairs = rows * keys;
+    const double lanes = decodes ? gpu_threads_a_key : 1, pairs = rows * keys;
     double slots = pairs * (depth + value_depth) / threads;
     slots += decodes ? keys * depth / threads * (rows / 4 / s.key_tile + 1) + pairs * lanes / threads * 2 : pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;
     slots += decodes ? keys * value_depth / threads * (rows / 4 / s.chunk + 1) : pairs * value_depth / threads * (1.0 / s.query_tile + 1.0 / s.chunk) / 2 + keys * (depth + value_depth) / threads * 3;

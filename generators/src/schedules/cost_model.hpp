@@ -21,6 +21,6 @@ machine_model machine_of(const level& isa);
 double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call);
 
 /// The same of a GPU: the instructions of all its visits to blocks of keys, and how few warps there are to wait meanwhile. Nothing of it is fitted to times.
-double estimated_device_cycles(const kernel_request& request, masking hides, const call_shape& call);
+double estimated_gpu_cycles(const kernel_request& request, masking hides, const call_shape& call);
 
 }  // namespace attune::generators

@@ -11,8 +11,8 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
         case masking::some: variants = "masked"; break;
         case masking::window: variants = "window"; break;
     }
-    const plan its = plan_of(graph);
-    if (its.makes(kind::scores) || its.makes(kind::weights) || its.makes(kind::column) || its.makes(kind::head_mean)) variants += "+pairs";
+    const plan core = plan_of(graph);
+    if (core.makes(kind::scores) || core.makes(kind::weights) || core.makes(kind::column) || core.makes(kind::head_mean)) variants += "+pairs";
     return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(kernel.isa->name), bucket};
 }
 

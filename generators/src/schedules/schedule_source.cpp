@@ -75,15 +75,15 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const database&
     std::vector<listed_kernel> all;
     for (listed_kernel& kernel : kernels) {
         const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
-        listed_kernel brief = kernel;
+        listed_kernel short_prefill = kernel;
         use(kernel, measured, decodes ? shape_bucket::decode : shape_bucket::prefill, file);
         if (!decodes) {
-            const database_entry* const entry = measured.nearest(key_of(kernel, shape_bucket::brief));
-            if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries && use(brief, measured, shape_bucket::brief, file) &&
-                !(brief.request.schedule == kernel.request.schedule)) {
-                brief.to_queries = static_cast<int>(entry->up_to_queries);
-                brief.symbol.insert(brief.symbol.size() - 16, fmt::format("short{}_", brief.to_queries));  // before the fingerprint
-                all.push_back(brief);
+            const database_entry* const entry = measured.nearest(key_of(kernel, shape_bucket::short_prefill));
+            if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries && use(short_prefill, measured, shape_bucket::short_prefill, file) &&
+                !(short_prefill.request.schedule == kernel.request.schedule)) {
+                short_prefill.to_queries = static_cast<int>(entry->up_to_queries);
+                short_prefill.symbol.insert(short_prefill.symbol.size() - 16, fmt::format("short{}_", short_prefill.to_queries));  // before the fingerprint
+                all.push_back(short_prefill);
             }
         }
         all.push_back(std::move(kernel));

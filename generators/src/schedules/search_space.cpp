@@ -55,7 +55,7 @@ void add_decode(schedule usual, const Add& add) {
 bool is_valid_there(const schedule& s, const tuned_kernel& of) {
     constexpr int fewest_threads = 32, most_threads = 256, most_sums = 64;
     const auto [depth, value_depth] = of.kernel.request.depths;
-    const int threads = device_threads(s, {depth, value_depth}), across = (value_depth + s.chunk - 1) / s.chunk;
+    const int threads = gpu_threads_of(s, {depth, value_depth}), across = (value_depth + s.chunk - 1) / s.chunk;
     if (threads < fewest_threads || threads > most_threads) return false;
     if (s.query_tile * s.key_tile > most_sums || s.query_tile * s.chunk > most_sums || s.chunk > value_depth) return false;
     // Threads along the keys and along the value depths are the same ones: few of either idle while the other works.
@@ -85,7 +85,7 @@ void add_for_device(const schedule& usual, const Add& add) {
 /// Of decode: as many keys and values asked for at a time, into as many parts at most.
 template <class Add>
 void add_decode_for_device(const schedule& usual, int depth, const Add& add) {
-    const int steps = std::max(depth / device_threads_a_key, 1);  // of a thread along a key's channels: more are not written out
+    const int steps = std::max(depth / gpu_threads_a_key, 1);  // of a thread along a key's channels: more are not written out
     for (const int rows : {2, 4, 8, 16})
         for (const int key_block : {32, 64, 128})
             for (const int key_tile : {2, 4, 8})

@@ -8,7 +8,7 @@
 namespace attune::generators {
 using namespace Halide;
 
-finish::finish(const kernel_frame& frame, row_state* state)
+epilogue::epilogue(const kernel_frame& frame, row_state* state)
     : f_(frame),
       state_(state),
       block_(state ? state->block() : frame.cut.query_block),
@@ -16,30 +16,30 @@ finish::finish(const kernel_frame& frame, row_state* state)
       at_row_(row_.begin(), row_.end()),
       in_loop_{f_.q % block_, f_.q / block_, f_.h, f_.b} {
     // Algorithm
-    const plan& its = f_.its;
+    const plan& core = f_.core;
     if (state_) primitives_ = primitives();
     if (state_ && state_->chunk() > 0) {
         Expr sums = state_->accumulated(in_loop_, f_.d);
-        if (its.is == statistic::softmax) {
-            const Expr inverse = denominator(its.sink)(in_loop_)[0];
+        if (core.weights_by == statistic::softmax) {
+            const Expr inverse = denominator(core.sink)(in_loop_)[0];
             sums = select(inverse == 0.0f, 0.0f, sums * inverse);
         }
         normal_(f_.q, f_.d, f_.h, f_.b) = sums;
     }
     std::vector<Expr> made;
-    for (std::size_t i = 0; i < its.outputs.size(); ++i) {
+    for (std::size_t i = 0; i < core.outputs.size(); ++i) {
         const int node = f_.graph().outputs[i].node;
-        if (its.outputs[i] != kind::output && its.outputs[i] != kind::row) continue;
-        made.push_back(its.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output)) : written_row(node));
-        made_.push_back(its.outputs[i]);
+        if (core.outputs[i] != kind::output && core.outputs[i] != kind::row) continue;
+        made.push_back(core.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output)) : written_row(node));
+        made_.push_back(core.outputs[i]);
     }
-    if (its.hidden_rows > 0) {
+    if (core.saved_rows > 0) {
         made.push_back(state_->maximum(in_loop_));
-        made.push_back(denominator(its.sink)(in_loop_)[0]);
+        made.push_back(denominator(core.sink)(in_loop_)[0]);
         made_.insert(made_.end(), {kind::row, kind::row});
     }
-    if (its.hidden_output >= 0) {
-        made.push_back(written_output(its.hidden_output, Float(32)));
+    if (core.saved_output >= 0) {
+        made.push_back(written_output(core.saved_output, Float(32)));
         made_.push_back(kind::output);
     }
     if (made.size() == 1)
@@ -48,19 +48,19 @@ finish::finish(const kernel_frame& frame, row_state* state)
         outputs(f_.d, f_.q, f_.h, f_.b) = Tuple(made);
 }
 
-Expr finish::hidden_row(int from_last, const Expr& query) const {
-    return outputs(0, query, f_.h, f_.b)[outputs.outputs() - from_last - (f_.its.hidden_output >= 0 ? 1 : 0)];
+Expr epilogue::saved_row(int from_last, const Expr& query) const {
+    return outputs(0, query, f_.h, f_.b)[outputs.outputs() - from_last - (f_.core.saved_output >= 0 ? 1 : 0)];
 }
 
-Func finish::hidden_output() const {
-    Func tensor("hidden_output");
+Func epilogue::saved_output() const {
+    Func tensor("saved_output");
     const FuncRef made = outputs(f_.d, f_.q, f_.h, f_.b);
     tensor(f_.d, f_.q, f_.h, f_.b) = outputs.outputs() == 1 ? Expr(made) : Expr(made[outputs.outputs() - 1]);
     return tensor;
 }
 
 /// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a visible key; and its logarithm.
-const Func& finish::denominator(int sink) {
+const Func& epilogue::denominator(int sink) {
     const auto [at, is_new] = denominators_.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
     if (!is_new) return result;
@@ -70,7 +70,7 @@ const Func& finish::denominator(int sink) {
         return result;
     }
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
-    const Expr absent = x.hidden.defined() ? x.hidden : Internal::const_false();
+    const Expr absent = x.masked.defined() ? x.masked : Internal::const_false();
     // Both relative to the larger of the two.
     const Expr of_keys = select(none, x.value, highest), of_sink = select(absent, of_keys, x.value), top = max(of_keys, of_sink);
     const Expr scale = exp2_of_nonpositive((of_keys - top) * log2_of_e);
@@ -79,18 +79,18 @@ const Func& finish::denominator(int sink) {
     return result;
 }
 
-quantity finish::logarithm(int sink) const {
+quantity epilogue::logarithm(int sink) const {
     const FuncRef of = denominators_.at(sink)(at_row_);
     const Expr none = state_->sum(at_row_) == 0.0f;
     if (sink < 0) return {of[1], none};
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
-    return {of[1], x.hidden.defined() ? none && x.hidden : Expr()};
+    return {of[1], x.masked.defined() ? none && x.masked : Expr()};
 }
 
 /// What rows are computed from, at (query in block, query block, head, batch).
-std::map<int, quantity> finish::primitives() {
+std::map<int, quantity> epilogue::primitives() {
     std::map<int, quantity> known;
-    const bool softmax = f_.its.is == statistic::softmax || f_.its.log_sum;
+    const bool softmax = f_.core.weights_by == statistic::softmax || f_.core.log_sum;
     for (int n = 0; n < static_cast<int>(f_.graph().nodes.size()); ++n) {
         const instruction& node = f_.node(n);
         if (node.op == operation::log_sum_exp) {
@@ -102,7 +102,7 @@ std::map<int, quantity> finish::primitives() {
             known[n] = {highest * state_->scale(), softmax ? state_->sum(at_row_) == 0.0f : highest == lowest};
         } else if (node.op == operation::row_sum) {
             Expr sum = state_->summed(node.arguments[0], at_row_);
-            if (f_.its.is == statistic::softmax) sum = sum * denominator(f_.its.sink)(at_row_)[0];
+            if (f_.core.weights_by == statistic::softmax) sum = sum * denominator(f_.core.sink)(at_row_)[0];
             known[n] = {sum, {}};
         }
     }
@@ -110,50 +110,50 @@ std::map<int, quantity> finish::primitives() {
 }
 
 /// A node that no channel matters to, computed once a query.
-void finish::keep(int node) {
-    if (kept_.contains(node)) return;
+void epilogue::hoist(int node) {
+    if (hoisted_.contains(node)) return;
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
-    kept_row kept{Func("row_" + std::to_string(node)), x.value.type().is_bool(), x.hidden.defined()};
+    hoisted_row kept{Func("row_" + std::to_string(node)), x.value.type().is_bool(), x.masked.defined()};
     std::vector<Expr> values{kept.condition ? cast<uint8_t>(x.value) : x.value};
-    if (kept.may_hide) values.push_back(cast<uint8_t>(x.hidden));
+    if (kept.may_hide) values.push_back(cast<uint8_t>(x.masked));
     kept.row(row_) = Tuple(values);
     rows_.push_back(kept.row);
-    kept_.emplace(node, kept);
+    hoisted_.emplace(node, kept);
 }
 
-quantity finish::read(const kept_row& kept) const {
+quantity epilogue::read(const hoisted_row& kept) const {
     const FuncRef ref = kept.row(in_loop_);
     const Expr value = kept.may_hide ? Expr(ref[0]) : Expr(ref), zero = cast<uint8_t>(0);
     return {kept.condition ? value != zero : value, kept.may_hide ? ref[1] != zero : Expr()};
 }
 
-Expr finish::written_row(int node) {
+Expr epilogue::written_row(int node) {
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
     Func row("written_" + std::to_string(node));
-    row(row_) = x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value;
+    row(row_) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
     rows_.push_back(row);
     return row(in_loop_);
 }
 
-Expr finish::written_output(int node, const Type& type) {
-    const listing& graph = f_.graph();
+Expr epilogue::written_output(int node, const Type& type) {
+    const graph_ir& graph = f_.graph();
     place at{f_.b, f_.h, f_.q, 0, f_.inputs.keys_in_use(f_.b), {}, f_.d};
     // Rows on the way, and what else a query settles.
-    const auto is_done = [&](int n) { return f_.node(n).is == kind::row || f_.node(n).op == operation::weighted_sum; };
+    const auto is_done = [&](int n) { return f_.node(n).kind == kind::row || f_.node(n).op == operation::weighted_sum; };
     const std::vector<bool> reached = under(graph, {node}, is_done);
     std::vector<int> known;
     for (int n = node; n >= 0; --n) {
         if (!reached[n] || !is_done(n)) continue;
         known.push_back(n);
-        if (f_.node(n).is == kind::row) keep(n), at.known[n] = read(kept_.at(n));
+        if (f_.node(n).kind == kind::row) hoist(n), at.known[n] = read(hoisted_.at(n));
         else at.known[n] = {normal_(f_.q, f_.d, f_.h, f_.b), {}};
     }
-    for (int n : recurring(graph, f_.depends, {node}, known)) keep(n), at.known[n] = read(kept_.at(n));
+    for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = read(hoisted_.at(n));
     const quantity x = f_.evaluate(node, at);
-    return stored_as(type, x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : x.value);
+    return stored_as(type, x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value);
 }
 
-void finish::schedule() {
+void epilogue::schedule() {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
@@ -193,13 +193,13 @@ void finish::schedule() {
     if (state_) state_->schedule(LoopLevel(outputs, task_));
 }
 
-void finish::add_passes(Pipeline& pipeline) const {
+void epilogue::add_passes(Pipeline& pipeline) const {
     if (!state_) return;
     std::vector<row_loop> loops = state_->row_loops();
     if (loops.empty()) return;
     for (const Func& row : rows_) loops.push_back({{row.name(), f_.qi.name()}, std::min(f_.cut.lanes, block_)});
     const Expr queries = OutputImageParam(outputs.output_buffers().front()).dim(1).extent();
-    pipeline.add_custom_lowering_pass(new existing_rows({outputs.name(), task_.name()}, queries, block_, loops));
+    pipeline.add_custom_lowering_pass(new trim_tail_rows({outputs.name(), task_.name()}, queries, block_, loops));
 }
 
 }  // namespace attune::generators

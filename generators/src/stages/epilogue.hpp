@@ -8,38 +8,38 @@ namespace attune::generators {
 
 /// Rows and outputs: arithmetic on what the pass over the keys left, once for each query, and the one function that writes them all, so that one
 /// loop over tasks makes them. Without an attention core it is all that a kernel does.
-class finish {
+class epilogue {
 public:
     /// `state` may be null.
-    finish(const kernel_frame& frame, row_state* state);
+    epilogue(const kernel_frame& frame, row_state* state);
 
-    /// Outputs and rows in listing order, then the hidden rows and the hidden output: (value depth, query, head, batch); rows repeat along the value depth.
+    /// Outputs and rows in the graph's order, then the saved rows and the saved output: (value depth, query, head, batch); rows repeat along the value depth.
     Halide::Func outputs{"outputs"};
     bool empty() const { return !outputs.defined(); }
 
-    /// Hidden rows: the maximum of `real`, and the inverse of the sum, at a query that there is.
-    Halide::Expr maximum(const Halide::Expr& query) const { return hidden_row(2, query); }
-    Halide::Expr inverse(const Halide::Expr& query) const { return hidden_row(1, query); }
+    /// Saved rows: the maximum of `real`, and the inverse of the sum, at a query that there is.
+    Halide::Expr maximum(const Halide::Expr& query) const { return saved_row(2, query); }
+    Halide::Expr inverse(const Halide::Expr& query) const { return saved_row(1, query); }
 
-    /// The hidden output, as a tensor that others read.
-    Halide::Func hidden_output() const;
+    /// The saved output, as a tensor that others read.
+    Halide::Func saved_output() const;
 
     void schedule();
     void add_passes(Halide::Pipeline& pipeline) const;
 
 private:
-    friend class device_schedule;
-    struct kept_row {
+    friend class gpu_prefill_schedule;
+    struct hoisted_row {
         Halide::Func row;
         bool condition{}, may_hide{};
     };
 
-    Halide::Expr hidden_row(int from_last, const Halide::Expr& query) const;
+    Halide::Expr saved_row(int from_last, const Halide::Expr& query) const;
     std::map<int, quantity> primitives();
     quantity logarithm(int sink) const;
     const Halide::Func& denominator(int sink);
-    quantity read(const kept_row& kept) const;
-    void keep(int node);
+    quantity read(const hoisted_row& kept) const;
+    void hoist(int node);
     Halide::Expr written_row(int node);
     Halide::Expr written_output(int node, const Halide::Type& type);
 
@@ -52,7 +52,7 @@ private:
     const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it
     std::map<int, Halide::Func> denominators_;  ///< by sink: (inverse, logarithm) of the sum of weights
     std::map<int, quantity> primitives_;
-    std::map<int, kept_row> kept_;
+    std::map<int, hoisted_row> hoisted_;
     std::vector<Halide::Func> rows_;
     Halide::Func normal_{"normal"};
     std::vector<kind> made_;

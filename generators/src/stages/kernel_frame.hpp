@@ -13,17 +13,17 @@ inline constexpr float log2_of_e = 1.44269504f;
 
 /// What the stages of one kernel share: inputs, and the names of the axes along which everything lies.
 struct kernel_frame {
-    kernel_frame(const kernel_request& request, const plan& its)
-        : request(request), its(its), cut(request.schedule), depends(dependences(request.graph)), inputs(request, its), tables(request, inputs, depends) {
+    kernel_frame(const kernel_request& request, const plan& core)
+        : request(request), core(core), cut(request.schedule), depends(dependences(request.graph)), inputs(request, core), tables(request, inputs, depends) {
         if (decodes()) stack_heads();
     }
     /// The same tensors, cut otherwise; not in decode.
     kernel_frame(const kernel_frame& whole, const schedule& cut)
-        : request(whole.request), its(whole.its), cut(cut), depends(whole.depends), inputs(whole.inputs), tables(request, inputs, depends) {}
+        : request(whole.request), core(whole.core), cut(cut), depends(whole.depends), inputs(whole.inputs), tables(request, inputs, depends) {}
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;
-    const plan& its;
+    const plan& core;
     const schedule& cut;
     const std::vector<dependence> depends;
     kernel_inputs inputs;
@@ -32,7 +32,7 @@ struct kernel_frame {
     Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};       ///< axes of outputs
     Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};       ///< query in block, query block, key in block, key block
 
-    const listing& graph() const { return request.graph; }
+    const graph_ir& graph() const { return request.graph; }
     const instruction& node(int n) const { return request.graph.nodes[n]; }
     int depth() const { return request.depths.depth; }
     int value_depth() const { return request.depths.value_depth; }
@@ -60,7 +60,7 @@ struct kernel_frame {
         return select(!visible.may, Halide::cast<std::uint8_t>(0), select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }
     /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
-    verdict visible(int scores) const { return coverage(request, inputs, depends, tables, {qt, kb, h, b}).visible(scores); }
+    verdict visible(int scores) const { return block_mask(request, inputs, depends, tables, {qt, kb, h, b}).visible(scores); }
 
 private:
     void stack_heads() {

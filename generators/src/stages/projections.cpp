@@ -138,7 +138,7 @@ bool computed_tensor::reads_along(int n) const {
     return positions && channels;
 }
 
-bool computed_tensor::is_made_before(int n) const { return f_.node(n).op == operation::tokens || f_.node(n).is == kind::output; }
+bool computed_tensor::is_made_before(int n) const { return f_.node(n).op == operation::tokens || f_.node(n).kind == kind::output; }
 
 /// Whether the innermost axes of what a formula reads, of tensors of so many axes at least, are without gaps.
 Expr computed_tensor::reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const {
@@ -151,11 +151,11 @@ Expr computed_tensor::reads_dense(int formula, int axes, const std::function<boo
 }
 
 computed_tensors::computed_tensors(kernel_frame& frame, bool before) {
-    const listing& graph = frame.graph();
+    const graph_ir& graph = frame.graph();
     std::vector<bool> after(graph.nodes.size());
     for (std::size_t n = 0; n < after.size(); ++n) {
         const instruction& it = graph.nodes[n];
-        after[n] = it.is == kind::output;
+        after[n] = it.kind == kind::output;
         for (int i = 0; i < it.argument_count; ++i) after[n] = after[n] || after[it.arguments[i]];
     }
     for (const int n : computed_in_full(graph)) {

@@ -22,7 +22,7 @@ public:
     void schedule();
 
 private:
-    friend class device_schedule;
+    friend class gpu_prefill_schedule;
     struct product {
         Halide::Func left, right, sums;
         Halide::RDom each;
@@ -57,7 +57,7 @@ public:
     void schedule() { for (computed_tensor& each : all_) each.schedule(); }
 
 private:
-    friend class device_schedule;
+    friend class gpu_prefill_schedule;
     std::deque<computed_tensor> all_;
 };
 

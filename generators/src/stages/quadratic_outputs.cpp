@@ -11,22 +11,22 @@ using namespace Halide;
 
 namespace {
 
-const char* name_of(pair_outputs::shape of) {
-    return of == pair_outputs::shape::pairs ? "pairs_" : of == pair_outputs::shape::head_means ? "means_" : "columns_";
+const char* name_of(quadratic_outputs::shape of) {
+    return of == quadratic_outputs::shape::pairs ? "pairs_" : of == quadratic_outputs::shape::head_means ? "means_" : "columns_";
 }
 
 }  // namespace
 
-pair_outputs::shape pair_outputs::shape_of(kind output) {
+quadratic_outputs::shape quadratic_outputs::shape_of(kind output) {
     return output == kind::column ? shape::columns : output == kind::head_mean ? shape::head_means : shape::pairs;
 }
 
-bool pair_outputs::wanted(const plan& its, shape of) {
-    if (of == shape::pairs) return its.makes(kind::scores) || its.makes(kind::weights);
-    return its.makes(of == shape::columns ? kind::column : kind::head_mean);
+bool quadratic_outputs::wanted(const plan& core, shape of) {
+    if (of == shape::pairs) return core.makes(kind::scores) || core.makes(kind::weights);
+    return core.makes(of == shape::columns ? kind::column : kind::head_mean);
 }
 
-pair_outputs::pair_outputs(const kernel_frame& frame, const finish& rows, shape of)
+quadratic_outputs::quadratic_outputs(const kernel_frame& frame, const epilogue& rows, shape of)
     : outputs(name_of(of) + std::string("outputs")),
       f_(frame),
       rows_(rows),
@@ -37,8 +37,8 @@ pair_outputs::pair_outputs(const kernel_frame& frame, const finish& rows, shape 
       inverse_(name_of(of) + std::string("inverse")),
       values_(name_of(of) + std::string("values")),
       tile_(name_of(of) + std::string("tile")) {
-    for (std::size_t i = 0; i < f_.its.outputs.size(); ++i) {
-        const kind what = f_.its.outputs[i];
+    for (std::size_t i = 0; i < f_.core.outputs.size(); ++i) {
+        const kind what = f_.core.outputs[i];
         if (what != kind::output && what != kind::row && what != kind::tokens && shape_of(what) == of_) nodes_.push_back(f_.graph().outputs[i].node);
     }
     define_visits();
@@ -47,24 +47,24 @@ pair_outputs::pair_outputs(const kernel_frame& frame, const finish& rows, shape 
 }
 
 /// Blocks in which some pair of some output is not filled.
-void pair_outputs::define_visits() {
+void quadratic_outputs::define_visits() {
     // Algorithm
     Expr may;
     for (int node : nodes_) {
-        const Expr here = f_.visible(f_.node(node).is == kind::scores ? node : f_.its.scores).may;
+        const Expr here = f_.visible(f_.node(node).kind == kind::scores ? node : f_.core.scores).may;
         may = may.defined() ? may || here : here;
     }
     visits_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(may);
 }
 
 /// What a pair adds to each of the outputs.
-std::vector<Expr> pair_outputs::values() {
+std::vector<Expr> quadratic_outputs::values() {
     // Algorithm
     const Expr query = f_.read_query(f_.qi);
-    const bool weighs = std::any_of(nodes_.begin(), nodes_.end(), [this](int node) { return f_.node(node).is != kind::scores; });
+    const bool weighs = std::any_of(nodes_.begin(), nodes_.end(), [this](int node) { return f_.node(node).kind != kind::scores; });
     Expr weight;
     if (!weighs) {  // scores alone need no row
-    } else if (f_.its.is == statistic::softmax) {
+    } else if (f_.core.weights_by == statistic::softmax) {
         maximum_(f_.qi, f_.qt, f_.h, f_.b) = rows_.maximum(query);
         inverse_(f_.qi, f_.qt, f_.h, f_.b) = rows_.inverse(query);
         const Expr below = (scores_at_.real - maximum_(f_.qi, f_.qt, f_.h, f_.b)) * (scores_at_.scale * log2_of_e);
@@ -72,22 +72,22 @@ std::vector<Expr> pair_outputs::values() {
     } else {
         weight = scores_at_.real * scores_at_.scale;
     }
-    if (weighs) weight = choose_whole(scores_at_.hidden, 0.0f, weight);
+    if (weighs) weight = choose_whole(scores_at_.masked, 0.0f, weight);
     std::vector<Expr> values;
     for (int node : nodes_) {
         const instruction& it = f_.node(node);
-        if (it.is == kind::scores) {
+        if (it.kind == kind::scores) {
             const quantity score = scores_at_(node);
-            values.push_back(or_negative_infinity(!score.hidden, score.value));
+            values.push_back(or_negative_infinity(!score.masked, score.value));
         } else {
-            values.push_back(scores_at_.weights(it.is == kind::weights ? node : it.arguments[0], weight));
+            values.push_back(scores_at_.weights(it.kind == kind::weights ? node : it.arguments[0], weight));
         }
     }
     return values;
 }
 
 /// A block of pairs, keys innermost; of the columns, a row of it.
-void pair_outputs::define_tile(const std::vector<Expr>& values) {
+void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
     // Algorithm
     const std::vector<Var> pair = scores_at_.pair();
     values_(pair) = values.size() == 1 ? Tuple(values[0]) : Tuple(values);
@@ -117,7 +117,7 @@ void pair_outputs::define_tile(const std::vector<Expr>& values) {
     std::vector<Expr> initial, next;
     const FuncRef value = values_(at);
     const auto each = [&](const FuncRef& ref, std::size_t i) { return values.size() == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]); };
-    for (int node : nodes_) initial.push_back(f_.node(node).is == kind::scores ? or_negative_infinity(Internal::const_false(), 0.0f) : Expr(0.0f));
+    for (int node : nodes_) initial.push_back(f_.node(node).kind == kind::scores ? or_negative_infinity(Internal::const_false(), 0.0f) : Expr(0.0f));
     tile_(over) = Tuple(initial);
     const FuncRef before = tile_(over);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -129,7 +129,7 @@ void pair_outputs::define_tile(const std::vector<Expr>& values) {
     tile_(over) = Tuple(next);
 }
 
-void pair_outputs::define_outputs() {
+void quadratic_outputs::define_outputs() {
     // Algorithm
     const Expr ki = f_.k % f_.cut.key_block, kb = f_.k / f_.cut.key_block, qi = f_.q % f_.cut.query_block, qt = f_.q / f_.cut.query_block;
     std::vector<Var> over{f_.k, f_.q, f_.h, f_.b};
@@ -145,7 +145,7 @@ void pair_outputs::define_outputs() {
     outputs(over) = Tuple(made);
 }
 
-void pair_outputs::schedule() {
+void quadratic_outputs::schedule() {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const generators::schedule& cut = f_.cut;
@@ -193,7 +193,7 @@ void pair_outputs::schedule() {
 }
 
 /// Tasks are few where they are large: 32 of them are left where there are as many.
-Expr pair_outputs::blocks_together() const {
+Expr quadratic_outputs::blocks_together() const {
     const Expr blocks = (f_.inputs.query_length + f_.cut.query_block - 1) / f_.cut.query_block;
     const Expr others = f_.inputs.batches * (of_ == shape::pairs ? f_.inputs.heads : f_.key_blocks());
     return clamp(blocks * others / 32, 1, 4);

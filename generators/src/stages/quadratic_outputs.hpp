@@ -8,13 +8,13 @@ namespace attune::generators {
 /// over the scores, which reads what the first one found of each row; blocks that nothing of is visible are filled without being computed.
 ///
 /// One object makes all outputs of one kind of shape. Here the keys lie in lanes, for that is how the outputs lie.
-class pair_outputs {
+class quadratic_outputs {
 public:
     enum class shape : std::uint8_t { pairs, head_means, columns };
     /// `rows` may write nothing.
-    pair_outputs(const kernel_frame& frame, const finish& rows, shape of);
+    quadratic_outputs(const kernel_frame& frame, const epilogue& rows, shape of);
 
-    static bool wanted(const plan& its, shape of);
+    static bool wanted(const plan& core, shape of);
     static shape shape_of(kind output);
 
     Halide::Func outputs;
@@ -23,7 +23,7 @@ public:
     std::pair<std::string, std::string> guarded_loop() const { return {tile_.name() + ".s1." + guarded_.name(), visits_.name()}; }
 
 private:
-    friend class device_schedule;
+    friend class gpu_prefill_schedule;
     void define_visits();
     std::vector<Halide::Expr> values();
     void define_tile(const std::vector<Halide::Expr>& values);
@@ -31,7 +31,7 @@ private:
     Halide::Expr blocks_together() const;
 
     const kernel_frame& f_;
-    const finish& rows_;
+    const epilogue& rows_;
     const shape of_;
     score_tile scores_at_;
     std::vector<int> nodes_;  ///< that are written

@@ -16,9 +16,9 @@ namespace {
 std::string product_name(int contraction) { return "product_of_" + std::to_string(contraction); }
 
 /// Whether scores are capped: no product makes one of them lower than every real score may be.
-bool is_small(const listing& graph, int scores) {
+bool is_small(const graph_ir& graph, int scores) {
     const instruction& node = graph.nodes[scores];
-    const auto is_number = [&](int n) { return graph.nodes[n].op == operation::constant && graph.nodes[n].is == kind::real; };
+    const auto is_number = [&](int n) { return graph.nodes[n].op == operation::constant && graph.nodes[n].kind == kind::real; };
     switch (node.op) {
         case operation::tanh:
         case operation::erf: return true;
@@ -52,28 +52,28 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
         c.node = node, c.fixed = fixed;
         contractions_.push_back(c);
     };
-    add(f_.its.contraction, true);
-    for (const further_contraction& further : f_.its.further) add(further.node, false);
-    std::vector<int> roots{f_.its.scores};
-    for (int n : f_.its.summed_weights) roots.push_back(n);
-    if (f_.its.weights >= 0) roots.push_back(f_.its.weights);
+    add(f_.core.contraction, true);
+    for (const further_contraction& further : f_.core.further) add(further.node, false);
+    std::vector<int> roots{f_.core.scores};
+    for (int n : f_.core.summed_weights) roots.push_back(n);
+    if (f_.core.weights >= 0) roots.push_back(f_.core.weights);
     for (const output_declaration& output : f_.graph().outputs)
-        if (const kind what = f_.node(output.node).is; what != kind::output && what != kind::row && what != kind::tokens) roots.push_back(output.node);
-    keep(roots, at_);
-    if (along == lanes::queries && !on_device(f_.request)) turn_pairs(roots);
+        if (const kind what = f_.node(output.node).kind; what != kind::output && what != kind::row && what != kind::tokens) roots.push_back(output.node);
+    hoist(roots, at_);
+    if (along == lanes::queries && !on_device(f_.request)) transpose_pairs(roots);
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
-    hidden_by_product = !is_free_of_products(hidden);
-    if (along != lanes::queries) real = substitute(product_name(f_.its.contraction), Internal::Variable::make(Float(32), product_name(f_.its.contraction)) * sign_, real);
+    masked_by_product = !is_free_of_products(masked);
+    if (along != lanes::queries) real = substitute(product_name(f_.core.contraction), Internal::Variable::make(Float(32), product_name(f_.core.contraction)) * sign_, real);
     real = with_products(real);
-    hidden = with_products(hidden);
+    masked = with_products(masked);
 }
 
 /// What depends on the query, the key or neither alone, and costs something, is computed once a task or once a block.
-void score_tile::keep(const std::vector<int>& roots, place& at) {
+void score_tile::hoist(const std::vector<int>& roots, place& at) {
     std::vector<int> known;
     for (const auto& [n, value] : at.known) known.push_back(n);
-    for (int n : recurring(f_.graph(), depends_, roots, known)) {
+    for (int n : hoistable(f_.graph(), depends_, roots, known)) {
         const bool of_query = depends_[n].query, of_key = depends_[n].key;
         const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
         if (is_const(x.value)) continue;
@@ -82,22 +82,22 @@ void score_tile::keep(const std::vector<int>& roots, place& at) {
         if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
         const bool condition = x.value.type().is_bool();
         std::vector<Expr> values{condition ? cast<uint8_t>(x.value) : x.value};
-        if (x.hidden.defined()) values.push_back(cast<uint8_t>(x.hidden));
+        if (x.masked.defined()) values.push_back(cast<uint8_t>(x.masked));
         // (query in block, query block, head, batch) or (key in block, key block, head, batch) or (head, batch)
-        Func kept(pass_ + (of_query ? "kept_of_queries_" : of_key ? "kept_of_keys_" : "kept_of_task_") + std::to_string(n));
+        Func kept(pass_ + (of_query ? "hoisted_of_queries_" : of_key ? "hoisted_of_keys_" : "hoisted_of_task_") + std::to_string(n));
         if (values.size() == 1)
             kept(over) = values[0];
         else
             kept(over) = Tuple(values);
         const auto read = [&](int i) { return kept.outputs() == 1 ? Expr(kept(over)) : Expr(kept(over)[i]); };
         const Expr zero = cast<uint8_t>(0);
-        at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.hidden.defined() ? read(1) != zero : Expr()});
-        (of_query ? kept_of_queries_ : of_key ? kept_of_keys_ : kept_of_task_).push_back(kept);
+        at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
+        (of_query ? hoisted_of_queries_ : of_key ? hoisted_of_keys_ : hoisted_of_task_).push_back(kept);
     }
 }
 
 /// A tensor of pairs has its keys side by side. It is read so, and turned a square at a time, or each lane would come from a line of its own.
-void score_tile::turn_pairs(const std::vector<int>& roots) {
+void score_tile::transpose_pairs(const std::vector<int>& roots) {
     // Algorithm
     std::vector<int> known;
     for (const auto& [n, value] : at_.known) known.push_back(n);
@@ -106,17 +106,17 @@ void score_tile::turn_pairs(const std::vector<int>& roots) {
     for (const int n : loads_of_pairs(f_.graph(), depends_, roots, known)) {
         const quantity x = f_.evaluate(n, at);
         const bool condition = x.value.type().is_bool();
-        Func rows(pass_ + "pairs_" + std::to_string(n)), turned(pass_ + "turned_" + std::to_string(n));
-        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.hidden.defined() ? or_negative_infinity(!x.hidden, x.value) : condition ? cast<uint8_t>(x.value) : x.value;
+        Func rows(pass_ + "pairs_" + std::to_string(n)), turned(pass_ + "transposed_" + std::to_string(n));
+        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : condition ? cast<uint8_t>(x.value) : x.value;
         turned(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
         const Expr value = turned(pair());
-        if (x.hidden.defined()) {
-            const Expr hidden_here = is_negative_infinity(value);
-            at_.known[n] = {select(hidden_here, 0.0f, value), hidden_here};
+        if (x.masked.defined()) {
+            const Expr masked_here = is_negative_infinity(value);
+            at_.known[n] = {select(masked_here, 0.0f, value), masked_here};
         } else {
             at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
         }
-        turned_.emplace_back(turned, rows);
+        transposed_.emplace_back(turned, rows);
     }
 }
 
@@ -124,7 +124,7 @@ void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage)
     // Schedule
     const Var qx("qx"), kx("kx");
     const int lanes = f_.cut.lanes, square = std::gcd(lanes, f_.cut.key_block);
-    for (auto& [turned, rows] : turned_) {
+    for (auto& [turned, rows] : transposed_) {
         turned.compute_at(tile).hoist_storage(storage).bound_extent(f_.qi, f_.cut.query_tile).bound_extent(f_.ki, f_.cut.key_block).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
         turned.split(f_.qi, f_.qi, qx, lanes).split(f_.ki, f_.ki, kx, square).reorder(qx, kx, f_.ki, f_.qi).vectorize(qx).unroll(kx);
         rows.compute_at(turned, f_.ki).bound_extent(f_.ki, square).bound_extent(f_.qi, lanes).vectorize(f_.ki, square).unroll(f_.qi);
@@ -146,10 +146,10 @@ bool score_tile::is_free_of_products(const Expr& e) const {
 /// A product times numbers of the task keeps its factor until the maximum is subtracted: one multiplication less a score, and large
 /// scores lose nothing to its rounding. `real` is what is left of the score, `scale` the factor, positive.
 void score_tile::factor_out_scale() {
-    const quantity score = f_.evaluate(f_.its.scores, at_);
+    const quantity score = f_.evaluate(f_.core.scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
-    hidden = score.hidden.defined() ? score.hidden || beyond : beyond;
-    const std::string product = product_name(f_.its.contraction);
+    masked = score.masked.defined() ? score.masked || beyond : beyond;
+    const std::string product = product_name(f_.core.contraction);
     Expr left = score.value, factor = 1.0f;
     while (const auto* times = left.as<Internal::Mul>()) {
         const bool first = Internal::expr_uses_var(times->a, product);
@@ -172,13 +172,13 @@ void score_tile::factor_out_scale() {
         scale = Internal::simplify(max(abs(factor), smallest));
         sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
     }
-    real = is_small(f_.graph(), f_.its.scores) ? left : max(left, lowest_score);
+    real = is_small(f_.graph(), f_.core.scores) ? left : max(left, lowest_score);
 }
 
 Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known) {
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     place at{f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b), known, f_.d};
-    keep({formula}, at);
+    hoist({formula}, at);
     Func rows(pass_ + name);
     rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
     return rows;
@@ -188,7 +188,7 @@ Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, cons
     const int input = f_.node(tensor).input;
     const Expr at = of_query ? f_.row_query(position) : min(f_.key_at(position), last_key_(f_.b));
     const Expr of_head = of_query ? f_.row_head(position) : Expr(f_.h);
-    const bool as_it_is = f_.graph().inputs[input].axes[1].is != axis_kind::key_head || (f_.decodes() && !of_query);
+    const bool as_it_is = f_.graph().inputs[input].axes[1].kind != axis_kind::key_head || (f_.decodes() && !of_query);
     const Expr head = as_it_is ? of_head : f_.inputs.key_head(of_head);
     return f_.inputs.tensor(input)(channel, at, head, f_.b);
 }
@@ -202,7 +202,7 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
         rows(f_.d, i, block, f_.h, f_.b) = cast<float>(element_of(tensor, of_query, f_.d, i));
         // What is read by broadcast is converted once a block, by vectors.
         const bool in_lanes = of_query == (along_ == lanes::queries);
-        if (!in_lanes && f_.inputs.is_converted(node.input)) stored_.push_back({rows, input.axes[3].is == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
+        if (!in_lanes && f_.inputs.is_converted(node.input)) stored_.push_back({rows, input.axes[3].kind == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
         return rows;
     }
     if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end()) {
@@ -222,20 +222,20 @@ void score_tile::contract_pairs(contraction& c) {
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
     c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "channel");
-    const Expr element = element_of(f_.its.query, true, 2 * f_.d + j, f_.qi);
+    const Expr element = element_of(f_.core.query, true, 2 * f_.d + j, f_.qi);
     c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) = is_const_one(sign_) ? element : stored_as(BFloat(16), cast<float>(element) * sign_);
     c.product(pair()) = 0.0f;
-    c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) * cast<float>(element_of(f_.its.key, false, 2 * c.each.y + c.each.x, other_));
+    c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) * cast<float>(element_of(f_.core.key, false, 2 * c.each.y + c.each.x, other_));
 }
 
 void score_tile::contract(contraction& c, bool signs_queries) {
     if (c.fixed && signs_queries && f_.cut.pairing == 2) return contract_pairs(c);
     if (c.fixed) {
-        c.query_rows = rows_of(f_.its.query, true, "query_rows");
-        c.key_rows = rows_of(f_.its.key, false, "key_rows");
+        c.query_rows = rows_of(f_.core.query, true, "query_rows");
+        c.key_rows = rows_of(f_.core.key, false, "key_rows");
         c.each = RDom(0, f_.depth(), pass_ + "channel");
     } else {
-        const further_contraction& further = f_.its.further[&c - &contractions_.front() - 1];
+        const further_contraction& further = f_.core.further[&c - &contractions_.front() - 1];
         const std::map<int, quantity> index{{further.index, {f_.d, {}}}};
         c.query_rows = rows_of_formula(further.of_query, true, "query_rows", index);
         c.key_rows = rows_of_formula(further.of_key, false, "key_rows", index);
@@ -256,7 +256,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
 }
 
-int score_tile::channel_vector() const { return std::gcd(on_device(f_.request) ? device_threads_a_key : f_.cut.lanes, f_.depth()); }
+int score_tile::channel_vector() const { return std::gcd(on_device(f_.request) ? gpu_threads_a_key : f_.cut.lanes, f_.depth()); }
 
 void score_tile::sum_in_lanes(contraction& c) {
     const int vector = channel_vector();
@@ -286,12 +286,12 @@ Expr score_tile::with_products(const Expr& e) const {
 quantity score_tile::operator()(int scores) {
     const quantity x = f_.evaluate(scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
-    return {with_products(x.value), x.hidden.defined() ? with_products(x.hidden) || beyond : beyond};
+    return {with_products(x.value), x.masked.defined() ? with_products(x.masked) || beyond : beyond};
 }
 
 Expr score_tile::of_query(const Expr& row) const {
     Expr all = 0.0f;
-    for (const Func& kept : kept_of_queries_) {
+    for (const Func& kept : hoisted_of_queries_) {
         const FuncRef at = kept(row, f_.qt, f_.h, f_.b);
         for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(kept.outputs() == 1 ? Expr(at) : Expr(at[i]));
     }
@@ -302,7 +302,7 @@ Expr score_tile::of_query(const Expr& row) const {
 
 Expr score_tile::weights(int node, const Expr& weight) {
     place at = at_;
-    at.known[f_.its.statistic_node] = {weight, {}};
+    at.known[f_.core.statistic_node] = {weight, {}};
     return f_.evaluate(node, at).value;
 }
 
@@ -329,7 +329,7 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
     const bool channels = along_ == lanes::channels;  // rows of a tensor then are where they are used
     for (const stored_rows& stored : stored_)
         if (stored.of_query == of_query && !channels) schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
-    for (Func& kept : of_query ? kept_of_queries_ : kept_of_keys_) {
+    for (Func& kept : of_query ? hoisted_of_queries_ : hoisted_of_keys_) {
         kept.compute_at(block).bound_extent(of, 1);
         if (!(channels && of_query)) kept.bound_extent(i, positions);  // only the call knows how many rows are stacked
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
@@ -378,7 +378,7 @@ void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& stora
 
 void score_tile::schedule_shared(const LoopLevel& level) {
     // Schedule
-    for (Func& kept : kept_of_task_) kept.compute_at(level);
+    for (Func& kept : hoisted_of_task_) kept.compute_at(level);
 }
 
 void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) { schedule_side(false, block, storage); }
@@ -395,17 +395,17 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
         c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
         c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
         c.dots.update().reorder(l, f_.ki, f_.qi, c.each).vectorize(l).unroll(f_.ki).unroll(f_.qi).unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
-        if (f_.node(f_.its.key).op != operation::input) c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes).bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+        if (f_.node(f_.core.key).op != operation::input) c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes).bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
     }
 }
 
 void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ahead) const {
-    const instruction& node = f_.node(f_.its.key);
+    const instruction& node = f_.node(f_.core.key);
     if (node.op != operation::input) return;
-    const fetch_ahead::loop keys{scores.name(), f_.ki.name()}, products{contractions_.front().collected.name(), f_.ki.name()};
+    const prefetch_rows::loop keys{scores.name(), f_.ki.name()}, products{contractions_.front().collected.name(), f_.ki.name()};
     const ImageParam& tensor = f_.inputs.tensor(node.input);
     const int bytes = tensor.type().bytes() * f_.depth();
-    pipeline.add_custom_lowering_pass(new fetch_ahead(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
+    pipeline.add_custom_lowering_pass(new prefetch_rows(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
 }
 
 std::vector<row_loop> score_tile::row_loops() const {

@@ -12,7 +12,7 @@ namespace attune::generators {
 /// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels that are summed.
 ///
 /// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What depends on one side alone and
-/// costs something is computed once for a block and kept; tensors formed from a formula, and the side in lanes, lie in panels.
+/// costs something is computed once for a block and kept; tensors computed from a formula, and the side in lanes, lie in panels.
 class score_tile {
 public:
     enum class lanes : std::uint8_t { queries, keys, channels };
@@ -20,12 +20,12 @@ public:
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, lanes along);
 
-    /// What the statistic sees is `real * scale` and counts unless `hidden`; the scale is positive and one for the task.
-    Halide::Expr real, hidden, scale;
-    /// Whether `hidden` depends on the products.
-    bool hidden_by_product{};
+    /// What the statistic sees is `real * scale` and counts unless `masked`; the scale is positive and one for the task.
+    Halide::Expr real, masked, scale;
+    /// Whether `masked` depends on the products.
+    bool masked_by_product{};
 
-    /// Any scores of the graph, at the pair; hidden beyond the keys in use, too.
+    /// Any scores of the graph, at the pair; masked beyond the keys in use, too.
     quantity operator()(int scores);
     /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
     Halide::Expr weights(int node, const Halide::Expr& weight);
@@ -33,7 +33,7 @@ public:
     /// All that is kept of queries, at one of the block, in a sum.
     Halide::Expr of_query(const Halide::Expr& row) const;
 
-    /// A tensor of the graph, an input or formed, as f32 rows (channel, position in block, block, head, batch).
+    /// A tensor of the graph, an input or computed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
 
     /// The same as it lies in memory, where it is an input: (channel, position in block) of the block and head at hand.
@@ -51,7 +51,7 @@ public:
     /// What knows no position: at a level around both of the blocks above.
     void schedule_shared(const Halide::LoopLevel& level);
     /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then within the vectors a `row`
-    /// at a time. Keys that are formed by a formula are, once for all `keys`.
+    /// at a time. Keys that are computed by a formula are, once for all `keys`.
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
     /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
     void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
@@ -63,8 +63,8 @@ public:
     void schedule_products(const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
 private:
-    friend class device_schedule;
-    friend class device_decode_state;
+    friend class gpu_prefill_schedule;
+    friend class gpu_decode_state;
     struct contraction {
         int node{};
         bool fixed{};  ///< as many channels as q has
@@ -77,8 +77,8 @@ private:
 
     /// A formula over one side's positions and a channel, as rows.
     Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known);
-    void keep(const std::vector<int>& roots, place& at);
-    void turn_pairs(const std::vector<int>& roots);
+    void hoist(const std::vector<int>& roots, place& at);
+    void transpose_pairs(const std::vector<int>& roots);
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
@@ -105,9 +105,9 @@ private:
     std::vector<contraction> contractions_;
     Halide::Func keys_, last_key_;
     Halide::Expr sign_ = 1.0f;
-    std::vector<Halide::Func> kept_of_queries_, kept_of_keys_, kept_of_task_;
+    std::vector<Halide::Func> hoisted_of_queries_, hoisted_of_keys_, hoisted_of_task_;
     std::vector<stored_rows> stored_;
-    std::vector<std::pair<Halide::Func, Halide::Func>> turned_;  ///< numbers of pairs with queries in lanes; the same as they lie in memory, keys side by side
+    std::vector<std::pair<Halide::Func, Halide::Func>> transposed_;  ///< numbers of pairs with queries in lanes; the same as they lie in memory, keys side by side
 };
 
 }  // namespace attune::generators

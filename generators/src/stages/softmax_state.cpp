@@ -10,14 +10,14 @@ Func row_state::define_further_weights(const kernel_frame& frame, score_tile& sc
     // Algorithm
     const std::vector<Var> pair = scores.pair();
     const auto modified = [&](int node) {
-        if (node == frame.its.statistic_node) return weights;
+        if (node == frame.core.statistic_node) return weights;
         const auto [at, is_new] = modified_.try_emplace(node, "weights_" + std::to_string(node));
         if (is_new) at->second(pair) = scores.weights(node, weights(pair));
         return at->second;
     };
-    for (const int node : frame.its.summed_weights)
-        if (!(softmax && node == frame.its.statistic_node) && !row_sums_.contains(node)) row_sums_[node] = sum("sum_" + std::to_string(node), modified(node));
-    return frame.its.weights < 0 ? Func() : modified(frame.its.weights);
+    for (const int node : frame.core.summed_weights)
+        if (!(softmax && node == frame.core.statistic_node) && !row_sums_.contains(node)) row_sums_[node] = sum("sum_" + std::to_string(node), modified(node));
+    return frame.core.weights < 0 ? Func() : modified(frame.core.weights);
 }
 
 Func row_state::define_weights_of_block(const kernel_frame& frame, score_tile& scores_at, bool softmax, const block_of_scores& block,
@@ -25,7 +25,7 @@ Func row_state::define_weights_of_block(const kernel_frame& frame, score_tile& s
     // Algorithm
     const std::vector<Var> pair = scores_at.pair();
     const auto& [scores, highest, weights, sum] = block;
-    if (softmax || frame.its.maximum) highest = reduced("highest", scores, true);
+    if (softmax || frame.core.maximum) highest = reduced("highest", scores, true);
     if (softmax) {
         weights(pair) = exp2_of_nonpositive((scores(pair) - highest(frame.qi, frame.kb, frame.qt, frame.h, frame.b)) * (scores_at.scale * log2_of_e));
         sum = reduced("sum", weights, false);

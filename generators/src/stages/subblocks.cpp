@@ -5,7 +5,7 @@
 namespace attune::generators {
 using namespace Halide;
 
-int block_parts::count(const kernel_request& request) {
+int subblocks::count(const kernel_request& request) {
     constexpr int smallest = 16, most = 8;  // keys of a part; parts, each three bits
     const auto& cut = request.schedule;
     if (on_device(request) || cut.shapes == shape_class::decode) return 1;
@@ -15,17 +15,17 @@ int block_parts::count(const kernel_request& request) {
     return 1;
 }
 
-kernel_request block_parts::in_parts(const kernel_request& request) {
+kernel_request subblocks::in_subblocks(const kernel_request& request) {
     kernel_request result = request;
     result.schedule.key_block /= count(request);
     return result;
 }
 
-block_parts::block_parts(const kernel_frame& frame)
-    : f_(frame), count_(count(frame.request)), of_parts_(in_parts(frame.request)), tables_(of_parts_, frame.inputs, frame.depends) {
+subblocks::subblocks(const kernel_frame& frame)
+    : f_(frame), count_(count(frame.request)), of_subblocks_(in_subblocks(frame.request)), tables_(of_subblocks_, frame.inputs, frame.depends) {
     // Algorithm
     const Var part("part");
-    const verdict visible = coverage(of_parts_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.its.scores);
+    const verdict visible = block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
     parts_(part, f_.qt, f_.h, f_.b) = f_.visit(visible);
     if (count_ == 1) {
@@ -44,15 +44,15 @@ block_parts::block_parts(const kernel_frame& frame)
     visits(f_.kb, f_.qt, f_.h, f_.b) = select(any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 
-std::function<visited_parts(const Expr&)> block_parts::parts_of(const kernel_request& request) {
+std::function<visited_subblocks(const Expr&)> subblocks::parts_of(const kernel_request& request) {
     const int parts = count(request), keys = request.schedule.key_block / parts;
     return [parts, keys](const Expr& visit) {
         const Expr left_out = cast<int>(visit) >> 2;
-        return visited_parts{left_out & 7, parts - (left_out >> 3), keys};
+        return visited_subblocks{left_out & 7, parts - (left_out >> 3), keys};
     };
 }
 
-void block_parts::schedule(const LoopLevel& task) {
+void subblocks::schedule(const LoopLevel& task) {
     // Schedule
     visits.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
     if (count_ > 1) parts_.compute_at(task).bound_extent(f_.qt, 1).vectorize(parts_.args()[0], f_.cut.lanes, TailStrategy::RoundUp);

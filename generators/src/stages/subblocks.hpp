@@ -6,17 +6,17 @@ namespace attune::generators {
 
 /// What the loop over the keys asks of a block of keys: whether any pair is visible, whether all are, and between which of its parts the visible keys lie. A block at an
 /// edge of what is visible then costs what its parts there cost.
-class block_parts {
+class subblocks {
 public:
-    explicit block_parts(const kernel_frame& frame);
+    explicit subblocks(const kernel_frame& frame);
 
-    /// (key block, query block, head, batch): 0 not visited. Else the lower two bits are 1, or 2 where no pair of the parts that are visited is hidden; above them
+    /// (key block, query block, head, batch): 0 not visited. Else the lower two bits are 1, or 2 where no pair of the parts that are visited is masked; above them
     /// stand how many parts are left out at the front, in three bits, and how many at the end.
     Halide::Func visits{"visits"};
     bool may_be_whole{};  ///< else nothing is known of any part without looking at its pairs
 
     /// Which parts of a block are visited, by what `visits` says of it.
-    static std::function<visited_parts(const Halide::Expr&)> parts_of(const kernel_request& request);
+    static std::function<visited_subblocks(const Halide::Expr&)> parts_of(const kernel_request& request);
 
     bool several() const { return count_ > 1; }
 
@@ -26,7 +26,7 @@ public:
     static Halide::Expr kind_of(const Halide::Expr& visit) { return visit & Halide::cast<std::uint8_t>(3); }
 
     /// The request with blocks as long as a part.
-    static kernel_request in_parts(const kernel_request& request);
+    static kernel_request in_subblocks(const kernel_request& request);
 
 private:
     /// Of a block. A part is no smaller than what decides about it is worth, and whole tiles.
@@ -34,7 +34,7 @@ private:
 
     const kernel_frame& f_;
     const int count_;
-    const kernel_request of_parts_;
+    const kernel_request of_subblocks_;
     tile_tables tables_;
     Halide::Func parts_{"parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::visit says of a block
 };

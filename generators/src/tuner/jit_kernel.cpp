@@ -103,9 +103,9 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
         throw std::runtime_error(made.of->name + ": Halide could not compile it: " + problem.what());
     }
     const auto entry = reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
-    const plan its = plan_of(graph);
+    const plan core = plan_of(graph);
     c.row = {c.symbol.c_str(), made.isa->name.data(), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block, cut.key_block,
-             scratch_bytes(made.request), c.cut.c_str(), entry, nullptr, its.hidden_rows, its.hidden_output >= 0 ? 1 : 0, cut.shapes, made.from_queries, made.to_queries,
+             scratch_bytes(made.request), c.cut.c_str(), entry, nullptr, core.saved_rows, core.saved_output >= 0 ? 1 : 0, cut.shapes, made.from_queries, made.to_queries,
              cut.shapes == shape_class::decode ? cut.key_splits : 0, row_memory_of(made.request).scratch_bytes, row_memory_of(made.request).part_bytes};
     c.table = {kernel_table_version, made.of->name.c_str(), graph, {&c.row, 1}};
     if (is_device(*made.isa)) c.table.devices = &attune::detail::gpus;

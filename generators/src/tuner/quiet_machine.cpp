@@ -12,7 +12,7 @@ extern char** environ;
 
 namespace attune::generators {
 
-company::company(const std::string& command) {
+companion_process::companion_process(const std::string& command) {
     if (command.empty()) return;
     int in[2], out[2];
     if (pipe2(in, O_CLOEXEC) != 0) throw std::runtime_error("no pipe to \"" + command + "\"");
@@ -38,7 +38,7 @@ company::company(const std::string& command) {
     throw std::runtime_error("expected --while-timing to name a command that prints a line and waits for the end of its input, got \"" + command + "\", which ended");
 }
 
-company::~company() {
+companion_process::~companion_process() {
     if (child_ < 0) return;
     close(input_), close(output_);
     while (waitpid(child_, nullptr, 0) < 0 && errno == EINTR) {}

@@ -7,13 +7,13 @@ namespace attune::generators {
 
 /// A command that runs while times are taken, such as one that keeps a shared machine quiet: it prints a line when it is ready, and ends when its
 /// input does.
-class company {
+class companion_process {
 public:
     /// Does nothing without a command. Throws std::runtime_error if the command ends before it is ready.
-    explicit company(const std::string& command);
-    ~company();
-    company(const company&) = delete;
-    company& operator=(const company&) = delete;
+    explicit companion_process(const std::string& command);
+    ~companion_process();
+    companion_process(const companion_process&) = delete;
+    companion_process& operator=(const companion_process&) = delete;
 
 private:
     pid_t child_ = -1;

@@ -17,13 +17,13 @@ struct tried_candidate {
     double at{};                      ///< seconds since the search began, those before an interruption included
 };
 
-/// The last comparison: the default, the incumbent and whatever else may be the fastest, by turns.
+/// The last comparison: the default, the incumbent and whatever else may be the fastest, interleaved.
 struct final_rounds {
     std::vector<schedule> schedules;           ///< the default first
     std::vector<std::vector<double>> seconds;  ///< a round each, in that order
 };
 
-/// Two schedules by turns at one length: the usual one the incumbent, that of short calls the challenger.
+/// Two schedules interleaved at one length: the usual one the incumbent, that of short calls the challenger.
 struct length_rounds {
     std::int64_t queries{};
     std::vector<round_times> rounds;

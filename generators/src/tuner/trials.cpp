@@ -16,7 +16,7 @@ namespace attune::generators {
 namespace {
 
 /// Scalars that a graph reads: what keeps scores in a usual range, and widths that hide something.
-std::map<std::string, double> numbers_for(const listing& graph, const call_shape& call) {
+std::map<std::string, double> numbers_for(const graph_ir& graph, const call_shape& call) {
     std::map<std::string, double> numbers;
     for (const input_declaration& input : graph.inputs)
         if (input.is_scalar && input.name != "scale") numbers.emplace(input.name, input.element == element_type::i32 ? static_cast<double>(usual_width(call)) : 0.5);
@@ -34,7 +34,7 @@ support::workload typed_workload(const kernel_request& of, const call_shape& sha
     for (const input_declaration& input : of.graph.inputs)
         if (input.element == element_type::any) w.convert(input.name, input.name == "q" ? of.types.query : input.name == "k" ? of.types.key : of.types.value);
     for (const output_declaration& output : of.graph.outputs)
-        if (of.graph.nodes[static_cast<std::size_t>(output.node)].is == kind::output) w.convert(output.name, of.types.output);
+        if (of.graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output) w.convert(output.name, of.types.output);
     return w;
 }
 
@@ -45,7 +45,7 @@ double tolerance_of(const element_types& types) {
 }
 
 /// Whether scores have terms such as slope * (kv_idx - q_idx), which f32 rounds the more coarsely the more keys there are.
-bool grows_with_distance(const listing& graph) {
+bool grows_with_distance(const graph_ir& graph) {
     const std::vector<dependence> depends = dependences(graph);
     return std::ranges::any_of(graph.nodes, [&](const instruction& node) {
         return node.op == operation::to_real && (depends[static_cast<std::size_t>(node.arguments[0])].query || depends[static_cast<std::size_t>(node.arguments[0])].key);

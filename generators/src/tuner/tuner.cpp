@@ -89,7 +89,7 @@ public:
             for (std::vector<schedule> next = next_batch(); !next.empty(); next = next_batch()) {
                 const auto made = compiled_together(next);
                 report(true);
-                const company quiet(how_.while_timing);
+                const companion_process quiet(how_.while_timing);
                 for (const compiled_candidate& c : made) try_out(c);
                 report(false);
             }
@@ -217,7 +217,7 @@ private:
             kernels.push_back(known != kept_.end() ? known->kernel : compiled(s).kernel);
         }
         report(true);
-        const company quiet(how_.while_timing);
+        const companion_process quiet(how_.while_timing);
         for (const auto& k : kernels) call_.seconds(k->table(), 0);
         for (std::size_t round = 0; round < state_.final_rounds_needed(); ++round) {
             // No two always in the same order: forwards and backwards, beginning with another one each time.
@@ -270,22 +270,22 @@ tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log,
     return running_search(of, how, log, progress, best_so_far).run();
 }
 
-void compare_lengths(tune_result& brief, const schedule& usual, const tune_options& how, tune_log& log) {
-    if (!brief.record.lengths.empty() || brief.choice.schedule == usual) return;
-    const std::unique_ptr<jit_kernel> longer = how.compile(under(brief.of, usual)), shorter = how.compile(under(brief.of, brief.choice.schedule));
+void compare_lengths(tune_result& short_prefill, const schedule& usual, const tune_options& how, tune_log& log) {
+    if (!short_prefill.record.lengths.empty() || short_prefill.choice.schedule == usual) return;
+    const std::unique_ptr<jit_kernel> longer = how.compile(under(short_prefill.of, usual)), shorter = how.compile(under(short_prefill.of, short_prefill.choice.schedule));
     duel_rules rules;
     rules.confidence = how.confidence;
-    const company quiet(how.while_timing);
+    const companion_process quiet(how.while_timing);
     for (const std::int64_t queries : {16, 32, 48, 64, 96, 128, 192, 256, 384, 512}) {
         const std::int64_t heads = std::max<std::int64_t>(1, 262144 / (queries * queries));
-        timed_call call(brief.of.kernel.request, {1, heads, heads, queries, queries}, how.threads);
+        timed_call call(short_prefill.of.kernel.request, {1, heads, heads, queries, queries}, how.threads);
         length_rounds at{queries, {}};
         for (const auto* kernel : {&longer, &shorter}) call.seconds((*kernel)->table(), 0);
         while (judged(at.rounds, rules) == standing::undecided)
             at.rounds.push_back(call.seconds(longer->table(), shorter->table(), how.timing_seconds, at.rounds.size()));
-        brief.record.lengths.push_back(std::move(at));
+        short_prefill.record.lengths.push_back(std::move(at));
     }
-    log.compare(brief.search, brief.record.lengths);
+    log.compare(short_prefill.search, short_prefill.record.lengths);
 }
 
 tune_result replayed(const tuned_kernel& of, const recorded_search& record) {

@@ -21,7 +21,7 @@ struct tune_options {
     bool exhaustive{};               ///< all against the default, whatever was found
     double confidence = 0.95;
     double timing_seconds = 0.01;   ///< of one timing, at least
-    std::string while_timing;        ///< company.hpp
+    std::string while_timing;        ///< quiet_machine.hpp
     /// Told, a sentence at a time, what a user should know before the search goes on.
     std::function<void(const std::string&)> note = [](const std::string&) {};
     /// How candidates are compiled; a test may plant a wrong one.
@@ -60,7 +60,7 @@ tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log,
                  const std::function<void(const search_state&)>& best_so_far);
 
 /// Up to which length the schedule that was chosen for short calls is faster than `usual`, the one of longer calls: compared at rising lengths.
-void compare_lengths(tune_result& brief, const schedule& usual, const tune_options& how, tune_log& log);
+void compare_lengths(tune_result& short_prefill, const schedule& usual, const tune_options& how, tune_log& log);
 
 /// The same decisions from a log alone.
 tune_result replayed(const tuned_kernel& of, const recorded_search& record);

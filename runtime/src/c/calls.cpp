@@ -91,7 +91,7 @@ std::string joined(std::span<const std::string_view> names) {
 }
 
 std::string description(const kernel_table& table) {
-    const listing& graph = table.graph;
+    const graph_ir& graph = table.graph;
     std::string inputs, outputs;
     const auto add = [](std::string& to, const json_object& object) { append(to, to.empty() ? "" : ", "), append(to, object.text()); };
     for (const input_declaration& d : graph.inputs) {
@@ -113,7 +113,7 @@ std::string description(const kernel_table& table) {
     lengths.add("optional", true);
     add(inputs, lengths);
     for (const output_declaration& d : graph.outputs) {
-        const kind is = graph.nodes[static_cast<std::size_t>(d.node)].is;
+        const kind is = graph.nodes[static_cast<std::size_t>(d.node)].kind;
         json_object object;
         object.add("name", d.name);
         object.add("element", is == kind::output ? "any" : "f32");

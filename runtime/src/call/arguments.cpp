@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view lengths_name = "kv_lengths";
 
-std::string known_names(const listing& graph) {
+std::string known_names(const graph_ir& graph) {
     std::string names;
     for (const auto& input : graph.inputs) add_part(names, input.name);
     add_part(names, lengths_name);
@@ -37,7 +37,7 @@ void check_form(const named_argument& given, bool scalar) {
 }  // namespace
 
 matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed, std::pmr::memory_resource& memory) {
-    const listing& graph = table.graph;
+    const graph_ir& graph = table.graph;
     matched_arguments result(memory);
     result.inputs.resize(graph.inputs.size());
     result.outputs.resize(graph.outputs.size());

@@ -113,7 +113,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
 bound_call::~bound_call() = default;
 
 void bound_call::choose_kernel(const options& how, bool explain) {
-    const listing& graph = table_.graph;
+    const graph_ir& graph = table_.graph;
     kernel_request asked;
     asked.target = forced_target(how, asked.forced_by);
     find_memory(how.device);
@@ -179,9 +179,9 @@ void bound_call::split_keys(const options& how) {
 }
 
 void bound_call::bind_inputs() {
-    const listing& graph = table_.graph;
+    const graph_ir& graph = table_.graph;
     const std::size_t count = graph.inputs.size();
-    slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows + chosen().hidden_outputs));
+    slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs));
     argv_.reserve(slots_.size() + 2);
     argv_.push_back(nullptr);  // the user context: hooks.cpp
     for (std::size_t i = 0; i < count; ++i) {
@@ -193,7 +193,7 @@ void bound_call::bind_inputs() {
             continue;
         }
         const tensor& t = given_.inputs[i]->view;
-        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) { return shape_.logical(i, d.axes[static_cast<std::size_t>(axis)].is, t.extent(axis)); });
+        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) { return shape_.logical(i, d.axes[static_cast<std::size_t>(axis)].kind, t.extent(axis)); });
         argv_.push_back(&s.buffer);
     }
     all_keys_ = static_cast<std::int32_t>(shape_[axis_kind::key]);
@@ -208,7 +208,7 @@ void bound_call::bind_inputs() {
 }
 
 void bound_call::bind_outputs() {
-    const listing& graph = table_.graph;
+    const graph_ir& graph = table_.graph;
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (!given_.outputs[i]) continue;  // explain and blocks: the kernel does not run
         slot& s = slots_[graph.inputs.size() + 1 + i];
@@ -221,20 +221,20 @@ void bound_call::bind_outputs() {
 }
 
 std::size_t bound_call::hidden_bytes() const {
-    std::array<std::int64_t, 4> extents{chosen().hidden_rows};
+    std::array<std::int64_t, 4> extents{chosen().saved_rows};
     std::size_t rank = 1;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    const std::int64_t output[] = {chosen().hidden_outputs, shape_[axis_kind::batch], shape_[axis_kind::head], shape_[axis_kind::query], chosen().value_depth};
+    const std::int64_t output[] = {chosen().saved_outputs, shape_[axis_kind::batch], shape_[axis_kind::head], shape_[axis_kind::query], chosen().value_depth};
     return static_cast<std::size_t>(bytes_of(extents, element_type::f32) + bytes_of(output, element_type::f32));
 }
 
 void bound_call::bind_hidden_rows() {
-    if (chosen().hidden_rows == 0 && chosen().hidden_outputs == 0) return;
+    if (chosen().saved_rows == 0 && chosen().saved_outputs == 0) return;
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
     float* rows = hidden_.take(hidden_bytes());
-    for (int i = 0; i < chosen().hidden_rows; ++i) {
+    for (int i = 0; i < chosen().saved_rows; ++i) {
         slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(i)];
         const tensor view(rows, extents);
         set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view, [&](int axis) { return view.extent(axis); });
@@ -242,11 +242,11 @@ void bound_call::bind_hidden_rows() {
         argv_.push_back(&s.buffer);
         rows += extents[0] * extents[1] * extents[2];
     }
-    if (chosen().hidden_outputs == 0) return;
+    if (chosen().saved_outputs == 0) return;
     // The heads of a position side by side, as projections read them.
     const std::int64_t depth = chosen().value_depth, shape[] = {extents[0], extents[1], extents[2], depth};
     const std::int64_t strides[] = {extents[2] * extents[1] * depth, depth, extents[1] * depth, 1};
-    slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(chosen().hidden_rows)];
+    slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(chosen().saved_rows)];
     const tensor view(rows, shape, strides);
     set_buffer(s.buffer, s.dimensions.data(), "the output that the kernel keeps", view, [&](int axis) { return view.extent(axis); });
     argv_.push_back(&s.buffer);
@@ -282,7 +282,7 @@ void bound_call::run_on_device() {
         if (!table_.graph.inputs[i].is_scalar) add(i, table_.graph.inputs[i].name);
     add(inputs - 1, "kv_lengths");
     for (std::size_t i = inputs; i < slots_.size(); ++i) add(i, i < inputs + table_.graph.outputs.size() ? table_.graph.outputs[i - inputs].name : "");
-    const auto kept = static_cast<std::size_t>(chosen().hidden_rows + chosen().hidden_outputs), made = table_.graph.outputs.size();
+    const auto kept = static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs), made = table_.graph.outputs.size();
     const std::span all(buffers);
     device_call call{.target = chosen().target, .kernel = chosen().call, .argv = argv_.data(), .inputs = all.first(all.size() - made - kept),
                      .outputs = all.last(made + kept).first(made), .kept = all.last(kept),

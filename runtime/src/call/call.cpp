@@ -28,7 +28,7 @@ std::string_view name_of(kind k) {
 std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
 
 /// Multiplications a pair, of what is contracted over a depth.
-int depths_per_pair(const listing& graph, const kernel& k) {
+int depths_per_pair(const graph_ir& graph, const kernel& k) {
     const auto has = [&](operation op) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; }); };
     return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
 }

@@ -15,18 +15,18 @@ constexpr std::size_t longest = 160;  // characters of a formula before it is cu
 
 class writer {
 public:
-    explicit writer(const listing& graph) : graph_(graph) {}
+    explicit writer(const graph_ir& graph) : graph_(graph) {}
     std::string text;
 
     void write(int at, int outer) {
         if (text.size() > longest) return;
         const instruction& n = graph_.nodes[static_cast<std::size_t>(at)];
         switch (n.op) {
-            case operation::constant: return n.is == kind::integer ? append(text, n.integer) : append(text, real(n.number));
+            case operation::constant: return n.kind == kind::integer ? append(text, n.integer) : append(text, real(n.number));
             case operation::input: case operation::scalar: return append(text, graph_.inputs[static_cast<std::size_t>(n.input)].name);
             case operation::bound: return append(text, graph_.indices[static_cast<std::size_t>(n.integer)]);
             case operation::to_real: case operation::to_integer:  // implied, but of conditions
-                return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].is == kind::condition ? write(n.arguments[0], 99) : write(n.arguments[0], outer);
+                return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].kind == kind::condition ? write(n.arguments[0], 99) : write(n.arguments[0], outer);
             case operation::load: return write(n.arguments[0], 99), list(n, 1);
             case operation::extent:
                 append(text, "extent<"), append(text, n.integer), append(text, ">");
@@ -58,7 +58,7 @@ private:
         std::array<char, 32> digits{};
         return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), x).ptr};
     }
-    const listing& graph_;
+    const graph_ir& graph_;
 };
 
 /// What the value of a node is made of.
@@ -68,7 +68,7 @@ struct made_of {
 
 class reader {
 public:
-    explicit reader(const listing& graph) : graph_(graph) {
+    explicit reader(const graph_ir& graph) : graph_(graph) {
         for (const instruction& n : graph.nodes) {
             made_of here;
             for (int i = 0; i < n.argument_count; ++i) {
@@ -77,7 +77,7 @@ public:
             }
             if (n.op == operation::q_idx) here.query = true;
             if (n.op == operation::kv_idx) here.key = true;
-            if (n.is == kind::scores || n.is == kind::row || n.is == kind::weights) here.score = true;
+            if (n.kind == kind::scores || n.kind == kind::row || n.kind == kind::weights) here.score = true;
             if ((n.op == operation::load || n.op == operation::sum || n.op == operation::any) && here.query && here.key) here.pairs = true;
             parts_.push_back(here);
         }
@@ -107,41 +107,41 @@ public:
     }
 
 private:
-    const listing& graph_;
+    const graph_ir& graph_;
     std::vector<made_of> parts_;
 };
 
-bool is_masked(const instruction& n) { return n.op == operation::constant && n.is == kind::real && n.number < 0 && std::isinf(n.number); }
+bool is_masked(const instruction& n) { return n.op == operation::constant && n.kind == kind::real && n.number < 0 && std::isinf(n.number); }
 
 }  // namespace
 
-std::string formula_of(const listing& graph, int node) {
+std::string formula_of(const graph_ir& graph, int node) {
     writer w(graph);
     w.write(node, 0);
     if (w.text.size() > longest) w.text.resize(longest), w.text += "...";
     return std::move(w.text);
 }
 
-std::vector<explanation::condition> conditions_of(const listing& graph) {
+std::vector<explanation::condition> conditions_of(const graph_ir& graph) {
     const reader read(graph);
     std::vector<explanation::condition> all;
     for (const instruction& n : graph.nodes) {
         const auto argument = [&](std::size_t i) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n.arguments[i])]; };
         if (n.op == operation::mask) read.conjuncts(n.arguments[1], all);
-        else if (n.op == operation::where && n.is == kind::scores && is_masked(argument(2))) read.conjuncts(n.arguments[0], all);
-        else if (n.op == operation::where && n.is == kind::scores && is_masked(argument(1))) all.push_back({"!(" + formula_of(graph, n.arguments[0]) + ")", read.skips(n.arguments[0])});
+        else if (n.op == operation::where && n.kind == kind::scores && is_masked(argument(2))) read.conjuncts(n.arguments[0], all);
+        else if (n.op == operation::where && n.kind == kind::scores && is_masked(argument(1))) all.push_back({"!(" + formula_of(graph, n.arguments[0]) + ")", read.skips(n.arguments[0])});
     }
     return all;
 }
 
-std::vector<std::string> semantics_of(const listing& graph, std::int64_t heads, std::int64_t key_heads, bool with_lengths) {
+std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads, std::int64_t key_heads, bool with_lengths) {
     std::vector<std::string> all;
     const auto has = [&](auto test) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), test); };
     const auto has_operation = [&](operation op) { return has([=](const instruction& n) { return n.op == op; }); };
     const auto argument = [&](const instruction& n, std::size_t i) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n.arguments[i])]; };
     if (!has_operation(operation::contract)) return all;
 
-    const bool compares = has([&](const instruction& n) { return n.is == kind::condition && n.op >= operation::equal && n.op <= operation::greater_equal; });
+    const bool compares = has([&](const instruction& n) { return n.kind == kind::condition && n.op >= operation::equal && n.op <= operation::greater_equal; });
     if (compares && has_operation(operation::q_idx) && has_operation(operation::kv_idx)) {
         const bool shifted = has([&](const instruction& n) {
             return n.op == operation::subtract && argument(n, 0).op == operation::key_length && argument(n, 1).op == operation::query_length;

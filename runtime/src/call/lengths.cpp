@@ -9,7 +9,7 @@
 #include <limits>
 #include <utility>
 
-/// Lengths and heads that formed tensors state, and widths of tokens, are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
+/// Lengths and heads that computed tensors state, and widths of tokens, are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
 namespace attune::detail {
 namespace {
 
@@ -24,7 +24,7 @@ std::string_view spelling(operation op) {
     }
 }
 
-/// What the argument of a formed tensor states, the formula being argument 0.
+/// What the argument of a computed tensor states, the formula being argument 0.
 axis_kind axis_of(operation op, std::size_t argument) {
     if (op == operation::tokens) return axis_kind::free;
     if (argument == 3) return op == operation::values ? axis_kind::value_depth : axis_kind::depth;
@@ -49,7 +49,7 @@ struct rounded_down {
 
 class number_evaluator {
 public:
-    number_evaluator(call_shape& shape, const listing& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
+    number_evaluator(call_shape& shape, const graph_ir& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
 
     void state_depths() {
         for (const instruction& n : graph_.nodes)
@@ -119,7 +119,7 @@ private:
         const instruction& of = node_of(graph_, node.arguments[0]);
         if (of.op != operation::input) refuse();
         const auto input = static_cast<std::size_t>(of.input);
-        const axis_kind axis = graph_.inputs[input].axes[static_cast<std::size_t>(node.integer)].is;
+        const axis_kind axis = graph_.inputs[input].axes[static_cast<std::size_t>(node.integer)].kind;
         const std::int64_t own = given_.inputs[input]->view.extent(static_cast<int>(node.integer));
         if (own == 1 && !shape_.is_own(input, axis)) {  // it broadcasts
             if (axis == axis_kind::query || axis == axis_kind::key || axis == axis_kind::head) return number(axis);
@@ -143,7 +143,7 @@ private:
         const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
         switch (n.op) {
             case operation::constant:
-                if (n.is == kind::integer) return checked(n.integer);
+                if (n.kind == kind::integer) return checked(n.integer);
                 break;
             case operation::depth: return shape_[axis_kind::depth];
             case operation::value_depth: return shape_[axis_kind::value_depth];
@@ -154,7 +154,7 @@ private:
             case operation::key_length: return number(axis_kind::key);
             case operation::scalar: {
                 const auto input = static_cast<std::size_t>(n.input);
-                if (n.is == kind::integer) return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
+                if (n.kind == kind::integer) return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
                 break;
             }
             case operation::extent: return extent(n);
@@ -167,11 +167,11 @@ private:
             }
             default: break;
         }
-        if (n.is == kind::condition) return condition(n);
-        if (n.is != kind::integer) refuse();
+        if (n.kind == kind::condition) return condition(n);
+        if (n.kind != kind::integer) refuse();
         switch (n.op) {
             case operation::to_integer:
-                if (node_of(graph_, n.arguments[0]).is == kind::condition) return x(0);
+                if (node_of(graph_, n.arguments[0]).kind == kind::condition) return x(0);
                 break;
             case operation::negate: return checked(-x(0));
             case operation::absolute: return checked(std::abs(x(0)));
@@ -239,7 +239,7 @@ private:
     }
 
     call_shape& shape_;
-    const listing& graph_;
+    const graph_ir& graph_;
     const matched_arguments& given_;
     struct whose {
         operation op;
@@ -250,21 +250,21 @@ private:
 
 }  // namespace
 
-void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_depths(); }
+void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_depths(); }
 
-void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
+void state_numbers(call_shape& shape, const graph_ir& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
 
-void check_equalities(const call_shape& shape, const listing& graph, const matched_arguments& given) {
+void check_equalities(const call_shape& shape, const graph_ir& graph, const matched_arguments& given) {
     call_shape settled = shape;
     number_evaluator(settled, graph, given).check_equalities();
 }
 
-std::int64_t number_of_call(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
+std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node) {
     call_shape settled = shape;
     return number_evaluator(settled, graph, given).number_at(node);
 }
 
-std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node) {
+std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node) {
     call_shape settled = shape;  // nothing is left to state
     return number_evaluator(settled, graph, given).width(node_of(graph, node));
 }

@@ -74,7 +74,7 @@ std::span<const axis_kind> axes_of_output(kind node) {
 
 std::string_view name_of_output_axis(axis_kind axis) { return axis == axis_kind::free ? "channel" : name_of(axis); }
 
-output_extents extents_of_output(const call_shape& shape, const listing& graph, const matched_arguments& given, const output_declaration& d) {
+output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, const output_declaration& d) {
     output_extents result;
     for (const axis_kind axis : axes_of_output(kind_of(graph, d)))
         result.of[result.rank++] = axis == axis_kind::free ? width_of_tokens(shape, graph, given, d.node) : shape[axis];
@@ -83,7 +83,7 @@ output_extents extents_of_output(const call_shape& shape, const listing& graph, 
 
 element_type output_type(kind node, element_type chosen) { return node == kind::output ? chosen : element_type::f32; }
 
-void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t) {
+void check_output_alone(const graph_ir& graph, const output_declaration& d, const tensor& t) {
     const kind is = kind_of(graph, d);
     const auto axes = axes_of_output(is);
     std::array<std::string_view, max_rank> names{};
@@ -91,7 +91,7 @@ void check_output_alone(const listing& graph, const output_declaration& d, const
     check_alone(d.name, t, std::span(names).first(axes.size()), is != kind::row);  // a row may be a column of the caller's table
 }
 
-void check_outputs(const listing& graph, const matched_arguments& given, const call_shape& shape, element_type chosen) {
+void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen) {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (!given.outputs[i]) continue;
         const std::string_view name = graph.outputs[i].name;

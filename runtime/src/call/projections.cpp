@@ -12,7 +12,7 @@ std::size_t lanes_of(std::string_view level) { return level.starts_with("x86-64-
 
 }  // namespace
 
-computed_cost cost_of_computed(const call_shape& shape, const listing& graph, const matched_arguments& given, std::string_view level) {
+computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::string_view level) {
     const std::size_t lanes = lanes_of(level), panel = 2 * lanes, positions_a_block = lanes == 16 ? 96 : 48;
     const auto number = [](std::int64_t x) { return static_cast<std::size_t>(std::max<std::int64_t>(x, 0)); };
     const std::size_t batches = number(shape[axis_kind::batch]), heads = number(shape[axis_kind::head]);

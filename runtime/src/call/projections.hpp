@@ -15,6 +15,6 @@ struct computed_cost {
 };
 
 /// Once the shape is settled. `level` is the kernel's.
-computed_cost cost_of_computed(const call_shape& shape, const listing& graph, const matched_arguments& given, std::string_view level);
+computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::string_view level);
 
 }  // namespace attune::detail

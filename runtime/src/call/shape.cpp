@@ -51,7 +51,7 @@ void enter(call_shape& shape, axis_kind axis, std::int64_t extent, std::string_v
 }
 
 /// Marks what is read on the way to `node`.
-std::uint64_t inputs_under(const listing& graph, int node) {
+std::uint64_t inputs_under(const graph_ir& graph, int node) {
     std::array<bool, dsl::detail::max_nodes> reached{};
     std::uint64_t inputs = 0;
     reached[static_cast<std::size_t>(node)] = true;
@@ -66,7 +66,7 @@ std::uint64_t inputs_under(const listing& graph, int node) {
 
 static_assert(dsl::detail::max_inputs <= 64, "call_shape has a bit for each input");
 
-void find_own_lengths(call_shape& shape, const listing& graph) {
+void find_own_lengths(call_shape& shape, const graph_ir& graph) {
     for (const instruction& n : graph.nodes) {
         if (!states_length(n)) continue;
         (n.op == operation::queries ? shape.own_queries : shape.own_keys) |= inputs_under(graph, n.arguments[0]);
@@ -84,30 +84,30 @@ void check_heads(const call_shape& shape) {
 }
 
 /// Whether the graph asks how long an axis of this input is: then it may be empty.
-bool extent_is_read(const listing& graph, std::size_t input, int axis) {
+bool extent_is_read(const graph_ir& graph, std::size_t input, int axis) {
     return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& n) {
         return n.op == operation::extent && n.integer == axis && static_cast<std::size_t>(node_of(graph, n.arguments[0]).input) == input;
     });
 }
 
 /// The user's inputs against the shape: each axis at its length, or 1.
-void check_extents(const listing& graph, std::size_t input, const tensor& t, const call_shape& shape) {
+void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, const call_shape& shape) {
     const input_declaration& d = graph.inputs[input];
     for (int axis = 0; axis < d.rank; ++axis) {
         const axis_declaration& over = d.axes[static_cast<std::size_t>(axis)];
         const std::int64_t extent = t.extent(axis);
-        if (over.is == axis_kind::free) {
+        if (over.kind == axis_kind::free) {
             if (extent < 1 && !extent_is_read(graph, input, axis))
                 fail(say("at least one element along ", over.name, " of ", d.name), shown(d.name, t), "a table with an entry");
-        } else if (shape.is_own(input, over.is)) {
+        } else if (shape.is_own(input, over.kind)) {
             continue;
-        } else if (over.is == axis_kind::position) {
+        } else if (over.kind == axis_kind::position) {
             const std::int64_t wanted = shape.longest();
             if (extent != 1 && extent < wanted)
                 fail(say("an extent of at least ", wanted, " (the longer of queries and keys) or 1 along position of ", d.name), shown(d.name, t),
                      say("an entry for each position: ", d.name, " ", signature(d)));
-        } else if (extent != 1 && extent != shape[over.is]) {
-            refuse(shape, over.is, d.name, t, true, say("the shape ", signature(d), ", where 1 broadcasts"));
+        } else if (extent != 1 && extent != shape[over.kind]) {
+            refuse(shape, over.kind, d.name, t, true, say("the shape ", signature(d), ", where 1 broadcasts"));
         }
     }
 }
@@ -173,7 +173,7 @@ std::int64_t call_shape::logical(std::size_t input, axis_kind a, std::int64_t ow
     return (*this)[a];
 }
 
-call_shape agree(const listing& graph, const matched_arguments& given) {
+call_shape agree(const graph_ir& graph, const matched_arguments& given) {
     call_shape shape{};
     shape.extents.fill(-1);
     find_own_lengths(shape, graph);
@@ -189,7 +189,7 @@ call_shape agree(const listing& graph, const matched_arguments& given) {
             if (d.is_scalar || is_core(d) != core) continue;
             const tensor& t = given.inputs[i]->view;
             for (int axis = 0; axis < d.rank; ++axis)
-                if (const axis_kind is = d.axes[static_cast<std::size_t>(axis)].is; !shape.is_own(i, is)) visit(d, is, t, t.extent(axis));
+                if (const axis_kind is = d.axes[static_cast<std::size_t>(axis)].kind; !shape.is_own(i, is)) visit(d, is, t, t.extent(axis));
         }
     };
     each_axis(true, [&](const auto& d, axis_kind axis, const tensor& t, std::int64_t extent) { enter(shape, axis, extent, d.name, t, axis == axis_kind::batch); });
@@ -216,7 +216,7 @@ call_shape agree(const listing& graph, const matched_arguments& given) {
     return shape;
 }
 
-void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth) {
+void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth) {
     const auto otherwise = [&](axis_kind axis, std::int64_t extent, std::string_view by) {
         if (!shape.has(axis)) shape.set(axis, extent, by);
     };

@@ -5,12 +5,12 @@
 
 namespace attune::detail {
 
-/// The numbers of a call, read off its inputs, its outputs and the lengths that formed tensors state.
+/// The numbers of a call, read off its inputs, its outputs and the lengths that computed tensors state.
 struct call_shape {
     std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 where nothing tells
     std::array<std::string_view, 9> from{};   ///< who said so, for messages: "q"
-    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a formed tensor states its length: they have lengths of their own
-    bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a formed tensor
+    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a computed tensor states its length: they have lengths of their own
+    bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a computed tensor
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
     bool has(axis_kind a) const { return (*this)[a] >= 0; }
@@ -29,8 +29,8 @@ struct call_shape {
 /// q, k and v: their element types and depths choose the kernel.
 inline bool is_core(const input_declaration& d) { return d.element == element_type::any && !d.is_scalar; }
 
-inline const instruction& node_of(const listing& graph, int node) { return graph.nodes[static_cast<std::size_t>(node)]; }
-inline kind kind_of(const listing& graph, const output_declaration& d) { return node_of(graph, d.node).is; }
+inline const instruction& node_of(const graph_ir& graph, int node) { return graph.nodes[static_cast<std::size_t>(node)]; }
+inline kind kind_of(const graph_ir& graph, const output_declaration& d) { return node_of(graph, d.node).kind; }
 
 /// queries(...), keys(...) or values(...) with a length, and perhaps with heads.
 inline bool states_length(const instruction& n) {
@@ -48,26 +48,26 @@ std::string shown(std::string_view name, const tensor& t);
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
 
 /// Checks every tensor by itself and agrees on the extents that the tensors have; what nothing tells is left at -1.
-call_shape agree(const listing& graph, const matched_arguments& given);
+call_shape agree(const graph_ir& graph, const matched_arguments& given);
 
 /// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
-void settle(call_shape& shape, const listing& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
+void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
 
-/// Depths that formed tensors state, which the kernel is chosen by.
-void state_depths(call_shape& shape, const listing& graph, const matched_arguments& given);
+/// Depths that computed tensors state, which the kernel is chosen by.
+void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
 /// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is
 /// negative, beyond 32 bits or disagrees with a tensor or with another.
-void state_numbers(call_shape& shape, const listing& graph, const matched_arguments& given);
+void state_numbers(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
 /// Throws attune::error where numbers that the graph calls the same are not, once the shape is settled.
-void check_equalities(const call_shape& shape, const listing& graph, const matched_arguments& given);
+void check_equalities(const call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
 /// A number of the call that a node stands for, once the shape is settled.
-std::int64_t number_of_call(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
+std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
 
 /// How wide the tokens are that a node makes, once the shape is settled.
-std::int64_t width_of_tokens(const call_shape& shape, const listing& graph, const matched_arguments& given, int node);
+std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
 
 /// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
 std::span<const axis_kind> axes_of_output(kind node);
@@ -79,14 +79,14 @@ struct output_extents {
     std::size_t rank{};
     std::span<const std::int64_t> view() const { return {of.data(), rank}; }
 };
-output_extents extents_of_output(const call_shape& shape, const listing& graph, const matched_arguments& given, const output_declaration& d);
+output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, const output_declaration& d);
 
 /// Checks an output by itself, as `check_alone`.
-void check_output_alone(const listing& graph, const output_declaration& d, const tensor& t);
+void check_output_alone(const graph_ir& graph, const output_declaration& d, const tensor& t);
 
 /// Checks the outputs that are given: shape, element type, that they may be written and overlap neither an input nor each other.
 /// Outputs proper have the element type `chosen` of the kernel, everything else is f32.
-void check_outputs(const listing& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
+void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
 
 element_type output_type(kind node, element_type chosen);
 

@@ -6,7 +6,7 @@ namespace {
 
 /// num_full and num_partial: of each block of queries, how many blocks of keys are visible throughout, and how many in part.
 void count_blocks(support::tensor_file& file) {
-    const listing graph = dsl::listing_of<golden::mask_causal>;
+    const graph_ir graph = dsl::ir_of<golden::mask_causal>;
     const std::int64_t queries = file["q"].shape[2], keys = file["k"].shape[2];
     const auto block = static_cast<std::int64_t>(file.params.at("block_size"));
     const auto visible = reference::evaluate(graph, arguments_of(graph, file), {.keep_visible = true}).visible;

@@ -61,7 +61,7 @@ public:
 };
 
 struct fresh_call : workload {
-    fresh_call() : workload(dsl::listing_of<under_test::halves>, sizes, 5) {
+    fresh_call() : workload(dsl::ir_of<under_test::halves>, sizes, 5) {
         REQUIRE(of_driver<int(unsigned)>("cuInit")(0) == 0);
         driver().clear();
     }
@@ -217,7 +217,7 @@ TEST_CASE("what the driver refuses is said in its words, and the next call is as
         CHECK(driver().so_far().allocated_bytes <= before);
     }
     const failing now("cuMemAlloc", 2);
-    workload large(dsl::listing_of<under_test::halves>, {.queries = 700, .keys = 900, .depth = 128, .value_depth = 128}, 5);  // more than is kept from earlier calls
+    workload large(dsl::ir_of<under_test::halves>, {.queries = 700, .keys = 900, .depth = 128, .value_depth = 128}, 5);  // more than is kept from earlier calls
     CHECK_THROWS_MATCHES(detail::call(detail::table_of<under_test::halves>(), large.arguments(), {.target = "cuda"}), kernel_failure, MessageMatches(ContainsSubstring("CUDA_ERROR_OUT_OF_MEMORY")));
     CHECK(driver().so_far().unbalanced == 0);
 }
@@ -229,7 +229,7 @@ TEST_CASE("threads launch at once, each in its context and on its stream", "[dri
         std::vector<std::jthread> threads;
         for (int& stream : streams)
             threads.emplace_back([&stream, device = static_cast<int>(&stream - streams) % 2] {
-                workload call(dsl::listing_of<under_test::halves>, sizes, 9);
+                workload call(dsl::ir_of<under_test::halves>, sizes, 9);
                 const auto arguments = call.arguments();
                 for (int i = 0; i < 8; ++i) detail::call(detail::table_of<under_test::halves>(), arguments, {.target = "cuda", .context = driver().context_of(device), .stream = &stream});
             });
@@ -246,14 +246,14 @@ TEST_CASE("a call without a word of a GPU does not ask the driver", "[driver]") 
 }
 
 TEST_CASE("kernels for the CPU run beside those for a GPU, with a driver and without", "[driver][none]") {
-    workload call(dsl::listing_of<under_test::halves>, sizes, 5);
+    workload call(dsl::ir_of<under_test::halves>, sizes, 5);
     detail::call(detail::table_of<under_test::halves>(), call.arguments(), {});
     for (const char* output : {"out", "lse"}) CHECK(call.largest_error(call.expected(), output) < 2e-5);
     synchronize<under_test::halves>();
 }
 
 TEST_CASE("without a driver a call for a GPU is refused, with what is missing", "[none]") {
-    workload call(dsl::listing_of<under_test::halves>, sizes, 5);
+    workload call(dsl::ir_of<under_test::halves>, sizes, 5);
     const auto& table = detail::table_of<under_test::halves>();
     const std::string lacks = "expected a machine that runs cuda kernels, as attune::options asks, got cuda: lacks libcuda.so.1, NVIDIA's driver; try ";
     CHECK_THROWS_MATCHES(detail::call(table, call.arguments(), {.target = "cuda"}), error, MessageMatches(ContainsSubstring(lacks)));

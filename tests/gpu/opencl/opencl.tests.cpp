@@ -29,7 +29,7 @@ constexpr double tolerance = 2e-5;  // absolute, of unit-normal inputs
 
 template <const auto& Graph>
 void check(const shape& of) {
-    const listing graph = dsl::listing_of<Graph>;
+    const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
     const auto expected = call.expected();
     detail::call(detail::table_of<Graph>(), call.arguments(), {.target = "opencl"});
@@ -96,7 +96,7 @@ TEST_CASE("a device computes what the reference does") {
 
 TEST_CASE("a call says that it runs on a device, and which blocks it visits there") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
-    workload call(dsl::listing_of<under_test::causal_mask>, {.queries = 130, .keys = 130}, 3);
+    workload call(dsl::ir_of<under_test::causal_mask>, {.queries = 130, .keys = 130}, 3);
     const explanation said = detail::explain(detail::table_of<under_test::causal_mask>(), call.arguments(), {.target = "opencl"});
     CHECK(said.target == "opencl");
     // Tiles of 64 queries by 32 keys, at this depth: the first sees 2 of 5 blocks, the second 4, the last all.
@@ -122,7 +122,7 @@ TEST_CASE("every f16 is read as what it is, and bf16 rounded as on the CPU") {
     }
     CHECK(wrong == 0);
 
-    workload call(dsl::listing_of<under_test::halves>, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}, 13);
+    workload call(dsl::ir_of<under_test::halves>, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}, 13);
     for (const char* each : {"q", "k", "v", "out"}) call.convert(each, element_type::bf16);
     call.reset_outputs();
     const auto expected = call.expected();
@@ -163,7 +163,7 @@ std::string refusal(const std::vector<detail::named_argument>& arguments, const 
 TEST_CASE("tensors of an application's own buffers are used where they lie") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     const application own;
-    workload call(dsl::listing_of<under_test::causal_mask>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
+    workload call(dsl::ir_of<under_test::causal_mask>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
     const auto expected = call.expected();
     auto arguments = in_buffers(call, own);
     const auto out = std::ranges::find(arguments, "out", &detail::named_argument::name);
@@ -181,7 +181,7 @@ TEST_CASE("tensors of an application's own buffers are used where they lie") {
 TEST_CASE("buffers come and go through DLPack, and a call that is not waited for is done when it is synchronised with") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     const application own;
-    workload call(dsl::listing_of<under_test::causal_mask>, {.batches = 1, .heads = 3, .key_heads = 3, .queries = 66, .keys = 40}, 17);
+    workload call(dsl::ir_of<under_test::causal_mask>, {.batches = 1, .heads = 3, .key_heads = 3, .queries = 66, .keys = 40}, 17);
     const auto expected = call.expected();
     auto arguments = in_buffers(call, own);
     const auto row = std::ranges::find(arguments, "lse", &detail::named_argument::name);
@@ -208,7 +208,7 @@ TEST_CASE("buffers come and go through DLPack, and a call that is not waited for
 TEST_CASE("devices, contexts and buffers that a call cannot use are refused before anything is written") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     const application own, other;
-    workload call(dsl::listing_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);
+    workload call(dsl::ir_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);
     auto arguments = in_buffers(call, own);
     const options how{.context = own.context, .stream = own.queue};
     const auto with = [&](std::string_view name, const tensor& view) {
@@ -231,7 +231,7 @@ TEST_CASE("devices, contexts and buffers that a call cannot use are refused befo
     CHECK_THAT(refusal(with("k", tensor(element_type::f32, const_cast<void*>(keys.data()), keys.shape(), backwards).in(memory::opencl)), how), ContainsSubstring("got a negative stride"));
     CHECK(refusal(arguments, {.context = own.context, .stream = own.queue, .wait = false}) == "");
     own.wait();
-    workload untouched(dsl::listing_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);
+    workload untouched(dsl::ir_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);
     CHECK(refusal(untouched.arguments(), {.target = "opencl", .device = 99}) != "");
     CHECK(untouched.outputs_untouched());
 }

@@ -24,7 +24,7 @@ constexpr double tolerance = 2e-5;  // absolute, of unit-normal inputs
 const options on_device{.target = "vulkan"};
 
 template <const auto& Graph> workload call_of(const shape& of) {
-    const listing graph = dsl::listing_of<Graph>;
+    const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7, {{"w", 20}, {"cap", 5}});
     for (const input_declaration& each : graph.inputs)
         if (each.name == "slopes") call.scale_by("slopes", 0.1f);
@@ -34,7 +34,7 @@ template <const auto& Graph> workload call_of(const shape& of) {
 template <const auto& Graph> void check(workload& call, const shape& of) {
     const auto expected = call.expected();
     detail::call(detail::table_of<Graph>(), call.arguments(), on_device);
-    for (const output_declaration& output : dsl::listing_of<Graph>.outputs) {
+    for (const output_declaration& output : dsl::ir_of<Graph>.outputs) {
         INFO(of.text() << " " << output.name);
         CHECK(call.largest_error(expected, output.name) < tolerance);
     }

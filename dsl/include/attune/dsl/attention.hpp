@@ -28,10 +28,10 @@ constexpr auto formed(const X& x, const Length&... length) {
         static_assert(!integer_kind<kind_of<X>>, "attune: queries, keys and values form a tensor of reals; this is an integer, as_real(...) of it is a real");
         return rejected{};
     } else if constexpr (uses_in<X> & forbidden) {
-        static_assert(free_of<uses_in<X>, forbidden>, "attune: queries are formed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); this depends on something else");
+        static_assert(free_of<uses_in<X>, forbidden>, "attune: queries are computed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); this depends on something else");
         return rejected{};
     } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
-        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a formed tensor, its heads and its depth are integers of the whole call, such as extent<2>(cache)");
+        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a computed tensor, its heads and its depth are integers of the whole call, such as extent<2>(cache)");
         return rejected{};
     } else return make<kind::tensor, Op>(x, length...);
 }
@@ -177,7 +177,7 @@ constexpr auto tokens(const X& x, const W& width) {
     constexpr unsigned forbidden = use::key | use::row | use::output;
     if constexpr (is_rejected<X> || is_rejected<W>) return rejected{};
     else if constexpr (!is_plain(kind_of<X>) || (uses_in<X> & forbidden)) {
-        static_assert(is_plain(kind_of<X>) && free_of<uses_in<X>, forbidden>, "attune: tokens are formed of a real of (b, q_idx, d_idx); an output is read at its elements, as merge_heads does");
+        static_assert(is_plain(kind_of<X>) && free_of<uses_in<X>, forbidden>, "attune: tokens are computed of a real of (b, q_idx, d_idx); an output is read at its elements, as merge_heads does");
         return rejected{};
     } else if constexpr (!detail::a_number_of_the_call<W>) {
         static_assert(detail::a_number_of_the_call<W>, "attune: the width of tokens is one integer for the whole call, such as extent<0>(w)");

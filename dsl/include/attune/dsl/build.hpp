@@ -4,7 +4,7 @@
 
 #include <bit>
 
-/// Graph to listing: the one fold over the graph's type. See listing.hpp for the result.
+/// Graph to graph: the one fold over the graph's type. See graph_ir.hpp for the result.
 namespace attune::dsl::detail {
 
 /// Whether an operation computes in reals as soon as one of its numbers is real.
@@ -14,35 +14,35 @@ constexpr bool mixes(operation op) {
 }
 
 template <class N>
-constexpr std::int16_t enter(listing_builder& list, const N& n);
+constexpr std::int16_t enter(ir_builder& list, const N& n);
 
 /// An integer among reals: a constant becomes a real constant, any other is converted. The rest is entered as it is.
 template <bool AmongReals, class N>
-constexpr std::int16_t enter_child(listing_builder& list, const N& n) {
+constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
     if constexpr (!AmongReals) return enter(list, n);
-    else if constexpr (std::is_same_v<N, constant<kind::integer>>) return list.add({.op = operation::constant, .is = kind::real, .number = static_cast<double>(n.value)});
-    else if constexpr (N::is == kind::integer) return list.add({.op = operation::to_real, .is = kind::real, .argument_count = 1, .arguments = {enter(list, n)}});
+    else if constexpr (std::is_same_v<N, constant<kind::integer>>) return list.add({.op = operation::constant, .kind = kind::real, .number = static_cast<double>(n.value)});
+    else if constexpr (N::is == kind::integer) return list.add({.op = operation::to_real, .kind = kind::real, .argument_count = 1, .arguments = {enter(list, n)}});
     else return enter(list, n);
 }
 
 template <class N>
-constexpr std::int16_t enter(listing_builder& list, const N& n) {
+constexpr std::int16_t enter(ir_builder& list, const N& n) {
     if constexpr (requires { N::declaration; }) {  // input tensor or scalar
         const auto input = list.add_input(N::declaration);
-        return list.add({.op = N::op, .is = N::is, .input = input});
+        return list.add({.op = N::op, .kind = N::is, .input = input});
     } else if constexpr (std::is_same_v<N, constant<kind::integer>>) {
         if (n.value != static_cast<std::int32_t>(n.value)) list.too_large = n.value;
-        return list.add({.op = N::op, .is = N::is, .integer = n.value});
+        return list.add({.op = N::op, .kind = N::is, .integer = n.value});
     } else if constexpr (std::is_same_v<N, constant<kind::real>>) {
-        return list.add({.op = N::op, .is = N::is, .number = n.value});
+        return list.add({.op = N::op, .kind = N::is, .number = n.value});
     } else if constexpr (N::op == operation::bound) {
-        return list.add({.op = N::op, .is = N::is, .integer = list.add_index(N::label)});
+        return list.add({.op = N::op, .kind = N::is, .integer = list.add_index(N::label)});
     } else if constexpr (N::op == operation::extent) {
-        return list.add({.op = N::op, .is = N::is, .argument_count = 1, .arguments = {enter(list, n.tensor)}, .integer = N::axis});
+        return list.add({.op = N::op, .kind = N::is, .argument_count = 1, .arguments = {enter(list, n.tensor)}, .integer = N::axis});
     } else if constexpr (N::op == operation::to_real) {
         return n.children.unpack([&](const auto& child) { return enter_child<true>(list, child); });
     } else {
-        instruction i{.op = N::op, .is = N::is};
+        instruction i{.op = N::op, .kind = N::is};
         n.children.unpack([&]<class... C>(const C&... child) {
             [[maybe_unused]] constexpr bool reals = mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));
             ((i.arguments[i.argument_count++] = enter_child<reals>(list, child)), ...);
@@ -52,7 +52,7 @@ constexpr std::int16_t enter(listing_builder& list, const N& n) {
 }
 
 /// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or nothing.
-constexpr void judge(listing_builder& list) {
+constexpr void judge(ir_builder& list) {
     std::array<std::uint32_t, max_nodes> open{}, closed{};  // bound indices of each node: free in it, and summed over within it
     const auto name_in = [&](std::uint32_t bits) { return bits ? list.indices[std::countr_zero(bits)] : std::string_view{}; };
     for (int at = 0; at < list.node_count; ++at) {
@@ -69,7 +69,7 @@ constexpr void judge(listing_builder& list) {
             closed[at] = 0;  // a tensor: its sums are done
         }
         if (i.op == operation::contract) ++list.contractions;
-        if (i.op == operation::where && i.is == kind::weights) {
+        if (i.op == operation::where && i.kind == kind::weights) {
             const instruction& other = list.nodes[i.arguments[2]];
             list.weights_or_other = list.weights_or_other || other.op != operation::constant || other.number != 0;
         }
@@ -79,8 +79,8 @@ constexpr void judge(listing_builder& list) {
 }
 
 template <class Graph>
-constexpr listing_builder enter_graph(const Graph& graph) {
-    listing_builder list;
+constexpr ir_builder enter_graph(const Graph& graph) {
+    ir_builder list;
     if constexpr (is_rejected<Graph>) {  // said already
     } else if constexpr (requires { graph.named; }) {
         hana::unpack(graph.named, [&](const auto&... named) {
@@ -108,7 +108,7 @@ constexpr listing_builder enter_graph(const Graph& graph) {
 }
 
 /// FNV-1a over everything that decides what a kernel computes: nodes, constants, declarations and outputs.
-constexpr std::uint64_t fingerprint_of(const listing_builder& list) {
+constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
     std::uint64_t hash = 14695981039346656037ull;
     const auto byte = [&](std::uint8_t x) { hash = (hash ^ x) * 1099511628211ull; };
     const auto word = [&](std::uint64_t x) { for (int i = 0; i < 8; ++i) byte(static_cast<std::uint8_t>(x >> (8 * i))); };
@@ -116,18 +116,18 @@ constexpr std::uint64_t fingerprint_of(const listing_builder& list) {
     for (int at = 0; at < list.node_count; ++at) {
         const instruction& i = list.nodes[at];
         byte(static_cast<std::uint8_t>(i.op));
-        byte(static_cast<std::uint8_t>(i.is));
+        byte(static_cast<std::uint8_t>(i.kind));
         for (int a = 0; a < i.argument_count; ++a) byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
         byte(static_cast<std::uint8_t>(i.input));
         if (i.op == operation::bound || i.op == operation::extent) byte(static_cast<std::uint8_t>(i.integer));
-        if (i.op == operation::constant) word(i.is == kind::integer ? static_cast<std::uint64_t>(i.integer) : std::bit_cast<std::uint64_t>(i.number));
+        if (i.op == operation::constant) word(i.kind == kind::integer ? static_cast<std::uint64_t>(i.integer) : std::bit_cast<std::uint64_t>(i.number));
     }
     for (int at = 0; at < list.input_count; ++at) {
         const input_declaration& d = list.inputs[at];
         text(d.name);
         byte(static_cast<std::uint8_t>(d.element));
         byte(d.is_scalar);
-        for (int a = 0; a < d.rank; ++a) byte(static_cast<std::uint8_t>(d.axes[a].is)), text(d.axes[a].name);
+        for (int a = 0; a < d.rank; ++a) byte(static_cast<std::uint8_t>(d.axes[a].kind)), text(d.axes[a].name);
     }
     for (int at = 0; at < list.output_count; ++at) text(list.outputs[at].name), word(static_cast<std::uint64_t>(list.outputs[at].node));
     return hash;
@@ -148,11 +148,11 @@ template <kind Found>
 inline constexpr bool ends_in_an_output = Found == kind::output || Found == kind::row || Found == kind::tokens;
 
 template <const auto& Graph>
-inline constexpr listing_builder built = [] {
+inline constexpr ir_builder built = [] {
     using graph = std::remove_cvref_t<decltype(Graph)>;
     if constexpr (expression<graph> && !is_rejected<graph>)
         static_assert(ends_in_an_output<kind_of<graph>>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
-    constexpr listing_builder list = enter_graph(Graph);
+    constexpr ir_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
         static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: one name stands for two things in this graph: inputs declared differently, an input and an output or bound index, or the built-in kv_lengths");
     if constexpr (constexpr auto index = list.unbound; !index.empty())
@@ -168,7 +168,7 @@ inline constexpr listing_builder built = [] {
 
 /// `built` cut to its size, so that a program holds no more than the list.
 template <const auto& Graph>
-struct listing_storage {
+struct ir_storage {
     template <class T, int Count, std::size_t Room>
     static constexpr std::array<T, Count> first(const std::array<T, Room>& all) {
         std::array<T, Count> result{};

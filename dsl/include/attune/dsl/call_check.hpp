@@ -37,7 +37,7 @@ struct call_faults {
 };
 
 /// Compares what a graph reads and names with what a call passes. Outputs may be left out where the call is only a question.
-constexpr call_faults faults_of(const listing_builder& list, bool outputs_too, std::span<const given_argument> given) {
+constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::span<const given_argument> given) {
     call_faults found;
     const auto times = [&](std::string_view label) {
         int count = 0;

@@ -1,6 +1,6 @@
 #pragma once
 #include <attune/dsl/detail/hana.hpp>
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -14,7 +14,7 @@ struct rejected {
     template <class... I> constexpr rejected operator()(const I&...) const { return {}; }
 };
 
-/// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by listing.
+/// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by graph.
 template <class T>
 concept expression = requires { { T::is } -> std::convertible_to<kind>; };
 
@@ -95,7 +95,7 @@ template <class A, class B, class C, class D, class... Rest> struct children_of<
 };
 }  // namespace detail
 
-/// An operation on children. What the operation means is in listing.hpp; which operands it takes is in operators.hpp.
+/// An operation on children. What the operation means is in graph_ir.hpp; which operands it takes is in operators.hpp.
 template <kind Is, operation Op, class... Children>
 struct node {
     static constexpr kind is = Is;

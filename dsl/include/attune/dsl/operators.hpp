@@ -113,15 +113,15 @@ template <axis_kind Length, axis_kind Depth> inline constexpr bool queries_over 
 template <axis_kind Length, axis_kind Depth> inline constexpr bool keys_over = Length == axis_kind::key && Depth == axis_kind::depth;
 template <axis_kind Length, axis_kind Depth> inline constexpr bool values_over = Length == axis_kind::key && Depth == axis_kind::value_depth;
 
-/// The last two axes of an input, or of a tensor formed by queries, keys or values.
+/// The last two axes of an input, or of a tensor computed by queries, keys or values.
 template <class T>
 inline constexpr axis_kind length_axis = T::op == operation::queries ? axis_kind::query : axis_kind::key;
 template <class T>
 inline constexpr axis_kind depth_axis = T::op == operation::values ? axis_kind::value_depth : axis_kind::depth;
 template <name Label, element_type Element, class... Axes>
-inline constexpr axis_kind length_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[2].is : axis_kind::free;
+inline constexpr axis_kind length_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[2].kind : axis_kind::free;
 template <name Label, element_type Element, class... Axes>
-inline constexpr axis_kind depth_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[3].is : axis_kind::free;
+inline constexpr axis_kind depth_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[3].kind : axis_kind::free;
 
 template <class A, class K>
 constexpr auto contraction(const A& a, const node<kind::transposed, operation::transpose, K>& b) {

@@ -21,7 +21,7 @@ inline constexpr index_node<operation::b> b{};            ///< batch element
 inline constexpr index_node<operation::h> h{};            ///< query head
 inline constexpr index_node<operation::q_idx> q_idx{};    ///< query position, from 0
 inline constexpr index_node<operation::kv_idx> kv_idx{};  ///< key position, from 0
-inline constexpr index_node<operation::d_idx> d_idx{};    ///< channel of a formed tensor or output, from 0
+inline constexpr index_node<operation::d_idx> d_idx{};    ///< channel of a computed tensor or output, from 0
 
 /// The index that a sum or any runs over: `n = bound_index<"n">`, `sum(n, 8, table(h, n))`.
 template <name Label>
@@ -111,8 +111,8 @@ struct input_tensor {
         } else if constexpr (!(integer_kind<kind_of<I>> && ...)) {
             static_assert((integer_kind<kind_of<I>> && ...), "attune: a tensor is indexed by something that is not an integer; indices are integers such as h, q_idx or q_idx / 16");
             return rejected{};
-        } else if constexpr (!(index_matches_axis<Label, axis_of<Axes>.is, operation_of<I>> && ...)) {
-            static_assert((index_matches_axis<Label, axis_of<Axes>.is, operation_of<I>> && ...),
+        } else if constexpr (!(index_matches_axis<Label, axis_of<Axes>.kind, operation_of<I>> && ...)) {
+            static_assert((index_matches_axis<Label, axis_of<Axes>.kind, operation_of<I>> && ...),
                           "attune: a tensor is indexed by other axes than it was declared with");
             return rejected{};
         } else return make<kind_of_element(Element), operation::load>(*this, i...);

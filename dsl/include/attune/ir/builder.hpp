@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <array>
 #include <cstdint>
@@ -9,8 +9,8 @@ namespace attune::dsl::detail {
 
 inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
 
-/// A listing under construction; nodes that are equal are entered once.
-struct listing_builder {
+/// A graph under construction; nodes that are equal are entered once.
+struct ir_builder {
     std::array<instruction, max_nodes> nodes{};
     std::array<input_declaration, max_inputs> inputs{};
     std::array<output_declaration, max_outputs> outputs{};

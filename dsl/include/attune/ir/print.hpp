@@ -148,7 +148,7 @@ constexpr bool is_a_word(std::string_view name) {
 }
 
 struct describer {
-    const listing_builder& list;
+    const ir_builder& list;
     text_writer to{};
     std::array<std::int16_t, max_nodes> named{};  // line number of a part used twice, from 1; 0 elsewhere
 
@@ -163,7 +163,7 @@ struct describer {
             if (sizes[at] > 1000) sizes[at] = 1000;
         }
         for (int at = 0; at < list.node_count; ++at) {
-            const bool stage = list.nodes[at].is == kind::scores || list.nodes[at].is == kind::weights;
+            const bool stage = list.nodes[at].kind == kind::scores || list.nodes[at].kind == kind::weights;
             if (uses[at] > 1 && sizes[at] > (stage ? 3 : 12)) named[at] = static_cast<std::int16_t>(++lines);
         }
     }
@@ -185,7 +185,7 @@ struct describer {
         if (user.argument_count == 1) return (user.op >= operation::exp && user.op <= operation::rsqrt) || user.op == operation::as_row || user.op == operation::as_output;
         for (int a = 0; a < user.argument_count; ++a) {
             const instruction& x = list.nodes[user.arguments[a]];
-            if ((is_real(x.is) || x.is == kind::weights) && x.op != operation::to_real) return true;
+            if ((is_real(x.kind) || x.kind == kind::weights) && x.op != operation::to_real) return true;
         }
         return false;
     }
@@ -199,7 +199,7 @@ struct describer {
     constexpr void value(std::int16_t at, int outer, bool skip_conversion = false, bool whole = false) {
         const instruction& i = list.nodes[at];
         if (named[at] && !whole) return name(at);
-        if (i.op == operation::constant) return i.is == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
+        if (i.op == operation::constant) return i.kind == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
         if (i.op == operation::input || i.op == operation::scalar) return given(list.inputs[i.input]);
         if (i.op == operation::bound) return identifier(list.indices[static_cast<std::size_t>(i.integer)]);
         if (i.op == operation::to_real && skip_conversion) return value(i.arguments[0], outer);
@@ -244,7 +244,7 @@ struct describer {
         if (d.is_scalar) return to.put('\n');
         for (int a = 0; a < d.rank; ++a) {
             to.put(a ? ", " : "(");
-            if (d.axes[a].is == axis_kind::free) to.put("axis<\""), to.put(d.axes[a].name), to.put("\">");
+            if (d.axes[a].kind == axis_kind::free) to.put("axis<\""), to.put(d.axes[a].name), to.put("\">");
             else to.put(d.axes[a].name);
         }
         to.put(")\n");
@@ -266,7 +266,7 @@ struct describer {
     }
 };
 
-constexpr std::size_t write_text(const listing_builder& list, char* buffer) {
+constexpr std::size_t write_text(const ir_builder& list, char* buffer) {
     describer d{list};
     d.find_shared();
     return d.all(buffer);

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <optional>
 #include <vector>
@@ -24,7 +24,7 @@ struct variation {
     std::uint64_t bound{};  ///< bound indices that are free in it, a bit each
 };
 
-inline std::vector<variation> variations(const listing& graph) {
+inline std::vector<variation> variations(const graph_ir& graph) {
     std::vector<variation> all;
     for (const instruction& node : graph.nodes) {
         variation here;
@@ -57,10 +57,10 @@ inline std::vector<variation> variations(const listing& graph) {
     return all;
 }
 
-inline std::optional<matrix_product> matrix_product_at(const listing& graph, const std::vector<variation>& varies, int sum) {
+inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph, const std::vector<variation>& varies, int sum) {
     const instruction& it = graph.nodes[static_cast<std::size_t>(sum)];
     const variation& of = varies[static_cast<std::size_t>(sum)];
-    if (it.op != operation::sum || it.is != kind::real || of.bound || !of.channel || !of.position) return {};
+    if (it.op != operation::sum || it.kind != kind::real || of.bound || !of.channel || !of.position) return {};
     const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
     if (body.op != operation::multiply) return {};
     for (const std::size_t side : {0, 1}) {
@@ -72,12 +72,12 @@ inline std::optional<matrix_product> matrix_product_at(const listing& graph, con
 }
 
 /// Which nodes a formula is computed from; `whole`: and what the tensors are made of that it reads.
-inline std::vector<bool> made_of(const listing& graph, int formula, bool whole) {
+inline std::vector<bool> made_of(const graph_ir& graph, int formula, bool whole) {
     std::vector<bool> reached(graph.nodes.size());
     reached[static_cast<std::size_t>(formula)] = true;
     for (int n = formula; n >= 0; --n) {
         const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
-        if (!reached[static_cast<std::size_t>(n)] || (!whole && (it.op == operation::tokens || it.is == kind::output))) continue;
+        if (!reached[static_cast<std::size_t>(n)] || (!whole && (it.op == operation::tokens || it.kind == kind::output))) continue;
         for (int i = 0; i < it.argument_count; ++i) reached[static_cast<std::size_t>(it.arguments[static_cast<std::size_t>(i)])] = true;
     }
     return reached;
@@ -86,7 +86,7 @@ inline std::vector<bool> made_of(const listing& graph, int formula, bool whole) 
 }  // namespace detail
 
 /// The matrix products of the formula that tokens, queries, keys or values are made by, first to last.
-inline std::vector<matrix_product> products_of(const listing& graph, int tensor, bool whole = false) {
+inline std::vector<matrix_product> products_of(const graph_ir& graph, int tensor, bool whole = false) {
     const int formula = graph.nodes[static_cast<std::size_t>(tensor)].arguments[0];
     const std::vector<detail::variation> varies = detail::variations(graph);
     const std::vector<bool> made = detail::made_of(graph, formula, whole);
@@ -98,7 +98,7 @@ inline std::vector<matrix_product> products_of(const listing& graph, int tensor,
 }
 
 /// The tensors that are computed in full on the way to the graph's outputs, arguments before users.
-inline std::vector<int> computed_in_full(const listing& graph) {
+inline std::vector<int> computed_in_full(const graph_ir& graph) {
     std::vector<bool> needed(graph.nodes.size());
     for (const output_declaration& output : graph.outputs) needed[static_cast<std::size_t>(output.node)] = true;
     for (std::size_t n = graph.nodes.size(); n-- > 0;)

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <span>
 #include <string>
@@ -12,7 +12,7 @@ namespace attune::generators {
 /// A graph under the name that its users type.
 struct variant {
     std::string name;  ///< "my::alibi"
-    listing graph;     ///< attune::dsl::listing_of<my::alibi>
+    graph_ir graph;     ///< attune::dsl::ir_of<my::alibi>
 };
 
 /// What attune_add_variant was asked to compile: what `explain` shows unless it is told otherwise.

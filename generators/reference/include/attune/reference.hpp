@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include <attune/runtime/tensor.hpp>
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-/// What a graph means, computed in double precision from its listing: the yardstick of kernels, examples and the tuner's checks.
+/// What a graph means, computed in double precision from its graph: the yardstick of kernels, examples and the tuner's checks.
 ///
-/// It shares nothing with the generators but the listing, works row by row without tiles or online softmax, and is meant to be read.
+/// It shares nothing with the generators but the graph, works row by row without tiles or online softmax, and is meant to be read.
 ///
 /// -infinity is nothing, in rows and outputs as in scores: it stays -infinity through arithmetic (pointwise.hpp), so that `lse / 0.693` of an empty row
 /// is -infinity and `exp(lse - top)` is 0, even where top is -infinity too. A masked pair has the score -infinity and the weight 0, whatever multiplies it.
@@ -52,7 +52,7 @@ std::vector<axis_kind> axes_of(kind output);
 
 /// Evaluates every output of the graph. Throws std::invalid_argument where an input that the graph reads is missing or has another rank,
 /// a row is out of range, or the graph has an operation that is not known here.
-results evaluate(const listing& graph, std::span<const argument> arguments, const options& how = {});
+results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how = {});
 
 /// The largest absolute difference between a float output of a kernel and the reference, over the computed rows. Infinities must agree exactly
 /// and nothing may be NaN that is not NaN in the reference: otherwise the error is infinite. Throws std::invalid_argument if shapes differ.

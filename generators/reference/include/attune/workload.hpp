@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// Random calls of any variant: tensors for everything that its listing declares, for kernels and the reference evaluator alike.
+/// Random calls of any variant: tensors for everything that its graph declares, for kernels and the reference evaluator alike.
 namespace attune::support {
 
 struct shape {
@@ -32,7 +32,7 @@ struct owned_tensor {
 /// `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long unless `lengths` says more by their name.
 class workload {
 public:
-    workload(const listing& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {}, std::map<std::string, std::int64_t> lengths = {});
+    workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {}, std::map<std::string, std::int64_t> lengths = {});
 
     /// Replaces one in `one_in` elements of an f32 input by a value.
     void sprinkle(std::string_view input, float value, unsigned one_in);
@@ -65,7 +65,7 @@ private:
     void fill(std::string_view name);
     std::int64_t extent(const axis_declaration& axis) const;
 
-    listing graph_;
+    graph_ir graph_;
     shape shape_;
     std::mt19937 random_;
     std::map<std::string, double> numbers_;

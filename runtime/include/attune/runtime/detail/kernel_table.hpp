@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 #include <attune/ir/shape_class.hpp>
 #include <attune/runtime/threads.hpp>
 
@@ -23,8 +23,8 @@ struct kernel {
     int query_block, key_block;  ///< the tile in which work is cut and blocks are skipped
     std::size_t scratch_bytes;   ///< upper bound of what one thread allocates during a call
     const char* schedule;        ///< the schedule as JSON
-    /// Halide's argv entry: a pointer to the user context, then the inputs in listing order (tensor: halide_buffer_t*, scalar:
-    /// pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, the i32 into how many parts the keys are split, then the outputs in listing order, then the hidden rows, then the hidden output. Dimensions innermost first: outputs
+    /// Halide's argv entry: a pointer to the user context, then the inputs in the graph's order (tensor: halide_buffer_t*, scalar:
+    /// pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, the i32 into how many parts the keys are split, then the outputs in the graph's order, then the hidden rows, then the hidden output. Dimensions innermost first: outputs
     /// proper (value depth, query, head, batch), rows the same with stride 0 along the value depth, scores and weights (key, query, head, batch),
     /// columns (key, head, batch), means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts has the call's extent and stride 0;
     /// an empty tensor has an address that may be read, and extents that say so.
@@ -32,9 +32,9 @@ struct kernel {
     /// The same inputs, one output: u8 (key block, query block, head, batch): 0 skipped, 1 visited, 2 visited without mask.
     int (*blocks)(void** arguments);
     /// Rows of f32 that the kernel keeps for itself during a call, (batch, head, query) like those named: the caller lends the memory.
-    int hidden_rows{};
+    int saved_rows{};
     /// 0 or 1: an output of f32 (batch, head, query, value depth) that it keeps for itself likewise.
-    int hidden_outputs{};
+    int saved_outputs{};
     /// The queries, per head, for which it is meant: both inclusive. Where several kernels serve a call, that of the narrowest range runs; where none does, the nearest.
     shape_class shapes{};
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
@@ -73,7 +73,7 @@ bool is_device(std::string_view target);
 struct kernel_table {
     int version;
     const char* variant;  ///< as written in attune_add_variant: "my::alibi"
-    listing graph;
+    graph_ir graph;
     std::span<const kernel> kernels;  ///< most demanding ISA level first
     /// Of the runtime that the kernels were linked with, which need not be the caller's: a shared library of kernels has its own.
     void (*invoke)(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) = detail::invoke;

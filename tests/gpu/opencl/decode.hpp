@@ -2,7 +2,7 @@
 #include <attune/dsl.hpp>
 
 /// Few queries over many keys: what a device's second kernel is for.
-namespace few {
+namespace decode {
 
 using namespace attune::dsl;
 
@@ -16,4 +16,4 @@ inline constexpr auto last = outputs(out = softmax(biased) * v, lse = log_sum_ex
 inline constexpr auto at_ends = mask(softcap(20, scores), bottom_right(window(99, 0)) || !(kv_idx > 3));
 inline constexpr auto ends = outputs(out = softmax(at_ends, sinks(h)) * v, lse = log_sum_exp(at_ends, sinks(h)));
 
-}  // namespace few
+}  // namespace decode

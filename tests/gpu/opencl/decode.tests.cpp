@@ -1,5 +1,5 @@
 // Kernels for few queries on a device: each head's keys in parts, merged by a second kernel.
-#include "few.hpp"
+#include "decode.hpp"
 
 #include <attune/reference.hpp>
 #include <attune/runtime/run.hpp>
@@ -15,11 +15,11 @@ using support::workload;
 
 namespace {
 
-std::string missing() { return kernels<few::last>().entries.front().missing; }
+std::string missing() { return kernels<decode::last>().entries.front().missing; }
 
 template <const auto& Graph>
 void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const options& how = {.target = "opencl"}, double tolerance = 3e-5) {
-    const listing graph = dsl::listing_of<Graph>;
+    const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
     for (const input_declaration& input : graph.inputs)
         if (input.name == "slopes") call.scale_by("slopes", 0.05f);  // scores of some tens
@@ -46,24 +46,24 @@ void check_edges() {
 
 TEST_CASE("a device's kernel for few queries computes what the reference does") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
-    check_edges<few::last>();
-    check_edges<few::ends>();
+    check_edges<decode::last>();
+    check_edges<decode::ends>();
 }
 
 TEST_CASE("on a device no key beyond those in use is read, all of none are hidden, and more parts than blocks are no harm") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     for (const bool as_many_parts_as_there_are : {false, true}) {
         const options how{.target = "opencl", .deterministic = as_many_parts_as_there_are};
-        check<few::last>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true}, {0, 1, 128, 333}, how);
-        check<few::ends>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 1, .keys = 700}, {0, 1, 64, 699}, how);
+        check<decode::last>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true}, {0, 1, 128, 333}, how);
+        check<decode::ends>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 1, .keys = 700}, {0, 1, 64, 699}, how);
     }
 }
 
 TEST_CASE("the number of queries decides which kernel runs on a device, and explain says so") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     for (const std::int64_t queries : {1, 16, 17}) {
-        const workload call(dsl::listing_of<few::last>, {.heads = 8, .key_heads = 2, .queries = queries, .keys = 4096}, 3);
-        const explanation said = detail::explain(detail::table_of<few::last>(), call.arguments(), {.target = "opencl"});
+        const workload call(dsl::ir_of<decode::last>, {.heads = 8, .key_heads = 2, .queries = queries, .keys = 4096}, 3);
+        const explanation said = detail::explain(detail::table_of<decode::last>(), call.arguments(), {.target = "opencl"});
         CHECK(said.target == "opencl");
         CHECK(said.shapes == (queries <= 16 ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)" : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
         // 64 blocks of keys, two of them a part at least.

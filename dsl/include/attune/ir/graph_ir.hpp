@@ -6,11 +6,11 @@
 #include <span>
 #include <string_view>
 
-/// The listing: a graph written out as a flat list, every distinct node once, arguments before their users.
+/// The graph: a graph written out as a flat list, every distinct node once, arguments before their users.
 ///
-/// A graph is a value whose type nests as deep as its formula (node.hpp). `listing_of<Graph>` folds it, once and at compile
+/// A graph is a value whose type nests as deep as its formula (node.hpp). `ir_of<Graph>` folds it, once and at compile
 /// time, into this list. Whatever else is done with a graph - text, fingerprint, required inputs, lowering, mask
-/// coverage, reference evaluation - is ordinary code over a `listing`, without templates.
+/// coverage, reference evaluation - is ordinary code over a `graph_ir`, without templates.
 namespace attune {
 
 /// What a node stands for. The grammar of the language is stated on kinds (operators.hpp).
@@ -36,13 +36,13 @@ constexpr bool is_real(kind k) { return is_number(k) && k != kind::integer; }
 
 enum class operation : std::uint8_t {
     // terminals
-    constant,        ///< `integer` or `number` holds the value, `is` says which
+    constant,        ///< `integer` or `number` holds the value, `kind` says which
     b, h, q_idx, kv_idx,
     d_idx,           ///< channel: of q and k before the contraction, of v and the outputs after it
-    bound,           ///< the index that a sum or any runs over; `integer` is its position in listing::indices
+    bound,           ///< the index that a sum or any runs over; `integer` is its position in graph_ir::indices
     depth, value_depth, query_length, key_length, heads, key_heads, batches,
-    input,           ///< a tensor; `input` is its position in listing::inputs
-    scalar,          ///< a run-time number; `input` is its position in listing::inputs
+    input,           ///< a tensor; `input` is its position in graph_ir::inputs
+    scalar,          ///< a run-time number; `input` is its position in graph_ir::inputs
     kv_lengths,      ///< keys in use of batch element b: the built-in optional input, key_length unless passed
     // tensors
     load,            ///< arguments: the tensor - an input, tokens or an output -, then one integer an axis, outermost first; clamped to the axis
@@ -85,7 +85,7 @@ enum class operation : std::uint8_t {
     as_output,       ///< real over (b, h, q_idx, d_idx) -> output
     tokens,          ///< real over (b, q_idx, d_idx), width -> tokens; the width is a number of the call
     // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the pointwise operations
-    // above: `is` says so
+    // above: `kind` says so
 };
 
 /// What an axis of an input runs over; the run-time extent is checked against it (1 broadcasts).
@@ -104,7 +104,7 @@ constexpr std::string_view name_of(axis_kind a) {
 inline constexpr int max_rank = 5;
 
 struct axis_declaration {
-    axis_kind is{};
+    axis_kind kind{};
     std::string_view name;  ///< of a free axis; else the kind's name
     constexpr bool operator==(const axis_declaration&) const = default;
 };
@@ -127,9 +127,9 @@ inline constexpr input_declaration given_inputs[] = {
 
 struct instruction {
     operation op{};
-    kind is{};
+    attune::kind kind{};
     std::uint8_t argument_count{};
-    std::array<std::int16_t, max_rank + 1> arguments{};  ///< positions in listing::nodes, each smaller than this one's
+    std::array<std::int16_t, max_rank + 1> arguments{};  ///< positions in graph_ir::nodes, each smaller than this one's
     std::int16_t input{-1};
     std::int64_t integer{};  ///< value of an integer constant
     double number{};         ///< value of a real constant; -infinity means masked
@@ -138,12 +138,12 @@ struct instruction {
 
 struct output_declaration {
     std::string_view name;  ///< "out" unless the graph names it
-    std::int16_t node{};    ///< position in listing::nodes
+    std::int16_t node{};    ///< position in graph_ir::nodes
     constexpr bool operator==(const output_declaration&) const = default;
 };
 
-/// A view of a listing with static storage; cheap to copy.
-struct listing {
+/// A view of a graph with static storage; cheap to copy.
+struct graph_ir {
     std::span<const instruction> nodes;
     std::span<const input_declaration> inputs;    ///< q, k, v and the user's, in order of first use
     std::span<const output_declaration> outputs;  ///< in the order named

@@ -9,7 +9,7 @@ namespace {
 using namespace attune;
 using namespace variants;
 
-constexpr long count(const listing& list, operation op) {
+constexpr long count(const graph_ir& list, operation op) {
     return std::count_if(list.nodes.begin(), list.nodes.end(), [op](const instruction& i) { return i.op == op; });
 }
 
@@ -66,7 +66,7 @@ TEST_CASE("what is known only after the scores has kinds of its own", "[language
 }
 
 TEST_CASE("bound indices are listed by name, extents by axis", "[language]") {
-    constexpr auto list = listing_of<paths>;
+    constexpr auto list = ir_of<paths>;
     STATIC_REQUIRE(list.indices.size() == 1);
     STATIC_REQUIRE(list.indices[0] == "n");
     const auto* sum = std::find_if(list.nodes.data(), list.nodes.data() + list.nodes.size(), [](const instruction& i) { return i.op == operation::sum; });
@@ -90,35 +90,35 @@ TEST_CASE("the name of a bound index is no part of the computation, integers and
 }
 
 TEST_CASE("a node used twice is listed once", "[language]") {
-    STATIC_REQUIRE(count(listing_of<two_outputs>, operation::contract) == 1);
-    STATIC_REQUIRE(count(listing_of<two_outputs>, operation::mask) == 1);
-    STATIC_REQUIRE(count(listing_of<two_outputs>, operation::q_idx) == 1);
-    STATIC_REQUIRE(listing_of<two_outputs>.outputs.size() == 2);
-    STATIC_REQUIRE(listing_of<two_outputs>.outputs[1].name == "lse");
+    STATIC_REQUIRE(count(ir_of<two_outputs>, operation::contract) == 1);
+    STATIC_REQUIRE(count(ir_of<two_outputs>, operation::mask) == 1);
+    STATIC_REQUIRE(count(ir_of<two_outputs>, operation::q_idx) == 1);
+    STATIC_REQUIRE(ir_of<two_outputs>.outputs.size() == 2);
+    STATIC_REQUIRE(ir_of<two_outputs>.outputs[1].name == "lse");
 }
 
 TEST_CASE("arguments stand before their users", "[language]") {
-    for (const listing& list : {listing_of<alibi>, listing_of<integers>, listing_of<two_outputs>, listing_of<functions>})
+    for (const graph_ir& list : {ir_of<alibi>, ir_of<integers>, ir_of<two_outputs>, ir_of<functions>})
         for (std::size_t at = 0; at < list.nodes.size(); ++at)
             for (int a = 0; a < list.nodes[at].argument_count; ++a) CHECK(list.nodes[at].arguments[static_cast<std::size_t>(a)] < static_cast<int>(at));
 }
 
 TEST_CASE("an integer beside a real is converted, integers among themselves are not", "[language]") {
-    STATIC_REQUIRE(count(listing_of<integers>, operation::to_real) == 0 + 1);  // depth under rsqrt
-    STATIC_REQUIRE(count(listing_of<alibi>, operation::to_real) == 2);         // depth, and kv_idx - q_idx
+    STATIC_REQUIRE(count(ir_of<integers>, operation::to_real) == 0 + 1);  // depth under rsqrt
+    STATIC_REQUIRE(count(ir_of<alibi>, operation::to_real) == 2);         // depth, and kv_idx - q_idx
 }
 
 TEST_CASE("inputs are listed in order of first use, with their axes", "[language]") {
-    constexpr auto list = listing_of<longformer>;
+    constexpr auto list = ir_of<longformer>;
     STATIC_REQUIRE(list.inputs.size() == 5);
     STATIC_REQUIRE(list.inputs[0].name == "q");
     STATIC_REQUIRE(list.inputs[1].name == "k");
     STATIC_REQUIRE(list.inputs[2].name == "w");
     STATIC_REQUIRE(list.inputs[2].is_scalar);
     STATIC_REQUIRE(list.inputs[3].name == "is_global");
-    STATIC_REQUIRE(list.inputs[3].axes[0].is == axis_kind::position);
+    STATIC_REQUIRE(list.inputs[3].axes[0].kind == axis_kind::position);
     STATIC_REQUIRE(list.inputs[4].name == "v");
-    STATIC_REQUIRE(list.inputs[4].axes[3].is == axis_kind::value_depth);
+    STATIC_REQUIRE(list.inputs[4].axes[3].kind == axis_kind::value_depth);
 }
 
 TEST_CASE("the fingerprint changes with the computation and with nothing else", "[language]") {

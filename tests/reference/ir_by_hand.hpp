@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/listing.hpp>
+#include <attune/ir/graph_ir.hpp>
 
 #include <algorithm>
 #include <initializer_list>
@@ -9,13 +9,13 @@
 
 namespace attune::testing {
 
-/// Writes listings by hand, so that the evaluator is tested without the language that usually writes them. Functions return node positions.
-class listing_builder {
+/// Writes graphs by hand, so that the evaluator is tested without the language that usually writes them. Functions return node positions.
+class ir_builder {
 public:
     using node_id = std::int16_t;
 
     node_id add(operation op, kind is, std::initializer_list<node_id> arguments = {}) {
-        instruction n{.op = op, .is = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
+        instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
         std::size_t i = 0;
         for (node_id a : arguments) n.arguments[i++] = a;
         nodes_.push_back(n);
@@ -66,7 +66,7 @@ public:
     }
     void output(std::string_view name, node_id node) { outputs_.push_back({name, node}); }
 
-    listing view() const { return {nodes_, inputs_, outputs_, "by hand", 0, indices_}; }
+    graph_ir view() const { return {nodes_, inputs_, outputs_, "by hand", 0, indices_}; }
 
 private:
     node_id declare(const input_declaration& d, operation op, kind is) {
