@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <numeric>
 
@@ -24,7 +23,7 @@ struct command_line {
 
 /// One line of the table.
 struct row {
-    std::string variant, data, shape, against, kernel;
+    std::string variant, data, shape, against, kernel, peak_of, remark;
     double error, tolerance, seconds, gigaflops, peak_share;
     std::int64_t visited, blocks;
     bool right() const { return error <= tolerance; }
@@ -92,7 +91,8 @@ double visible_pairs(const setup& what, const problem& p) {
     return double(std::count(seen.begin(), seen.end(), 1)) * double(p.heads);
 }
 
-row measure(const setup& what, problem& p, const std::string& data, const std::function<bound(problem&)>& bind, const command_line& line) {
+row measure(const setup& what, problem& p, const std::string& data, const std::function<bound(problem&)>& bind,
+            const command_line& line, support::peaks& peaks) {
     p.make_outputs(what.graph);
     const bound call = bind(p);
     call.run();
@@ -103,41 +103,42 @@ row measure(const setup& what, problem& p, const std::string& data, const std::f
     r.error = has_file ? error_against_file(what, p) : error_against_reference(what, p);
     r.against = has_file ? "file" : "reference";
     r.tolerance = p.tolerance;
-    r.seconds = 1e30;
-    for (int i = 0; i < line.repeats; ++i) {
-        const auto start = std::chrono::steady_clock::now();
-        call.run();
-        r.seconds = std::min(r.seconds, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    }
     const explanation e = call.explain();
+    const support::instruction& multiplies = support::instruction_of(e.target, e.schedule);
+    const auto seconds = support::seconds_beside([&] { peaks.again(multiplies, e.threads); }, call.run, line.repeats);
+    r.seconds = *std::min_element(seconds.begin(), seconds.end());
     r.visited = e.blocks_visited, r.blocks = e.blocks, r.kernel = e.target + " " + fmt::format("d{}", p.depth);
     r.gigaflops = 2.0 * visible_pairs(what, p) * double(p.depth + p.value_depth) / r.seconds * 1e-9;
-    r.peak_share = r.gigaflops / support::fma_peak_gigaflops(e.threads, e.target);
+    r.peak_share = peaks.share(r.gigaflops, multiplies, e.threads);
+    r.peak_of = multiplies.name, r.remark = support::remark(r.peak_share, multiplies);
     return r;
 }
 
 void print(const row& r) {
-    fmt::print("{:<20}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}\n", r.variant, r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops,
-               r.peak_share * 100, r.visited, r.blocks, r.kernel, r.right() ? "" : "WRONG");
+    fmt::print("{:<20}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}{}\n", r.variant, r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops,
+               r.peak_share * 100, r.visited, r.blocks, r.kernel,
+               r.right() && r.remark.empty() ? "" : "  ", r.right() ? r.remark : "WRONG");
 }
 
 nlohmann::ordered_json json_of(const row& r) {
     return {{"variant", r.variant}, {"data", r.data}, {"shape", r.shape}, {"error", r.error}, {"against", r.against}, {"tolerance", r.tolerance}, {"seconds", r.seconds},
-            {"useful_gigaflops", r.gigaflops}, {"peak_share", r.peak_share}, {"blocks_visited", r.visited}, {"blocks", r.blocks}, {"kernel", r.kernel}};
+            {"useful_gigaflops", r.gigaflops}, {"peak_share", r.peak_share}, {"peak_of", r.peak_of}, {"remark", r.remark},
+            {"blocks_visited", r.visited}, {"blocks", r.blocks}, {"kernel", r.kernel}};
 }
 
 int run_rows(const setup& what, const std::function<bound(problem&)>& bind, const command_line& line) {
     std::vector<row> rows;
+    support::peaks peaks;
     const auto random = [&](const std::string& shape) {
         problem p = problem::of_shape(shape);
         if (what.fill) what.fill(p);
-        rows.push_back(measure(what, p, "random", bind, line));
+        rows.push_back(measure(what, p, "random", bind, line, peaks));
     };
     std::string file = line.file;
     if (file.empty() && line.shape.empty() && !what.golden.empty()) file = std::string(ATTUNE_GOLDEN_FILES "/") + what.golden + ".safetensors";
     if (!file.empty()) {
         problem p = problem::of_file(file);
-        rows.push_back(measure(what, p, std::filesystem::path(file).stem().string(), bind, line));
+        rows.push_back(measure(what, p, std::filesystem::path(file).stem().string(), bind, line, peaks));
     }
     if (!line.shape.empty()) random(line.shape);
     else if (line.file.empty()) random("1x8x1024x1024x64");
@@ -159,7 +160,8 @@ int run_rows(const setup& what, const std::function<bound(problem&)>& bind, cons
 int run_example(int argc, char** argv, const setup& what, const std::function<bound(problem&)>& bind) {
     CLI::App app{"The attune example '" + what.name + "': checks its kernel and times it.\n"
                  "Columns: largest error against the file or the double-precision reference, best time of a call, useful GFLOP/s (visible pairs only),\n"
-                 "their share of the measured FMA peak, key blocks visited of all, and the kernel chosen."};
+                 "their share of the peak of what the kernel multiplies with, measured beside the calls, key blocks visited of all,\n"
+                 "the kernel chosen, and what else there is to say."};
     command_line line;
     app.add_option("--shape", line.shape, "random data of this shape, BxHxLqxLkxD");
     app.add_option("--file", line.file, "read tensors and parameters from this .safetensors file");

@@ -7,7 +7,8 @@
 // `machine`                     the multiply-add rate and the read bandwidth of as many threads as a call uses
 // `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from the folder
 // `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which kernel made it
-// `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats` calls
+// `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats` calls, and the peak of what
+//                               multiplies in their kernel: the best of what was measured beside them and beside earlier calls
 // `read <repeats>`              the same of reading the loaded keys and values once, by as many threads
 #include "cases.hpp"
 #include "peak.hpp"
@@ -105,15 +106,21 @@ json call_once(problem& given, const std::string& variant) {
     });
 }
 
-std::vector<double> seconds_of(problem& given, const std::string& variant, int repeats) {
-    return given.with(variant, [&](const auto& call) {
-        std::vector<double> seconds;
-        for (int i = 0; i <= repeats; ++i) {
-            const auto start = std::chrono::steady_clock::now();
-            call();
-            if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-        }
-        return seconds;
+/// Of all that this process times: a case is compared with the best of what was measured beside earlier ones, too.
+attune::support::peaks peaks;
+
+const attune::support::instruction& multiplies(const attune::explanation& what) {
+    return attune::support::instruction_of(what.target, what.schedule);
+}
+
+json time_calls(problem& given, const std::string& variant, int repeats) {
+    return given.with(variant, [&](const auto& call) -> json {
+        const attune::explanation what = call.explain();
+        double peak = 0;
+        call();
+        const auto burst = [&] { peak = peaks.again(multiplies(what), what.threads); };
+        const auto seconds = attune::support::seconds_beside(burst, [&] { call(); }, repeats);
+        return {{"seconds", seconds}, {"peak", {{"of", multiplies(what).name}, {"gigaflops", peak}}}};
     });
 }
 
@@ -128,9 +135,15 @@ std::string target() {
     return {};
 }
 
+double multiply_add_gigaflops() {
+    double best = 0;
+    for (int i = 0; i < 16; ++i) best = peaks.again(attune::support::instruction_of(target(), {}), attune::threads());
+    return best;
+}
+
 json machine() {
     const int threads = attune::threads();
-    return {{"threads", threads}, {"target", target()}, {"gigaflops", attune::support::fma_peak_gigaflops(threads, target())},
+    return {{"threads", threads}, {"target", target()}, {"gigaflops", multiply_add_gigaflops()},
             {"gigabytes", attune::support::read_gigabytes(threads)}};
 }
 
@@ -169,7 +182,7 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
     }
     int repeats = 0;
     if (command == "read" && std::istringstream(what) >> repeats) return {{"seconds", seconds_of_reading(*given, repeats)}};
-    if (command == "time" && words >> repeats) return {{"seconds", seconds_of(*given, what, repeats)}};
+    if (command == "time" && words >> repeats) return time_calls(*given, what, repeats);
     throw std::invalid_argument("expected cases, machine, load, run, time or read, got " + line);
 }
 
@@ -207,8 +220,17 @@ void time_case(benchmark::State& state, const benchmark_case& c) {
     problem given(c);
     fill(given);
     given.with(c.variant, [&](const auto& call) {
+        const attune::explanation what = call.explain();
         call();
+        peaks.again(multiplies(what), what.threads);
+        const auto start = std::chrono::steady_clock::now();
         for (auto _ : state) call();
+        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        peaks.again(multiplies(what), what.threads);
+        const double gigaflops = c.flops() * static_cast<double>(state.iterations()) / seconds * 1e-9;
+        const double share = peaks.share(gigaflops, multiplies(what), what.threads);
+        state.counters["of peak"] = share;
+        state.SetLabel(attune::support::remark(share, multiplies(what)));
         return 0;
     });
     const double calls = static_cast<double>(state.iterations());
@@ -220,7 +242,7 @@ void time_case(benchmark::State& state, const benchmark_case& c) {
 void time_machine(benchmark::State& state, bool reads) {
     const int threads = attune::threads();
     double rate = 0;
-    for (auto _ : state) rate = reads ? attune::support::read_gigabytes(threads) : attune::support::fma_peak_gigaflops(threads, target());
+    for (auto _ : state) rate = reads ? attune::support::read_gigabytes(threads) : multiply_add_gigaflops();
     state.counters[reads ? "GB/s" : "GFLOP/s"] = rate;
 }
 

@@ -61,7 +61,8 @@ int main(int argc, char** argv) {
     std::string dtype = "f32", cut;
     int repeats = 7;
     bool deterministic = false;
-    CLI::App app{"Times the kernels for few and for many queries interleaved, and says what share of the rate at which keys and values can be read, by the same turns, they draw."};
+    CLI::App app{"Times the kernels for few and for many queries interleaved, and says what share of the rate at which keys and values can be read, by the same turns, they draw;\n"
+                 "and what share of the multiply-add peak decode reaches, measured by those turns, too."};
     app.add_option("--queries", queries)->capture_default_str();
     app.add_option("--batch", batch)->capture_default_str();
     app.add_option("--heads", heads)->capture_default_str();
@@ -82,17 +83,22 @@ int main(int argc, char** argv) {
     list[1].request.schedule = attune::generators::schedule_with(list[1].request.schedule, cut);
     const attune::generators::jit_kernel prefill(list[0]), decode(list[1]);
     const int threads = attune::threads();
-    fmt::print("{}, {} threads, {:.0f} GFLOP/s; batch {}, heads {} over {}, {} keys, depth {}, {}; {}\n", best, threads, attune::support::fma_peak_gigaflops(threads, best), batch, heads,
-               key_heads, keys, depth, dtype, attune::generators::to_json(list[1].request.schedule));
+    const std::string schedule = attune::generators::to_json(list[1].request.schedule);
+    fmt::print("{}, {} threads; batch {}, heads {} over {}, {} keys, depth {}, {}; {}\n", best, threads, batch, heads,
+               key_heads, keys, depth, dtype, schedule);
+    attune::support::peaks peaks;
+    const attune::support::instruction& multiplies = attune::support::instruction_of(best, schedule);
     const auto type = list[0].request.types.key;
     filled k(type, {batch, key_heads, keys, depth}), v(type, {batch, key_heads, keys, depth});
-    fmt::print("{:>8} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8}\n", "queries", "prefill ms", "decode ms", "ratio", "GB/s", "of read", "GFLOP/s");
+    fmt::print("{:>8} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "queries", "prefill ms", "decode ms", "ratio", "GB/s",
+               "of read", "GFLOP/s", "of peak");
     for (const std::int64_t n : queries) {
         filled q(type, {batch, heads, n, depth}), out(type, {batch, heads, n, depth});
         const auto named = [](std::string_view name, attune::tensor view) { return attune::detail::named_argument{.name = name, .view = view}; };
         const std::vector<attune::detail::named_argument> given{named("q", q.view()), named("k", k.view()), named("v", v.view()), named("out", out.view())};
         std::vector<double> times[3];
-        for (int i = 0; i <= repeats; ++i)
+        for (int i = 0; i <= repeats; ++i) {
+            peaks.again(multiplies, threads);
             for (const int which : {0, 1, 2}) {
                 if (which == 2) {
                     if (i > 0) times[2].push_back(attune::support::seconds_to_read(std::array{k.bytes(), v.bytes()}, threads, 1).front());
@@ -102,9 +108,12 @@ int main(int argc, char** argv) {
                 attune::detail::call((which ? decode : prefill).table(), given, {.deterministic = deterministic});
                 if (i > 0) times[which].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
             }
+        }
         for (auto& t : times) std::sort(t.begin(), t.end());
         const double a = times[0][times[0].size() / 2], b = times[1][times[1].size() / 2], read = times[2][times[2].size() / 2];
         const double bytes = 2.0 * static_cast<double>(batch * key_heads * keys * depth * attune::bytes_of(type)), flops = 4.0 * static_cast<double>(batch * heads * n * keys * depth);
-        fmt::print("{:>8} {:>12.3f} {:>12.3f} {:>8.2f} {:>8.1f} {:>7.0f}% {:>8.0f}\n", n, a * 1e3, b * 1e3, a / b, bytes / b * 1e-9, 100 * read / b, flops / b * 1e-9);
+        const double gigaflops = flops / b * 1e-9, share = peaks.share(gigaflops, multiplies, threads);
+        fmt::print("{:>8} {:>12.3f} {:>12.3f} {:>8.2f} {:>8.1f} {:>7.0f}% {:>8.0f} {:>7.0f}%  {}\n", n, a * 1e3, b * 1e3,
+                   a / b, bytes / b * 1e-9, 100 * read / b, gigaflops, 100 * share, attune::support::remark(share, multiplies));
     }
 }

@@ -1,89 +1,253 @@
 #include "peak.hpp"
 
+#include <attune/runtime/cpu.hpp>
+
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <string>
+#include <limits>
+#include <memory>
+#include <stdexcept>
 #include <thread>
-#include <vector>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+#if defined(__linux__)
+#include <sched.h>
 #endif
 
 namespace attune::support {
 namespace {
 
-constexpr long rounds = 3000000;  // some milliseconds: the start of a thread must not count
+// Tenths of a millisecond: long beside the start of a thread that waits, short beside another program's turn on a CPU.
+long rounds_of(const instruction& what) { return 1800000 / what.sums; }
 
-// Twelve independent chains hide the latency of an FMA; the sums are kept so that nothing is optimised away.
+// Twelve independent chains hide the latency of an FMA, sixteen where more are under way; the sums are kept so that
+// nothing is optimised away.
 #if defined(__x86_64__)
-__attribute__((target("avx2,fma"))) float chains_256() {
+float chains_128(long count) {  // the level has no FMA: a product and a sum
+    __m128 sums[12];
+    const __m128 x = _mm_set1_ps(1.0001f), y = _mm_set1_ps(1e-6f);
+    for (auto& s : sums) s = y;
+    for (long i = 0; i < count; ++i)
+        for (auto& s : sums) s = _mm_add_ps(_mm_mul_ps(s, x), y);
+    __m128 all = y;
+    for (auto& s : sums) all = _mm_add_ps(all, s);
+    return _mm_cvtss_f32(all);
+}
+__attribute__((target("avx2,fma"))) float chains_256(long count) {
     __m256 sums[12];
     const __m256 x = _mm256_set1_ps(1.0001f), y = _mm256_set1_ps(1e-6f);
     for (auto& s : sums) s = y;
-    for (long i = 0; i < rounds; ++i)
+    for (long i = 0; i < count; ++i)
         for (auto& s : sums) s = _mm256_fmadd_ps(s, x, y);
     __m256 all = y;
     for (auto& s : sums) all = _mm256_add_ps(all, s);
     return _mm256_cvtss_f32(all);
 }
-__attribute__((target("avx512f"))) float chains_512() {
+__attribute__((target("avx512f"))) float chains_512(long count) {
     __m512 sums[12];
     const __m512 x = _mm512_set1_ps(1.0001f), y = _mm512_set1_ps(1e-6f);
     for (auto& s : sums) s = y;
-    for (long i = 0; i < rounds; ++i)
+    for (long i = 0; i < count; ++i)
         for (auto& s : sums) s = _mm512_fmadd_ps(s, x, y);
     __m512 all = y;
     for (auto& s : sums) all = _mm512_add_ps(all, s);
     return _mm512_cvtss_f32(all);
 }
-#endif
-float chains_scalar() {
+__attribute__((target("avx512bf16,avx512f"))) float chains_of_pairs(long count) {
+    __m512 sums[16];
+    const __m512bh x = (__m512bh)_mm512_set1_epi32(0x3f803f80);  // 1
+    const __m512bh y = (__m512bh)_mm512_set1_epi32(0x3a833a83);  // about 0.001
+    for (auto& s : sums) s = _mm512_set1_ps(1e-6f);
+    for (long i = 0; i < count; ++i)
+        for (auto& s : sums) s = _mm512_dpbf16_ps(s, x, y);
+    __m512 all = _mm512_set1_ps(1e-6f);
+    for (auto& s : sums) all = _mm512_add_ps(all, s);
+    return _mm512_cvtss_f32(all);
+}
+#elif defined(__aarch64__)
+float chains_128(long count) {
+    float32x4_t sums[16];
+    const float32x4_t x = vdupq_n_f32(1.0001f), y = vdupq_n_f32(1e-6f);
+    for (auto& s : sums) s = y;
+    for (long i = 0; i < count; ++i)
+        for (auto& s : sums) s = vfmaq_f32(y, s, x);
+    float32x4_t all = y;
+    for (auto& s : sums) all = vaddq_f32(all, s);
+    return vgetq_lane_f32(all, 0);
+}
+#else
+float chains_of_one(long count) {
     float sums[12];
     for (float& s : sums) s = 1e-6f;
-    for (long i = 0; i < rounds; ++i)
+    for (long i = 0; i < count; ++i)
         for (float& s : sums) s = s * 1.0001f + 1e-6f;
     float all = 0;
     for (float s : sums) all += s;
     return all;
 }
-
-struct level {
-    float (*chains)();
-    int lanes;
-};
-
-level level_of([[maybe_unused]] std::string_view target) {
-#if defined(__x86_64__)
-    if (target.starts_with("x86-64-v4")) return {chains_512, 16};
-    if (target == "x86-64-v3") return {chains_256, 8};
 #endif
-    return {chains_scalar, 4};
-}
+
+constexpr instruction known[] = {
+#if defined(__x86_64__)
+    {"vdpbf16ps", "x86-64-v4-bf16", 16, 2, 16, chains_of_pairs},
+    {"multiply-add", "x86-64-v4", 16, 1, 12, chains_512},
+    {"multiply-add", "x86-64-v3", 8, 1, 12, chains_256},
+    {"multiply-add", "", 4, 1, 12, chains_128},
+#elif defined(__aarch64__)
+    {"multiply-add", "", 4, 1, 16, chains_128},
+#else
+    {"multiply-add", "", 1, 1, 12, chains_of_one},
+#endif
+};
 
 std::atomic<float> sink;  // threads leave here what they computed, so that it is not left out
 
+double now_in_seconds() {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Threads that sleep between bursts, as calls run there.
+class team {
+public:
+    explicit team(int threads) {
+        for (int i = 1; i < threads; ++i) others_.emplace_back([this] { serve(); });
+    }
+    team(const team&) = delete;
+    ~team() {
+        what_ = nullptr;
+        wake();
+        for (std::thread& each : others_) each.join();
+    }
+
+    double best_of(int bursts, const instruction& what) {
+        const int others = static_cast<int>(others_.size());
+        const long rounds = rounds_of(what);
+        double seconds = std::numeric_limits<double>::infinity();
+        what_ = &what, bursts_ = bursts, ready_ = 0, go_ = 0, done_ = 0;
+        cpu_ = current_cpu();
+        wake();
+        for (int at = 1; at <= bursts; ++at) {
+            while (ready_ < at * others) std::this_thread::yield();
+            const double start = now_in_seconds();
+            go_ = at;
+            sink = what.chains(rounds);
+            while (done_ < at * others) std::this_thread::yield();
+            seconds = std::min(seconds, now_in_seconds() - start);
+        }
+        return what.flops(rounds) * (others + 1) / seconds * 1e-9;
+    }
+
+private:
+    static int current_cpu() {
+#if defined(__linux__)
+        return sched_getcpu();
+#else
+        return -1;
+#endif
+    }
+    /// Linux may wake a thread on the CPU of the one that wakes it, and leave both there while others idle.
+    static void leave_cpu([[maybe_unused]] int cpu) {
+#if defined(__linux__)
+        cpu_set_t usable;
+        CPU_ZERO(&usable);
+        if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof usable, &usable) != 0) return;
+        if (CPU_COUNT(&usable) < 2) return;
+        cpu_set_t rest = usable;
+        CPU_CLR(cpu, &rest);
+        if (sched_setaffinity(0, sizeof rest, &rest) == 0) sched_setaffinity(0, sizeof usable, &usable);
+#endif
+    }
+    void wake() {
+        ++turn_;
+        turn_.notify_all();
+    }
+    void serve() {
+        for (int turn = 0;;) {
+            turn_.wait(turn);
+            ++turn;
+            const instruction* const what = what_;
+            if (!what) return;
+            if (cpu_ >= 0 && current_cpu() == cpu_) leave_cpu(cpu_);
+            const int bursts = bursts_;
+            for (int at = 1; at <= bursts; ++at) {
+                ++ready_;
+                while (go_ < at) std::this_thread::yield();
+                sink = what->chains(rounds_of(*what));
+                ++done_;
+            }
+        }
+    }
+
+    const instruction* what_ = nullptr;
+    int bursts_ = 0, cpu_ = -1;
+    std::atomic<int> turn_{0}, ready_{0}, go_{0}, done_{0};
+    std::vector<std::thread> others_;
+};
+
 }  // namespace
 
-double fma_peak_gigaflops(int threads, std::string_view target) {
-    static std::map<std::pair<int, std::string>, double> known;
-    double& rate = known[{threads, std::string(target)}];
-    if (rate > 0) return rate;
-    const level l = level_of(target);
-    for (int attempt = 0; attempt < 8; ++attempt) {
-        const auto start = std::chrono::steady_clock::now();
-        std::vector<std::thread> others;
-        for (int i = 1; i < threads; ++i) others.emplace_back([&] { sink = l.chains(); });
-        sink = l.chains();
-        for (auto& t : others) t.join();
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-        rate = std::max(rate, 2.0 * 12 * l.lanes * double(rounds) * threads / seconds * 1e-9);
+const instruction& instruction_of(std::string_view level, std::string_view schedule) {
+    const auto said = nlohmann::json::parse(schedule, nullptr, false);
+    const int pairs = said.is_object() ? said.value("pairing", 1) : 1;
+    const auto of = [&](const instruction& each) { return level.starts_with(each.level) && each.pairs == pairs; };
+    const auto* const at = std::ranges::find_if(known, of);
+    if (at == std::end(known))
+        throw std::runtime_error("expected a pairing of 1, or of 2 at the level x86-64-v4-bf16, got " +
+                                 std::to_string(pairs) + " at " + std::string(level));
+    return *at;
+}
+
+double burst_gigaflops(const instruction& what, int threads) {
+    if (!what.level.empty() && !runs(what.level))
+        throw std::runtime_error("expected a CPU of the level " + std::string(what.level) + ", this one lacks " +
+                                 missing_for(what.level));
+    static std::map<int, std::unique_ptr<team>> teams;
+    auto& found = teams[threads];
+    if (!found) found = std::make_unique<team>(threads);
+    return found->best_of(4, what);
+}
+
+double peaks::again(const instruction& what, int threads) {
+    double& best = best_[{&what, threads}];
+    return best = std::max(best, measure_(what, threads));
+}
+
+double peaks::share(double gigaflops, const instruction& what, int threads) {
+    double& best = best_[{&what, threads}];
+    for (int more = 0; more < 32 && best < gigaflops; ++more) again(what, threads);
+    return gigaflops / best;
+}
+
+std::string remark(double share, const instruction& what) {
+    std::string said = what.pairs > 1 ? "peak of " + std::string(what.name) + ", softmax is f32" : "";
+    if (share > 1) said += std::string(said.empty() ? "" : "; ") + "above the measured peak: the machine was busy";
+    return said;
+}
+
+std::vector<double> seconds_beside(const std::function<void()>& burst, const std::function<void()>& call, int repeats,
+                                   const std::function<double()>& now) {
+    const std::function<double()> clock = now ? now : now_in_seconds;
+    std::vector<double> seconds;
+    double since = 0;
+    burst();
+    for (int i = 0; i < repeats; ++i) {
+        if (since >= 0.02) burst(), since = 0;
+        const double start = clock();
+        call();
+        seconds.push_back(clock() - start);
+        since += seconds.back();
     }
-    return rate;
+    burst();
+    return seconds;
 }
 
 double read_gigabytes(int threads) {

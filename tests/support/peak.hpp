@@ -1,14 +1,63 @@
 #pragma once
 #include <cstddef>
+#include <functional>
+#include <map>
 #include <span>
+#include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+/// What a machine can do at most, measured beside the calls that are compared with it: whatever else runs slows both.
 namespace attune::support {
 
-/// Measured f32 multiply-add rate of `threads` threads at an ISA level ("x86-64-v3", ...), in GFLOP/s: what no kernel of that level exceeds.
-/// Takes about 0.1 s the first time a pair is asked for.
-double fma_peak_gigaflops(int threads, std::string_view target);
+/// What a kernel multiplies with.
+struct instruction {
+    std::string_view name;   ///< "multiply-add", "vdpbf16ps"
+    std::string_view level;  ///< the ISA level that has it; empty: every CPU that this was compiled for
+    int lanes;               ///< sums of a vector
+    int pairs;               ///< multiply-adds a lane
+    int sums;                ///< vectors of sums that do not wait for one another
+    float (*chains)(long rounds);  ///< adds to each of them once a round
+
+    double flops(long rounds) const { return 2.0 * sums * lanes * pairs * static_cast<double>(rounds); }
+};
+
+/// That of a kernel of a level ("x86-64-v3", ...) with a schedule, as explanation::schedule has it: the level's f32
+/// multiply-add, or vdpbf16ps where the schedule pairs bf16 elements; what else such a kernel does, softmax, is f32.
+const instruction& instruction_of(std::string_view level, std::string_view schedule);
+
+/// GFLOP/s of `threads` threads that do nothing else: the best of four bursts of some tenths of a millisecond. The
+/// threads stay for the next time, asleep, and all of them run when the clock starts. Not for several callers at a time.
+/// Throws std::runtime_error where this CPU lacks the instruction.
+double burst_gigaflops(const instruction& what, int threads);
+
+/// The rates that no kernel exceeds: of each instruction on so many threads the best burst so far.
+class peaks {
+public:
+    using burst = std::function<double(const instruction&, int threads)>;
+    explicit peaks(burst measure = burst_gigaflops) : measure_(std::move(measure)) {}
+
+    /// One more burst; returns the best so far.
+    double again(const instruction& what, int threads);
+
+    /// What part of the peak a rate is. A rate above it says that the bursts were slowed: more are made until one is as
+    /// fast. Where none of 32 is, the share stays above 1, and `remark` says so.
+    double share(double gigaflops, const instruction& what, int threads);
+
+private:
+    burst measure_;
+    std::map<std::pair<const instruction*, int>, double> best_;
+};
+
+/// What a reader of a share has to know; empty for most.
+std::string remark(double share, const instruction& what);
+
+/// The seconds of each of `repeats` calls. A burst comes before the first, after the last, and between two where the
+/// calls since the last burst took 20 ms or more: the best of both is of the same span. `now` is the clock, in seconds;
+/// empty: the steady one.
+std::vector<double> seconds_beside(const std::function<void()>& burst, const std::function<void()>& call, int repeats,
+                                   const std::function<double()>& now = {});
 
 /// Measured rate at which `threads` threads together read memory that no cache holds, in GB/s. Takes about 0.5 s.
 double read_gigabytes(int threads);
