@@ -5,8 +5,10 @@
 this, else from an environment of their own, build/torch, which is made at the first run (a large download).
 
 Before anything is timed, every output is compared with attune's. The ratio says how many times faster attune is than the fastest peer; the share is of what the
-machine can do at most: time at the multiply-add peak, or for reading q, k and v and writing the output once, whichever is longer. What memory gives a second moves with
-whoever else asks it: where there is one query, reading the keys and values and doing nothing with them takes turns with the calls. Compare numbers of one run only.
+machine can do at most: time at the peak, or for reading q, k and v and writing the output once, whichever is longer. The peak is that of what attune's kernel multiplies
+with, f32 multiply-adds or vdpbf16ps (f32's softmax beside it is not counted), measured at both ends of every turn of attune's, and between its calls where they take long:
+the best of a run counts. What memory gives a second moves with whoever else asks it: where there is one query, reading the keys and values and doing nothing with them
+takes turns with the calls, and is what the machine can read there. Compare numbers of one run only.
 """
 import argparse, fnmatch, json, pathlib, platform, statistics, sys, tempfile
 
@@ -29,7 +31,7 @@ def table_of(attune):
 
 
 def limits_of(options, folder):
-    """In a program of its own, as it measures once. A busy machine makes both rates too low, never too high."""
+    """In a program of its own, before the first turn and after the last. A busy machine makes both rates too low, never too high."""
     attune = program(options.program, folder, options.threads, "--serve")
     found = attune("machine")
     attune.end()
@@ -62,7 +64,14 @@ def measure(torch, attune, folder, case, options):
     if not made["threads"] == torch.get_num_threads() == options.threads:
         sys.exit(f"{case['name']}: expected {options.threads} threads, attune uses {made['threads']}, PyTorch {torch.get_num_threads()}")
     out = torch.from_file(str(folder / "out.bin"), size=q.numel(), dtype=q.dtype).reshape(q.shape).float()
-    turns, failed, differences = {"attune": lambda n: attune("time", variant, n)["seconds"]}, {}, {}
+    peaks = []
+
+    def call_attune(n):
+        answer = attune("time", variant, n)
+        peaks.append(answer["peak"])
+        return answer["seconds"]
+
+    turns, failed, differences = {"attune": call_attune}, {}, {}
     if variant in ("alibi", "softcap"):
         turns["attune, causal only"] = lambda n: attune("time", "causal", n)["seconds"]
     if case["queries"] == 1:
@@ -90,10 +99,38 @@ def measure(torch, attune, folder, case, options):
     over = median.pop("attune, causal only", None)
     reading = median.pop("reading alone", None)
     best = min(median, key=median.get, default=None)
+    fastest = {who: min(s) for who, s in seconds.items()}
+    read = 2 * k.numel() * k.element_size() / fastest["reading alone"] * 1e-9 if reading else None
     return {"case": case["name"], "dtype": case["dtype"], "attune_s": ours, "peers": median, "ratio_to_best": best and median[best] / ours, "peak_share": None,
-            "best": best, "shape": case["shape"], "flops": case["flops"], "bytes": case["bytes"], "fastest_s": {who: min(s) for who, s in seconds.items()},
+            "best": best, "shape": case["shape"], "flops": case["flops"], "bytes": case["bytes"], "fastest_s": fastest,
+            "peak_of": peaks[-1]["of"], "peak_gigaflops": max(p["gigaflops"] for p in peaks), "read_gigabytes": read,
             "over_causal": over and over / ours, "read_share": reading and reading / ours, "unavailable": failed, "differences": differences, "kernel": made["kernel"], "target": made["target"], "schedule": made["schedule"],
             "visited": made["visited"]}
+
+
+def find_shares(results, machine):
+    """Every row's share of what the machine can do at most. The peak of an instruction is the best of all that was measured in this run; a case whose tensors
+    were read by turns goes by that rate, if it is higher: a cache may hold them."""
+    peaks = machine["peaks"] = {"multiply-add": machine["gigaflops"]}
+    for r in results:
+        peaks[r["peak_of"]] = max(peaks.get(r["peak_of"], 0), r["peak_gigaflops"])
+    machine["gigaflops"] = peaks["multiply-add"]
+    for r in results:
+        r["peak_gigaflops"] = peaks[r["peak_of"]]
+        reads = max(machine["gigabytes"], r["read_gigabytes"] or 0)
+        r["peak_share"] = max(r["flops"] / r["peak_gigaflops"], r["bytes"] / reads) * 1e-9 / r["attune_s"]
+
+
+def remarks(r):
+    """What a reader of a row has to know beside its numbers."""
+    if r["over_causal"]:
+        yield f"{r['over_causal']:.2f}x its own causal"
+    elif r["read_share"]:
+        yield f"{100 * r['read_share']:.0f}% of reading alone"
+    if r["peak_of"] != "multiply-add":
+        yield f"peak of {r['peak_of']}, softmax is f32"
+    if r["peak_share"] > 1:
+        yield "above what was measured of the machine: it was busy"
 
 
 FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT",)}
@@ -101,7 +138,8 @@ FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT"
 
 def show(results, machine):
     """One table: the fastest spelling of each peer."""
-    print(f"{machine['cpu']}, {machine['threads']} threads; {machine['target']} multiply-add peak {machine['gigaflops']:.0f} GFLOP/s, memory read at {machine['gigabytes']:.1f} GB/s")
+    peaks = ", ".join(f"{name} peak {rate:.0f} GFLOP/s" for name, rate in machine["peaks"].items())
+    print(f"{machine['cpu']}, {machine['threads']} threads; {machine['target']} {peaks}, memory read at {machine['gigabytes']:.1f} GB/s")
     width = max(len(r["case"]) for r in results)
     print(f"{'case':<{width}}  {'attune ms':>10} {'GFLOP/s':>8} " + " ".join(f"{name + ' ms':>10}" for name in FAMILIES) + f" {'ratio':>7} {'of peak':>8}  fastest peer")
     for r in results:
@@ -110,8 +148,8 @@ def show(results, machine):
             times = [s for who, s in r["peers"].items() if who.startswith(names)]
             cells.append(f"{min(times) * 1e3:10.3f}" if times else f"{'-':>10}")
         ratio = f"{r['ratio_to_best']:6.2f}x" if r["best"] else f"{'-':>7}"
-        over = f"; {r['over_causal']:.2f}x its own causal" if r["over_causal"] else f"; {100 * r['read_share']:.0f}% of reading alone" if r["read_share"] else ""
-        print(f"{r['case']:<{width}}  {r['attune_s'] * 1e3:10.3f} {r['flops'] / r['attune_s'] * 1e-9:8.1f} {' '.join(cells)} {ratio} {100 * r['peak_share']:7.1f}%  {r['best'] or ''}{over}")
+        more = "".join(f"; {remark}" for remark in remarks(r))
+        print(f"{r['case']:<{width}}  {r['attune_s'] * 1e3:10.3f} {r['flops'] / r['attune_s'] * 1e-9:8.1f} {' '.join(cells)} {ratio} {100 * r['peak_share']:7.1f}%  {r['best'] or ''}{more}")
 
 
 def main():
@@ -156,8 +194,8 @@ def main():
         again = limits_of(options, folder)
     for rate in ("gigaflops", "gigabytes"):
         machine[rate] = max(machine[rate], again[rate])
+    find_shares(results, machine)
     for r in results:
-        r["peak_share"] = max(r["flops"] / machine["gigaflops"], r["bytes"] / machine["gigabytes"]) * 1e-9 / r["attune_s"]
         r["machine"] = machine
     show(results, machine)
     if options.json:

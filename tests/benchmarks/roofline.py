@@ -7,20 +7,23 @@ WIDTH, HEIGHT, LEFT, TOP, BOTTOM, RIGHT = 1060, 640, 80, 60, 70, 300
 def roofline(machine, results):
     """The text of the picture."""
     peak, rate = machine["gigaflops"], machine["gigabytes"]
+    others = {name: value for name, value in machine["peaks"].items() if name != "multiply-add"}
     points = []
     for number, r in enumerate(results, 1):
         best = min(r["peers"].values(), default=None)
         points.append((number, r["case"], r["flops"] / r["bytes"], r["flops"] / r["attune_s"] * 1e-9, best and r["flops"] / best * 1e-9))
     ridge = peak / rate
-    low_x, high_x = min([p[2] for p in points] + [ridge]) / 2, max([p[2] for p in points] + [ridge]) * 2
+    ridges = [ridge, *(value / rate for value in others.values())]
+    low_x, high_x = min([p[2] for p in points] + ridges) / 2, max([p[2] for p in points] + ridges) * 2
     reached = [y for p in points for y in p[3:] if y]
-    low_y, high_y = min(reached) / 1.6, peak * 1.5
+    low_y, high_y = min(reached) / 1.6, max([peak, *others.values()]) * 1.5
     x = lambda value: LEFT + (WIDTH - LEFT - RIGHT) * math.log(value / low_x) / math.log(high_x / low_x)
     y = lambda value: HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * math.log(value / low_y) / math.log(high_y / low_y)
+    said = "".join(f", {name} peak {value:.0f} (dashed)" for name, value in others.items())
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}" font-family="sans-serif" font-size="12">',
              f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
              f'<text x="{LEFT}" y="28" font-size="16">{machine["cpu"]}, {machine["threads"]} threads, {machine["target"]}</text>',
-             f'<text x="{LEFT}" y="46" fill="#555">multiply-add peak {peak:.0f} GFLOP/s, memory read at {rate:.1f} GB/s, both measured; visible pairs only</text>']
+             f'<text x="{LEFT}" y="46" fill="#555">multiply-add peak {peak:.0f} GFLOP/s{said}, memory read at {rate:.1f} GB/s, all measured; visible pairs only</text>']
     for axis in ticks(low_x, high_x):
         parts.append(f'<line x1="{x(axis):.1f}" y1="{TOP}" x2="{x(axis):.1f}" y2="{HEIGHT - BOTTOM}" stroke="#e4e4e4"/>'
                      f'<text x="{x(axis):.1f}" y="{HEIGHT - BOTTOM + 18}" text-anchor="middle">{axis:g}</text>')
@@ -31,6 +34,10 @@ def roofline(machine, results):
     parts.append(f'<text transform="translate(22 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">GFLOP/s</text>')
     first = max(low_x, low_y / rate)
     parts.append(f'<polyline fill="none" stroke="#222" stroke-width="2" points="{x(first):.1f},{y(first * rate):.1f} {x(ridge):.1f},{y(peak):.1f} {x(high_x):.1f},{y(peak):.1f}"/>')
+    for name, value in others.items():
+        slope = f"{x(ridge):.1f},{y(peak):.1f} " if value > peak else ""
+        parts.append(f'<polyline fill="none" stroke="#222" stroke-dasharray="6 4" '
+                     f'points="{slope}{x(value / rate):.1f},{y(value):.1f} {x(high_x):.1f},{y(value):.1f}"><title>{name}</title></polyline>')
     for number, name, intensity, ours, theirs in points:
         if theirs:
             parts.append(f'<line x1="{x(intensity):.1f}" y1="{y(ours):.1f}" x2="{x(intensity):.1f}" y2="{y(theirs):.1f}" stroke="#bbb"/>'
