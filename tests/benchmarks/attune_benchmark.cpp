@@ -222,7 +222,6 @@ void time_case(benchmark::State& state, const benchmark_case& c) {
     given.with(c.variant, [&](const auto& call) {
         const attune::explanation what = call.explain();
         call();
-        peaks.again(multiplies(what), what.threads);
         const auto start = std::chrono::steady_clock::now();
         for (auto _ : state) call();
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

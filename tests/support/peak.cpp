@@ -140,7 +140,7 @@ public:
             const double start = now_in_seconds();
             go_ = at;
             sink = what.chains(rounds);
-            while (done_ < at * others) std::this_thread::yield();
+            while (done_ < at * others) {}
             seconds = std::min(seconds, now_in_seconds() - start);
         }
         return what.flops(rounds) * (others + 1) / seconds * 1e-9;
@@ -180,7 +180,7 @@ private:
             const int bursts = bursts_;
             for (int at = 1; at <= bursts; ++at) {
                 ++ready_;
-                while (go_ < at) std::this_thread::yield();
+                while (go_ < at) {}
                 sink = what->chains(rounds_of(*what));
                 ++done_;
             }
@@ -238,7 +238,6 @@ std::vector<double> seconds_beside(const std::function<void()>& burst, const std
     const std::function<double()> clock = now ? now : now_in_seconds;
     std::vector<double> seconds;
     double since = 0;
-    burst();
     for (int i = 0; i < repeats; ++i) {
         if (since >= 0.02) burst(), since = 0;
         const double start = clock();

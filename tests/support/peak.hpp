@@ -8,7 +8,8 @@
 #include <utility>
 #include <vector>
 
-/// What a machine can do at most, measured beside the calls that are compared with it: whatever else runs slows both.
+/// What a machine can do at most, measured beside the calls that are compared with it. A burst is short, and finds a moment
+/// that is its own sooner than a call does: on a busy machine shares are too low, not too high.
 namespace attune::support {
 
 /// What a kernel multiplies with.
@@ -53,9 +54,10 @@ private:
 /// What a reader of a share has to know; empty for most.
 std::string remark(double share, const instruction& what);
 
-/// The seconds of each of `repeats` calls. A burst comes before the first, after the last, and between two where the
-/// calls since the last burst took 20 ms or more: the best of both is of the same span. `now` is the clock, in seconds;
-/// empty: the steady one.
+/// The seconds of each of `repeats` calls. A burst comes after the last, and between two where the calls since the last
+/// burst took 20 ms or more: the best of both is of the same span. None comes before the first: on a busy machine the
+/// threads of calls that follow a burst wait for whoever it kept waiting. `now` is the clock, in seconds; empty: the
+/// steady one.
 std::vector<double> seconds_beside(const std::function<void()>& burst, const std::function<void()>& call, int repeats,
                                    const std::function<double()>& now = {});
 
