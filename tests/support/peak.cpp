@@ -30,9 +30,10 @@ namespace {
 long rounds_of(const instruction& what) { return 1800000 / what.sums; }
 
 // Twelve independent chains hide the latency of an FMA, sixteen where more are under way; the sums are kept so that
-// nothing is optimised away.
+// nothing is optimised away. Nor do sanitizers look at them.
+#define ATTUNE_CHAINS __attribute__((no_sanitize("address", "thread", "undefined")))
 #if defined(__x86_64__)
-float chains_128(long count) {  // the level has no FMA: a product and a sum
+ATTUNE_CHAINS float chains_128(long count) {  // the level has no FMA: a product and a sum
     __m128 sums[12];
     const __m128 x = _mm_set1_ps(1.0001f), y = _mm_set1_ps(1e-6f);
     for (auto& s : sums) s = y;
@@ -42,7 +43,7 @@ float chains_128(long count) {  // the level has no FMA: a product and a sum
     for (auto& s : sums) all = _mm_add_ps(all, s);
     return _mm_cvtss_f32(all);
 }
-__attribute__((target("avx2,fma"))) float chains_256(long count) {
+ATTUNE_CHAINS __attribute__((target("avx2,fma"))) float chains_256(long count) {
     __m256 sums[12];
     const __m256 x = _mm256_set1_ps(1.0001f), y = _mm256_set1_ps(1e-6f);
     for (auto& s : sums) s = y;
@@ -52,7 +53,7 @@ __attribute__((target("avx2,fma"))) float chains_256(long count) {
     for (auto& s : sums) all = _mm256_add_ps(all, s);
     return _mm256_cvtss_f32(all);
 }
-__attribute__((target("avx512f"))) float chains_512(long count) {
+ATTUNE_CHAINS __attribute__((target("avx512f"))) float chains_512(long count) {
     __m512 sums[12];
     const __m512 x = _mm512_set1_ps(1.0001f), y = _mm512_set1_ps(1e-6f);
     for (auto& s : sums) s = y;
@@ -62,7 +63,7 @@ __attribute__((target("avx512f"))) float chains_512(long count) {
     for (auto& s : sums) all = _mm512_add_ps(all, s);
     return _mm512_cvtss_f32(all);
 }
-__attribute__((target("avx512bf16,avx512f"))) float chains_of_pairs(long count) {
+ATTUNE_CHAINS __attribute__((target("avx512bf16,avx512f"))) float chains_of_pairs(long count) {
     __m512 sums[16];
     const __m512bh x = (__m512bh)_mm512_set1_epi32(0x3f803f80);  // 1
     const __m512bh y = (__m512bh)_mm512_set1_epi32(0x3a833a83);  // about 0.001
@@ -74,7 +75,7 @@ __attribute__((target("avx512bf16,avx512f"))) float chains_of_pairs(long count) 
     return _mm512_cvtss_f32(all);
 }
 #elif defined(__aarch64__)
-float chains_128(long count) {
+ATTUNE_CHAINS float chains_128(long count) {
     float32x4_t sums[16];
     const float32x4_t x = vdupq_n_f32(1.0001f), y = vdupq_n_f32(1e-6f);
     for (auto& s : sums) s = y;
@@ -85,7 +86,7 @@ float chains_128(long count) {
     return vgetq_lane_f32(all, 0);
 }
 #else
-float chains_of_one(long count) {
+ATTUNE_CHAINS float chains_of_one(long count) {
     float sums[12];
     for (float& s : sums) s = 1e-6f;
     for (long i = 0; i < count; ++i)
