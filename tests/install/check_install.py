@@ -190,7 +190,7 @@ def kernels(user):
 def from_c(user, name, project, lib, package, *options, before=()):
     """The project in C by a compiler's call, with the flags of a pkg-config file in `lib`."""
     if not shutil.which("pkg-config"):
-        return print(f"pkg-config is not there: {package}.pc was not tried")
+        return print(f"skipped: no pkg-config here, so {package}.pc was not tried")
     flags = shlex.split(run("pkg-config", "--cflags", "--libs", package, env={**os.environ, "PKG_CONFIG_PATH": os.path.join(lib, "pkgconfig")}))
     app = user.work(name)
     run(*user.hide, user.options.c_compiler, "-std=c99", "-Wall", "-Wextra", "-pedantic-errors", os.path.join(project, "main.c"), *before, "-o", app, *flags, "-lm", *options)
@@ -231,6 +231,8 @@ def common(user):
 
 def archives(user):
     folder = user.work("archives")
+    if not shutil.which("dpkg-deb"):
+        print("skipped: no dpkg-deb here, so no .deb was made")
     made = run(user.options.cpack, "--config", os.path.join(user.options.build, "CPackConfig.cmake"), "-B", folder, "-G",
                "TGZ;DEB" if shutil.which("dpkg-deb") else "TGZ")
     print(made)

