@@ -4,8 +4,7 @@
 #include "kernel/device.hpp"
 #include "codegen/halide_target.hpp"
 #include "lower.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 #include <chrono>

@@ -5,11 +5,11 @@
 #include "kernel/schedule_option.hpp"
 #include "schedules/schedule_source.hpp"
 #include "kernel/variant_named.hpp"
+#include "base/formatting.hpp"
 
 #include <attune/runtime.hpp>
 #include <attune/workload.hpp>
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -4,8 +4,7 @@
 #include "kernel/variant_named.hpp"
 
 #include "kernel/kernel_request.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <fstream>
 #include <stdexcept>

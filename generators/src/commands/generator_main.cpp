@@ -11,9 +11,9 @@
 #include "schedules/schedule_source.hpp"
 #include "commands/tune_command.hpp"
 #include "kernel/variant_named.hpp"
+#include "base/formatting.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include <fstream>
 #include <stdexcept>

@@ -7,10 +7,9 @@
 #include "tuner/trials.hpp"
 #include "tuner/report.hpp"
 #include "kernel/variant_named.hpp"
+#include "base/formatting.hpp"
 
 #include <attune/runtime/cpu.hpp>
-
-#include <fmt/format.h>
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 #include "emit/c_header.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 #include <array>

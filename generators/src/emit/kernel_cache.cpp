@@ -1,6 +1,6 @@
 #include "emit/kernel_cache.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <unistd.h>
 

@@ -2,8 +2,7 @@
 #include "kernel/device.hpp"
 #include "codegen/object.hpp"
 #include "analysis/plan.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 #include <fstream>

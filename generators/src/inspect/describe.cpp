@@ -1,6 +1,6 @@
 #include "inspect/describe.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 namespace attune::generators {
 

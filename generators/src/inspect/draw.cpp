@@ -2,8 +2,8 @@
 
 #include "inspect/outline.hpp"
 #include "inspect/png.hpp"
+#include "base/formatting.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

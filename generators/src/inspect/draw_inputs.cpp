@@ -2,8 +2,7 @@
 
 #include "analysis/input_roles.hpp"
 #include "inspect/tensor_file.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 #include <bit>

@@ -3,8 +3,8 @@
 #include "inspect/explain_blocks.hpp"
 #include "inspect/explain_semantics.hpp"
 #include "analysis/plan.hpp"
+#include "base/formatting.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>

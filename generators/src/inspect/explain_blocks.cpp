@@ -3,8 +3,7 @@
 #include "stages/subblocks.hpp"
 #include "block_mask/block_mask.hpp"
 #include "analysis/node_text.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <cmath>
 #include <map>

@@ -2,10 +2,9 @@
 
 #include "analysis/node_text.hpp"
 #include "analysis/plan.hpp"
+#include "base/formatting.hpp"
 
 #include <attune/ir/projections.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>

@@ -1,8 +1,7 @@
 #include "inspect/explain_semantics.hpp"
 
 #include "analysis/node_text.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 

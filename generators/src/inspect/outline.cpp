@@ -1,6 +1,6 @@
 #include "inspect/outline.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <iterator>
 

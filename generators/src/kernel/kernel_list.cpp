@@ -3,8 +3,7 @@
 #include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "analysis/plan.hpp"
-
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 #include <stdexcept>

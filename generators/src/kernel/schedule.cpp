@@ -1,6 +1,7 @@
 #include "kernel/schedule.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>

@@ -1,8 +1,8 @@
 #include "schedules/database.hpp"
 
 #include "kernel/device.hpp"
+#include "base/formatting.hpp"
 
-#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <fcntl.h>

@@ -2,9 +2,9 @@
 
 #include "kernel/device.hpp"
 #include "schedules/search_space.hpp"
+#include "base/formatting.hpp"
 
 #include <CLI/CLI.hpp>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <stdexcept>

@@ -1,6 +1,6 @@
 #include "tuner/device_access.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <dlfcn.h>
 

@@ -1,6 +1,6 @@
 #include "tuner/log.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>

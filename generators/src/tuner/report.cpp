@@ -1,6 +1,6 @@
 #include "tuner/report.hpp"
 
-#include <fmt/format.h>
+#include "base/formatting.hpp"
 
 #include <algorithm>
 #include <cmath>

@@ -1,10 +1,9 @@
 #include "tuner/trials.hpp"
 
 #include "analysis/plan.hpp"
+#include "base/formatting.hpp"
 
 #include <attune/runtime/detail/call.hpp>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>

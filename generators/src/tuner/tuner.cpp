@@ -3,9 +3,9 @@
 #include "tuner/quiet_machine.hpp"
 #include "kernel/device.hpp"
 #include "tuner/trials.hpp"
+#include "base/formatting.hpp"
 
 #include <HalideRuntime.h>  // its version
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
