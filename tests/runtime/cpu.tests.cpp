@@ -1,10 +1,16 @@
+#include "fake_variant.hpp"
+
 #include <attune/runtime/cpu.hpp>
+#include <attune/runtime/error.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
-using Catch::Matchers::ContainsSubstring;
-using attune::cpu_state, attune::missing_for, attune::runs;
+#include <cstdlib>
+
+using Catch::Matchers::ContainsSubstring, Catch::Matchers::MessageMatches;
+using attune::cpu_state, attune::limited_to, attune::missing_for, attune::runs;
 
 namespace {
 
@@ -86,6 +92,54 @@ TEST_CASE("machines of other kinds and levels without a name do not run") {
     CHECK_FALSE(runs("", complete()));
 }
 
+TEST_CASE("levels beyond a limit are hidden, those within it are not") {
+    const cpu_state v3 = limited_to("x86-64-v3", complete());
+    CHECK(runs("x86-64-v2", v3));
+    CHECK(runs("x86-64-v3", v3));
+    CHECK(missing_for("x86-64-v4", v3) == "a higher ATTUNE_MAX_LEVEL");
+    CHECK(missing_for("x86-64-v4-bf16", v3) == "a higher ATTUNE_MAX_LEVEL");
+    CHECK(missing_for("aarch64", v3) == "an aarch64 CPU");
+    CHECK_FALSE(runs("x86-64-v3", limited_to("x86-64-v2", complete())));
+    CHECK_FALSE(runs("x86-64-v4-bf16", limited_to("x86-64-v4", complete())));
+    CHECK(runs("x86-64-v4-bf16", limited_to("x86-64-v4-bf16", complete())));
+
+    auto cpu = complete();  // a limit gives a CPU nothing, and what it lacks is said as well
+    cpu.leaf_7.ebx &= ~bits({5, 16});
+    CHECK(missing_for("x86-64-v3", limited_to("x86-64-v4-bf16", cpu)) == "avx2");
+    CHECK(missing_for("x86-64-v4", limited_to("x86-64-v3", cpu)) == "avx2, avx512f, a higher ATTUNE_MAX_LEVEL");
+
+    cpu_state arm;
+    arm.is = cpu_state::family::aarch64;
+    CHECK(runs("aarch64", limited_to("aarch64", arm)));
+}
+
+TEST_CASE("a limit is a level of such CPUs, or refused") {
+    const auto refused = [](const std::string& wrong, const cpu_state& cpu, const std::string& known) {
+        const std::string expected = "expected a level of CPUs of this kind (" + known + ") in ATTUNE_MAX_LEVEL";
+        const auto said = ContainsSubstring(expected + ", got " + wrong + "; try one of these, or leaving it unset");
+        CHECK_THROWS_MATCHES(limited_to(wrong, cpu), attune::error, MessageMatches(said));
+    };
+    for (const auto wrong : {"x86-64-v9", "x86-64-V3", "v3", " ", "aarch64", "opencl"})
+        refused(wrong, complete(), "x86-64-v2; x86-64-v3; x86-64-v4; x86-64-v4-bf16");
+    cpu_state arm;
+    arm.is = cpu_state::family::aarch64;
+    refused("x86-64-v3", arm, "aarch64");
+}
+
+// Run with ATTUNE_MAX_LEVEL=x86-64-v9 (CMakeLists.txt): a process reads it once.
+TEST_CASE("a process whose limit is no level has its calls refused, one after the other", "[.unknown limit]") {
+    fake::call c;
+    fake::reset();
+    for (int i = 0; i < 2; ++i)
+        CHECK_THAT(fake::refusal(c.arguments()), ContainsSubstring("in ATTUNE_MAX_LEVEL, got x86-64-v9; try "));
+    CHECK_THROWS_AS(attune::kernels<fake::variant>(), attune::error);
+    CHECK(fake::seen.calls == 0);
+    ::unsetenv("ATTUNE_MAX_LEVEL");
+    CHECK(fake::refusal(c.arguments()) == "");
+    ::setenv("ATTUNE_MAX_LEVEL", "x86-64-v9", 1);  // the CPU was read
+    CHECK(fake::refusal(c.arguments()) == "");
+}
+
 TEST_CASE("levels are ranked") {
     CHECK(attune::rank_of("x86-64-v2") < attune::rank_of("x86-64-v3"));
     CHECK(attune::rank_of("x86-64-v4") < attune::rank_of("x86-64-v4-bf16"));
@@ -96,8 +150,13 @@ TEST_CASE("levels are ranked") {
 TEST_CASE("this machine agrees with what the compiler's own detection says") {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
+    const char* const set = std::getenv("ATTUNE_MAX_LEVEL");
+    const std::string_view most = set && *set ? set : "x86-64-v4-bf16";
     CHECK(runs("x86-64-v2") == (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")));
-    CHECK(runs("x86-64-v3") == (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")));
-    CHECK(runs("x86-64-v4") == (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")));
+    const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+    const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+                    __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    CHECK(runs("x86-64-v3") == (v3 && most != "x86-64-v2"));
+    CHECK(runs("x86-64-v4") == (v4 && most.starts_with("x86-64-v4")));
 #endif
 }

@@ -1,9 +1,11 @@
 #include "base/text.hpp"
 
 #include <attune/runtime/cpu.hpp>
+#include <attune/runtime/error.hpp>
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -71,14 +73,28 @@ cpu_state read_cpu() {
 #elif defined(__aarch64__)
     cpu.is = cpu_state::family::aarch64;
 #endif
-    return cpu;
+    const char* const most = std::getenv("ATTUNE_MAX_LEVEL");
+    return most && *most ? limited_to(most, cpu) : cpu;
 }
+
+bool is_aarch64(std::string_view level) { return level == "aarch64"; }
 
 }  // namespace
 
 const cpu_state& this_cpu() {
-    static const cpu_state cpu = read_cpu();
+    static const cpu_state cpu = read_cpu();  // after an exception the next call reads again
     return cpu;
+}
+
+cpu_state limited_to(std::string_view level, cpu_state cpu) {
+    std::string known;
+    for (const std::string_view each : levels) {
+        if (is_aarch64(each) != (cpu.is == cpu_state::family::aarch64)) continue;
+        if (each == level) return cpu.at_most = each, cpu;  // not `level`, which may not last
+        detail::add_part(known, each, "; ");
+    }
+    detail::fail(detail::say("a level of CPUs of this kind (", known, ") in ATTUNE_MAX_LEVEL"), std::string(level),
+                 "one of these, or leaving it unset");
 }
 
 std::span<const std::string_view> cpu_levels() { return levels; }
@@ -95,7 +111,7 @@ template <class Lacks>
 void each_missing(std::string_view level, const cpu_state& cpu, Lacks lacks) {
     const int rank = rank_of(level);
     if (rank < 0) return lacks("a device or level that this build knows");
-    if (level == "aarch64") {
+    if (is_aarch64(level)) {
         if (cpu.is != cpu_state::family::aarch64) lacks("an aarch64 CPU");  // its vectors are always there
         return;
     }
@@ -104,6 +120,7 @@ void each_missing(std::string_view level, const cpu_state& cpu, Lacks lacks) {
         if (f.level <= rank + 2 && !(word(cpu, f.in) >> f.bit & 1u)) lacks(f.name);
     if (rank >= 1 && (cpu.xcr0 & ymm_saved) != ymm_saved) lacks("ymm registers saved by the operating system");
     else if (rank >= 2 && (cpu.xcr0 & zmm_saved) != zmm_saved) lacks("zmm registers saved by the operating system");
+    if (!cpu.at_most.empty() && rank > rank_of(cpu.at_most)) lacks("a higher ATTUNE_MAX_LEVEL");
 }
 
 }  // namespace
