@@ -38,6 +38,12 @@ def rewrite(file, lines):
     open(file, "w").writelines(json.dumps(line) + "\n" for line in lines)
 
 
+def levels_here(options):
+    """Of the levels asked for, those that this machine runs, the most demanding first: `bench` leaves the others out."""
+    small = ["--shape", "1x1x16x16", "--seconds", "0", "--json"]
+    return [row["target"] for row in json.loads(run([options.program, "bench", *options.kernel[: options.kernel.index("--buckets")], *small]).stdout)]
+
+
 def steady(log, file):
     """The same log, as a machine would have written it whose times of one kernel do not differ."""
     lines = [json.loads(line) for line in open(log)]
@@ -51,24 +57,28 @@ def steady(log, file):
 def search(options, scratch):
     program = [options.program, "tune", *options.kernel]
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
+    levels = levels_here(options)
+    ranks = {name: rank for rank, name in enumerate(["aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"])}
+    most = os.environ.get("ATTUNE_MAX_LEVEL") or "x86-64-v4-bf16"
+    check(levels and max(ranks[level] for level in levels) <= ranks[most], f"expected levels up to {most}, got {levels}")
     made = run(program + ["--budget", "3", "--seed", "5", "--schedules", folder, "--log", log, "--report", os.path.join(scratch, "report.html"), "--json"])
     results = json.loads(made.stdout)
-    check(len(results) == 1 and results[0]["tried"] == 3, f"expected one search of three candidates, got {made.stdout}")
+    check([r["search"].split()[-2] for r in results] == levels and all(r["tried"] == 3 for r in results), f"expected a search of three candidates for each of {levels}, got {made.stdout}")
     check("3/3 tried" in made.stderr and "left" in made.stderr, f"expected a line of progress, got {made.stderr}")
-    check(len(open(log).read().splitlines()) == 5, "expected a log of a beginning, three candidates and an end")
+    check(len(open(log).read().splitlines()) == 5 * len(levels), "expected a log of a beginning, three candidates and an end of each search")
 
     replay = json.loads(run(program + ["--replay", log, "--json", "--report", os.path.join(scratch, "report.svg")]).stdout)
     check(replay == results, f"expected a replay to give {results}, got {replay}")
     table = run(program + ["--replay", log]).stdout
-    check(results[0]["search"] in table and "gain" in table, f"expected a table, got {table}")
-    for picture, marks in (("report.svg", 3), ("report.html", 3)):
+    check(all(r["search"] in table for r in results) and "gain" in table, f"expected a table, got {table}")
+    for picture in ("report.svg", "report.html"):
         text = open(os.path.join(scratch, picture)).read()
-        check(text.count("<circle") + text.count("\u00d7") == marks, f"expected a mark for each candidate in {picture}")
+        check(text.count("<circle") + text.count("\u00d7") == 3 * len(levels), f"expected a mark for each candidate in {picture}")
     xml.etree.ElementTree.parse(os.path.join(scratch, "report.svg"))
 
     database = the_database(folder)
     entries = json.load(open(database))["entries"]
-    check(len(entries) == 1 and entries[0]["schedule"] == results[0]["schedule"], f"expected the schedule that was chosen in {database}, got {entries}")
+    check({e["level"]: e["schedule"] for e in entries} == {level: r["schedule"] for level, r in zip(levels, results)} and len(entries) == len(levels), f"expected the schedules that were chosen in {database}, got {entries}")
     cpu = os.path.basename(database)[: -len(".json")]
     for tuned_for in ("native", cpu):
         kernels = run([options.program, "explain", *options.kernel[:-2], "--schedules", folder, "--tuned-for", tuned_for, "--json"]).stdout
@@ -123,7 +133,9 @@ def search(options, scratch):
 def kill(options, scratch):
     """The budget lets no search end, so that each is killed in the middle of something. Kills fall within the time that two candidates take on this machine."""
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
-    program = [options.program, "tune", *options.kernel, "--schedules", folder, "--log", log, "--jobs", "1"]
+    before, after = (options.kernel.index(name) for name in ("--targets", "--buckets"))
+    kernel = [*options.kernel[:before], "--targets", levels_here(options)[0], *options.kernel[after:]]  # one search
+    program = [options.program, "tune", *kernel, "--schedules", folder, "--log", log, "--jobs", "1"]
     random.seed(options.seed)
 
     def lines():
