@@ -21,4 +21,4 @@ say "Building for x86-64-v2"
 cmake --preset v2 >build/.setup/v2.log 2>&1 || { cat build/.setup/v2.log >&2; exit 1; }
 cmake --build --preset v2
 test_up_to x86-64-v2 --preset v2 "$@"
-for folder in generators layers; do test_up_to x86-64-v2 --test-dir "build/default/tests/$folder" "$@"; done
+for folder in generators layers tuner; do test_up_to x86-64-v2 --test-dir "build/default/tests/$folder" "$@"; done

@@ -54,7 +54,7 @@ check("; peak of vdpbf16ps, softmax is f32; above" in said[-1] and "peak of" not
 check(said[-1].endswith("102.6%  SDPA; peak of vdpbf16ps, softmax is f32; above what was measured of the machine: it was busy") and "above" not in said[-2],
       "a share above the peak is printed as it is, and marked", said)
 shares, of, found = shares_of([{**results[2], "read_gigabytes": 40.0}, {**results[2], "read_gigabytes": 10.0}])
-check(shares == [0.5, round(2e7 / 30e9 / 0.001, 6)] and of["gigabytes"] == 30.0, "what was read by turns is that row's memory, if faster", shares)
+check(shares == [0.5, round(2e7 / 30e9 / 0.001, 6)] and of["gigabytes"] == 30.0, "what was read interleaved is that row's memory, if faster", shares)
 peaks_of = lambda results: [e for e in xml.fromstring(roofline(shares_of(results)[1], results)).iter() if e.tag.endswith("polyline")]
 check(len(peaks_of(results)) == 1 and len(peaks_of(results + halves)) == 2, "the picture has a roof for each instruction", peaks_of(results + halves))
 

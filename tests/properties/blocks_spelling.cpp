@@ -140,12 +140,12 @@ std::string text_of(const term& t) {
     }
 }
 
-spelt_listing::spelt_listing(const term& condition) {
+spelt_graph::spelt_graph(const term& condition) {
     const auto scores = builder_.scores();
     builder_.output("out", builder_.attend(builder_.add(mask, kind::scores, {scores, write(condition)})));
 }
 
-ir_builder::node_id spelt_listing::write(const term& t) {
+ir_builder::node_id spelt_graph::write(const term& t) {
     const std::string text = text_of(t);
     if (const auto found = written_.find(text); found != written_.end()) return found->second;  // a graph has every node once
     ir_builder::node_id node{};

@@ -44,9 +44,9 @@ inline term opposite(term a) { return make(operation::logical_not, kind::conditi
 std::string text_of(const term& t);
 
 /// softmax(mask(q * t(k), condition)) * v. The strings that its declarations point to live here.
-class spelt_listing {
+class spelt_graph {
 public:
-    explicit spelt_listing(const term& condition);
+    explicit spelt_graph(const term& condition);
     graph_ir view() const { return builder_.view(); }
 
 private:

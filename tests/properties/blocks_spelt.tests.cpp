@@ -86,7 +86,7 @@ private:
 
 /// What is decided for one spelling, against every pair.
 lab_count judge(const term& spelt, const term& meant, const lab_inputs& inputs) {
-    const spelt_listing graph_ir(spelt);
+    const spelt_graph graph_ir(spelt);
     const generators::schedule cut = usual_schedule(graph_ir.view());
     const std::vector<std::uint8_t> decided = decide_blocks(graph_ir.view(), cut, inputs), seen = seen_blocks(meant, inputs, cut.query_block, cut.key_block);
     REQUIRE(decided.size() == seen.size());

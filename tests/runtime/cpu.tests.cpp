@@ -27,9 +27,9 @@ cpu_state complete() {
     cpu.leaf_1.ecx = bits({0, 9, 12, 13, 19, 20, 22, 23, 27, 28, 29});
     cpu.leaf_7.eax = 1;
     cpu.leaf_7.ebx = bits({3, 5, 8, 16, 17, 21, 28, 30, 31});
-    cpu.leaf_7.ecx = bits({1, 6, 11, 12, 14});
+    cpu.leaf_7.ecx = bits({1, 6, 8, 9, 10, 11, 12, 14});
     cpu.leaf_7_1.eax = bits({5});
-    cpu.leaf_80000001.ecx = bits({0, 5});
+    cpu.leaf_80000001.ecx = bits({0, 5, 6});
     cpu.xcr0 = 0xe7;
     return cpu;
 }
@@ -68,6 +68,11 @@ TEST_CASE("a level needs each of its features, and those of the levels below") {
     cpu.leaf_7_1.eax = 0;
     CHECK(runs("x86-64-v4", cpu));
     CHECK(missing_for("x86-64-v4-bf16", cpu) == "avx512_bf16");
+
+    cpu = complete();  // as Sapphire Rapids is
+    cpu.leaf_80000001.ecx &= ~bits({6});
+    CHECK(runs("x86-64-v4", cpu));
+    CHECK(missing_for("x86-64-v4-bf16", cpu) == "sse4a");
 
     cpu = complete();
     cpu.leaf_7.ecx &= ~bits({11, 14});

@@ -18,7 +18,8 @@ constexpr std::array<std::string_view, 5> levels = {"x86-64-v2", "x86-64-v3", "x
 
 enum where : std::uint8_t { leaf_1_ecx, leaf_7_ebx, leaf_7_ecx, leaf_7_1_eax, leaf_80000001_ecx };
 
-/// A CPUID bit and the x86-64 level from which on it is needed: the psABI's levels; v4-bf16 is what avx512_zen4 stands for.
+/// A CPUID bit and the x86-64 level from which on it is needed: the psABI's levels. Halide compiles v4-bf16 for Zen 4
+/// (avx512_zen4), and LLVM uses all that has, SSE4a too: Intel's CPUs with avx512_bf16 do not run it.
 struct feature {
     std::string_view name;
     int level;
@@ -36,7 +37,8 @@ constexpr feature features[] = {
     {"avx512bw", 4, leaf_7_ebx, 30},      {"avx512vl", 4, leaf_7_ebx, 31},
     {"avx512_ifma", 5, leaf_7_ebx, 21},   {"avx512_vbmi", 5, leaf_7_ecx, 1},     {"avx512_vbmi2", 5, leaf_7_ecx, 6},
     {"avx512_vnni", 5, leaf_7_ecx, 11},   {"avx512_bitalg", 5, leaf_7_ecx, 12},  {"avx512_vpopcntdq", 5, leaf_7_ecx, 14},
-    {"avx512_bf16", 5, leaf_7_1_eax, 5},
+    {"avx512_bf16", 5, leaf_7_1_eax, 5},  {"gfni", 5, leaf_7_ecx, 8},            {"vaes", 5, leaf_7_ecx, 9},
+    {"vpclmulqdq", 5, leaf_7_ecx, 10},    {"sse4a", 5, leaf_80000001_ecx, 6},
 };
 
 constexpr std::uint64_t ymm_saved = 0x6;   // XCR0: SSE and AVX state
