@@ -10,7 +10,8 @@
 int main() {
     const int batches = 1, heads = 4, length = 300, width = 64;
     const std::size_t count = std::size_t{batches} * heads * length * width;
-    std::vector<float> queries(count), keys(count), values(count, 1.0f), outputs(count), rates{0.5f, 0.25f, 0.125f, 0.0625f};
+    std::vector<float> queries(count), keys(count), values(count, 1.0f), outputs(count),
+        rates{0.5f, 0.25f, 0.125f, 0.0625f};
     for (std::size_t i = 0; i < count; ++i) {
         queries[i] = std::sin(0.1f * static_cast<float>(i));
         keys[i] = std::cos(0.2f * static_cast<float>(i));
@@ -19,8 +20,8 @@ int main() {
     const auto view = [&](auto& data) { return attune::tensor(data.data(), {batches, heads, length, width}); };
     try {
         using namespace my;
-        attune::run<attention>(q = view(queries), k = view(keys), v = view(values), slopes = attune::tensor(rates.data(), {heads}),
-                               out = view(outputs));
+        attune::run<attention>(q = view(queries), k = view(keys), v = view(values),
+                               slopes = attune::tensor(rates.data(), {heads}), out = view(outputs));
     } catch (const attune::error& problem) {
         std::fprintf(stderr, "%s\n", problem.what());
         return 1;

@@ -5,8 +5,8 @@
 namespace my {
 using namespace attune::dsl;
 
-inline constexpr auto slopes = input<"slopes", f32>(head);                                         // (h)
-inline constexpr auto scores = q * t(k) * rsqrt(depth);                                            // (b, h, lq, lk)
+inline constexpr auto slopes = input<"slopes", f32>(head);                                           // (h)
+inline constexpr auto scores = q * t(k) * rsqrt(depth);                                              // (b, h, lq, lk)
 inline constexpr auto attention = softmax(mask(scores + slopes(h) * (kv_idx - q_idx), causal)) * v;  // (b, h, lq, dv)
 
 }  // namespace my

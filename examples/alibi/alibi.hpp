@@ -1,7 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Attention with linear biases: the further back a key is, the lower its score; each head has its own slope. (Press et al. 2022)
+/// Attention with linear biases: the further back a key is, the lower its score; each head has its own slope. (Press et
+/// al. 2022)
 namespace alibi {
 using namespace attune::dsl;
 

@@ -1,7 +1,8 @@
 #pragma once
 #include "names.hpp"
 
-/// Several heads of one fused projection, scaled by the width of the model rather than of a head, and not projected again.
+/// Several heads of one fused projection, scaled by the width of the model rather than of a head, and not projected
+/// again.
 namespace layers::fused_heads {
 
 inline constexpr auto qkv = linear(x, weight<"proj_weight">, bias<"proj_bias">);  // (b, l, 3 e)

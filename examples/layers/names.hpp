@@ -10,7 +10,8 @@ inline constexpr auto x = input<"x", f32>(batch, position, axis<"model">);  // (
 inline constexpr auto width = extent<2>(x);
 inline constexpr auto number_of_heads = scalar<"heads", i32>;
 
-template <name Label, attune::element_type Element = f32> inline constexpr auto weight = input<Label, Element>(axis<"out">, axis<"in">);  // (out, in), as PyTorch stores it
+template <name Label, attune::element_type Element = f32>
+inline constexpr auto weight = input<Label, Element>(axis<"out">, axis<"in">);  // (out, in), as PyTorch stores it
 template <name Label> inline constexpr auto bias = input<Label, f32>(axis<"out">);
 
 inline constexpr auto pair_mask = input<"mask", u8>(batch, query, key);               // (b, lq, lk)

@@ -8,7 +8,8 @@
 namespace {
 
 /// (b, hk, lk, d) as bytes and a scale a key.
-void quantize(attune::examples::problem& p, const attune::tensor& of, const std::string& name, const std::string& scale_name) {
+void quantize(attune::examples::problem& p, const attune::tensor& of, const std::string& name,
+              const std::string& scale_name) {
     const auto rows = of.extent(0) * of.extent(1) * of.extent(2), width = of.extent(3);
     const auto* values = static_cast<const float*>(of.data());
     std::vector<std::uint8_t> bytes;
@@ -17,7 +18,8 @@ void quantize(attune::examples::problem& p, const attune::tensor& of, const std:
         float largest = 0;
         for (std::int64_t d = 0; d < width; ++d) largest = std::max(largest, std::abs(values[d]));
         scales.push_back(largest / 127);
-        for (std::int64_t d = 0; d < width; ++d) bytes.push_back(static_cast<std::uint8_t>(std::lround(values[d] / scales.back()) + 128));
+        for (std::int64_t d = 0; d < width; ++d)
+            bytes.push_back(static_cast<std::uint8_t>(std::lround(values[d] / scales.back()) + 128));
     }
     p.add(name, {of.extent(0), of.extent(1), of.extent(2), width}, bytes);
     p.add(scale_name, {of.extent(0), of.extent(1), of.extent(2)}, scales);
@@ -26,13 +28,16 @@ void quantize(attune::examples::problem& p, const attune::tensor& of, const std:
 }  // namespace
 
 int main(int argc, char** argv) {
-    const attune::examples::setup setup{
-        .name = "quantized_cache", .graph = attune::dsl::ir_of<quantized_cache::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
-            quantize(p, p.k, "k8", "k_scale");
-            quantize(p, p.v, "v8", "v_scale");
-        }};
+    const attune::examples::setup setup{.name = "quantized_cache",
+                                        .graph = attune::dsl::ir_of<quantized_cache::attention>,
+                                        .golden = {},
+                                        .fill = [](attune::examples::problem& p) {
+                                            quantize(p, p.k, "k8", "k_scale");
+                                            quantize(p, p.v, "v8", "v_scale");
+                                        }};
     return attune::examples::run(argc, argv, setup, [](auto& p) {
         using namespace quantized_cache;
-        return attune::prepare<attention>(q = p.q, k8 = p["k8"], k_scale = p["k_scale"], v8 = p["v8"], v_scale = p["v_scale"], out = p.out);
+        return attune::prepare<attention>(q = p.q, k8 = p["k8"], k_scale = p["k_scale"], v8 = p["v8"],
+                                          v_scale = p["v_scale"], out = p.out);
     });
 }

@@ -4,7 +4,10 @@
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "relative_bias", .graph = attune::dsl::ir_of<relative_bias::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "relative_bias",
+        .graph = attune::dsl::ir_of<relative_bias::attention>,
+        .golden = {},
+        .fill = [](attune::examples::problem& p) {
             std::normal_distribution<float> normal;
             std::vector<float> bias(static_cast<std::size_t>(p.heads * (2 * relative_bias::reach + 1)));
             for (float& x : bias) x = normal(p.random);

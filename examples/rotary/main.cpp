@@ -7,7 +7,10 @@
 
 int main(int argc, char** argv) {
     const attune::examples::setup setup{
-        .name = "rotary", .graph = attune::dsl::ir_of<rotary::attention>, .golden = {}, .fill = [](attune::examples::problem& p) {
+        .name = "rotary",
+        .graph = attune::dsl::ir_of<rotary::attention>,
+        .golden = {},
+        .fill = [](attune::examples::problem& p) {
             const auto length = std::max(p.query_length, p.key_length), pairs = p.depth / 2;
             std::vector<float> cosine, sine, q_gain, k_gain;
             for (int at = 0; at < length; ++at)
@@ -27,6 +30,7 @@ int main(int argc, char** argv) {
         }};
     return attune::examples::run(argc, argv, setup, [](auto& p) {
         using namespace rotary;
-        return attune::prepare<attention>(q = p.q, k = p.k, v = p.v, cosine = p["cosine"], sine = p["sine"], q_gain = p["q_gain"], k_gain = p["k_gain"], out = p.out);
+        return attune::prepare<attention>(q = p.q, k = p.k, v = p.v, cosine = p["cosine"], sine = p["sine"],
+                                          q_gain = p["q_gain"], k_gain = p["k_gain"], out = p.out);
     });
 }

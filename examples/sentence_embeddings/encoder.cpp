@@ -18,7 +18,8 @@ encoder::encoder(const weights& file, const sizes& model) : model_(model) {
     words_ = file.get("embeddings.word_embeddings.weight", {model.vocabulary, width});
     of_place_ = file.get("embeddings.position_embeddings.weight", {model.places, width});
     // The first of two: the second one is for pairs of sentences.
-    of_segment_ = tensor(static_cast<const float*>(file.get("embeddings.token_type_embeddings.weight", {2, width}).data()), {width});
+    of_segment_ = tensor(
+        static_cast<const float*>(file.get("embeddings.token_type_embeddings.weight", {2, width}).data()), {width});
     embedded_ = parameters_of("embeddings.LayerNorm", {width});
     for (std::int64_t i = 0; i < model.layers; ++i) {
         const std::string of = "encoder.layer." + std::to_string(i) + ".";
@@ -55,21 +56,27 @@ void encoder::encode(std::span<const std::vector<std::int32_t>> batch, float* ro
         }
     }
     const auto length = static_cast<std::int64_t>(ids.size());
-    const auto of_tokens = [&](const std::vector<std::int32_t>& numbers) { return tensor(numbers.data(), {1, length}); };
+    const auto of_tokens = [&](const std::vector<std::int32_t>& numbers) {
+        return tensor(numbers.data(), {1, length});
+    };
     std::vector<float> layers_input(ids.size() * static_cast<std::size_t>(model_.width)), between(layers_input.size());
     const tensor input(layers_input.data(), {1, length, model_.width}), half(between.data(), {1, length, model_.width});
 
     using bert::weight, bert::bias, bert::x;
     attune::run<bert::embedded>(bert::ids = of_tokens(ids), bert::places = of_tokens(places), bert::words = words_,
-                                bert::of_place = of_place_, bert::of_segment = of_segment_, bias<"gain"> = embedded_.weight, bias<"shift"> = embedded_.bias, bert::out = input);
+                                bert::of_place = of_place_, bert::of_segment = of_segment_,
+                                bias<"gain"> = embedded_.weight, bias<"shift"> = embedded_.bias, bert::out = input);
     for (const layer& of : layers_) {
-        attune::run<bert::attended>(x = input, bert::sentence = of_tokens(sentence), bert::number_of_heads = model_.heads,
-                                    weight<"w_q"> = of.query.weight, bias<"b_q"> = of.query.bias, weight<"w_k"> = of.key.weight, bias<"b_k"> = of.key.bias,
-                                    weight<"w_v"> = of.value.weight, bias<"b_v"> = of.value.bias, weight<"w_o"> = of.merged.weight, bias<"b_o"> = of.merged.bias,
-                                    bias<"gain"> = of.attended.weight, bias<"shift"> = of.attended.bias, bert::out = half);
+        attune::run<bert::attended>(
+            x = input, bert::sentence = of_tokens(sentence), bert::number_of_heads = model_.heads,
+            weight<"w_q"> = of.query.weight, bias<"b_q"> = of.query.bias, weight<"w_k"> = of.key.weight,
+            bias<"b_k"> = of.key.bias, weight<"w_v"> = of.value.weight, bias<"b_v"> = of.value.bias,
+            weight<"w_o"> = of.merged.weight, bias<"b_o"> = of.merged.bias, bias<"gain"> = of.attended.weight,
+            bias<"shift"> = of.attended.bias, bert::out = half);
         attune::run<bert::fed_forward>(x = half, weight<"w_inner"> = of.inner.weight, bias<"b_inner"> = of.inner.bias,
                                        weight<"w_outer"> = of.outer.weight, bias<"b_outer"> = of.outer.bias,
-                                       bias<"gain"> = of.fed_forward.weight, bias<"shift"> = of.fed_forward.bias, bert::out = input);
+                                       bias<"gain"> = of.fed_forward.weight, bias<"shift"> = of.fed_forward.bias,
+                                       bert::out = input);
     }
 
     const auto width = static_cast<std::size_t>(model_.width);
@@ -80,7 +87,8 @@ void encoder::encode(std::span<const std::vector<std::int32_t>> batch, float* ro
             for (std::size_t d = 0; d < width; ++d) row[d] += token[d];
         double squares = 0;
         for (std::size_t d = 0; d < width; ++d) squares += static_cast<double>(row[d]) * static_cast<double>(row[d]);
-        const auto scale = static_cast<float>(1 / std::sqrt(std::max(squares, 1e-24)));  // the mean's divisor would cancel out
+        const auto scale =
+            static_cast<float>(1 / std::sqrt(std::max(squares, 1e-24)));  // the mean's divisor would cancel out
         for (std::size_t d = 0; d < width; ++d) row[d] *= scale;
     }
 }

@@ -9,7 +9,8 @@
 
 namespace sentence_embeddings {
 
-/// The sizes of a BERT model; as they stand, those of MiniLM-L6. Its heads have the depth that bert.hpp is compiled for.
+/// The sizes of a BERT model; as they stand, those of MiniLM-L6. Its heads have the depth that bert.hpp is compiled
+/// for.
 struct sizes {
     std::int64_t vocabulary = 30522, places = 512, width = 384, heads = 12, inner = 1536, layers = 6;
 };
@@ -20,7 +21,8 @@ public:
     /// Throws std::runtime_error where a tensor is missing or has another shape. The weights must outlive it.
     explicit encoder(const weights& file, const sizes& model = {});
 
-    /// A row of `width` a sentence. Each is a list of 1 to `places` pieces of the vocabulary. Sentences of some 16384 tokens are one batch.
+    /// A row of `width` a sentence. Each is a list of 1 to `places` pieces of the vocabulary. Sentences of some 16384
+    /// tokens are one batch.
     std::vector<float> operator()(std::span<const std::vector<std::int32_t>> sentences) const;
 
     std::int64_t width() const { return model_.width; }

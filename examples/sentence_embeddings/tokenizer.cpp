@@ -21,7 +21,9 @@ bool is_blank(character c) {
 }
 
 /// As is_blank, and the controls that separate: what text is stripped of at its ends.
-bool is_blank_or_separator(character c) { return is_blank(c) || c == 0x0b || c == 0x0c || (c >= 0x1c && c <= 0x1f) || c == 0x85; }
+bool is_blank_or_separator(character c) {
+    return is_blank(c) || c == 0x0b || c == 0x0c || (c >= 0x1c && c <= 0x1f) || c == 0x85;
+}
 
 bool is_control(character c) {
     if (c == 0 || c == 0xfffd) return true;
@@ -37,10 +39,12 @@ bool is_punctuation(character c) {
     return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_PO;
 }
 
-/// The blocks of Chinese characters, each of which is a word of its own; Hangul, Hiragana and Katakana are not among them.
+/// The blocks of Chinese characters, each of which is a word of its own; Hangul, Hiragana and Katakana are not among
+/// them.
 bool is_ideograph(character c) {
-    constexpr std::pair<character, character> blocks[] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
-                                                          {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
+    constexpr std::pair<character, character> blocks[] = {{0x4e00, 0x9fff},   {0x3400, 0x4dbf},   {0x20000, 0x2a6df},
+                                                          {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf},
+                                                          {0xf900, 0xfaff},   {0x2f800, 0x2fa1f}};
     for (const auto& [first, last] : blocks)
         if (c >= first && c <= last) return true;
     return false;
@@ -58,7 +62,8 @@ template <class Visit> void each_plain(character c, Visit&& visit) {
     int boundary = 0;
     const auto count = utf8proc_decompose_char(c, parts.data(), parts.size(), UTF8PROC_DECOMPOSE, &boundary);
     for (utf8proc_ssize_t i = 0; i < count; ++i)
-        if (utf8proc_category(parts[static_cast<std::size_t>(i)]) != UTF8PROC_CATEGORY_MN) visit(utf8proc_tolower(parts[static_cast<std::size_t>(i)]));
+        if (utf8proc_category(parts[static_cast<std::size_t>(i)]) != UTF8PROC_CATEGORY_MN)
+            visit(utf8proc_tolower(parts[static_cast<std::size_t>(i)]));
 }
 
 /// Calls `visit` with each character of the text; bytes that are none are passed over.
@@ -102,7 +107,8 @@ std::size_t characters_in(std::string_view word) {
 
 std::ifstream opened(const std::filesystem::path& path, const char* what) {
     std::ifstream in(path, std::ios::binary);
-    if (!in || std::filesystem::is_directory(path)) throw std::runtime_error(path.string() + ": expected " + what + ", got nothing that can be read");
+    if (!in || std::filesystem::is_directory(path))
+        throw std::runtime_error(path.string() + ": expected " + what + ", got nothing that can be read");
     return in;
 }
 
@@ -117,7 +123,8 @@ std::vector<std::string> sentences_of(const std::filesystem::path& text) {
         each_character(line, [&](character c) { blank = blank && is_blank_or_separator(c); });
         if (!blank) sentences.push_back(line);
     }
-    if (sentences.empty()) throw std::runtime_error(text.string() + ": expected a sentence a line, got no line that is not blank");
+    if (sentences.empty())
+        throw std::runtime_error(text.string() + ": expected a sentence a line, got no line that is not blank");
     return sentences;
 }
 
@@ -135,7 +142,8 @@ tokenizer::tokenizer(const std::filesystem::path& vocabulary) : path_(vocabulary
 std::int32_t tokenizer::number_of(std::string_view piece) const {
     const auto found = pieces_.find(piece);
     if (found == pieces_.end())
-        throw std::runtime_error(path_.string() + ": expected the piece " + std::string(piece) + ", as vocabularies of BERT models have it; got none");
+        throw std::runtime_error(path_.string() + ": expected the piece " + std::string(piece) +
+                                 ", as vocabularies of BERT models have it; got none");
     return found->second;
 }
 

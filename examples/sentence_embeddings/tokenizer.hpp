@@ -11,15 +11,17 @@ namespace sentence_embeddings {
 /// The lines of a text that are not blank. Throws std::runtime_error where it cannot be read or has none.
 std::vector<std::string> sentences_of(const std::filesystem::path& text);
 
-/// WordPiece as BERT's uncased models use it (Devlin et al. 2019): text in lower case without accents, cut at blanks, punctuation and around
-/// CJK characters; each word is then the longest pieces of the vocabulary that it starts with, continued by pieces that begin with "##".
+/// WordPiece as BERT's uncased models use it (Devlin et al. 2019): text in lower case without accents, cut at blanks,
+/// punctuation and around CJK characters; each word is then the longest pieces of the vocabulary that it starts with,
+/// continued by pieces that begin with "##".
 class tokenizer {
 public:
-    /// Reads vocab.txt, a piece a line, numbered from 0. Throws std::runtime_error where it cannot be read or lacks [PAD], [UNK], [CLS], [SEP] or [MASK].
+    /// Reads vocab.txt, a piece a line, numbered from 0. Throws std::runtime_error where it cannot be read or lacks
+    /// [PAD], [UNK], [CLS], [SEP] or [MASK].
     explicit tokenizer(const std::filesystem::path& vocabulary);
 
-    /// [CLS] pieces... [SEP], at most `longest` of them in all, which is 2 or more. Bytes that are not UTF-8 are left out; [PAD], [UNK], [CLS], [SEP] and
-    /// [MASK] in a sentence stand for those pieces.
+    /// [CLS] pieces... [SEP], at most `longest` of them in all, which is 2 or more. Bytes that are not UTF-8 are left
+    /// out; [PAD], [UNK], [CLS], [SEP] and [MASK] in a sentence stand for those pieces.
     std::vector<std::int32_t> operator()(std::string_view sentence, std::size_t longest) const;
 
     std::int64_t size() const { return size_; }  ///< of the vocabulary

@@ -18,7 +18,9 @@ namespace {
 
 using nlohmann::json;
 
-[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) { throw std::runtime_error(path.string() + ": " + why); }
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why) {
+    throw std::runtime_error(path.string() + ": " + why);
+}
 
 struct descriptor {
     int file;
@@ -38,7 +40,8 @@ std::vector<std::uint64_t> numbers(const json& list) {
 }
 
 /// Where a tensor's bytes begin; they are checked to be as many as its shape needs and to lie in the file.
-std::uint64_t begin_of(const std::filesystem::path& path, const std::string& name, const json& entry, std::vector<std::int64_t>& shape, std::uint64_t available) {
+std::uint64_t begin_of(const std::filesystem::path& path, const std::string& name, const json& entry,
+                       std::vector<std::int64_t>& shape, std::uint64_t available) {
     std::vector<std::uint64_t> place;
     std::uint64_t bytes = sizeof(float);
     try {
@@ -50,13 +53,16 @@ std::uint64_t begin_of(const std::filesystem::path& path, const std::string& nam
         place = numbers(entry.at("data_offsets"));
         if (place.size() != 2) throw std::domain_error("not a begin and an end");
     } catch (const std::exception&) {
-        refuse(path, fmt::format("expected {} with a shape and two data_offsets, got {}", name, entry.dump(-1, ' ', true, json::error_handler_t::replace)));
+        refuse(path, fmt::format("expected {} with a shape and two data_offsets, got {}", name,
+                                 entry.dump(-1, ' ', true, json::error_handler_t::replace)));
     }
     if (place[1] > available)
-        refuse(path, fmt::format("truncated: expected {} to end at byte {} of the data, got {} bytes of data", name, place[1], available));
+        refuse(path, fmt::format("truncated: expected {} to end at byte {} of the data, got {} bytes of data", name,
+                                 place[1], available));
     if (place[0] > place[1] || place[1] - place[0] != bytes)
         refuse(path, fmt::format("expected {} bytes for {}, got those from {} to {}", bytes, name, place[0], place[1]));
-    if (place[0] % sizeof(float) != 0) refuse(path, fmt::format("expected {} to begin at a multiple of 4 bytes, got {}", name, place[0]));
+    if (place[0] % sizeof(float) != 0)
+        refuse(path, fmt::format("expected {} to begin at a multiple of 4 bytes, got {}", name, place[0]));
     return place[0];
 }
 
@@ -64,12 +70,14 @@ std::uint64_t begin_of(const std::filesystem::path& path, const std::string& nam
 
 weights::weights(const std::filesystem::path& path) : path_(path) {
     const descriptor opened{open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    struct stat facts {};
+    struct stat facts{};
     if (opened.file < 0 || fstat(opened.file, &facts) != 0 || !S_ISREG(facts.st_mode))
         refuse(path, "expected the weights of a model, a .safetensors file, got nothing that can be read");
     const auto size = static_cast<std::size_t>(facts.st_size);
     std::uint64_t header_bytes = 0;
-    if (size < sizeof header_bytes) refuse(path, fmt::format("truncated: expected 8 bytes that say how long the header is, got {} bytes in all", size));
+    if (size < sizeof header_bytes)
+        refuse(path,
+               fmt::format("truncated: expected 8 bytes that say how long the header is, got {} bytes in all", size));
     void* const mapped = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, opened.file, 0);
     if (mapped == MAP_FAILED) refuse(path, "cannot be mapped into memory");
     mapped_ = mapped, size_ = size;
@@ -77,11 +85,14 @@ weights::weights(const std::filesystem::path& path) : path_(path) {
         const char* const bytes = static_cast<const char*>(mapped);
         std::memcpy(&header_bytes, bytes, sizeof header_bytes);
         const std::uint64_t behind = size - sizeof header_bytes;
-        if (header_bytes > behind) refuse(path, fmt::format("truncated: expected a header of {} bytes, got {}", header_bytes, behind));
-        if (header_bytes % sizeof(float) != 0) refuse(path, fmt::format("expected a header whose length is a multiple of 4, got {} bytes", header_bytes));
+        if (header_bytes > behind)
+            refuse(path, fmt::format("truncated: expected a header of {} bytes, got {}", header_bytes, behind));
+        if (header_bytes % sizeof(float) != 0)
+            refuse(path, fmt::format("expected a header whose length is a multiple of 4, got {} bytes", header_bytes));
         const char* const header = bytes + sizeof header_bytes;
         const json names = json::parse(header, header + header_bytes, nullptr, false);
-        if (!names.is_object()) refuse(path, "expected a header that is a JSON object, got something else; is this a .safetensors file?");
+        if (!names.is_object())
+            refuse(path, "expected a header that is a JSON object, got something else; is this a .safetensors file?");
         const char* const data = header + header_bytes;
         for (const auto& [key, each] : names.items()) {
             // What models with a head of their own call their encoder.
@@ -102,9 +113,11 @@ weights::~weights() { munmap(mapped_, size_); }
 
 attune::tensor weights::get(const std::string& name, const std::vector<std::int64_t>& shape) const {
     const auto found = tensors_.find(name);
-    if (found == tensors_.end()) refuse(path_, fmt::format("expected an f32 tensor {}, got none; is this a MiniLM-L6 sentence model?", name));
+    if (found == tensors_.end())
+        refuse(path_, fmt::format("expected an f32 tensor {}, got none; is this a MiniLM-L6 sentence model?", name));
     if (found->second.shape != shape)
-        refuse(path_, fmt::format("expected {} of shape ({}), got ({})", name, fmt::join(shape, ", "), fmt::join(found->second.shape, ", ")));
+        refuse(path_, fmt::format("expected {} of shape ({}), got ({})", name, fmt::join(shape, ", "),
+                                  fmt::join(found->second.shape, ", ")));
     return attune::tensor(found->second.data, shape);
 }
 

@@ -8,11 +8,12 @@
 
 namespace sentence_embeddings {
 
-/// The f32 tensors of a .safetensors file, mapped: they are read from the disk when they are used, and shared with whoever maps the file too.
+/// The f32 tensors of a .safetensors file, mapped: they are read from the disk when they are used, and shared with
+/// whoever maps the file too.
 class weights {
 public:
-    /// Throws std::runtime_error, `<path>: <what is wrong>`, where the file cannot be mapped, is truncated, or its header does not describe the
-    /// bytes that follow. Tensors of other element types are left out.
+    /// Throws std::runtime_error, `<path>: <what is wrong>`, where the file cannot be mapped, is truncated, or its
+    /// header does not describe the bytes that follow. Tensors of other element types are left out.
     explicit weights(const std::filesystem::path& path);
     ~weights();
     weights(const weights&) = delete;

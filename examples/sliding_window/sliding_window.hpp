@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Each query sees itself and the w keys before it; w is passed at the call. Key blocks outside the window are never touched.
-/// (Mistral 7B; Jiang et al. 2023)
+/// Each query sees itself and the w keys before it; w is passed at the call. Key blocks outside the window are never
+/// touched. (Mistral 7B; Jiang et al. 2023)
 namespace sliding_window {
 using namespace attune::dsl;
 

@@ -6,6 +6,6 @@ namespace softcap_example {
 using namespace attune::dsl;
 
 inline constexpr auto cap = scalar<"cap", f32>;
-inline constexpr auto attention = softmax(softcap(cap, q * t(k) * rsqrt(depth))) * v;  // (b, h, lq, dv)
+inline constexpr auto attention = softmax(softcap(cap, q* t(k) * rsqrt(depth))) * v;  // (b, h, lq, dv)
 
 }  // namespace softcap_example

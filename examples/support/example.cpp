@@ -4,8 +4,8 @@
 
 #include <attune/reference.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -51,9 +51,12 @@ double error_against_file(const setup& what, const problem& p) {
         const auto at = p.expected().find(std::string(output.name));
         if (at == p.expected().end()) continue;
         const tensor& made = p.output(output.name);
-        const auto count = std::accumulate(made.shape().begin(), made.shape().end(), std::int64_t{1}, std::multiplies<>());
+        const auto count =
+            std::accumulate(made.shape().begin(), made.shape().end(), std::int64_t{1}, std::multiplies<>());
         if (static_cast<std::int64_t>(at->second.size()) != count)
-            throw std::runtime_error(fmt::format("expected {} values of {}, got {}; try a file whose outputs have the shape that q and v give", count, output.name, at->second.size()));
+            throw std::runtime_error(fmt::format(
+                "expected {} values of {}, got {}; try a file whose outputs have the shape that q and v give", count,
+                output.name, at->second.size()));
         ++compared;
         const auto* got = static_cast<const float*>(made.data());
         for (std::size_t i = 0; i < at->second.size(); ++i) {
@@ -61,7 +64,9 @@ double error_against_file(const setup& what, const problem& p) {
             worst = difference <= worst ? worst : difference;  // a NaN stays
         }
     }
-    if (compared == 0) throw std::runtime_error("expected a file with values of out, got none; try one whose outputs this variant makes");
+    if (compared == 0)
+        throw std::runtime_error(
+            "expected a file with values of out, got none; try one whose outputs this variant makes");
     return worst;
 }
 
@@ -70,14 +75,19 @@ double error_against_reference(const setup& what, const problem& p) {
     const auto rows = sample(p.query_length);
     const auto expected = reference::evaluate(what.graph, arguments, {.rows = rows});
     double worst = 0;
-    for (const auto& array : expected.outputs) worst = std::max(worst, reference::largest_error(p.output(array.name), array, rows));
+    for (const auto& array : expected.outputs)
+        worst = std::max(worst, reference::largest_error(p.output(array.name), array, rows));
     return worst;
 }
 
-/// Pairs that are visible, over all heads: counted on a problem of depth one, for head 0, since no example's mask depends on the head.
+/// Pairs that are visible, over all heads: counted on a problem of depth one, for head 0, since no example's mask
+/// depends on the head.
 double visible_pairs(const setup& what, const problem& p) {
     auto arguments = arguments_of(p);
-    const auto counts_once = [](axis_kind axis) { return axis == axis_kind::head || axis == axis_kind::key_head || axis == axis_kind::depth || axis == axis_kind::value_depth; };
+    const auto counts_once = [](axis_kind axis) {
+        return axis == axis_kind::head || axis == axis_kind::key_head || axis == axis_kind::depth ||
+               axis == axis_kind::value_depth;
+    };
     for (auto& argument : arguments)
         for (const input_declaration& input : what.graph.inputs) {
             if (input.name != argument.name || input.is_scalar) continue;
@@ -115,15 +125,19 @@ row measure(const setup& what, problem& p, const std::string& data, const std::f
 }
 
 void print(const row& r) {
-    fmt::print("{:<20}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}{}\n", r.variant, r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops,
-               r.peak_share * 100, r.visited, r.blocks, r.kernel,
-               r.right() && r.remark.empty() ? "" : "  ", r.right() ? r.remark : "WRONG");
+    fmt::print("{:<20}{:<27}{:<20}{:>9.1e} {:<11}{:>10.3f}{:>10.1f}{:>7.0f} %{:>9}/{:<8}{:<14}{}{}\n", r.variant,
+               r.data, r.shape, r.error, r.against, r.seconds * 1e3, r.gigaflops, r.peak_share * 100, r.visited,
+               r.blocks, r.kernel, r.right() && r.remark.empty() ? "" : "  ", r.right() ? r.remark : "WRONG");
 }
 
 nlohmann::ordered_json json_of(const row& r) {
-    return {{"variant", r.variant}, {"data", r.data}, {"shape", r.shape}, {"error", r.error}, {"against", r.against}, {"tolerance", r.tolerance}, {"seconds", r.seconds},
-            {"useful_gigaflops", r.gigaflops}, {"peak_share", r.peak_share}, {"peak_of", r.peak_of}, {"remark", r.remark},
-            {"blocks_visited", r.visited}, {"blocks", r.blocks}, {"kernel", r.kernel}};
+    return {{"variant", r.variant},       {"data", r.data},
+            {"shape", r.shape},           {"error", r.error},
+            {"against", r.against},       {"tolerance", r.tolerance},
+            {"seconds", r.seconds},       {"useful_gigaflops", r.gigaflops},
+            {"peak_share", r.peak_share}, {"peak_of", r.peak_of},
+            {"remark", r.remark},         {"blocks_visited", r.visited},
+            {"blocks", r.blocks},         {"kernel", r.kernel}};
 }
 
 int run_rows(const setup& what, const std::function<bound(problem&)>& bind, const command_line& line) {
@@ -135,13 +149,16 @@ int run_rows(const setup& what, const std::function<bound(problem&)>& bind, cons
         rows.push_back(measure(what, p, "random", bind, line, peaks));
     };
     std::string file = line.file;
-    if (file.empty() && line.shape.empty() && !what.golden.empty()) file = std::string(ATTUNE_GOLDEN_FILES "/") + what.golden + ".safetensors";
+    if (file.empty() && line.shape.empty() && !what.golden.empty())
+        file = std::string(ATTUNE_GOLDEN_FILES "/") + what.golden + ".safetensors";
     if (!file.empty()) {
         problem p = problem::of_file(file);
         rows.push_back(measure(what, p, std::filesystem::path(file).stem().string(), bind, line, peaks));
     }
-    if (!line.shape.empty()) random(line.shape);
-    else if (line.file.empty()) random("1x8x1024x1024x64");
+    if (!line.shape.empty())
+        random(line.shape);
+    else if (line.file.empty())
+        random("1x8x1024x1024x64");
 
     if (line.json) {
         auto list = nlohmann::ordered_json::array();
@@ -149,7 +166,8 @@ int run_rows(const setup& what, const std::function<bound(problem&)>& bind, cons
         fmt::print("{}\n", list.dump(1));
     } else {
         if (!line.no_header)
-            fmt::print("{:<20}{:<27}{:<20}{:>9} {:<11}{:>10}{:>10}{:>9}{:>9}/{:<8}{}\n", "variant", "data", "BxHxLqxLkxD", "error", "against", "ms", "GFLOP/s", "peak", "blocks", "all", "kernel");
+            fmt::print("{:<20}{:<27}{:<20}{:>9} {:<11}{:>10}{:>10}{:>9}{:>9}/{:<8}{}\n", "variant", "data",
+                       "BxHxLqxLkxD", "error", "against", "ms", "GFLOP/s", "peak", "blocks", "all", "kernel");
         for (const row& r : rows) print(r);
     }
     return std::all_of(rows.begin(), rows.end(), [](const row& r) { return r.right(); }) ? 0 : 1;
@@ -158,9 +176,12 @@ int run_rows(const setup& what, const std::function<bound(problem&)>& bind, cons
 }  // namespace
 
 int run_example(int argc, char** argv, const setup& what, const std::function<bound(problem&)>& bind) {
-    CLI::App app{"The attune example '" + what.name + "': checks its kernel and times it.\n"
-                 "Columns: largest error against the file or the double-precision reference, best time of a call, useful GFLOP/s (visible pairs only),\n"
-                 "their share of the peak of what the kernel multiplies with, measured beside the calls, key blocks visited of all,\n"
+    CLI::App app{"The attune example '" + what.name +
+                 "': checks its kernel and times it.\n"
+                 "Columns: largest error against the file or the double-precision reference, best time of a call, "
+                 "useful GFLOP/s (visible pairs only),\n"
+                 "their share of the peak of what the kernel multiplies with, measured beside the calls, key blocks "
+                 "visited of all,\n"
                  "the kernel chosen, and what else there is to say."};
     command_line line;
     app.add_option("--shape", line.shape, "random data of this shape, BxHxLqxLkxD");

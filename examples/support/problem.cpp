@@ -13,27 +13,36 @@
 
 namespace attune::examples {
 
-template <class T>
-tensor problem::keep(std::vector<std::int64_t> shape, std::vector<T> values) {
+template <class T> tensor problem::keep(std::vector<std::int64_t> shape, std::vector<T> values) {
     auto& kept = std::get<std::vector<T>>(buffers_.emplace_back(std::move(values)));
     return tensor(kept.data(), shape);
 }
 
 const tensor& problem::operator[](std::string_view name) const {
     const auto at = inputs_.find(std::string(name));
-    if (at == inputs_.end()) throw std::out_of_range("expected a tensor named " + std::string(name) + ", got none; try --shape, or a file that has it");
+    if (at == inputs_.end())
+        throw std::out_of_range("expected a tensor named " + std::string(name) +
+                                ", got none; try --shape, or a file that has it");
     return at->second;
 }
 
 double problem::number(std::string_view name) const {
     const auto at = numbers_.find(std::string(name));
-    if (at == numbers_.end()) throw std::out_of_range("expected a number named " + std::string(name) + ", got none; try --shape, or a file whose params have it");
+    if (at == numbers_.end())
+        throw std::out_of_range("expected a number named " + std::string(name) +
+                                ", got none; try --shape, or a file whose params have it");
     return at->second;
 }
 
-void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<float> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
-void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::int32_t> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
-void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::uint8_t> values) { inputs_[name] = keep(std::move(shape), std::move(values)); }
+void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<float> values) {
+    inputs_[name] = keep(std::move(shape), std::move(values));
+}
+void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::int32_t> values) {
+    inputs_[name] = keep(std::move(shape), std::move(values));
+}
+void problem::add(const std::string& name, std::vector<std::int64_t> shape, std::vector<std::uint8_t> values) {
+    inputs_[name] = keep(std::move(shape), std::move(values));
+}
 
 tensor problem::make(std::vector<std::int64_t> shape) {
     const auto count = std::accumulate(shape.begin(), shape.end(), std::int64_t{1}, std::multiplies<>());
@@ -44,7 +53,11 @@ void problem::make_outputs(const graph_ir& graph) {
     for (const output_declaration& output : graph.outputs) {
         std::vector<std::int64_t> shape;
         for (const axis_kind axis : reference::axes_of(graph.nodes[static_cast<std::size_t>(output.node)].kind))
-            shape.push_back(axis == axis_kind::batch ? batches : axis == axis_kind::head ? heads : axis == axis_kind::query ? query_length : axis == axis_kind::key ? key_length : value_depth);
+            shape.push_back(axis == axis_kind::batch   ? batches
+                            : axis == axis_kind::head  ? heads
+                            : axis == axis_kind::query ? query_length
+                            : axis == axis_kind::key   ? key_length
+                                                       : value_depth);
         outputs_[std::string(output.name)] = make(shape);
     }
     if (const auto at = outputs_.find("out"); at != outputs_.end()) out = at->second;
@@ -52,7 +65,9 @@ void problem::make_outputs(const graph_ir& graph) {
 
 const tensor& problem::output(std::string_view name) const {
     const auto at = outputs_.find(std::string(name));
-    if (at == outputs_.end()) throw std::out_of_range("expected an output named " + std::string(name) + ", got none; try one that the variant names");
+    if (at == outputs_.end())
+        throw std::out_of_range("expected an output named " + std::string(name) +
+                                ", got none; try one that the variant names");
     return at->second;
 }
 
@@ -60,9 +75,11 @@ problem problem::of_shape(const std::string& shape) {
     problem p;
     long long b, h, lq, lk, d;
     int used = 0;
-    if (std::sscanf(shape.c_str(), "%lldx%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &d, &used) != 5 || shape[static_cast<std::size_t>(used)] != '\0' || b < 1 || h < 1 || lq < 1 || lk < 1 || d < 1 ||
+    if (std::sscanf(shape.c_str(), "%lldx%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &d, &used) != 5 ||
+        shape[static_cast<std::size_t>(used)] != '\0' || b < 1 || h < 1 || lq < 1 || lk < 1 || d < 1 ||
         double(b) * double(h) * double(d) * double(std::max(lq, lk)) > double(1 << 30))
-        throw std::invalid_argument("expected a shape BxHxLqxLkxD of at most 2^30 elements a tensor, got " + shape + "; try --shape 1x8x2048x2048x64");
+        throw std::invalid_argument("expected a shape BxHxLqxLkxD of at most 2^30 elements a tensor, got " + shape +
+                                    "; try --shape 1x8x2048x2048x64");
     p.batches = b, p.heads = p.key_heads = h, p.query_length = lq, p.key_length = lk, p.depth = p.value_depth = d;
     std::normal_distribution<float> normal;
     const auto make = [&](std::int64_t length) {
@@ -85,11 +102,17 @@ problem problem::of_file(const std::filesystem::path& path) {
             return values;
         };
         const bool is_output = std::find(file.outputs.begin(), file.outputs.end(), t.name) != file.outputs.end();
-        if (is_output && t.element == element_type::f32) p.expected_[t.name] = copy(float{});
-        else if (t.element == element_type::f32) p.add(t.name, t.shape, copy(float{}));
-        else if (t.element == element_type::i32) p.add(t.name, t.shape, copy(std::int32_t{}));
-        else if (t.element == element_type::u8 || t.element == element_type::boolean) p.add(t.name, t.shape, copy(std::uint8_t{}));
-        else throw std::runtime_error(path.string() + ": expected f32, i32, u8 or boolean tensors, got " + t.name + " of " + std::string(name_of(t.element)));
+        if (is_output && t.element == element_type::f32)
+            p.expected_[t.name] = copy(float{});
+        else if (t.element == element_type::f32)
+            p.add(t.name, t.shape, copy(float{}));
+        else if (t.element == element_type::i32)
+            p.add(t.name, t.shape, copy(std::int32_t{}));
+        else if (t.element == element_type::u8 || t.element == element_type::boolean)
+            p.add(t.name, t.shape, copy(std::uint8_t{}));
+        else
+            throw std::runtime_error(path.string() + ": expected f32, i32, u8 or boolean tensors, got " + t.name +
+                                     " of " + std::string(name_of(t.element)));
     }
     p.numbers_ = file.params;
     p.q = p["q"], p.k = p["k"], p.v = p["v"];

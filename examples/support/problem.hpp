@@ -45,7 +45,8 @@ public:
     /// f32, dense: further results that a call writes.
     tensor make(std::vector<std::int64_t> shape);
 
-    /// Unit-normal q, k and v. `shape` is BxHxLqxLkxD, such as 1x8x2048x2048x64; throws std::invalid_argument otherwise.
+    /// Unit-normal q, k and v. `shape` is BxHxLqxLkxD, such as 1x8x2048x2048x64; throws std::invalid_argument
+    /// otherwise.
     static problem of_shape(const std::string& shape);
     static problem of_file(const std::filesystem::path& file);
 

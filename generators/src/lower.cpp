@@ -1,15 +1,15 @@
 #include "lower.hpp"
 
-#include "stages/subblocks.hpp"
-#include "passes/gpu_passes.hpp"
-#include "kernel/device.hpp"
 #include "cpu/decode.hpp"
-#include "gpu/prefill.hpp"
-#include "gpu/decode.hpp"
-#include "stages/quadratic_outputs.hpp"
 #include "cpu/prefill.hpp"
-#include "stages/projections.hpp"
+#include "gpu/decode.hpp"
+#include "gpu/prefill.hpp"
+#include "kernel/device.hpp"
+#include "passes/gpu_passes.hpp"
 #include "passes/skip_blocks.hpp"
+#include "stages/projections.hpp"
+#include "stages/quadratic_outputs.hpp"
+#include "stages/subblocks.hpp"
 
 #include <map>
 #include <memory>
@@ -24,7 +24,9 @@ using namespace Halide;
 namespace {
 
 /// The name of a device's level.
-std::string_view device_of(const Target& target) { return target.has_feature(Target::CUDA) ? "cuda" : target.has_feature(Target::Vulkan) ? "vulkan" : "opencl"; }
+std::string_view device_of(const Target& target) {
+    return target.has_feature(Target::CUDA) ? "cuda" : target.has_feature(Target::Vulkan) ? "vulkan" : "opencl";
+}
 
 /// Which blocks the pass over the keys visits, as an output of its own.
 Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
@@ -32,7 +34,9 @@ Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
     Func blocks("blocks");
     std::unique_ptr<subblocks> parts;
     if (f.core.has_core() && in_subblocks) parts = std::make_unique<subblocks>(f);
-    blocks(f.kb, f.qt, f.h, f.b) = parts ? subblocks::kind_of(parts->visits(f.kb, f.qt, f.h, f.b)) : f.core.has_core() ? f.visit(f.visible(f.core.scores)) : cast<uint8_t>(0);
+    blocks(f.kb, f.qt, f.h, f.b) = parts               ? subblocks::kind_of(parts->visits(f.kb, f.qt, f.h, f.b))
+                                   : f.core.has_core() ? f.visit(f.visible(f.core.scores))
+                                                       : cast<uint8_t>(0);
 
     // Schedule
     if (parts) parts->schedule(LoopLevel(blocks, f.qt));
@@ -59,12 +63,16 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
     for (Internal::LoweredFunc function : made.functions()) {
         if (function.name == symbol) {
             const std::size_t inputs = function.args.size() - order.size();
-            const std::vector<Internal::LoweredArgument> outputs(function.args.begin() + static_cast<std::ptrdiff_t>(inputs), function.args.end());
-            for (std::size_t i = 0; i < order.size(); ++i) function.args[inputs + i] = outputs[static_cast<std::size_t>(order[i])];
+            const std::vector<Internal::LoweredArgument> outputs(
+                function.args.begin() + static_cast<std::ptrdiff_t>(inputs), function.args.end());
+            for (std::size_t i = 0; i < order.size(); ++i)
+                function.args[inputs + i] = outputs[static_cast<std::size_t>(order[i])];
         }
-        if (const int shared = shared_memory(function.body), most = most_shared_memory(device_of(target)); shared > most)
-            throw no_room("it needs " + std::to_string(shared) + " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
-                                     "; a schedule with smaller blocks may fit: emit --schedule");
+        if (const int shared = shared_memory(function.body), most = most_shared_memory(device_of(target));
+            shared > most)
+            throw no_room("it needs " + std::to_string(shared) +
+                          " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
+                          "; a schedule with smaller blocks may fit: emit --schedule");
         if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);
         ordered.append(function);
     }
@@ -73,9 +81,12 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
 
 lowered_kernel lower(const kernel_request& request) {
     check(request.schedule, request.depths.depth);
-    if (request.schedule.pairing == 2 && !can_use_bf16_dot(request)) throw std::runtime_error("a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
+    if (request.schedule.pairing == 2 && !can_use_bf16_dot(request))
+        throw std::runtime_error(
+            "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
     if (request.schedule.shapes == shape_class::decode)
-        if (const std::string reason = decode_unsupported_reason(request.graph); !reason.empty()) throw std::runtime_error("no kernel for decode: " + reason);
+        if (const std::string reason = decode_unsupported_reason(request.graph); !reason.empty())
+            throw std::runtime_error("no kernel for decode: " + reason);
     const plan core = plan_of(request.graph);
     kernel_frame frame(request, core);
     computed_tensors before(frame, true);
@@ -99,7 +110,8 @@ lowered_kernel lower(const kernel_request& request) {
     std::vector<std::unique_ptr<quadratic_outputs>> pairs;
     using shape = quadratic_outputs::shape;
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        if (quadratic_outputs::wanted(core, of)) outputs.push_back(pairs.emplace_back(std::make_unique<quadratic_outputs>(of_pairs, rows, of))->outputs);
+        if (quadratic_outputs::wanted(core, of))
+            outputs.push_back(pairs.emplace_back(std::make_unique<quadratic_outputs>(of_pairs, rows, of))->outputs);
 
     if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = rows.saved_output();
     computed_tensors after(frame, false);
@@ -118,9 +130,13 @@ lowered_kernel lower(const kernel_request& request) {
         before.schedule();
         after.schedule();
         if (!rows.empty()) rows.schedule(), rows.add_passes(attention);
-        const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table, std::vector<clipped_loop> clipped) {
-            const auto is_table = [table = loop_and_table.second](const Internal::Load& load) { return load.name == table; };
-            attention.add_custom_lowering_pass(new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::parts_of(request)));
+        const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table,
+                               std::vector<clipped_loop> clipped) {
+            const auto is_table = [table = loop_and_table.second](const Internal::Load& load) {
+                return load.name == table;
+            };
+            attention.add_custom_lowering_pass(
+                new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::parts_of(request)));
         };
         if (state) guard(state->guarded_loop(), state->clipped_loops()), state->add_passes(attention);
         for (const auto& each : pairs) {
@@ -142,10 +158,15 @@ lowered_kernel lower(const kernel_request& request) {
     const auto of_rows = [](kind what) { return what == kind::output || what == kind::row; };
     place_all(of_rows, core.saved_rows + (core.saved_output >= 0 ? 1 : 0));
     for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        place_all([&](kind what) { return !of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of; }, 0);
+        place_all(
+            [&](kind what) {
+                return !of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of;
+            },
+            0);
     place_all([](kind what) { return what == kind::tokens; }, 0);
     order.insert(order.end(), masked.begin(), masked.end());
-    if (!on_device(request)) return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(frame, !frame.decodes())};
+    if (!on_device(request))
+        return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(frame, !frame.decodes())};
     kernel_request on_cpu = request;  // who asks which blocks are visited is there, and wants an answer there
     on_cpu.schedule.lanes = 4;
     return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(kernel_frame(on_cpu, core), false)};

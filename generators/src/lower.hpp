@@ -12,18 +12,22 @@ namespace attune::generators {
 struct lowered_kernel {
     std::vector<Halide::Argument> arguments;  ///< inputs in the graph's order, then kv_lengths (batch)
     Halide::Pipeline attention;               ///< its buffers as kernel_table.hpp says
-    std::vector<int> order;                   ///< outputs in the graph's order and then the saved rows, as places among the pipeline's outputs
-    Halide::Pipeline blocks;                  ///< one u8 output (key block, query block, head, batch): 0 skipped, 1 visited, 2 without mask
+    std::vector<int>
+        order;  ///< outputs in the graph's order and then the saved rows, as places among the pipeline's outputs
+    Halide::Pipeline
+        blocks;  ///< one u8 output (key block, query block, head, batch): 0 skipped, 1 visited, 2 without mask
 
     /// The attention as a module, its arguments in the order of a call.
     Halide::Module module(const std::string& symbol, const Halide::Target& target) const;
 };
 
-/// Throws std::runtime_error, a sentence, for a graph that is not one kernel (plan.hpp) or a schedule that breaks its rules.
+/// Throws std::runtime_error, a sentence, for a graph that is not one kernel (plan.hpp) or a schedule that breaks its
+/// rules.
 ///
-/// Callers of the kernel answer for what is checked at run time only: no null host pointer, heads a multiple of key heads, every axis of an input
-/// as long as the call's, broadcast by stride 0. Keys, and axes that formulas ask the extent of, may be 0 long: memory is then read at the first
-/// position of such an axis, and what is read there is not used.
+/// Callers of the kernel answer for what is checked at run time only: no null host pointer, heads a multiple of key
+/// heads, every axis of an input as long as the call's, broadcast by stride 0. Keys, and axes that formulas ask the
+/// extent of, may be 0 long: memory is then read at the first position of such an axis, and what is read there is not
+/// used.
 lowered_kernel lower(const kernel_request& request);
 
 }  // namespace attune::generators

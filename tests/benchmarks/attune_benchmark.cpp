@@ -1,21 +1,24 @@
 // Times the benchmark table: by itself, or interleaved with other programs.
 //
 //     attune_benchmark [options of Google Benchmark]   the table (cases.cpp), and the machine's own limits
-//     attune_benchmark --serve <folder>                answers requests on stdin, each by a line of JSON; {"error": "..."} where it cannot be done
+//     attune_benchmark --serve <folder>                answers requests on stdin, each by a line of JSON; {"error":
+//     "..."} where it cannot be done
 //
 // `cases`                       the table
 // `machine`                     the multiply-add rate and the read bandwidth of as many threads as a call uses
-// `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from the folder
-// `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which kernel made it
-// `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats` calls, and the peak of what
-//                               multiplies in their kernel: the best of what was measured beside them and beside earlier calls
+// `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from the
+// folder `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which
+// kernel made it `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats`
+// calls, and the peak of what
+//                               multiplies in their kernel: the best of what was measured beside them and beside
+//                               earlier calls
 // `read <repeats>`              the same of reading the loaded keys and values once, by as many threads
 #include "cases.hpp"
 #include "peak.hpp"
 #include "variants.hpp"
 
-#include <attune/runtime.hpp>
 #include <benchmark/benchmark.h>
+#include <attune/runtime.hpp>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -54,45 +57,67 @@ struct problem {
     std::vector<std::int32_t> document, lengths;
 
     explicit problem(const benchmark_case& c) : of(c) {
-        const auto bytes = [&](std::int64_t heads, std::int64_t length) { return static_cast<std::size_t>(c.batch * heads * length * c.depth * attune::bytes_of(c.element)); };
-        q.resize(bytes(c.heads, c.queries)), out.resize(q.size()), k.resize(bytes(c.key_heads, c.keys)), v.resize(k.size());
+        const auto bytes = [&](std::int64_t heads, std::int64_t length) {
+            return static_cast<std::size_t>(c.batch * heads * length * c.depth * attune::bytes_of(c.element));
+        };
+        q.resize(bytes(c.heads, c.queries)), out.resize(q.size()), k.resize(bytes(c.key_heads, c.keys)),
+            v.resize(k.size());
         slopes.resize(static_cast<std::size_t>(c.heads));
         if (c.variant == "bias") bias.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * c.keys));
         std::int32_t number = 0;
-        for (const std::int64_t n : bench::document_lengths) document.insert(document.end(), static_cast<std::size_t>(n), number++);
-        for (std::int64_t b = 0; b < c.batch; ++b) lengths.push_back(static_cast<std::int32_t>(bench::keys_in_use(b, c.keys)));
+        for (const std::int64_t n : bench::document_lengths)
+            document.insert(document.end(), static_cast<std::size_t>(n), number++);
+        for (std::int64_t b = 0; b < c.batch; ++b)
+            lengths.push_back(static_cast<std::int32_t>(bench::keys_in_use(b, c.keys)));
     }
 
     attune::tensor view(std::vector<std::byte>& data, std::int64_t heads, std::int64_t length) const {
-        return {of.element, static_cast<void*>(data.data()), std::vector<std::int64_t>{of.batch, heads, length, of.depth}};
+        return {of.element, static_cast<void*>(data.data()),
+                std::vector<std::int64_t>{of.batch, heads, length, of.depth}};
     }
 
     /// Calls f with a variant's call, its arguments bound.
-    template <class F>
-    auto with(const std::string& variant, F f) {
+    template <class F> auto with(const std::string& variant, F f) {
         namespace dsl = attune::dsl;
-        const attune::tensor Q = view(q, of.heads, of.queries), K = view(k, of.key_heads, of.keys), V = view(v, of.key_heads, of.keys), O = view(out, of.heads, of.queries);
+        const attune::tensor Q = view(q, of.heads, of.queries), K = view(k, of.key_heads, of.keys),
+                             V = view(v, of.key_heads, of.keys), O = view(out, of.heads, of.queries);
         if (of.element == element_type::bf16) {
-            if (variant == "full") return f(attune::prepare<bench::full_of_halves>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-            if (variant == "causal") return f(attune::prepare<bench::causal_of_halves>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+            if (variant == "full")
+                return f(attune::prepare<bench::full_of_halves>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+            if (variant == "causal")
+                return f(attune::prepare<bench::causal_of_halves>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
             throw std::invalid_argument("expected full or causal, got " + variant + " of bf16");
         }
         if (of.depth != 64 && of.depth != 128) {
             if (variant == "padded")
-                return f(attune::prepare<bench::full_of_depths>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O, dsl::kv_lengths = attune::tensor(lengths.data(), {of.batch})));
+                return f(attune::prepare<bench::full_of_depths>(
+                    dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
+                    dsl::kv_lengths = attune::tensor(lengths.data(), {of.batch})));
             return f(attune::prepare<bench::full_of_depths>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
         }
-        const attune::tensor S(slopes.data(), {of.heads}), ids(document.data(), {static_cast<std::int64_t>(document.size())});
-        if (variant == "full") return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-        if (variant == "causal") return f(attune::prepare<bench::causal_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-        if (variant == "window") return f(attune::prepare<bench::window_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-        if (variant == "alibi") return f(attune::prepare<bench::alibi_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::slopes = S, dsl::out = O));
-        if (variant == "softcap") return f(attune::prepare<bench::softcap_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
-        if (variant == "documents") return f(attune::prepare<bench::documents_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::document = ids, dsl::out = O));
-        if (variant == "documents_causal") return f(attune::prepare<bench::documents_causal_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::document = ids, dsl::out = O));
+        const attune::tensor S(slopes.data(), {of.heads}),
+            ids(document.data(), {static_cast<std::int64_t>(document.size())});
+        if (variant == "full")
+            return f(attune::prepare<bench::full_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+        if (variant == "causal")
+            return f(attune::prepare<bench::causal_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+        if (variant == "window")
+            return f(attune::prepare<bench::window_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+        if (variant == "alibi")
+            return f(attune::prepare<bench::alibi_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, bench::slopes = S,
+                                                             dsl::out = O));
+        if (variant == "softcap")
+            return f(attune::prepare<bench::softcap_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+        if (variant == "documents")
+            return f(attune::prepare<bench::documents_attention>(dsl::q = Q, dsl::k = K, dsl::v = V,
+                                                                 bench::document = ids, dsl::out = O));
+        if (variant == "documents_causal")
+            return f(attune::prepare<bench::documents_causal_attention>(dsl::q = Q, dsl::k = K, dsl::v = V,
+                                                                        bench::document = ids, dsl::out = O));
         if (variant == "bias" && !bias.empty())
-            return f(attune::prepare<bench::bias_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
-                                                            bench::bias = attune::tensor(bias.data(), {of.batch, of.heads, of.queries, of.keys})));
+            return f(attune::prepare<bench::bias_attention>(
+                dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
+                bench::bias = attune::tensor(bias.data(), {of.batch, of.heads, of.queries, of.keys})));
         throw std::invalid_argument("expected a variant of the table that the loaded tensors are for, got " + variant);
     }
 };
@@ -101,8 +126,12 @@ json call_once(problem& given, const std::string& variant) {
     return given.with(variant, [](const auto& call) -> json {
         call();
         const attune::explanation what = call.explain();
-        return {{"threads", what.threads}, {"kernel", what.kernel}, {"target", what.target}, {"schedule", what.schedule},
-                {"visited", static_cast<double>(what.blocks_visited) / static_cast<double>(std::max<std::int64_t>(what.blocks, 1))}};
+        return {{"threads", what.threads},
+                {"kernel", what.kernel},
+                {"target", what.target},
+                {"schedule", what.schedule},
+                {"visited", static_cast<double>(what.blocks_visited) /
+                                static_cast<double>(std::max<std::int64_t>(what.blocks, 1))}};
     });
 }
 
@@ -125,7 +154,8 @@ json time_calls(problem& given, const std::string& variant, int repeats) {
 }
 
 std::vector<double> seconds_of_reading(const problem& given, int repeats) {
-    return attune::support::seconds_to_read(std::array{std::as_bytes(std::span(given.k)), std::as_bytes(std::span(given.v))}, attune::threads(), repeats);
+    return attune::support::seconds_to_read(
+        std::array{std::as_bytes(std::span(given.k)), std::as_bytes(std::span(given.v))}, attune::threads(), repeats);
 }
 
 /// The level that kernels are chosen by, not the widest that the CPU has.
@@ -143,12 +173,13 @@ double multiply_add_gigaflops() {
 
 json machine() {
     const int threads = attune::threads();
-    return {{"threads", threads}, {"target", target()}, {"gigaflops", multiply_add_gigaflops()},
+    return {{"threads", threads},
+            {"target", target()},
+            {"gigaflops", multiply_add_gigaflops()},
             {"gigabytes", attune::support::read_gigabytes(threads)}};
 }
 
-template <class T>
-void read(const std::filesystem::path& file, std::vector<T>& into) {
+template <class T> void read(const std::filesystem::path& file, std::vector<T>& into) {
     const auto bytes = static_cast<std::streamsize>(into.size() * sizeof(T));
     if (!std::ifstream(file, std::ios::binary).read(reinterpret_cast<char*>(into.data()), bytes))
         throw std::runtime_error(file.string() + ": expected " + std::to_string(bytes) + " bytes");
@@ -162,8 +193,12 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
     if (command == "cases") {
         json table = json::array();
         for (const benchmark_case& c : bench::cases())
-            table.push_back({{"name", c.name}, {"variant", c.variant}, {"dtype", name_of(c.element)}, {"shape", {c.batch, c.heads, c.key_heads, c.queries, c.keys, c.depth}},
-                             {"flops", c.flops()}, {"bytes", c.bytes()}});
+            table.push_back({{"name", c.name},
+                             {"variant", c.variant},
+                             {"dtype", name_of(c.element)},
+                             {"shape", {c.batch, c.heads, c.key_heads, c.queries, c.keys, c.depth}},
+                             {"flops", c.flops()},
+                             {"bytes", c.bytes()}});
         return {{"cases", table}, {"documents", bench::document_lengths}, {"window", bench::window_keys}};
     }
     words >> what;
@@ -177,11 +212,13 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
     if (!given) throw std::invalid_argument("expected load before run and time");
     if (command == "run") {
         const json said = call_once(*given, what);
-        std::ofstream(folder / "out.bin", std::ios::binary).write(reinterpret_cast<const char*>(given->out.data()), static_cast<std::streamsize>(given->out.size()));
+        std::ofstream(folder / "out.bin", std::ios::binary)
+            .write(reinterpret_cast<const char*>(given->out.data()), static_cast<std::streamsize>(given->out.size()));
         return said;
     }
     int repeats = 0;
-    if (command == "read" && std::istringstream(what) >> repeats) return {{"seconds", seconds_of_reading(*given, repeats)}};
+    if (command == "read" && std::istringstream(what) >> repeats)
+        return {{"seconds", seconds_of_reading(*given, repeats)}};
     if (command == "time" && words >> repeats) return time_calls(*given, what, repeats);
     throw std::invalid_argument("expected cases, machine, load, run, time or read, got " + line);
 }
@@ -208,7 +245,8 @@ void fill(problem& given) {
         for (std::size_t at = 0; at < data.size(); at += size) {
             const float x = normal(random);
             const attune::bfloat16 half(x);
-            std::copy_n(size == 4 ? reinterpret_cast<const std::byte*>(&x) : reinterpret_cast<const std::byte*>(&half), size, data.begin() + static_cast<std::ptrdiff_t>(at));
+            std::copy_n(size == 4 ? reinterpret_cast<const std::byte*>(&x) : reinterpret_cast<const std::byte*>(&half),
+                        size, data.begin() + static_cast<std::ptrdiff_t>(at));
         }
     };
     draw(given.q), draw(given.k), draw(given.v);
@@ -254,10 +292,16 @@ int main(int argc, char** argv) {
         std::cerr << "usage: attune_benchmark --serve <folder>    (driven by tests/benchmarks/compare.py)\n";
         return 2;
     }
-    benchmark::RegisterBenchmark("machine/multiply_add", [](benchmark::State& state) { time_machine(state, false); })->Iterations(1)->UseRealTime();
-    benchmark::RegisterBenchmark("machine/read", [](benchmark::State& state) { time_machine(state, true); })->Iterations(1)->UseRealTime();
+    benchmark::RegisterBenchmark("machine/multiply_add", [](benchmark::State& state) { time_machine(state, false); })
+        ->Iterations(1)
+        ->UseRealTime();
+    benchmark::RegisterBenchmark("machine/read", [](benchmark::State& state) { time_machine(state, true); })
+        ->Iterations(1)
+        ->UseRealTime();
     for (const benchmark_case& c : bench::cases())
-        benchmark::RegisterBenchmark(c.name.c_str(), [&c](benchmark::State& state) { time_case(state, c); })->UseRealTime()->Unit(benchmark::kMillisecond);
+        benchmark::RegisterBenchmark(c.name.c_str(), [&c](benchmark::State& state) { time_case(state, c); })
+            ->UseRealTime()
+            ->Unit(benchmark::kMillisecond);
     benchmark::Initialize(&argc, argv);
     if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
     benchmark::AddCustomContext("attune target", target());

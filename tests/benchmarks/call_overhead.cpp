@@ -13,8 +13,7 @@ namespace {
 using namespace attune::detail;
 
 /// The least of many means: what it costs where nothing else disturbs.
-template <class Call>
-double nanoseconds(Call call) {
+template <class Call> double nanoseconds(Call call) {
     using clock = std::chrono::steady_clock;
     double least = 1e9;
     for (int repeat = 0; repeat < 300; ++repeat) {
@@ -25,7 +24,9 @@ double nanoseconds(Call call) {
     return least;
 }
 
-named_argument view(std::string_view name, attune::tensor t) { return {.name = name, .is = named_argument::form::view, .view = t}; }
+named_argument view(std::string_view name, attune::tensor t) {
+    return {.name = name, .is = named_argument::form::view, .view = t};
+}
 
 }  // namespace
 
@@ -38,8 +39,11 @@ int main() {
     for (const std::int64_t length : {1, 16, 48}) {
         std::vector<float> data(static_cast<std::size_t>(length) * 64, 0.5f), result(data.size()), slope{0.1f};
         const attune::tensor in(data.data(), {1, 1, length, 64}), out(result.data(), {1, 1, length, 64});
-        const std::vector<named_argument> arguments{view("q", in), view("k", in), view("v", in), view("slopes", attune::tensor(slope.data(), {1})), view("out", out)};
-        std::printf("%2lld queries and keys: %7.0f ns, of them %4.0f ns beside the kernel\n", static_cast<long long>(length), nanoseconds([&] { call(table, arguments, {}); }),
+        const std::vector<named_argument> arguments{view("q", in), view("k", in), view("v", in),
+                                                    view("slopes", attune::tensor(slope.data(), {1})),
+                                                    view("out", out)};
+        std::printf("%2lld queries and keys: %7.0f ns, of them %4.0f ns beside the kernel\n",
+                    static_cast<long long>(length), nanoseconds([&] { call(table, arguments, {}); }),
                     nanoseconds([&] { call(idle, arguments, {}); }));
     }
 }

@@ -31,26 +31,35 @@ double benchmark_case::bytes() const {
 const std::vector<benchmark_case>& cases() {
     static const std::vector<benchmark_case> all = [] {
         std::vector<benchmark_case> table;
-        const auto add = [&](const std::string& name, const char* variant, element_type element, std::int64_t batch, std::int64_t heads, std::int64_t key_heads, std::int64_t queries,
-                             std::int64_t keys, std::int64_t depth) {
-            table.push_back({name + "/D" + std::to_string(depth) + "/" + std::string(name_of(element)), variant, element, batch, heads, key_heads, queries, keys, depth});
+        const auto add = [&](const std::string& name, const char* variant, element_type element, std::int64_t batch,
+                             std::int64_t heads, std::int64_t key_heads, std::int64_t queries, std::int64_t keys,
+                             std::int64_t depth) {
+            table.push_back({name + "/D" + std::to_string(depth) + "/" + std::string(name_of(element)), variant,
+                             element, batch, heads, key_heads, queries, keys, depth});
         };
         const auto f32 = element_type::f32, bf16 = element_type::bf16;
         for (const auto element : {f32, bf16})
             for (const char* variant : {"full", "causal"})
-                for (const std::int64_t depth : {64, 128}) add(std::string(variant) + "/S2048", variant, element, 1, 8, 8, 2048, 2048, depth);
+                for (const std::int64_t depth : {64, 128})
+                    add(std::string(variant) + "/S2048", variant, element, 1, 8, 8, 2048, 2048, depth);
         for (const std::int64_t depth : {64, 128}) {
             add("causal/S512", "causal", f32, 4, 8, 8, 512, 512, depth);
-            for (const char* variant : {"alibi", "softcap", "bias"}) add(std::string(variant) + "/S2048", variant, f32, 1, 8, 8, 2048, 2048, depth);
-            for (const char* variant : {"window", "documents", "documents_causal"}) add(std::string(variant) + "/S4096", variant, f32, 1, 8, 8, 4096, 4096, depth);
+            for (const char* variant : {"alibi", "softcap", "bias"})
+                add(std::string(variant) + "/S2048", variant, f32, 1, 8, 8, 2048, 2048, depth);
+            for (const char* variant : {"window", "documents", "documents_causal"})
+                add(std::string(variant) + "/S4096", variant, f32, 1, 8, 8, 4096, 4096, depth);
             for (const auto element : {f32, bf16}) add("gqa/S2048", "causal", element, 1, 8, 2, 2048, 2048, depth);
         }
         for (const auto element : {f32, bf16})
-            for (const std::int64_t batch : {1, 4}) add("decode/B" + std::to_string(batch), "full", element, batch, 32, 8, 1, 16384, 128);
+            for (const std::int64_t batch : {1, 4})
+                add("decode/B" + std::to_string(batch), "full", element, batch, 32, 8, 1, 16384, 128);
         add("decode/one_group", "full", f32, 1, 8, 8, 1, 16384, 128);
         add("short/padded", "padded", f32, 64, 12, 12, 128, 128, 32);
-        for (const std::int64_t length : {512, 1024, 4096, 8192}) add("lengths/S" + std::to_string(length), "full", f32, 1, 2 * std::max<std::int64_t>(1, 2048 / length), 2 * std::max<std::int64_t>(1, 2048 / length), length, length, 64);
-        for (const std::int64_t depth : {32, 80, 96, 112, 256}) add("depths/S2048", "full", f32, 1, 4, 4, 2048, 2048, depth);
+        for (const std::int64_t length : {512, 1024, 4096, 8192})
+            add("lengths/S" + std::to_string(length), "full", f32, 1, 2 * std::max<std::int64_t>(1, 2048 / length),
+                2 * std::max<std::int64_t>(1, 2048 / length), length, length, 64);
+        for (const std::int64_t depth : {32, 80, 96, 112, 256})
+            add("depths/S2048", "full", f32, 1, 4, 4, 2048, 2048, depth);
         return table;
     }();
     return all;

@@ -25,7 +25,9 @@ const std::vector<benchmark_case>& cases();
 
 /// Lengths of the documents that fill a sequence of 4096, and the keys in use of a batch element of the padded case.
 inline constexpr std::int64_t document_lengths[] = {1027, 765, 643, 509, 451, 349, 227, 125};
-inline constexpr std::int64_t keys_in_use(std::int64_t b, std::int64_t keys) { return keys / 2 + 37 * b % (keys / 2 + 1); }
+inline constexpr std::int64_t keys_in_use(std::int64_t b, std::int64_t keys) {
+    return keys / 2 + 37 * b % (keys / 2 + 1);
+}
 inline constexpr std::int64_t window_keys = 256;  ///< keys, the query's own among them
 
 }  // namespace bench

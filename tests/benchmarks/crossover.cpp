@@ -1,6 +1,8 @@
-// Where the kernel for few queries ends to pay: both kernels of softmax(q * t(k) * rsqrt(depth)) * v, compiled in process and timed interleaved.
+// Where the kernel for few queries ends to pay: both kernels of softmax(q * t(k) * rsqrt(depth)) * v, compiled in
+// process and timed interleaved.
 //
-//     attune_crossover --queries 1 2 4 8 16 32 --heads 32 --key-heads 8 --keys 16384 --depth 128 --dtypes f32 [--schedule '{"key_tile": 4}']
+//     attune_crossover --queries 1 2 4 8 16 32 --heads 32 --key-heads 8 --keys 16384 --depth 128 --dtypes f32
+//     [--schedule '{"key_tile": 4}']
 #include "peak.hpp"
 
 #include <jit_kernel.hpp>
@@ -9,8 +11,8 @@
 #include <attune/dsl.hpp>
 #include <attune/runtime.hpp>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <CLI/CLI.hpp>
 
 #include <algorithm>
 #include <array>
@@ -40,11 +42,17 @@ struct filled {
         reals_ = numbers(count);
         if (type == attune::element_type::f32) return;
         halves_.resize(reals_.size());
-        for (std::size_t i = 0; i < reals_.size(); ++i) halves_[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(reals_[i]) >> 16);
+        for (std::size_t i = 0; i < reals_.size(); ++i)
+            halves_[i] = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(reals_[i]) >> 16);
         reals_ = {};
     }
-    std::span<const std::byte> bytes() const { return halves_.empty() ? std::as_bytes(std::span(reals_)) : std::as_bytes(std::span(halves_)); }
-    attune::tensor view() { return {type_, halves_.empty() ? static_cast<void*>(reals_.data()) : static_cast<void*>(halves_.data()), shape_}; }
+    std::span<const std::byte> bytes() const {
+        return halves_.empty() ? std::as_bytes(std::span(reals_)) : std::as_bytes(std::span(halves_));
+    }
+    attune::tensor view() {
+        return {type_, halves_.empty() ? static_cast<void*>(reals_.data()) : static_cast<void*>(halves_.data()),
+                shape_};
+    }
 
 private:
     attune::element_type type_;
@@ -61,8 +69,10 @@ int main(int argc, char** argv) {
     std::string dtype = "f32", cut;
     int repeats = 7;
     bool deterministic = false;
-    CLI::App app{"Times the kernels for few and for many queries interleaved, and says what share of the rate at which keys and values can be read, by the same turns, they draw;\n"
-                 "and what share of the multiply-add peak decode reaches, measured by those turns, too."};
+    CLI::App app{
+        "Times the kernels for few and for many queries interleaved, and says what share of the rate at which keys and "
+        "values can be read, by the same turns, they draw;\n"
+        "and what share of the multiply-add peak decode reaches, measured by those turns, too."};
     app.add_option("--queries", queries)->capture_default_str();
     app.add_option("--batch", batch)->capture_default_str();
     app.add_option("--heads", heads)->capture_default_str();
@@ -79,7 +89,9 @@ int main(int argc, char** argv) {
     for (const attune::generators::level& each : attune::generators::levels())
         if (best.empty() && attune::runs(each.name)) best = each.name;
     const attune::generators::variant of{"bench::plain", ir_of<plain>};
-    auto list = attune::generators::kernels_of({&of, 1}, {.targets = {best}, .dtypes = {dtype}, .depths = {std::to_string(depth)}, .shapes = {"prefill", "decode"}});
+    auto list = attune::generators::kernels_of(
+        {&of, 1},
+        {.targets = {best}, .dtypes = {dtype}, .depths = {std::to_string(depth)}, .shapes = {"prefill", "decode"}});
     list[1].request.schedule = attune::generators::schedule_with(list[1].request.schedule, cut);
     const attune::generators::jit_kernel prefill(list[0]), decode(list[1]);
     const int threads = attune::threads();
@@ -90,29 +102,39 @@ int main(int argc, char** argv) {
     const attune::support::instruction& multiplies = attune::support::instruction_of(best, schedule);
     const auto type = list[0].request.types.key;
     filled k(type, {batch, key_heads, keys, depth}), v(type, {batch, key_heads, keys, depth});
-    fmt::print("{:>8} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "queries", "prefill ms", "decode ms", "ratio", "GB/s",
-               "of read", "GFLOP/s", "of peak");
+    fmt::print("{:>8} {:>12} {:>12} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "queries", "prefill ms", "decode ms", "ratio",
+               "GB/s", "of read", "GFLOP/s", "of peak");
     for (const std::int64_t n : queries) {
         filled q(type, {batch, heads, n, depth}), out(type, {batch, heads, n, depth});
-        const auto named = [](std::string_view name, attune::tensor view) { return attune::detail::named_argument{.name = name, .view = view}; };
-        const std::vector<attune::detail::named_argument> given{named("q", q.view()), named("k", k.view()), named("v", v.view()), named("out", out.view())};
+        const auto named = [](std::string_view name, attune::tensor view) {
+            return attune::detail::named_argument{.name = name, .view = view};
+        };
+        const std::vector<attune::detail::named_argument> given{named("q", q.view()), named("k", k.view()),
+                                                                named("v", v.view()), named("out", out.view())};
         std::vector<double> times[3];
         for (int i = 0; i <= repeats; ++i)
             for (const int which : {0, 1, 2}) {
                 if (which == 2) {
                     peaks.again(multiplies, threads);
-                    if (i > 0) times[2].push_back(attune::support::seconds_to_read(std::array{k.bytes(), v.bytes()}, threads, 1).front());
+                    if (i > 0)
+                        times[2].push_back(
+                            attune::support::seconds_to_read(std::array{k.bytes(), v.bytes()}, threads, 1).front());
                     continue;
                 }
                 const auto start = std::chrono::steady_clock::now();
                 attune::detail::call((which ? decode : prefill).table(), given, {.deterministic = deterministic});
-                if (i > 0) times[which].push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+                if (i > 0)
+                    times[which].push_back(
+                        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
             }
         for (auto& t : times) std::sort(t.begin(), t.end());
-        const double a = times[0][times[0].size() / 2], b = times[1][times[1].size() / 2], read = times[2][times[2].size() / 2];
-        const double bytes = 2.0 * static_cast<double>(batch * key_heads * keys * depth * attune::bytes_of(type)), flops = 4.0 * static_cast<double>(batch * heads * n * keys * depth);
+        const double a = times[0][times[0].size() / 2], b = times[1][times[1].size() / 2],
+                     read = times[2][times[2].size() / 2];
+        const double bytes = 2.0 * static_cast<double>(batch * key_heads * keys * depth * attune::bytes_of(type)),
+                     flops = 4.0 * static_cast<double>(batch * heads * n * keys * depth);
         const double gigaflops = flops / b * 1e-9, share = peaks.share(gigaflops, multiplies, threads);
-        fmt::print("{:>8} {:>12.3f} {:>12.3f} {:>8.2f} {:>8.1f} {:>7.0f}% {:>8.0f} {:>7.0f}%  {}\n", n, a * 1e3, b * 1e3,
-                   a / b, bytes / b * 1e-9, 100 * read / b, gigaflops, 100 * share, attune::support::remark(share, multiplies));
+        fmt::print("{:>8} {:>12.3f} {:>12.3f} {:>8.2f} {:>8.1f} {:>7.0f}% {:>8.0f} {:>7.0f}%  {}\n", n, a * 1e3,
+                   b * 1e3, a / b, bytes / b * 1e-9, 100 * read / b, gigaflops, 100 * share,
+                   attune::support::remark(share, multiplies));
     }
 }

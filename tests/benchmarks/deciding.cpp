@@ -32,7 +32,14 @@ struct problem {
     std::vector<std::int32_t> document, from, to;
     std::vector<std::uint8_t> is_global;
 
-    problem(std::int64_t n, int w) : length(n), window(w), out(static_cast<std::size_t>(n * depth)), document(static_cast<std::size_t>(n)), from(document), to(document), is_global(document.size()) {
+    problem(std::int64_t n, int w)
+        : length(n),
+          window(w),
+          out(static_cast<std::size_t>(n * depth)),
+          document(static_cast<std::size_t>(n)),
+          from(document),
+          to(document),
+          is_global(document.size()) {
         std::mt19937 random(1);
         std::normal_distribution<float> normal;
         for (auto* data : {&q, &k, &v}) {
@@ -51,23 +58,28 @@ struct problem {
     /// `extra`: what the variant reads besides.
     template <const auto& Graph, class... Extra> void measure(const char* name, const Extra&... extra) {
         namespace dsl = attune::dsl;
-        const auto call = attune::prepare<Graph>(dsl::q = rows(q), dsl::k = rows(k), dsl::v = rows(v), dsl::out = rows(out), extra...);
+        const auto call = attune::prepare<Graph>(dsl::q = rows(q), dsl::k = rows(k), dsl::v = rows(v),
+                                                 dsl::out = rows(out), extra...);
         call();
         const int repeats = length > 20000 ? 2 : 7;
         attune::block_map map = call.blocks();
-        const double whole = seconds_of(repeats, [&] { call(); }), deciding = seconds_of(3 * repeats, [&] { map = call.blocks(); });
+        const double whole = seconds_of(repeats, [&] { call(); }),
+                     deciding = seconds_of(3 * repeats, [&] { map = call.blocks(); });
         const double blocks = static_cast<double>(map.query_blocks) * static_cast<double>(map.key_blocks);
-        std::printf("%8lld %-12s %10.2f ms %10.3f ms %7.2f %% %12.0f blocks, %5.1f %% visited, %6.2f ns a block\n", static_cast<long long>(length), name, whole * 1e3, deciding * 1e3,
-                    100 * deciding / whole, blocks, 100.0 * static_cast<double>(map.visited()) / blocks, 1e9 * deciding / blocks);
+        std::printf("%8lld %-12s %10.2f ms %10.3f ms %7.2f %% %12.0f blocks, %5.1f %% visited, %6.2f ns a block\n",
+                    static_cast<long long>(length), name, whole * 1e3, deciding * 1e3, 100 * deciding / whole, blocks,
+                    100.0 * static_cast<double>(map.visited()) / blocks, 1e9 * deciding / blocks);
     }
 
     void measure_all() {
-        const attune::tensor d(document.data(), {length}), g(attune::element_type::boolean, static_cast<void*>(is_global.data()), std::vector<std::int64_t>{length});
+        const attune::tensor d(document.data(), {length}),
+            g(attune::element_type::boolean, static_cast<void*>(is_global.data()), std::vector<std::int64_t>{length});
         if (length <= 20000) measure<bench::decides_causal>("causal");
         measure<bench::decides_window>("window", bench::w = window);
         measure<bench::decides_documents>("documents", bench::document = d);
         measure<bench::decides_longformer>("longformer", bench::w = window, bench::is_global = g);
-        measure<bench::decides_ranges>("ranges", bench::from = attune::tensor(from.data(), {length}), bench::to = attune::tensor(to.data(), {length}));
+        measure<bench::decides_ranges>("ranges", bench::from = attune::tensor(from.data(), {length}),
+                                       bench::to = attune::tensor(to.data(), {length}));
     }
 };
 

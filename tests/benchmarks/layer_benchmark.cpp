@@ -1,12 +1,15 @@
-// Serves timings of a whole attention layer over stdin and stdout, so that another program can time its own interleaved:
+// Serves timings of a whole attention layer over stdin and stdout, so that another program can time its own
+// interleaved:
 //
 //     attune_layer_benchmark <folder>
 //
-// `load <batch> <length> <width> <heads>`  reads x.bin, in_weight.bin, in_bias.bin, out_weight.bin and out_bias.bin (f32, dense) from the folder
-// `run <variant>`                          one call; writes out.bin, and weights.bin where there are any, and says which kernel made them
-// `time <variant> <repeats>`               one call that is not counted, then the seconds of each of `repeats` calls
+// `load <batch> <length> <width> <heads>`  reads x.bin, in_weight.bin, in_bias.bin, out_weight.bin and out_bias.bin
+// (f32, dense) from the folder `run <variant>`                          one call; writes out.bin, and weights.bin where
+// there are any, and says which kernel made them `time <variant> <repeats>`               one call that is not counted,
+// then the seconds of each of `repeats` calls
 //
-// Variants: layer, mean, weights. Each line is answered by one line of JSON; {"error": "..."} where it cannot be done. Ends with its input.
+// Variants: layer, mean, weights. Each line is answered by one line of JSON; {"error": "..."} where it cannot be done.
+// Ends with its input.
 #include "layer_variants.hpp"
 
 #include <attune/runtime.hpp>
@@ -36,7 +39,9 @@ std::vector<float> read_floats(const std::filesystem::path& file, std::int64_t c
 }
 
 void write_floats(const std::filesystem::path& file, const std::vector<float>& values) {
-    std::ofstream(file, std::ios::binary).write(reinterpret_cast<const char*>(values.data()), static_cast<std::streamsize>(values.size() * sizeof(float)));
+    std::ofstream(file, std::ios::binary)
+        .write(reinterpret_cast<const char*>(values.data()),
+               static_cast<std::streamsize>(values.size() * sizeof(float)));
 }
 
 /// One layer's tensors.
@@ -46,15 +51,16 @@ struct problem {
     std::vector<float> x, in_weight, in_bias, out_weight, out_bias, out, weights;
 
     /// Calls f with the variant's call, its arguments bound.
-    template <class F>
-    auto with(const std::string& variant, F f) {
+    template <class F> auto with(const std::string& variant, F f) {
         namespace dsl = attune::dsl;
         if (x.empty()) throw std::invalid_argument("expected load before run and time");
-        const attune::tensor X(x.data(), {batch, length, width}), O(out.data(), {batch, length, width}), M(in_weight.data(), {3 * width, width}),
-            N(in_bias.data(), {3 * width}), P(out_weight.data(), {width, width}), R(out_bias.data(), {width});
-        const auto call = [&]<const auto& Graph>(auto... more) {
-            return f(attune::prepare<Graph>(bench::x = X, bench::in_weight = M, bench::in_bias = N, bench::out_weight = P, bench::out_bias = R,
-                                            bench::number_of_heads = heads, dsl::out = O, more...));
+        const attune::tensor X(x.data(), {batch, length, width}), O(out.data(), {batch, length, width}),
+            M(in_weight.data(), {3 * width, width}), N(in_bias.data(), {3 * width}),
+            P(out_weight.data(), {width, width}), R(out_bias.data(), {width});
+        const auto call = [&]<const auto & Graph>(auto... more) {
+            return f(attune::prepare<Graph>(bench::x = X, bench::in_weight = M, bench::in_bias = N,
+                                            bench::out_weight = P, bench::out_bias = R, bench::number_of_heads = heads,
+                                            dsl::out = O, more...));
         };
         if (variant == "layer") {
             weights.clear();
@@ -62,11 +68,13 @@ struct problem {
         }
         if (variant == "mean") {
             weights.resize(static_cast<std::size_t>(batch * length * length));
-            return call.template operator()<bench::layer_with_mean>(dsl::output<"weights"> = attune::tensor(weights.data(), {batch, length, length}));
+            return call.template operator()<bench::layer_with_mean>(
+                dsl::output<"weights"> = attune::tensor(weights.data(), {batch, length, length}));
         }
         if (variant == "weights") {
             weights.resize(static_cast<std::size_t>(batch * heads * length * length));
-            return call.template operator()<bench::layer_with_weights>(dsl::output<"weights"> = attune::tensor(weights.data(), {batch, heads, length, length}));
+            return call.template operator()<bench::layer_with_weights>(
+                dsl::output<"weights"> = attune::tensor(weights.data(), {batch, heads, length, length}));
         }
         throw std::invalid_argument("expected layer, mean or weights, got " + variant);
     }
@@ -74,7 +82,8 @@ struct problem {
 
 problem load(const std::filesystem::path& folder, std::istream& arguments) {
     problem p;
-    if (!(arguments >> p.batch >> p.length >> p.width >> p.heads)) throw std::invalid_argument("expected load <batch> <length> <width> <heads>");
+    if (!(arguments >> p.batch >> p.length >> p.width >> p.heads))
+        throw std::invalid_argument("expected load <batch> <length> <width> <heads>");
     p.x = read_floats(folder / "x.bin", p.batch * p.length * p.width);
     p.in_weight = read_floats(folder / "in_weight.bin", 3 * p.width * p.width);
     p.in_bias = read_floats(folder / "in_bias.bin", 3 * p.width);
@@ -90,7 +99,8 @@ json run(problem& given, const std::filesystem::path& folder, const std::string&
         write_floats(folder / "out.bin", given.out);
         write_floats(folder / "weights.bin", given.weights);
         const attune::explanation what = call.explain();
-        return {{"threads", what.threads}, {"kernel", what.kernel}, {"target", what.target}, {"schedule", what.schedule}};
+        return {
+            {"threads", what.threads}, {"kernel", what.kernel}, {"target", what.target}, {"schedule", what.schedule}};
     });
 }
 
@@ -100,7 +110,8 @@ json time(problem& given, const std::string& variant, int repeats) {
         for (int i = 0; i <= repeats; ++i) {
             const auto start = std::chrono::steady_clock::now();
             call();
-            if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+            if (i > 0)
+                seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         }
         return {{"seconds", seconds}};
     });

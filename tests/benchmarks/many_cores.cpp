@@ -1,7 +1,8 @@
 // How a call would spread over more cores than there are here: ninja many_cores && bin/many_cores
 //
-// Each task of a call is timed alone, on one thread. Then so many threads are made believe, which take the tasks from attune's counter in attune's order; what
-// they need is compared with an equal share each. What one machine's memory and caches make of many threads is not in it. The last column is measured: two threads.
+// Each task of a call is timed alone, on one thread. Then so many threads are made believe, which take the tasks from
+// attune's counter in attune's order; what they need is compared with an equal share each. What one machine's memory
+// and caches make of many threads is not in it. The last column is measured: two threads.
 #include <attune/common.hpp>
 #include <attune/runtime.hpp>
 
@@ -45,13 +46,15 @@ struct shape {
     std::int64_t batches, heads, key_heads, queries, keys;
 };
 
-template <const auto& Variant>
-void row(const std::string& name, const shape& s) {
+template <const auto& Variant> void row(const std::string& name, const shape& s) {
     constexpr std::int64_t depth = 64;
-    std::vector<float> q_data(static_cast<std::size_t>(s.batches * s.heads * s.queries * depth), 0.5f), out_data(q_data.size()),
-        k_data(static_cast<std::size_t>(s.batches * s.key_heads * s.keys * depth), 0.25f), v_data(k_data);
-    const attune::tensor Q(q_data.data(), {s.batches, s.heads, s.queries, depth}), K(k_data.data(), {s.batches, s.key_heads, s.keys, depth}),
-        V(v_data.data(), {s.batches, s.key_heads, s.keys, depth}), O(out_data.data(), {s.batches, s.heads, s.queries, depth});
+    std::vector<float> q_data(static_cast<std::size_t>(s.batches * s.heads * s.queries * depth), 0.5f),
+        out_data(q_data.size()), k_data(static_cast<std::size_t>(s.batches * s.key_heads * s.keys * depth), 0.25f),
+        v_data(k_data);
+    const attune::tensor Q(q_data.data(), {s.batches, s.heads, s.queries, depth}),
+        K(k_data.data(), {s.batches, s.key_heads, s.keys, depth}),
+        V(v_data.data(), {s.batches, s.key_heads, s.keys, depth}),
+        O(out_data.data(), {s.batches, s.heads, s.queries, depth});
     const auto call = [&](const attune::options& how) { attune::run<Variant>(q = Q, k = K, v = V, out = O, how); };
 
     std::vector<std::vector<double>> loops;
@@ -68,7 +71,9 @@ void row(const std::string& name, const shape& s) {
         tasks += loop.size();
         for (const double seconds : loop) work += seconds;
     }
-    fmt::print("{:8} {:18} {:6} {:8.0f}", name, fmt::format("{}x{}:{}x{}x{}", s.batches, s.heads, s.key_heads, s.queries, s.keys), tasks, work / static_cast<double>(tasks) * 1e6);
+    fmt::print("{:8} {:18} {:6} {:8.0f}", name,
+               fmt::format("{}x{}:{}x{}x{}", s.batches, s.heads, s.key_heads, s.queries, s.keys), tasks,
+               work / static_cast<double>(tasks) * 1e6);
     for (const int count : threads) {
         double spent = 0;
         for (const auto& loop : loops) spent += makespan(loop, count);
@@ -89,7 +94,11 @@ int main() {
     fmt::print("{:8} {:18} {:>6} {:>8}", "variant", "shape", "tasks", "us each");
     for (const int count : threads) fmt::print(" {:>8}", fmt::format("{} thr.", count));
     fmt::print(" {:>9}\n", "2, timed");
-    for (const shape& s : {shape{1, 8, 8, 2048, 2048}, {8, 12, 12, 512, 512}, {1, 32, 8, 4096, 4096}, {64, 12, 12, 128, 128}, {1, 1, 1, 8192, 8192}}) {
+    for (const shape& s : {shape{1, 8, 8, 2048, 2048},
+                           {8, 12, 12, 512, 512},
+                           {1, 32, 8, 4096, 4096},
+                           {64, 12, 12, 128, 128},
+                           {1, 1, 1, 8192, 8192}}) {
         row<plain_attention>("plain", s);
         row<causal_attention>("causal", s);
     }

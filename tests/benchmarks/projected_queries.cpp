@@ -1,8 +1,9 @@
-// Whether queries should be projected tile by tile inside the tasks of the attention, or for all positions beforehand, as attune's layers are:
-// ninja attune_projected_queries && bin/attune_projected_queries
+// Whether queries should be projected tile by tile inside the tasks of the attention, or for all positions beforehand,
+// as attune's layers are: ninja attune_projected_queries && bin/attune_projected_queries
 //
-// Both are written here in Halide with the register tiles that projections have (lower_tensors.cpp). In the place of the attention stands a sum over each
-// row, so that both pay for what they write and read and for nothing else. They take turns; neither order of the loops changes a bit of the result.
+// Both are written here in Halide with the register tiles that projections have (lower_tensors.cpp). In the place of
+// the attention stands a sum over each row, so that both pay for what they write and read and for nothing else. They
+// take turns; neither order of the loops changes a bit of the result.
 #include <Halide.h>
 #include <fmt/format.h>
 
@@ -31,11 +32,13 @@ struct pipeline {
         // Algorithm
         const RDom e(0, width, "e"), row(0, depth, "row");
         Func right("right"), left("left"), product("product"), queries("queries"), sum("sum");
-        right(ci, n, co, h) = w(n, h * depth + co * tile_columns + ci);                                 // (16, e, d / 16, h): columns of a tile side by side
-        left(n, p, b) = x(n, clamp(p, 0, x.dim(1).extent() - 1), b);                                    // (e, p, b)
-        product(ci, pi, co, po, h, b) = 0.0f;                                                           // tiles of (16, 6)
+        right(ci, n, co, h) =
+            w(n, h * depth + co * tile_columns + ci);  // (16, e, d / 16, h): columns of a tile side by side
+        left(n, p, b) = x(n, clamp(p, 0, x.dim(1).extent() - 1), b);  // (e, p, b)
+        product(ci, pi, co, po, h, b) = 0.0f;                         // tiles of (16, 6)
         product(ci, pi, co, po, h, b) += right(ci, e, co, h) * left(e, po * tile_rows + pi, b);
-        queries(d, p, h, b) = product(d % tile_columns, p % tile_rows, d / tile_columns, p / tile_rows, h, b);  // (d, p, h, b)
+        queries(d, p, h, b) =
+            product(d % tile_columns, p % tile_rows, d / tile_columns, p / tile_rows, h, b);  // (d, p, h, b)
         sum(p, h, b) = 0.0f;
         sum(p, h, b) += queries(row, p, h, b);
         sums(p, h, b) = sum(p, h, b);
@@ -43,19 +46,37 @@ struct pipeline {
         // Schedule
         Var task("task"), qo("qo"), qi("qi"), column("column"), pt("pt"), px("px");
         const TailStrategy cut = TailStrategy::GuardWithIf;
-        sums.split(p, qo, qi, query_block, cut).reorder(qi, qo, h, b).fuse(qo, h, task).fuse(task, b, task).parallel(task);
+        sums.split(p, qo, qi, query_block, cut)
+            .reorder(qi, qo, h, b)
+            .fuse(qo, h, task)
+            .fuse(task, b, task)
+            .parallel(task);
         sum.compute_at(sums, task).update().reorder(p, row);
         right.compute_root().bound_extent(ci, tile_columns).vectorize(ci, lanes).unroll(ci).parallel(co);
         if (when == projected::inside) {
-            queries.compute_at(sums, task).split(d, d, column, tile_columns, cut).split(p, pt, px, tile_rows, cut).reorder(column, px, pt, d, h, b).vectorize(column, lanes);
+            queries.compute_at(sums, task)
+                .split(d, d, column, tile_columns, cut)
+                .split(p, pt, px, tile_rows, cut)
+                .reorder(column, px, pt, d, h, b)
+                .vectorize(column, lanes);
             left.compute_at(sums, task).vectorize(n, lanes);
         } else {
             Var block("block");
-            queries.compute_root().split(p, block, p, query_block, cut).split(d, d, column, tile_columns, cut).split(p, pt, px, tile_rows, cut);
-            queries.reorder(column, px, pt, d, h, block, b).vectorize(column, lanes).fuse(block, b, task).parallel(task);
+            queries.compute_root()
+                .split(p, block, p, query_block, cut)
+                .split(d, d, column, tile_columns, cut)
+                .split(p, pt, px, tile_rows, cut);
+            queries.reorder(column, px, pt, d, h, block, b)
+                .vectorize(column, lanes)
+                .fuse(block, b, task)
+                .parallel(task);
             left.compute_at(queries, task).vectorize(n, lanes);
         }
-        product.compute_at(queries, pt).bound_extent(ci, tile_columns).bound_extent(pi, tile_rows).bound_extent(co, 1).bound_extent(po, 1);
+        product.compute_at(queries, pt)
+            .bound_extent(ci, tile_columns)
+            .bound_extent(pi, tile_rows)
+            .bound_extent(co, 1)
+            .bound_extent(po, 1);
         product.vectorize(ci, lanes).unroll(ci).unroll(pi);
         product.update().reorder(ci, pi, e).vectorize(ci, lanes).unroll(ci).unroll(pi);
     }
@@ -70,7 +91,8 @@ double seconds_of(pipeline& p, Buffer<float>& out) {
 }  // namespace
 
 int main() {
-    Buffer<float> x(width, positions, batches), w(width, width), out(positions, heads, batches), other(positions, heads, batches);
+    Buffer<float> x(width, positions, batches), w(width, width), out(positions, heads, batches),
+        other(positions, heads, batches);
     std::mt19937 random(1);
     std::normal_distribution<float> normal;
     for (Buffer<float>* data : {&x, &w}) data->for_each_value([&](float& value) { value = normal(random); });
@@ -89,10 +111,14 @@ int main() {
         ratios.push_back(within.back() / before.back());
     }
     for (std::vector<double>* times : {&before, &within, &ratios}) std::sort(times->begin(), times->end());
-    const auto line = [](const char* name, const std::vector<double>& t) { fmt::print("{:12} median {:.2f} ms, best {:.2f} ms\n", name, t[turns / 2] * 1e3, t[0] * 1e3); };
-    fmt::print("queries of a layer, (B, S, E, H) = ({}, {}, {}, {}); the results are {}\n", batches, positions, width, heads, same ? "the same" : "NOT the same");
+    const auto line = [](const char* name, const std::vector<double>& t) {
+        fmt::print("{:12} median {:.2f} ms, best {:.2f} ms\n", name, t[turns / 2] * 1e3, t[0] * 1e3);
+    };
+    fmt::print("queries of a layer, (B, S, E, H) = ({}, {}, {}, {}); the results are {}\n", batches, positions, width,
+               heads, same ? "the same" : "NOT the same");
     line("beforehand", before);
     line("inside", within);
-    fmt::print("inside takes {:.2f} times as long (median of turns; best against best {:.2f})\n", ratios[turns / 2], within[0] / before[0]);
+    fmt::print("inside takes {:.2f} times as long (median of turns; best against best {:.2f})\n", ratios[turns / 2],
+               within[0] / before[0]);
     return same ? 0 : 1;
 }

@@ -1,11 +1,13 @@
-// Serves timings of examples/sentence_embeddings over stdin and stdout, so that another program can time its own interleaved:
+// Serves timings of examples/sentence_embeddings over stdin and stdout, so that another program can time its own
+// interleaved:
 //
 //     attune_sentences_benchmark <model> <folder>
 //
 // `load <text>`       the token ids of a text's sentences, which it then works on; 256 of them at most
 // `set <ids>`         works on these instead: a JSON list of lists
 // `run`               writes their embeddings to embeddings.bin in the folder (f32, dense) and says on how many threads
-// `time <repeats>`    one batch that is not counted, then the seconds of each of `repeats`: from token ids to embeddings
+// `time <repeats>`    one batch that is not counted, then the seconds of each of `repeats`: from token ids to
+// embeddings
 //
 // Each line is answered by one line of JSON; {"error": "..."} where it cannot be done. Ends with its input.
 #include "encoder.hpp"
@@ -29,10 +31,14 @@ using nlohmann::json;
 class server {
 public:
     server(const std::filesystem::path& model, std::filesystem::path folder)
-        : pieces_of_(model / "vocab.txt"), file_(model / "model.safetensors"), embeddings_of_(file_), folder_(std::move(folder)) {}
+        : pieces_of_(model / "vocab.txt"),
+          file_(model / "model.safetensors"),
+          embeddings_of_(file_),
+          folder_(std::move(folder)) {}
 
     json answer(const std::string& line) {
-        const std::string command = line.substr(0, line.find(' ')), rest = line.substr(std::min(line.size(), command.size() + 1));
+        const std::string command = line.substr(0, line.find(' ')),
+                          rest = line.substr(std::min(line.size(), command.size() + 1));
         if (command == "load") {
             sentences_.clear();
             for (const std::string& sentence : sentences_of(rest)) sentences_.push_back(pieces_of_(sentence, 256));
@@ -45,7 +51,8 @@ public:
         if (command == "run") {
             const std::vector<float> rows = embeddings_of_(sentences_);
             std::ofstream file(folder_ / "embeddings.bin", std::ios::binary);
-            file.write(reinterpret_cast<const char*>(rows.data()), static_cast<std::streamsize>(rows.size() * sizeof(float)));
+            file.write(reinterpret_cast<const char*>(rows.data()),
+                       static_cast<std::streamsize>(rows.size() * sizeof(float)));
             return {{"threads", attune::threads()}};
         }
         if (command == "time") return {{"seconds", time(std::stoi(rest))}};
@@ -58,7 +65,8 @@ private:
         for (int i = 0; i <= repeats; ++i) {
             const auto start = std::chrono::steady_clock::now();
             embeddings_of_(sentences_);
-            if (i > 0) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+            if (i > 0)
+                seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         }
         return seconds;
     }
@@ -74,7 +82,8 @@ private:
 
 int main(int argc, char** argv) {
     if (argc != 3) {
-        std::cerr << "usage: attune_sentences_benchmark <model> <folder>    (driven by tests/benchmarks/sentences.py)\n";
+        std::cerr
+            << "usage: attune_sentences_benchmark <model> <folder>    (driven by tests/benchmarks/sentences.py)\n";
         return 2;
     }
     try {

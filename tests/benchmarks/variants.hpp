@@ -1,7 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// What the benchmarks run. All without run-time scalars, so that a call differs from its PyTorch peer in nothing but the kernel.
+/// What the benchmarks run. All without run-time scalars, so that a call differs from its PyTorch peer in nothing but
+/// the kernel.
 namespace bench {
 using namespace attune::dsl;
 
@@ -12,11 +13,15 @@ inline constexpr auto bias = input<"bias", f32>(batch, head, query, key);
 
 inline constexpr auto full_attention = softmax(scores) * v;
 inline constexpr auto causal_attention = softmax(mask(scores, causal)) * v;
-inline constexpr auto window_attention = softmax(mask(scores, window(255, 0))) * v;  // 256 keys: the query's own and 255 before it
+inline constexpr auto window_attention =
+    softmax(mask(scores, window(255, 0))) * v;  // 256 keys: the query's own and 255 before it
 inline constexpr auto alibi_attention = softmax(mask(scores + slopes(h) * (kv_idx - q_idx), causal)) * v;
 inline constexpr auto softcap_attention = softmax(mask(softcap(30.0, scores), causal)) * v;
 inline constexpr auto documents_attention = softmax(mask(scores, document(q_idx) == document(kv_idx))) * v;
-inline constexpr auto documents_causal_attention = softmax(mask(scores, causal && document(q_idx) == document(kv_idx))) * v;
+// clang-format off
+inline constexpr auto documents_causal_attention =
+    softmax(mask(scores, causal && document(q_idx) == document(kv_idx))) * v;
+// clang-format on
 inline constexpr auto bias_attention = softmax(scores + bias(b, h, q_idx, kv_idx)) * v;
 
 // Again, for other element types and depths.

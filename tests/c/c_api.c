@@ -19,7 +19,9 @@ static void check(int truth, const char* text, int line) {
     ++failures;
 }
 
-static attune_tensor view(float* data) { return attune_dense(data, ATTUNE_F32, 4, data == k || data == v ? key_shape : shape); }
+static attune_tensor view(float* data) {
+    return attune_dense(data, ATTUNE_F32, 4, data == k || data == v ? key_shape : shape);
+}
 
 static void fill(float* to, int n, double step) {
     int i;
@@ -148,11 +150,13 @@ static void refusals(void) {
     attune_tensor t;
     attune_argument argument;
     attune_options how;
-    static const int64_t strides[] = {0, 0, 0, 2}, huge[] = {batches, heads, (int64_t)1 << 40, depth}, nine[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
+    static const int64_t strides[] = {0, 0, 0, 2}, huge[] = {batches, heads, (int64_t)1 << 40, depth},
+                         nine[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     poison();
     CHECK(attune_run(NULL, NULL, 0, NULL) == ATTUNE_REFUSED && strstr(attune_error_text(), "null"));
     CHECK(attune_run(attune_common_causal_attention_variant(), NULL, 4, NULL) == ATTUNE_REFUSED);
-    CHECK(attune_run(attune_common_causal_attention_variant(), NULL, 0, NULL) == ATTUNE_REFUSED && strstr(attune_error_text(), "input q"));
+    CHECK(attune_run(attune_common_causal_attention_variant(), NULL, 0, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "input q"));
     t = view(q), t.data = NULL;
     CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "pointer"));
     t = view(q), t.data = (char*)q + 1;
@@ -175,8 +179,10 @@ static void refusals(void) {
     CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "memory of q"));
     t = view(q), t.device = 1;
     CHECK(with_q(t) == ATTUNE_REFUSED && strstr(attune_error_text(), "device of q"));
-    CHECK(with_q(attune_on_device(view(q), ATTUNE_CUDA, -2)) == ATTUNE_REFUSED && strstr(attune_error_text(), "device of q"));
-    CHECK(with_q(attune_on_device(view(q), ATTUNE_CUDA, 0)) == ATTUNE_REFUSED && strstr(attune_error_text(), "for cuda, as where the tensors lie asks"));
+    CHECK(with_q(attune_on_device(view(q), ATTUNE_CUDA, -2)) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "device of q"));
+    CHECK(with_q(attune_on_device(view(q), ATTUNE_CUDA, 0)) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "for cuda, as where the tensors lie asks"));
     t = view(out), t.read_only = 1;
     CHECK(with(attune_tensor_argument("out", t)) == ATTUNE_REFUSED && strstr(attune_error_text(), "written"));
     CHECK(with(attune_integer_argument("q", 3)) == ATTUNE_REFUSED && strstr(attune_error_text(), "tensor"));
@@ -186,7 +192,8 @@ static void refusals(void) {
     memset(&how, 0, sizeof how);
     how.size = 4;
     argument = attune_tensor_argument("q", view(q));
-    CHECK(attune_run(attune_common_causal_attention_variant(), &argument, 1, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "attune_options"));
+    CHECK(attune_run(attune_common_causal_attention_variant(), &argument, 1, &how) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "attune_options"));
     how.size = 0, how.target = "opencl";
     {
         attune_argument list[4];
@@ -194,26 +201,33 @@ static void refusals(void) {
         list[1] = attune_tensor_argument("k", view(k));
         list[2] = attune_tensor_argument("v", view(v));
         list[3] = attune_tensor_argument("out", view(out));
-        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "opencl"));
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), "opencl"));
         how.target = NULL, how.threads = -5;
-        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "-5"));
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), "-5"));
         how.threads = 0, how.size = sizeof how, how.device = -1;
-        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "-1"));
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), "-1"));
         how.device = 0;
         list[0].tensor = attune_on_device(view(q), ATTUNE_CUDA, 0);
         list[1].tensor = attune_on_device(view(k), ATTUNE_OPENCL, 0);
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);
-        CHECK(strstr(attune_error_text(), "expected memory of cuda for k, as for q, or the host's, got memory of opencl; try "));
+        CHECK(strstr(attune_error_text(),
+                     "expected memory of cuda for k, as for q, or the host's, got memory of opencl; try "));
         list[1].tensor = attune_on_device(view(k), ATTUNE_CUDA, 1);
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);
         CHECK(strstr(attune_error_text(), "expected device 0 for k, as for q, got device 1; try "));
         how.device = 3;
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);
-        CHECK(strstr(attune_error_text(), "expected device 2 for q, as for attune::options::device, got device 0; try "));
+        CHECK(
+            strstr(attune_error_text(), "expected device 2 for q, as for attune::options::device, got device 0; try "));
         CHECK(attune_synchronize(NULL, NULL) == ATTUNE_REFUSED && strstr(attune_error_text(), "null"));
-        CHECK(attune_synchronize(attune_common_causal_attention_variant(), NULL) == ATTUNE_OK); /* its calls are done when they return */
+        CHECK(attune_synchronize(attune_common_causal_attention_variant(), NULL) ==
+              ATTUNE_OK); /* its calls are done when they return */
         how.device = 0, how.target = "cuda";
-        CHECK(attune_synchronize(attune_common_causal_attention_variant(), &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "cuda"));
+        CHECK(attune_synchronize(attune_common_causal_attention_variant(), &how) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), "cuda"));
     }
     CHECK(untouched());
 }
@@ -225,13 +239,18 @@ static void answers(void) {
     list[0] = attune_tensor_argument("q", view(q));
     list[1] = attune_tensor_argument("k", view(k));
     list[2] = attune_tensor_argument("v", view(v));
-    CHECK(attune_explain(attune_common_causal_attention_variant(), list, 3, NULL, text, sizeof text, &size) == ATTUNE_OK);
-    CHECK(size < sizeof text && strlen(text) == size && text[0] == '{' && strstr(text, "attune::common::causal_attention"));
-    CHECK(attune_explain(attune_common_causal_attention_variant(), list, 2, NULL, text, sizeof text, &size) == ATTUNE_REFUSED);
-    CHECK(attune_kernels(attune_common_causal_attention_variant(), text, sizeof text, &size) == ATTUNE_OK && strstr(text, "f32"));
+    CHECK(attune_explain(attune_common_causal_attention_variant(), list, 3, NULL, text, sizeof text, &size) ==
+          ATTUNE_OK);
+    CHECK(size < sizeof text && strlen(text) == size && text[0] == '{' &&
+          strstr(text, "attune::common::causal_attention"));
+    CHECK(attune_explain(attune_common_causal_attention_variant(), list, 2, NULL, text, sizeof text, &size) ==
+          ATTUNE_REFUSED);
+    CHECK(attune_kernels(attune_common_causal_attention_variant(), text, sizeof text, &size) == ATTUNE_OK &&
+          strstr(text, "f32"));
     CHECK(attune_describe(attune_common_window_attention_variant(), text, sizeof text, &size) == ATTUNE_OK);
     CHECK(strstr(text, "\"left\"") && strstr(text, "kv_lengths") && strstr(text, "value_depth"));
-    CHECK(attune_describe(attune_common_window_attention_variant(), small, sizeof small, &same) == ATTUNE_OK && same == size);
+    CHECK(attune_describe(attune_common_window_attention_variant(), small, sizeof small, &same) == ATTUNE_OK &&
+          same == size);
     CHECK(strlen(small) == 9 && strncmp(small, text, 9) == 0);
     CHECK(attune_describe(attune_common_window_attention_variant(), NULL, 0, NULL) == ATTUNE_OK);
     CHECK(attune_describe(NULL, text, sizeof text, &size) == ATTUNE_REFUSED);
@@ -254,9 +273,11 @@ static void dlpack(void) {
     managed->dl_tensor.byte_offset = 16;
     CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_OK && back.data == q + 4);
     managed->dl_tensor.device.device_type = kDLVulkan;
-    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "CPU") && strstr(attune_error_text(), "Vulkan"));
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "CPU") &&
+          strstr(attune_error_text(), "Vulkan"));
     managed->dl_tensor.device.device_type = kDLCUDA, managed->dl_tensor.device.device_id = 2;
-    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_OK && back.memory == ATTUNE_CUDA && back.device == 3 && back.data == q + 4);
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_OK && back.memory == ATTUNE_CUDA && back.device == 3 &&
+          back.data == q + 4);
     managed->dl_tensor.device.device_type = kDLOpenCL;
     CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "16 bytes"));
     managed->dl_tensor.device.device_id = 0;

@@ -1,8 +1,9 @@
-// Two copies of attune in one process: the program's own, linked statically, and that of a shared library which it opens. Each has Halide's
-// support library inside, with hooks of its own; calls through either, and of either's variants through the other's functions, go on side by side.
+// Two copies of attune in one process: the program's own, linked statically, and that of a shared library which it
+// opens. Each has Halide's support library inside, with hooks of its own; calls through either, and of either's
+// variants through the other's functions, go on side by side.
+#include <attune_common.h>
 #include <attune/common.hpp>
 #include <attune/runtime.hpp>
-#include <attune_common.h>
 
 #include <dlfcn.h>
 
@@ -24,7 +25,9 @@ void check(bool truth, const char* what) {
     if (!truth) ++failures, std::printf("FAILED  %s\n", what);
 }
 
-attune_argument view(const char* name, std::vector<float>& data) { return attune_tensor_argument(name, attune_dense(data.data(), ATTUNE_F32, 4, shape)); }
+attune_argument view(const char* name, std::vector<float>& data) {
+    return attune_tensor_argument(name, attune_dense(data.data(), ATTUNE_F32, 4, shape));
+}
 
 using run_function = decltype(&attune_run);
 using variant_function = decltype(&attune_common_causal_attention_variant);

@@ -1,4 +1,5 @@
-// The C functions with structs of the fuzzer's, on compiled kernels. Nothing may throw, abort or reach beyond the views.
+// The C functions with structs of the fuzzer's, on compiled kernels. Nothing may throw, abort or reach beyond the
+// views.
 #include "input.hpp"
 
 #include <attune/dlpack/dlpack.h>
@@ -8,7 +9,8 @@
 
 namespace {
 
-constexpr std::array<const char*, 10> names = {"q", "k", "v", "out", "left", "right", "kv_lengths", "slopes", "", nullptr};
+constexpr std::array<const char*, 10> names = {"q",     "k",          "v",      "out", "left",
+                                               "right", "kv_lengths", "slopes", "",    nullptr};
 fuzz::arena memory;
 
 struct tensor_in_memory {
@@ -28,7 +30,9 @@ struct tensor_in_memory {
         view.shape = from.rarely() ? nullptr : shape.data();
         view.strides = from.flip() ? nullptr : strides.data();
         view.rank = from.rarely() ? static_cast<std::int32_t>(from.number()) : which == 6 ? 1 : 4;
-        view.element = from.rarely() ? static_cast<std::int32_t>(from.number()) : which == 6 ? ATTUNE_I32 : 1 + (from.rarely() ? from.byte() % 6 : 0);
+        view.element = from.rarely() ? static_cast<std::int32_t>(from.number())
+                       : which == 6  ? ATTUNE_I32
+                                     : 1 + (from.rarely() ? from.byte() % 6 : 0);
         view.read_only = from.rarely();
         view.memory = from.rarely() ? static_cast<std::int16_t>(from.number()) : 0;
         view.device = from.rarely() ? static_cast<std::int16_t>(from.number()) : 0;
@@ -47,9 +51,15 @@ void dlpack(fuzz::input& from) {
     DLManagedTensorVersioned given{};
     given.version = {from.rarely() ? from.byte() : 1u, from.byte()};
     given.flags = from.byte();
-    given.dl_tensor = {.data = from.rarely() ? nullptr : memory.at(from.byte()), .device = {static_cast<DLDeviceType>(from.rarely() ? from.byte() % 18 : 1), from.rarely() ? static_cast<std::int32_t>(from.number()) : 0},
-                       .ndim = static_cast<std::int32_t>(from.rarely() ? from.number() : from.byte() % 10), .dtype = {static_cast<std::uint8_t>(from.byte() % 8), static_cast<std::uint8_t>(8 << from.byte() % 3), 1},
-                       .shape = from.rarely() ? nullptr : shape.data(), .strides = from.flip() ? nullptr : strides.data(), .byte_offset = from.byte()};
+    given.dl_tensor = {
+        .data = from.rarely() ? nullptr : memory.at(from.byte()),
+        .device = {static_cast<DLDeviceType>(from.rarely() ? from.byte() % 18 : 1),
+                   from.rarely() ? static_cast<std::int32_t>(from.number()) : 0},
+        .ndim = static_cast<std::int32_t>(from.rarely() ? from.number() : from.byte() % 10),
+        .dtype = {static_cast<std::uint8_t>(from.byte() % 8), static_cast<std::uint8_t>(8 << from.byte() % 3), 1},
+        .shape = from.rarely() ? nullptr : shape.data(),
+        .strides = from.flip() ? nullptr : strides.data(),
+        .byte_offset = from.byte()};
     attune_tensor view{};
     const attune_status status = attune_tensor_from_dlpack(&given, 1, &view);
     check(status);
@@ -78,7 +88,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
         attune_argument& a = list[count];
         tensors[count].emplace(from, which, length, heads);
         a.name = from.rarely() ? from.one_of(names) : names[which];
-        a.kind = from.rarely() ? static_cast<std::int32_t>(from.number()) : which == 4 || which == 5 ? ATTUNE_INTEGER : ATTUNE_TENSOR;
+        a.kind = from.rarely()              ? static_cast<std::int32_t>(from.number())
+                 : which == 4 || which == 5 ? ATTUNE_INTEGER
+                                            : ATTUNE_TENSOR;
         a.integer = from.rarely() ? from.number() : from.byte();
         a.real = from.byte();
         a.tensor = tensors[count]->view;
@@ -88,10 +100,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     attune_options how{};
     how.size = from.rarely() ? from.byte() : sizeof how;
     how.threads = from.rarely() ? static_cast<std::int32_t>(from.number()) : 1;
-    if (from.rarely()) how.pool = [](void*, std::int32_t count, std::int32_t, attune_task task, void* tasks) { for (std::int32_t i = 0; i < count; ++i) task(tasks, i); };
+    if (from.rarely())
+        how.pool = [](void*, std::int32_t count, std::int32_t, attune_task task, void* tasks) {
+            for (std::int32_t i = 0; i < count; ++i) task(tasks, i);
+        };
     how.target = from.rarely() ? "x86-64-v9" : nullptr;
-    if (from.rarely()) how.device = static_cast<std::int32_t>(from.number()), how.asynchronous = from.byte(), how.context = memory.at(0), how.stream = memory.at(from.byte());
-    const attune_variant* const variant = from.flip() ? attune_common_window_attention_variant() : attune_common_causal_attention_variant();
+    if (from.rarely())
+        how.device = static_cast<std::int32_t>(from.number()), how.asynchronous = from.byte(),
+        how.context = memory.at(0), how.stream = memory.at(from.byte());
+    const attune_variant* const variant =
+        from.flip() ? attune_common_window_attention_variant() : attune_common_causal_attention_variant();
     const attune_argument* const arguments = from.rarely() ? nullptr : list.data();
     char text[300];
     std::size_t needed = 0;

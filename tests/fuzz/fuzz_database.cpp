@@ -1,4 +1,5 @@
-// Databases of schedules as JSON: refused with a sentence, or one that is the same after a round trip, finds what is in it, and gains nothing from itself.
+// Databases of schedules as JSON: refused with a sentence, or one that is the same after a round trip, finds what is in
+// it, and gains nothing from itself.
 #include "schedules/database.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,6 @@
-// Calls of a variant whose kernels are instrumented C++ with every index checked, with shapes, strides, types and pointers of the fuzzer's. A call is
-// either refused, and then has written nothing, or every element that its kernel touches is one that the views describe.
+// Calls of a variant whose kernels are instrumented C++ with every index checked, with shapes, strides, types and
+// pointers of the fuzzer's. A call is either refused, and then has written nothing, or every element that its kernel
+// touches is one that the views describe.
 #include "../runtime/fake_variant.hpp"
 #include "input.hpp"
 
@@ -10,9 +11,11 @@ namespace {
 
 using attune::detail::named_argument;
 
-constexpr std::array<std::string_view, 14> names = {"q", "k", "v", "slopes", "bias", "is_global", "table", "w", "gain", "out", "lse", "kv_lengths", "", "nothing"};
-constexpr std::array<attune::element_type, 7> types = {attune::element_type::f32, attune::element_type::f32, attune::element_type::bf16, attune::element_type::i32,
-                                                       attune::element_type::u8, attune::element_type::boolean, attune::element_type::any};
+constexpr std::array<std::string_view, 14> names = {"q", "k",    "v",   "slopes", "bias",       "is_global", "table",
+                                                    "w", "gain", "out", "lse",    "kv_lengths", "",          "nothing"};
+constexpr std::array<attune::element_type, 7> types = {
+    attune::element_type::f32, attune::element_type::f32,     attune::element_type::bf16, attune::element_type::i32,
+    attune::element_type::u8,  attune::element_type::boolean, attune::element_type::any};
 constexpr std::uint32_t mark = 0xa5a5a5a5;
 
 fuzz::arena memory;
@@ -48,15 +51,18 @@ named_argument argument(fuzz::input& from, std::size_t which, const std::array<s
     std::vector<std::int64_t> strides;
     if (from.flip() && !shape.empty()) {
         strides.assign(shape.size(), 1);
-        for (std::size_t axis = shape.size() - 1; axis-- > 0;) strides[axis] = from.flip() ? from.stride() : from.byte() * 16;
+        for (std::size_t axis = shape.size() - 1; axis-- > 0;)
+            strides[axis] = from.flip() ? from.stride() : from.byte() * 16;
         if (from.rarely()) strides.back() = from.stride();
         if (from.rarely()) strides.pop_back();
     }
     // Tensors of their own, unless it is overlap that is tried.
-    char* data = memory.at((from.rarely() ? which / 2 : which) * 65536 + std::size_t{from.byte()} * (from.rarely() ? 1 : 4));
+    char* data =
+        memory.at((from.rarely() ? which / 2 : which) * 65536 + std::size_t{from.byte()} * (from.rarely() ? 1 : 4));
     if (from.rarely()) data = nullptr;
     made.is = named_argument::form::view;
-    made.view = from.rarely() ? attune::tensor(type, static_cast<const void*>(data), shape, strides) : attune::tensor(type, static_cast<void*>(data), shape, strides);
+    made.view = from.rarely() ? attune::tensor(type, static_cast<const void*>(data), shape, strides)
+                              : attune::tensor(type, static_cast<void*>(data), shape, strides);
     return made;
 }
 
@@ -78,15 +84,20 @@ void call(fuzz::input& from) {
     std::vector<named_argument> arguments;
     for (std::size_t which = 0; which < 11; ++which)
         if (!from.rarely()) arguments.push_back(argument(from, which, size));
-    for (int more = from.byte() % 8; more >= 6; --more) arguments.push_back(argument(from, from.byte() % names.size(), size));
+    for (int more = from.byte() % 8; more >= 6; --more)
+        arguments.push_back(argument(from, from.byte() % names.size(), size));
     if (from.flip()) arguments.push_back(argument(from, 11, size));
     prepare(arguments);
-    const attune::options how{.threads = from.rarely() ? static_cast<int>(from.number()) : 1, .target = from.rarely() ? "opencl" : ""};
+    const attune::options how{.threads = from.rarely() ? static_cast<int>(from.number()) : 1,
+                              .target = from.rarely() ? "opencl" : ""};
     const int question = from.byte() % 8;
     try {
-        if (question == 6) attune::detail::explain(fake::kernels(), arguments, how).json();
-        else if (question == 7) attune::detail::blocks(fake::kernels(), arguments, how);
-        else attune::detail::call(fake::kernels(), arguments, how);
+        if (question == 6)
+            attune::detail::explain(fake::kernels(), arguments, how).json();
+        else if (question == 7)
+            attune::detail::blocks(fake::kernels(), arguments, how);
+        else
+            attune::detail::call(fake::kernels(), arguments, how);
     } catch (const attune::kernel_failure&) {
         std::abort();  // it was not told to fail
     } catch (const attune::error& e) {

@@ -9,7 +9,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     try {
         auto file = attune::support::parse_safetensors("fuzzed", {bytes, bytes + size});
         for (const auto& tensor : file.tensors)
-            if (static_cast<std::size_t>(tensor.count()) * static_cast<std::size_t>(attune::bytes_of(tensor.element)) != tensor.bytes.size()) std::abort();
+            if (static_cast<std::size_t>(tensor.count()) * static_cast<std::size_t>(attune::bytes_of(tensor.element)) !=
+                tensor.bytes.size())
+                std::abort();
         file.drop_debug();
     } catch (const std::runtime_error&) {
         // not such a file

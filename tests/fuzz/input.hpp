@@ -22,18 +22,19 @@ public:
         for (int i = 0; i < 8; ++i) bits = bits << 8 | byte();
         return static_cast<std::int64_t>(bits);
     }
-    template <class T, std::size_t Count>
-    T one_of(const std::array<T, Count>& list) { return list[byte() % Count]; }
+    template <class T, std::size_t Count> T one_of(const std::array<T, Count>& list) { return list[byte() % Count]; }
 
     /// Mostly small; at times what overflows something.
     std::int64_t extent() {
         if (!rarely()) return byte() % 7;
-        constexpr std::array<std::int64_t, 10> odd = {-1, 0, 64, 1 << 16, 0x7fffffff, 0x80000000ll, 1ll << 40, INT64_MAX, INT64_MIN, -64};
+        constexpr std::array<std::int64_t, 10> odd = {-1,           0,         64,        1 << 16,   0x7fffffff,
+                                                      0x80000000ll, 1ll << 40, INT64_MAX, INT64_MIN, -64};
         return rarely() ? number() : one_of(odd);
     }
     std::int64_t stride() {
         if (!rarely()) return byte();
-        constexpr std::array<std::int64_t, 10> odd = {-1, 0, 1, -4, 1 << 20, 0x7fffffff, -0x7fffffffll, 1ll << 33, INT64_MAX, INT64_MIN};
+        constexpr std::array<std::int64_t, 10> odd = {
+            -1, 0, 1, -4, 1 << 20, 0x7fffffff, -0x7fffffffll, 1ll << 33, INT64_MAX, INT64_MIN};
         return rarely() ? number() : one_of(odd);
     }
 
@@ -48,7 +49,8 @@ public:
     static constexpr std::size_t reach = std::size_t{8} * (std::size_t{1} << 33);
 
     arena() {
-        memory_ = static_cast<char*>(mmap(nullptr, 2 * reach + spread, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+        memory_ = static_cast<char*>(mmap(nullptr, 2 * reach + spread, PROT_READ | PROT_WRITE,
+                                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
         if (memory_ == MAP_FAILED) std::abort();
     }
     /// Somewhere that whatever is accepted fits around.

@@ -1,6 +1,6 @@
-// Where the compiler has no libFuzzer: `fuzz_<name> [--seconds N] [--seed N] FOLDER` runs the inputs that are kept in a folder, and then for so many seconds
-// inputs that are made of them: bytes changed, copied and removed, two inputs joined. It knows nothing of coverage. An input that ends the program is
-// written to ./crash-<seed>.
+// Where the compiler has no libFuzzer: `fuzz_<name> [--seconds N] [--seed N] FOLDER` runs the inputs that are kept in a
+// folder, and then for so many seconds inputs that are made of them: bytes changed, copied and removed, two inputs
+// joined. It knows nothing of coverage. An input that ends the program is written to ./crash-<seed>.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -42,21 +42,34 @@ void run(bytes input) {
 }
 
 bytes mutated(const std::vector<bytes>& kept, std::mt19937_64& random) {
-    const auto below = [&](std::size_t limit) { return static_cast<std::size_t>(random() % std::max<std::size_t>(limit, 1)); };
+    const auto below = [&](std::size_t limit) {
+        return static_cast<std::size_t>(random() % std::max<std::size_t>(limit, 1));
+    };
     bytes input = kept[below(kept.size())];
     for (std::size_t changes = 1 + below(5); changes > 0; --changes) {
         const std::size_t at = below(input.size());
         const auto place = input.begin() + static_cast<std::ptrdiff_t>(at);
         switch (below(6)) {
-            case 0: if (!input.empty()) input[at] = static_cast<std::uint8_t>(random()); break;
-            case 1: if (!input.empty()) input[at] ^= static_cast<std::uint8_t>(1u << below(8)); break;
-            case 2: if (!input.empty()) input[at] = below(2) == 0 ? 0xff : 0; break;
+            case 0:
+                if (!input.empty()) input[at] = static_cast<std::uint8_t>(random());
+                break;
+            case 1:
+                if (!input.empty()) input[at] ^= static_cast<std::uint8_t>(1u << below(8));
+                break;
+            case 2:
+                if (!input.empty()) input[at] = below(2) == 0 ? 0xff : 0;
+                break;
             case 3: input.insert(place, static_cast<std::uint8_t>(random())); break;
-            case 4: if (!input.empty()) input.erase(place, place + static_cast<std::ptrdiff_t>(1 + below(std::min<std::size_t>(input.size() - at, 8)))); break;
+            case 4:
+                if (!input.empty())
+                    input.erase(place, place + static_cast<std::ptrdiff_t>(
+                                                   1 + below(std::min<std::size_t>(input.size() - at, 8))));
+                break;
             default: {  // the rest is another's
                 const bytes& other = kept[below(kept.size())];
                 input.resize(at);
-                input.insert(input.end(), other.begin() + static_cast<std::ptrdiff_t>(std::min(at, other.size())), other.end());
+                input.insert(input.end(), other.begin() + static_cast<std::ptrdiff_t>(std::min(at, other.size())),
+                             other.end());
             }
         }
     }
@@ -71,9 +84,12 @@ int main(int argc, char** argv) {
     std::string folder;
     for (int i = 1; i < argc; ++i) {
         const std::string_view word = argv[i];
-        if (word == "--seconds" && i + 1 < argc) seconds = std::atof(argv[++i]);
-        else if (word == "--seed" && i + 1 < argc) seed = std::strtoull(argv[++i], nullptr, 10);
-        else folder = word;
+        if (word == "--seconds" && i + 1 < argc)
+            seconds = std::atof(argv[++i]);
+        else if (word == "--seed" && i + 1 < argc)
+            seed = std::strtoull(argv[++i], nullptr, 10);
+        else
+            folder = word;
     }
     std::vector<std::filesystem::path> files(std::filesystem::directory_iterator(folder), {});
     std::ranges::sort(files);

@@ -1,10 +1,11 @@
-// Kernels for few queries, compiled in process: against the reference in double precision, and against themselves where bits are promised.
-#include "tuner/jit_kernel.hpp"
+// Kernels for few queries, compiled in process: against the reference in double precision, and against themselves where
+// bits are promised.
 #include "analysis/plan.hpp"
+#include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
-#include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/call.hpp>
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
@@ -29,8 +30,10 @@ inline constexpr auto causal_alibi = softmax(mask(scores + slopes(h) * (kv_idx -
 inline constexpr auto last_keys = softmax(mask(softcap(20, scores), bottom_right(window(99, 0)))) * v;
 inline constexpr auto by_head = softmax(mask(scores * slopes(h), kv_idx % 300 <= 40 + 10 * h)) * v;
 inline constexpr auto hidden = mask(scores, causal_bottom_right);
-inline constexpr auto with_sink = outputs(out = softmax(hidden, sinks(h)) * v, lse = log_sum_exp(hidden, sinks(h)), highest = row_maximum(hidden));
-inline constexpr auto halved = outputs(out = (softmax(hidden) * where(kv_idx % 2 == 0, 1.0, 0.5)) * v, sums = row_sum(softmax(hidden) * where(kv_idx % 2 == 0, 1.0, 0.5)));
+inline constexpr auto with_sink =
+    outputs(out = softmax(hidden, sinks(h)) * v, lse = log_sum_exp(hidden, sinks(h)), highest = row_maximum(hidden));
+inline constexpr auto halved = outputs(out = (softmax(hidden) * where(kv_idx % 2 == 0, 1.0, 0.5)) * v,
+                                       sums = row_sum(softmax(hidden) * where(kv_idx % 2 == 0, 1.0, 0.5)));
 inline constexpr auto logistic = unnormalized(1.0 / (1.0 + exp(-hidden))) * v;
 inline constexpr auto grown = softmax(q * t(keys(k(b, h, kv_idx, d_idx) * shared(h))) * rsqrt(depth)) * v;
 
@@ -41,10 +44,16 @@ std::string best_level() {
 }
 
 struct compiled {
-    explicit compiled(const graph_ir& graph, const std::string& depths = "32", const std::string& dtypes = "f32") : of{"my::decoded", graph} {
-        kernel = std::make_unique<generators::jit_kernel>(generators::kernels_of({&of, 1}, {.targets = {best_level()}, .dtypes = {dtypes}, .depths = {depths}, .shapes = {"decode"}}).front());
+    explicit compiled(const graph_ir& graph, const std::string& depths = "32", const std::string& dtypes = "f32")
+        : of{"my::decoded", graph} {
+        kernel = std::make_unique<generators::jit_kernel>(
+            generators::kernels_of(
+                {&of, 1}, {.targets = {best_level()}, .dtypes = {dtypes}, .depths = {depths}, .shapes = {"decode"}})
+                .front());
     }
-    void operator()(workload& call, const options& how = {}) const { attune::detail::call(kernel->table(), call.arguments(), how); }
+    void operator()(workload& call, const options& how = {}) const {
+        attune::detail::call(kernel->table(), call.arguments(), how);
+    }
     generators::variant of;
     std::unique_ptr<generators::jit_kernel> kernel;
 };
@@ -53,9 +62,29 @@ std::vector<support::shape> shapes_of(std::int64_t depth, std::int64_t value_dep
     std::vector<support::shape> all;
     for (const std::int64_t queries : {1, 2, 15, 16, 17, 35})
         for (const std::int64_t keys : {1, 7, 8, 9, 127, 128, 129, 700})
-            all.push_back({.batches = 2, .heads = 6, .key_heads = 2, .queries = queries, .keys = keys, .depth = depth, .value_depth = value_depth});
-    all.push_back({.batches = 1, .heads = 5, .key_heads = 1, .queries = 3, .keys = 2100, .depth = depth, .value_depth = value_depth, .gaps = true});
-    all.push_back({.batches = 3, .heads = 4, .key_heads = 4, .queries = 1, .keys = 1000, .depth = depth, .value_depth = value_depth, .gaps = true});
+            all.push_back({.batches = 2,
+                           .heads = 6,
+                           .key_heads = 2,
+                           .queries = queries,
+                           .keys = keys,
+                           .depth = depth,
+                           .value_depth = value_depth});
+    all.push_back({.batches = 1,
+                   .heads = 5,
+                   .key_heads = 1,
+                   .queries = 3,
+                   .keys = 2100,
+                   .depth = depth,
+                   .value_depth = value_depth,
+                   .gaps = true});
+    all.push_back({.batches = 3,
+                   .heads = 4,
+                   .key_heads = 4,
+                   .queries = 1,
+                   .keys = 1000,
+                   .depth = depth,
+                   .value_depth = value_depth,
+                   .gaps = true});
     return all;
 }
 
@@ -70,24 +99,29 @@ void check(const compiled& kernel, const std::string& depths, double bound, bool
         double allowed = bound;
         if (distances) {
             double steepest = 0;
-            for (std::int64_t h = 0; h < s.heads; ++h) steepest = std::max(steepest, std::abs(static_cast<double>(static_cast<const float*>(call.view("slopes").data())[h])));
-            // Product, bias and sum are each off by half a unit in the last place of the largest score at most; a weight by as much of itself, numerator and
-            // denominator alike, with values of up to 4.
+            for (std::int64_t h = 0; h < s.heads; ++h)
+                steepest = std::max(
+                    steepest, std::abs(static_cast<double>(static_cast<const float*>(call.view("slopes").data())[h])));
+            // Product, bias and sum are each off by half a unit in the last place of the largest score at most; a
+            // weight by as much of itself, numerator and denominator alike, with values of up to 4.
             constexpr double roundings = 3, half_unit = 0x1p-24, sides = 2, largest_value = 4;
             allowed += roundings * half_unit * sides * largest_value * steepest * static_cast<double>(s.keys);
         }
         kernel(call, {.threads = 2});
         const auto expected = call.expected();
-        for (const output_declaration& output : kernel.of.graph.outputs) CHECK(call.largest_error(expected, output.name) < allowed);
+        for (const output_declaration& output : kernel.of.graph.outputs)
+            CHECK(call.largest_error(expected, output.name) < allowed);
     }
 }
 }  // namespace
 
 TEST_CASE("decode agrees with the reference at every depth", "[decode]") {
-    for (const char* const depths : {"32", "64x16", "24x72", "3x5"}) check(compiled(ir_of<plain>, depths), depths, 2e-5);
+    for (const char* const depths : {"32", "64x16", "24x72", "3x5"})
+        check(compiled(ir_of<plain>, depths), depths, 2e-5);
 }
 
-TEST_CASE("decode agrees with the reference in all that the language says of scores, masks, weights and rows", "[decode]") {
+TEST_CASE("decode agrees with the reference in all that the language says of scores, masks, weights and rows",
+          "[decode]") {
     check(compiled(ir_of<causal_alibi>), "32", 2e-5, true);
     check(compiled(ir_of<last_keys>), "32", 5e-5);
     check(compiled(ir_of<by_head>), "32", 5e-5);
@@ -110,7 +144,8 @@ TEST_CASE("decode converts keys and values of 16 bits exactly", "[decode]") {
 
 TEST_CASE("decode reads no key beyond those in use, and hides all of none", "[decode]") {
     const compiled kernel(ir_of<causal_alibi>);
-    workload call(kernel.of.graph, {.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true}, 3);
+    workload call(kernel.of.graph, {.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true},
+                  3);
     call.set_lengths({0, 1, 128, 333});
     kernel(call);
     CHECK(call.largest_error(call.expected(), "out") < 5e-5);
@@ -125,23 +160,33 @@ std::vector<float> bits(const workload& call, std::int64_t of) {
     for (std::int64_t h = 0; h < t.extent(1); ++h)
         for (std::int64_t i = 0; i < t.extent(2); ++i)
             for (std::int64_t d = 0; d < t.extent(3); ++d)
-                result.push_back(static_cast<const float*>(t.data())[of * t.stride(0) + h * t.stride(1) + i * t.stride(2) + d * t.stride(3)]);
+                result.push_back(static_cast<const float*>(
+                    t.data())[of * t.stride(0) + h * t.stride(1) + i * t.stride(2) + d * t.stride(3)]);
     return result;
 }
-bool same(const std::vector<float>& a, const std::vector<float>& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
+bool same(const std::vector<float>& a, const std::vector<float>& b) {
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 }  // namespace
 
-TEST_CASE("no bit of decode depends on the threads; with options::deterministic, none on the batch or on how long the slots are", "[decode]") {
+TEST_CASE(
+    "no bit of decode depends on the threads; with options::deterministic, none on the batch or on how long the slots "
+    "are",
+    "[decode]") {
     const compiled kernel(ir_of<plain>);
     const auto run = [&](std::int64_t batches, std::int64_t slots, const options& how) {
-        // the same sequence, of 900 keys, is batch element 0 of each call: random numbers do not depend on what comes after it
+        // the same sequence, of 900 keys, is batch element 0 of each call: random numbers do not depend on what comes
+        // after it
         workload alone(kernel.of.graph, {.batches = 1, .heads = 6, .key_heads = 2, .queries = 2, .keys = 900}, 21);
-        workload call(kernel.of.graph, {.batches = batches, .heads = 6, .key_heads = 2, .queries = 2, .keys = slots}, 22);
+        workload call(kernel.of.graph, {.batches = batches, .heads = 6, .key_heads = 2, .queries = 2, .keys = slots},
+                      22);
         for (const char* const name : {"q", "k", "v"}) {
             const tensor &from = alone.view(name), &to = call.view(name);
             for (std::int64_t h = 0; h < from.extent(1); ++h)
                 for (std::int64_t i = 0; i < from.extent(2); ++i)
-                    std::memcpy(static_cast<float*>(to.mutable_data()) + h * to.stride(1) + i * to.stride(2), static_cast<const float*>(from.data()) + h * from.stride(1) + i * from.stride(2), 32 * sizeof(float));
+                    std::memcpy(static_cast<float*>(to.mutable_data()) + h * to.stride(1) + i * to.stride(2),
+                                static_cast<const float*>(from.data()) + h * from.stride(1) + i * from.stride(2),
+                                32 * sizeof(float));
         }
         std::vector<std::int32_t> lengths(static_cast<std::size_t>(batches), 900);
         call.set_lengths(lengths);
@@ -160,7 +205,8 @@ TEST_CASE("no bit of decode depends on the threads; with options::deterministic,
 
 TEST_CASE("of both kernels the one that serves the number of queries runs, and is right at the boundary", "[decode]") {
     const generators::variant of{"my::both", ir_of<causal_alibi>};
-    const auto list = generators::kernels_of({&of, 1}, {.targets = {best_level()}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill", "decode"}});
+    const auto list = generators::kernels_of(
+        {&of, 1}, {.targets = {best_level()}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill", "decode"}});
     REQUIRE(list.size() == 2);
     const generators::jit_kernel first(list[0]), second(list[1]);
     kernel rows[] = {first.table().kernels.front(), second.table().kernels.front()};
@@ -173,7 +219,9 @@ TEST_CASE("of both kernels the one that serves the number of queries runs, and i
         CHECK(call.largest_error(call.expected(), "out") < 5e-5);
         const explanation said = attune::detail::explain(both, call.arguments(), {});
         CHECK(said.kernel == rows[queries <= 16].symbol);
-        CHECK(said.shapes == (queries <= 16 ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)" : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
+        CHECK(said.shapes == (queries <= 16
+                                  ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)"
+                                  : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
         CHECK((said.key_splits > 0) == (queries <= 16));
         CHECK((said.parts_bytes > 0) == (queries <= 16));
     }
@@ -188,7 +236,8 @@ TEST_CASE("the workspace of decode does not grow with the keys, and explain stat
     std::vector<std::size_t> bytes;
     for (const std::int64_t keys : {4096, 65536}) {
         workload call(kernel.of.graph, {.batches = 1, .heads = 4, .key_heads = 1, .queries = 1, .keys = keys}, 8);
-        bytes.push_back(attune::detail::explain(kernel.kernel->table(), call.arguments(), {.threads = 2}).workspace_bytes);
+        bytes.push_back(
+            attune::detail::explain(kernel.kernel->table(), call.arguments(), {.threads = 2}).workspace_bytes);
     }
     CHECK(bytes.at(0) == bytes.at(1));
 }

@@ -11,7 +11,8 @@
 
 namespace {
 
-/// Numbers from 1e-30 to 1e30, and many that lie close together where functions bend: of both signs, or none that is positive.
+/// Numbers from 1e-30 to 1e30, and many that lie close together where functions bend: of both signs, or none that is
+/// positive.
 Halide::Buffer<float> arguments(bool positive) {
     std::vector<float> all{0.0f};
     for (double x = 1e-30; x < 1e30; x *= 1.01) all.push_back(static_cast<float>(x));
@@ -26,7 +27,8 @@ Halide::Buffer<float> arguments(bool positive) {
 }
 
 /// The largest relative error; absolute where the function is 0.
-double largest_error(const Halide::Buffer<float>& x, const std::function<Halide::Expr(const Halide::Expr&)>& ours, const std::function<double(double)>& exact) {
+double largest_error(const Halide::Buffer<float>& x, const std::function<Halide::Expr(const Halide::Expr&)>& ours,
+                     const std::function<double(double)>& exact) {
     const Halide::Var i("i");
     Halide::Func f("f");
     f(i) = ours(x(i));
@@ -48,9 +50,15 @@ TEST_CASE("functions are as close as they say, for tiny and for large arguments"
     const auto all = arguments(true), not_positive = arguments(false);
     CHECK(largest_error(all, hyperbolic_tangent, [](double x) { return std::tanh(x); }) < 6e-7);
     CHECK(largest_error(all, error_function, [](double x) { return std::erf(x); }) < 5e-7);
-    CHECK(largest_error(not_positive, [](const Expr& x) { return exp2_of_nonpositive(Halide::max(x, -125.0f)); }, [](double x) { return std::exp2(std::max(x, -125.0)); }) < 2e-7);
-    CHECK(largest_error(not_positive, [](const Expr& x) { return exp2_of_nonpositive(Halide::min(x, -127.0f)); }, [](double) { return 0.0; }) == 0);
+    CHECK(largest_error(
+              not_positive, [](const Expr& x) { return exp2_of_nonpositive(Halide::max(x, -125.0f)); },
+              [](double x) { return std::exp2(std::max(x, -125.0)); }) < 2e-7);
+    CHECK(largest_error(
+              not_positive, [](const Expr& x) { return exp2_of_nonpositive(Halide::min(x, -127.0f)); },
+              [](double) { return 0.0; }) == 0);
     // A factor goes into the coefficients, whichever it is.
     for (const float factor : {0.125f / 30, 0.0884f / 50, 2.0f, -0.5f, 900.0f, 1e-5f, 1e5f})
-        CHECK(largest_error(all, [=](const Expr& x) { return hyperbolic_tangent(x * factor); }, [=](double x) { return std::tanh(x * factor); }) < 6e-7);
+        CHECK(largest_error(
+                  all, [=](const Expr& x) { return hyperbolic_tangent(x * factor); },
+                  [=](double x) { return std::tanh(x * factor); }) < 6e-7);
 }

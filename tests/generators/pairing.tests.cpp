@@ -1,4 +1,5 @@
-// Products of bf16 two at a time, as the level x86-64-v4-bf16 makes them with vdpbf16ps: the same stages compiled for what this machine runs, where the pairs are added up in f32.
+// Products of bf16 two at a time, as the level x86-64-v4-bf16 makes them with vdpbf16ps: the same stages compiled for
+// what this machine runs, where the pairs are added up in f32.
 #include "../kernels/types.hpp"
 
 #include "tuner/jit_kernel.hpp"
@@ -20,7 +21,9 @@ namespace {
 listed_kernel paired(const variant& of, const std::string& depths, const std::string& types = "bf16") {
     for (const level& each : levels())
         if (runs(each.name)) {
-            listed_kernel kernel = kernels_of({&of, 1}, {.targets = {std::string(each.name)}, .dtypes = {types}, .depths = {depths}}).front();
+            listed_kernel kernel =
+                kernels_of({&of, 1}, {.targets = {std::string(each.name)}, .dtypes = {types}, .depths = {depths}})
+                    .front();
             kernel.request.schedule.pairing = 2;
             return kernel;
         }
@@ -35,11 +38,20 @@ TEST_CASE("pairs of bf16 are within the bound of weights that are rounded to bf1
         const listed_kernel kernel = paired(v, depths);
         const jit_kernel compiled(kernel);
         const auto& [depth, value_depth] = kernel.request.depths;
-        const auto of = [&](std::int64_t b, std::int64_t h, std::int64_t kh, std::int64_t lq, std::int64_t lk, bool gaps = false) {
-            return support::shape{.batches = b, .heads = h, .key_heads = kh, .queries = lq, .keys = lk, .depth = depth, .value_depth = value_depth, .gaps = gaps};
+        const auto of = [&](std::int64_t b, std::int64_t h, std::int64_t kh, std::int64_t lq, std::int64_t lk,
+                            bool gaps = false) {
+            return support::shape{.batches = b,
+                                  .heads = h,
+                                  .key_heads = kh,
+                                  .queries = lq,
+                                  .keys = lk,
+                                  .depth = depth,
+                                  .value_depth = value_depth,
+                                  .gaps = gaps};
         };
         unsigned seed = 90;
-        for (const support::shape& s : {of(1, 1, 1, 40, 1), of(2, 4, 2, 67, 130, true), of(1, 2, 1, 193, 301), of(1, 6, 2, 49, 513, true)}) {
+        for (const support::shape& s :
+             {of(1, 1, 1, 40, 1), of(2, 4, 2, 67, 130, true), of(1, 2, 1, 193, 301), of(1, 6, 2, 49, 513, true)}) {
             support::workload call(v.graph, s, ++seed);
             for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
             call.reset_outputs();
@@ -66,14 +78,16 @@ TEST_CASE("pairs of bf16 are within the bound of weights that are rounded to bf1
 TEST_CASE("one key is its value, whatever is rounded") {
     const variant v{"under_test::mixed", dsl::ir_of<under_test::mixed>};
     const jit_kernel compiled(paired(v, "32"));
-    support::workload call(v.graph, {.heads = 3, .key_heads = 3, .queries = 1, .keys = 1, .depth = 32, .value_depth = 32}, 3);
+    support::workload call(v.graph,
+                           {.heads = 3, .key_heads = 3, .queries = 1, .keys = 1, .depth = 32, .value_depth = 32}, 3);
     for (const char* name : {"q", "k", "v", "out"}) call.convert(name, element_type::bf16);
     detail::call(compiled.table(), call.arguments(), {});
     CHECK(call["out"].halves == call["v"].halves);
 }
 
 TEST_CASE("what cannot be paired is refused") {
-    const variant mixed{"under_test::mixed", dsl::ir_of<under_test::mixed>}, formed{"under_test::formed", dsl::ir_of<under_test::formed>};
+    const variant mixed{"under_test::mixed", dsl::ir_of<under_test::mixed>},
+        formed{"under_test::formed", dsl::ir_of<under_test::formed>};
     CHECK_THROWS_AS(jit_kernel(paired(mixed, "32", "f16")), std::runtime_error);
     CHECK_THROWS_AS(jit_kernel(paired(mixed, "5")), std::runtime_error);
     CHECK_THROWS_AS(jit_kernel(paired(formed, "32")), std::runtime_error);

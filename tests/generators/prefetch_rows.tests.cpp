@@ -1,4 +1,5 @@
-// What kernels ask for ahead, in the order of the text: lines of the cache one after the other, as the caches' own prefetchers follow them.
+// What kernels ask for ahead, in the order of the text: lines of the cache one after the other, as the caches' own
+// prefetchers follow them.
 #include "codegen/halide_target.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
@@ -20,7 +21,8 @@ namespace {
 using namespace attune::dsl;
 inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 
-/// Distances in elements between fetches that follow each other in the text, of each tensor, where they are known: within a row.
+/// Distances in elements between fetches that follow each other in the text, of each tensor, where they are known:
+/// within a row.
 class fetches : public Halide::Internal::IRVisitor {
 public:
     std::map<std::string, int> count;
@@ -33,7 +35,9 @@ protected:
         if (!call->is_intrinsic(Halide::Internal::Call::prefetch)) return;
         const std::string tensor = call->args[0].as<Halide::Internal::Variable>()->name;
         if (last_.contains(tensor))
-            if (const auto distance = Halide::Internal::as_const_int(Halide::Internal::simplify(call->args[1] - last_[tensor]))) distances[tensor].push_back(*distance);
+            if (const auto distance =
+                    Halide::Internal::as_const_int(Halide::Internal::simplify(call->args[1] - last_[tensor])))
+                distances[tensor].push_back(*distance);
         last_[tensor] = call->args[1];
         ++count[tensor];
     }
@@ -48,7 +52,8 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
     const variant of{"my::plain", ir_of<plain>};
     for (const auto& [dtype, line] : {std::pair("f32", 16), std::pair("bf16", 32)}) {
         CAPTURE(dtype);
-        const auto list = kernels_of({&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {dtype}, .depths = {"128"}, .shapes = {"decode"}});
+        const auto list = kernels_of(
+            {&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {dtype}, .depths = {"128"}, .shapes = {"decode"}});
         const Halide::Module module = lower(list.front().request).module("decoded", halide_target(*list.front().isa));
         fetches found;
         for (const auto& function : module.functions()) function.body.accept(&found);
@@ -59,7 +64,8 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
             CAPTURE(tensor);
             const int rows = tensor == "input_v" ? cut.value_tile : cut.key_tile;  // that one step reads
             CHECK(count == rows * lines);
-            CHECK(std::count(found.distances[tensor].begin(), found.distances[tensor].end(), line) == rows * (lines - 1));
+            CHECK(std::count(found.distances[tensor].begin(), found.distances[tensor].end(), line) ==
+                  rows * (lines - 1));
         }
     }
 }
@@ -68,7 +74,8 @@ TEST_CASE("long calls fetch the keys of the next tile where rows are long", "[pr
     const variant of{"my::plain", ir_of<plain>};
     for (const auto& [depth, lines] : {std::pair("64", 0), std::pair("128", 8)}) {
         CAPTURE(depth);
-        const auto list = kernels_of({&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depth}, .shapes = {"prefill"}});
+        const auto list = kernels_of(
+            {&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depth}, .shapes = {"prefill"}});
         const Halide::Module module = lower(list.front().request).module("prefilled", halide_target(*list.front().isa));
         fetches found;
         for (const auto& function : module.functions()) function.body.accept(&found);

@@ -1,6 +1,6 @@
 // A schedule as data: its JSON form, and what is refused.
-#include <attune/dsl.hpp>
 #include "kernel/schedule.hpp"
+#include <attune/dsl.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -32,29 +32,37 @@ TEST_CASE("a schedule that is not one is refused, and the sentence names the fie
     refuses("[]", "expected a schedule as a JSON object with the fields shapes, lanes");
     refuses("{}", "expected a schedule with the field \"shapes\", got none");
     refuses(changed("\"prefill\"", "\"sideways\""), "expected a class of shapes, prefill or decode, got \"sideways\"");
-    refuses(changed("\"prefill\"", "1"), "expected a schedule's \"shapes\" to be text, \"prefill\" or \"decode\", got 1");
-    refuses(changed("\"lanes\":8", "\"lanes\":\"8\""), "expected a schedule's \"lanes\" to be an integer of 32 bits, got \"8\"");
-    refuses(changed("\"lanes\":8", "\"lanes\":4294967304"), "expected a schedule's \"lanes\" to be an integer of 32 bits, got 4294967304");
+    refuses(changed("\"prefill\"", "1"),
+            "expected a schedule's \"shapes\" to be text, \"prefill\" or \"decode\", got 1");
+    refuses(changed("\"lanes\":8", "\"lanes\":\"8\""),
+            "expected a schedule's \"lanes\" to be an integer of 32 bits, got \"8\"");
+    refuses(changed("\"lanes\":8", "\"lanes\":4294967304"),
+            "expected a schedule's \"lanes\" to be an integer of 32 bits, got 4294967304");
     refuses(changed("\"lanes\":8", "\"lanes\":8,\"colour\":1"), "got \"colour\"; try without it");
 }
 
 TEST_CASE("a schedule that breaks a rule is refused, and the sentence names the rule and a number that keeps it") {
-    const auto breaks = [](schedule s, int schedule::*field, int value, const std::string& sentence) {
+    const auto breaks = [](schedule s, int schedule::* field, int value, const std::string& sentence) {
         s.*field = value;
         CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
     };
     breaks(some, &schedule::lanes, 0, "expected a schedule's lanes to be 1 or more, got 0; try 1");
     breaks(some, &schedule::lanes, 7, "expected a schedule's query_tile to be a multiple of lanes, 7, got 24; try 21");
-    breaks(some, &schedule::query_block, 25, "expected a schedule's query_block to be a multiple of query_tile, 24, got 25; try 24");
+    breaks(some, &schedule::query_block, 25,
+           "expected a schedule's query_block to be a multiple of query_tile, 24, got 25; try 24");
     breaks(some, &schedule::key_splits, 2, "expected a schedule's key_splits to be 1 in prefill, got 2; try 1");
-    breaks(some, &schedule::key_block, 255, "expected a schedule's key_block to be a multiple of key_tile, 4, got 255; try 252");
-    breaks(some, &schedule::depth_unroll, 6, "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
+    breaks(some, &schedule::key_block, 255,
+           "expected a schedule's key_block to be a multiple of key_tile, 4, got 255; try 252");
+    breaks(some, &schedule::depth_unroll, 6,
+           "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
     const schedule few = decode_schedule(level_named("x86-64-v3"), masking::none);
     CHECK_NOTHROW(check(few, 64));
     breaks(few, &schedule::chunk, 8, "expected a schedule's chunk to be 1 in decode, got 8; try 1");
     breaks(few, &schedule::pairing, 2, "expected a schedule's pairing to be 1 in decode, got 2; try 1");
-    breaks(few, &schedule::key_tile, 6, "expected a schedule's key_tile to be a divisor of lanes, 8, in decode, got 6; try 2");
-    breaks(few, &schedule::key_block, 100, "expected a schedule's key_block to be a multiple of lanes, 8, in decode, got 100; try 96");
+    breaks(few, &schedule::key_tile, 6,
+           "expected a schedule's key_tile to be a divisor of lanes, 8, in decode, got 6; try 2");
+    breaks(few, &schedule::key_block, 100,
+           "expected a schedule's key_block to be a multiple of lanes, 8, in decode, got 100; try 96");
 }
 
 namespace {

@@ -1,4 +1,5 @@
-// depths.json says which depths of q and k, and of v, the files of a stem may have: kernels for all of them are compiled.
+// depths.json says which depths of q and k, and of v, the files of a stem may have: kernels for all of them are
+// compiled.
 #include "golden.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -19,7 +20,9 @@ TEST_CASE("every depth that depths.json names for a stem is compiled", "[harness
             for (const auto& pair : wanted) {
                 const int depth = pair[0], value_depth = pair[1];
                 INFO(stem << " " << depth << "x" << value_depth);
-                CHECK(std::ranges::any_of(kernels, [&](const attune::kernel& k) { return k.depth == depth && k.value_depth == value_depth; }));
+                CHECK(std::ranges::any_of(kernels, [&](const attune::kernel& k) {
+                    return k.depth == depth && k.value_depth == value_depth;
+                }));
                 ++pairs;
             }
         }

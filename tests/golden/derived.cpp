@@ -18,8 +18,10 @@ support::file_tensor resized(const support::file_tensor& from, const std::vector
     to.bytes.resize(static_cast<std::size_t>(count) * size);
     for (std::int64_t i = 0; i < count; ++i) {
         std::int64_t rest = i, source = 0, step = 1;
-        for (std::size_t axis = extents.size(); axis-- > 0; rest /= extents[axis], step *= from.shape[axis]) source += rest % extents[axis] % from.shape[axis] * step;
-        std::memcpy(to.bytes.data() + static_cast<std::size_t>(i) * size, from.bytes.data() + static_cast<std::size_t>(source) * size, size);
+        for (std::size_t axis = extents.size(); axis-- > 0; rest /= extents[axis], step *= from.shape[axis])
+            source += rest % extents[axis] % from.shape[axis] * step;
+        std::memcpy(to.bytes.data() + static_cast<std::size_t>(i) * size,
+                    from.bytes.data() + static_cast<std::size_t>(source) * size, size);
     }
     return to;
 }
@@ -33,7 +35,8 @@ std::int64_t extent_of(axis_kind axis, std::int64_t old, bool core, const sizes_
     if (old == 1 && !core) return 1;
     switch (axis) {
         case axis_kind::batch: return sizes.batches;
-        case axis_kind::head: case axis_kind::key_head: return old * sizes.heads_factor;
+        case axis_kind::head:
+        case axis_kind::key_head: return old * sizes.heads_factor;
         case axis_kind::query: return sizes.queries;
         case axis_kind::key: return sizes.keys;
         case axis_kind::position: return std::max(sizes.queries, sizes.keys) + sizes.beyond;
@@ -75,9 +78,11 @@ void read_layer(const support::tensor_file& file, const std::vector<input_declar
             counts_heads |= d.name == "heads";
             continue;
         }
-        if (d.rank > 1 && d.rank < 4 && d.axes[1].kind == axis_kind::position) sizes.keys = sizes.queries, sizes.beyond = 0;
+        if (d.rank > 1 && d.rank < 4 && d.axes[1].kind == axis_kind::position)
+            sizes.keys = sizes.queries, sizes.beyond = 0;
         const axis_declaration& last = d.axes[static_cast<std::size_t>(d.rank - 1)];
-        if (const auto* t = file.find(d.name); t != nullptr && sizes.width == 0 && last.name == "model") sizes.width = t->shape.back();
+        if (const auto* t = file.find(d.name); t != nullptr && sizes.width == 0 && last.name == "model")
+            sizes.width = t->shape.back();
     }
     // One head may have a projection of its own depth, which is compiled; wide layers take the evaluator minutes.
     if (!counts_heads || file.params.at("heads") < 2 || sizes.width > 64) sizes.width = 0, sizes.heads_factor = 1;
@@ -86,8 +91,10 @@ void read_layer(const support::tensor_file& file, const std::vector<input_declar
 /// Drawn anew, of the old one's size.
 void draw_like(support::file_tensor& to, const support::file_tensor& from, std::mt19937& random) {
     double squares = 0;
-    for (const float* x = from.as<float>(); x != from.as<float>() + from.count(); ++x) squares += static_cast<double>(*x) * *x;
-    std::normal_distribution<float> normal(0.0f, static_cast<float>(std::sqrt(squares / static_cast<double>(from.count()))));
+    for (const float* x = from.as<float>(); x != from.as<float>() + from.count(); ++x)
+        squares += static_cast<double>(*x) * *x;
+    std::normal_distribution<float> normal(0.0f,
+                                           static_cast<float>(std::sqrt(squares / static_cast<double>(from.count()))));
     std::generate_n(to.as<float>(), to.count(), [&] { return normal(random); });
 }
 
@@ -114,8 +121,12 @@ support::tensor_file derive(const support::tensor_file& file, const recipe& how,
         if (std::ranges::find(file.inputs, d.name) == file.inputs.end()) continue;  // made by an earlier step
         const support::file_tensor& from = file[d.name];
         std::vector<std::int64_t> extents;
-        for (std::size_t axis = 0; axis < d.rank; ++axis) extents.push_back(d.axes[axis].name == "vocabulary" ? from.shape.at(axis) : extent_of(d.axes[axis].kind, from.shape.at(axis), is_core(d), sizes));
-        support::file_tensor t = is_core(d) ? support::file_tensor{from.name, from.element, extents, {}} : resized(from, extents);
+        for (std::size_t axis = 0; axis < d.rank; ++axis)
+            extents.push_back(d.axes[axis].name == "vocabulary"
+                                  ? from.shape.at(axis)
+                                  : extent_of(d.axes[axis].kind, from.shape.at(axis), is_core(d), sizes));
+        support::file_tensor t =
+            is_core(d) ? support::file_tensor{from.name, from.element, extents, {}} : resized(from, extents);
         if (is_core(d)) {
             t.bytes.resize(static_cast<std::size_t>(t.count()) * sizeof(float));
             std::generate_n(t.as<float>(), t.count(), [&] { return normal(random); });
@@ -127,7 +138,8 @@ support::tensor_file derive(const support::tensor_file& file, const recipe& how,
     if (const auto* lengths = file.find("kv_lengths")) {
         to.tensors.push_back(resized(*lengths, {sizes.batches}));
         auto* values = to.tensors.back().as<std::int32_t>();
-        for (std::int64_t b = 0; b < sizes.batches; ++b) values[b] = static_cast<std::int32_t>(std::min<std::int64_t>(values[b], sizes.keys));
+        for (std::int64_t b = 0; b < sizes.batches; ++b)
+            values[b] = static_cast<std::int32_t>(std::min<std::int64_t>(values[b], sizes.keys));
     }
     golden_run run(to, how);
     run.with_reference();
@@ -136,7 +148,8 @@ support::tensor_file derive(const support::tensor_file& file, const recipe& how,
     for (const std::string& output : file.outputs) {
         const support::file_tensor& made = to.tensors.emplace_back(run.made()[output]);
         to.outputs.push_back(output);
-        to.tolerances[output] = 2e-5 + 2e-7 * largest_sum + 5e-7 * (made.element == element_type::f32 ? largest(made) : 0);
+        to.tolerances[output] =
+            2e-5 + 2e-7 * largest_sum + 5e-7 * (made.element == element_type::f32 ? largest(made) : 0);
     }
     return to;
 }

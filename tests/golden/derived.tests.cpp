@@ -18,10 +18,12 @@ TEST_CASE("every recipe holds for other lengths, batches, heads and values", "[d
         if (std::ranges::any_of(file.tensors, [](const auto& t) { return t.count() == 0; })) continue;
         unsigned seed = 100;
         const bool layer = stem_of(path).starts_with("seed");  // the double-precision evaluator projects slowly
-        const std::vector<derived_sizes> all = layer ? std::vector<derived_sizes>{{2, 2, 51, 51}, {1, 1, 13, 67}, {3, 3, 49, 5}, {2, 1, 1, 1}}
-                                                     : std::vector<derived_sizes>{{2, 2, 150, 150}, {1, 1, 37, 301}, {3, 1, 131, 29}, {2, 1, 1, 1}};
+        const std::vector<derived_sizes> all =
+            layer ? std::vector<derived_sizes>{{2, 2, 51, 51}, {1, 1, 13, 67}, {3, 3, 49, 5}, {2, 1, 1, 1}}
+                  : std::vector<derived_sizes>{{2, 2, 150, 150}, {1, 1, 37, 301}, {3, 1, 131, 29}, {2, 1, 1, 1}};
         for (const derived_sizes& sizes : all) {
-            INFO(stem_of(path) << " with batch " << sizes.batches << ", heads times " << sizes.heads_factor << ", " << sizes.queries << " queries, " << sizes.keys << " keys");
+            INFO(stem_of(path) << " with batch " << sizes.batches << ", heads times " << sizes.heads_factor << ", "
+                               << sizes.queries << " queries, " << sizes.keys << " keys");
             try {
                 golden_run run(derive(file, how, sizes, ++seed), how);
                 run.with_kernels();

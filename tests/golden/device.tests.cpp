@@ -20,12 +20,14 @@ std::vector<const kernel_table*> tables_of(const recipe& how) {
     return tables;
 }
 
-bool is_here(const std::string& stem) { return std::ranges::any_of(all_recipes(), [&](const recipe& r) { return r.stem == stem; }); }
+bool is_here(const std::string& stem) {
+    return std::ranges::any_of(all_recipes(), [&](const recipe& r) { return r.stem == stem; });
+}
 
 }  // namespace
 
-// The first device of ATTUNE_GOLDEN_TARGET, opencl (PoCL's CPU where there is no other) or cuda. The program holds kernels for it alone, so that what is computed was
-// computed there.
+// The first device of ATTUNE_GOLDEN_TARGET, opencl (PoCL's CPU where there is no other) or cuda. The program holds
+// kernels for it alone, so that what is computed was computed there.
 TEST_CASE("a device agrees with the golden files") {
     constexpr std::string_view target = ATTUNE_GOLDEN_TARGET;
     for (const kernel_list::entry& each : detail::kernels(*tables_of(all_recipes().front()).front()).entries)
@@ -39,7 +41,9 @@ TEST_CASE("a device agrees with the golden files") {
         INFO(path.filename().string());
         const recipe& how = recipe_for(path);
         const auto tables = tables_of(how);
-        for (const kernel_table* table : tables) CHECK(std::ranges::all_of(table->kernels, [](const kernel& k) { return std::string_view(k.target) == target; }));
+        for (const kernel_table* table : tables)
+            CHECK(std::ranges::all_of(table->kernels,
+                                      [](const kernel& k) { return std::string_view(k.target) == target; }));
         const auto start = std::chrono::steady_clock::now();  // the device's compiler has most of it
         try {
             golden_run run(path, how);
@@ -47,13 +51,15 @@ TEST_CASE("a device agrees with the golden files") {
             for (const auto& c : run.compare()) {
                 INFO(c.output << ", error " << c.error << ", tolerance " << c.tolerance);
                 CHECK(c.passes());
-                std::printf("%-32s  %s %.2e (tolerance %.0e)%s\n", path.stem().string().c_str(), c.output.c_str(), c.error, c.tolerance, c.passes() ? "" : " FAILS");
+                std::printf("%-32s  %s %.2e (tolerance %.0e)%s\n", path.stem().string().c_str(), c.output.c_str(),
+                            c.error, c.tolerance, c.passes() ? "" : " FAILS");
             }
         } catch (const std::exception& e) {
             std::printf("%-32s  FAILS: %s\n", path.stem().string().c_str(), e.what());
             FAIL_CHECK(e.what());
         }
-        std::printf("%-32s  %.1f s\n", path.stem().string().c_str(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+        std::printf("%-32s  %.1f s\n", path.stem().string().c_str(),
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
         std::fflush(stdout);
         ++files;
     }

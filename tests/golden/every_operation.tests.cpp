@@ -39,7 +39,10 @@ std::vector<std::uint64_t> graphs_of(const recipe& how) {
 
 }  // namespace
 
-TEST_CASE("the golden graphs that every build runs on a device have with those of tests/gpu/opencl every operation, kind and axis of all golden graphs", "[harness]") {
+TEST_CASE(
+    "the golden graphs that every build runs on a device have with those of tests/gpu/opencl every operation, kind and "
+    "axis of all golden graphs",
+    "[harness]") {
     const std::vector<recipe> some = every_operation_cases();
     parts all, there;
     all.add(all_recipes());

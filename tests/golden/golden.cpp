@@ -15,7 +15,9 @@ namespace {
 
 tensor view_of(const support::file_tensor& t) { return {t.element, static_cast<const void*>(t.bytes.data()), t.shape}; }
 
-[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) { throw std::runtime_error(path.string() + ": " + what); }
+[[noreturn]] void fail(const std::filesystem::path& path, const std::string& what) {
+    throw std::runtime_error(path.string() + ": " + what);
+}
 
 std::string environment(const char* name) {
     const char* value = std::getenv(name);
@@ -23,8 +25,7 @@ std::string environment(const char* name) {
 }
 
 /// Largest absolute difference; infinities must agree, NaN never does.
-template <class T>
-double largest_difference(const T* got, const T* expected, std::int64_t count) {
+template <class T> double largest_difference(const T* got, const T* expected, std::int64_t count) {
     double worst = 0;
     for (std::int64_t i = 0; i < count; ++i) {
         if (got[i] == expected[i]) continue;
@@ -62,7 +63,9 @@ const recipe& recipe_for(const std::filesystem::path& file) {
     const std::string stem = stem_of(file);
     const auto& all = all_recipes();
     const auto found = std::ranges::find(all, stem, &recipe::stem);
-    if (found == all.end()) fail(file, "no recipe computes the stem `" + stem + "`; " + std::to_string(all.size()) + " others are known (tests/golden/cases)");
+    if (found == all.end())
+        fail(file, "no recipe computes the stem `" + stem + "`; " + std::to_string(all.size()) +
+                       " others are known (tests/golden/cases)");
     return *found;
 }
 
@@ -81,7 +84,9 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder,
         if (path.extension() != ".safetensors") continue;
         if (pattern.empty() || fnmatch(pattern.c_str(), stem_of(path).c_str(), 0) == 0) files.push_back(path);
     }
-    if (files.empty()) fail(folder, pattern.empty() ? "no golden file (*.safetensors) in this folder" : "no golden file of a stem that matches `" + pattern + "`");
+    if (files.empty())
+        fail(folder, pattern.empty() ? "no golden file (*.safetensors) in this folder"
+                                     : "no golden file of a stem that matches `" + pattern + "`");
     std::ranges::sort(files);
     return files;
 }
@@ -92,9 +97,11 @@ std::vector<reference::argument> arguments_of(const graph_ir& graph, const suppo
         const std::string name(input.name);
         if (input.is_scalar) {
             const auto found = file.params.find(name);
-            if (found == file.params.end()) fail(file.path, "the graph reads the number `" + name + "`, which is not among the file's params");
+            if (found == file.params.end())
+                fail(file.path, "the graph reads the number `" + name + "`, which is not among the file's params");
             if (input.element == element_type::i32 && found->second != std::floor(found->second))
-                fail(file.path, "the graph reads `" + name + "` as an integer, the file says " + std::to_string(found->second));
+                fail(file.path,
+                     "the graph reads `" + name + "` as an integer, the file says " + std::to_string(found->second));
             arguments.push_back({input.name, found->second});
         } else {
             const support::file_tensor* t = file.find(name);
@@ -113,7 +120,8 @@ support::file_tensor reals(std::string name, std::vector<std::int64_t> shape) {
     return t;
 }
 
-support::file_tensor integers(std::string name, std::vector<std::int64_t> shape, const std::vector<std::int32_t>& values) {
+support::file_tensor integers(std::string name, std::vector<std::int64_t> shape,
+                              const std::vector<std::int32_t>& values) {
     support::file_tensor t{std::move(name), element_type::i32, std::move(shape), {}};
     const auto bytes = std::as_bytes(std::span(values));
     t.bytes.assign(bytes.begin(), bytes.end());
@@ -123,7 +131,9 @@ support::file_tensor integers(std::string name, std::vector<std::int64_t> shape,
 golden_run::golden_run(support::tensor_file file, const recipe& how) : file_(std::move(file)), how_(how) {
     file_.drop_debug();
     now_ = file_;
-    std::erase_if(now_.tensors, [this](const support::file_tensor& t) { return std::ranges::find(file_.outputs, t.name) != file_.outputs.end(); });
+    std::erase_if(now_.tensors, [this](const support::file_tensor& t) {
+        return std::ranges::find(file_.outputs, t.name) != file_.outputs.end();
+    });
 }
 
 std::vector<std::int64_t> golden_run::shape_of(const graph_ir& graph, const output_declaration& output) const {
@@ -133,9 +143,12 @@ std::vector<std::int64_t> golden_run::shape_of(const graph_ir& graph, const outp
 
 reference::results golden_run::by_reference(const graph_ir& graph) const {
     reference::options how;
-    for (const output_declaration& output : graph.outputs) {  // of values that no input has; in a file of inputs alone they have those of q
-        const support::file_tensor* like = file_.find(output.name) != nullptr ? file_.find(output.name) : file_.find("q");
-        if (like != nullptr && graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output) how.value_depth = like->shape.at(3);
+    for (const output_declaration& output :
+         graph.outputs) {  // of values that no input has; in a file of inputs alone they have those of q
+        const support::file_tensor* like =
+            file_.find(output.name) != nullptr ? file_.find(output.name) : file_.find("q");
+        if (like != nullptr && graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
+            how.value_depth = like->shape.at(3);
     }
     return reference::evaluate(graph, arguments_of(graph, now_), how);
 }
@@ -196,18 +209,24 @@ std::vector<golden_run::comparison> golden_run::compare() const {
         const support::file_tensor *got = now_.find(output), &expected = file_[output];
         if (got == nullptr) fail(file_.path, "the file has the output `" + output + "`, which nothing makes");
         if (got->shape != expected.shape || got->element != expected.element)
-            fail(file_.path, "`" + output + "` is " + text_of(got->shape) + ", in the file " + text_of(expected.shape) + (got->element == expected.element ? "" : ", of another type"));
+            fail(file_.path, "`" + output + "` is " + text_of(got->shape) + ", in the file " + text_of(expected.shape) +
+                                 (got->element == expected.element ? "" : ", of another type"));
         if (expected.element == element_type::i32) {
-            result.push_back({output, largest_difference(got->as<std::int32_t>(), expected.as<std::int32_t>(), expected.count()), 0});
+            result.push_back(
+                {output, largest_difference(got->as<std::int32_t>(), expected.as<std::int32_t>(), expected.count()),
+                 0});
             continue;
         }
         if (expected.element == element_type::u8) {
-            result.push_back({output, largest_difference(got->as<std::uint8_t>(), expected.as<std::uint8_t>(), expected.count()), 0});
+            result.push_back(
+                {output, largest_difference(got->as<std::uint8_t>(), expected.as<std::uint8_t>(), expected.count()),
+                 0});
             continue;
         }
         const auto tolerance = file_.tolerances.find(output);
         if (tolerance == file_.tolerances.end()) fail(file_.path, "no tolerance for `" + output + "`");
-        result.push_back({output, largest_difference(got->as<float>(), expected.as<float>(), expected.count()), tolerance->second});
+        result.push_back(
+            {output, largest_difference(got->as<float>(), expected.as<float>(), expected.count()), tolerance->second});
     }
     return result;
 }

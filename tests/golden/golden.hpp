@@ -12,7 +12,8 @@
 #include <variant>
 #include <vector>
 
-/// Golden files: tensors and the outputs that somebody else's implementation computed for them. A file is matched to its recipe by its stem.
+/// Golden files: tensors and the outputs that somebody else's implementation computed for them. A file is matched to
+/// its recipe by its stem.
 namespace attune::testing {
 
 /// A graph and its kernels. Outputs go by their names into what later steps read.
@@ -30,44 +31,50 @@ struct recipe {
     std::vector<step> steps;
 };
 
-template <const auto& Graph>
-step computes() { return graph_step{dsl::ir_of<Graph>, &detail::table_of<Graph>}; }
-template <const auto& Graph>
-recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
+template <const auto& Graph> step computes() { return graph_step{dsl::ir_of<Graph>, &detail::table_of<Graph>}; }
+template <const auto& Graph> recipe computes(std::string_view stem) { return {stem, {computes<Graph>()}}; }
 
 // One function a variant header, in cases/; a program has those that ATTUNE_GOLDEN_CASES lists.
-std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(), tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases();
+std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(),
+    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases();
 
 const std::vector<recipe>& all_recipes();
 /// Some of them again: those that every build runs on a device.
 std::vector<recipe> every_operation_cases();
 
-/// The recipe for a file, found by the file's name without extension, up to the first `__` or `.` (mask_causal.safetensors,
-/// mask_causal__2.safetensors and mask_causal.long.safetensors are all mask_causal). Throws std::runtime_error for an unknown stem.
+/// The recipe for a file, found by the file's name without extension, up to the first `__` or `.`
+/// (mask_causal.safetensors, mask_causal__2.safetensors and mask_causal.long.safetensors are all mask_causal). Throws
+/// std::runtime_error for an unknown stem.
 const recipe& recipe_for(const std::filesystem::path& file);
 std::string stem_of(const std::filesystem::path& file);
 
 /// The folder: ATTUNE_GOLDEN, else the committed files.
 std::filesystem::path folder();
-/// The folder's files whose stem matches the glob pattern (ATTUNE_GOLDEN_FILTER; empty: all), sorted. Throws std::runtime_error if there are none.
+/// The folder's files whose stem matches the glob pattern (ATTUNE_GOLDEN_FILTER; empty: all), sorted. Throws
+/// std::runtime_error if there are none.
 std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder, const std::string& pattern);
 std::string filter();
 
-/// What the graph reads, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks one.
+/// What the graph reads, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks
+/// one.
 std::vector<reference::argument> arguments_of(const graph_ir& graph, const support::tensor_file& file);
 
 /// A dense f32 tensor, all NaN.
 support::file_tensor reals(std::string name, std::vector<std::int64_t> shape);
-support::file_tensor integers(std::string name, std::vector<std::int64_t> shape, const std::vector<std::int32_t>& values);
+support::file_tensor integers(std::string name, std::vector<std::int64_t> shape,
+                              const std::vector<std::int32_t>& values);
 
-/// Follows a recipe. Of a file it reads the inputs alone: what is under `debug` is dropped, and its outputs are only compared with.
+/// Follows a recipe. Of a file it reads the inputs alone: what is under `debug` is dropped, and its outputs are only
+/// compared with.
 class golden_run {
 public:
-    golden_run(const std::filesystem::path& path, const recipe& how) : golden_run(support::read_safetensors(path), how) {}
+    golden_run(const std::filesystem::path& path, const recipe& how)
+        : golden_run(support::read_safetensors(path), how) {}
     golden_run(support::tensor_file file, const recipe& how);
 
-    int with_kernels(const attune::options& how = {});  ///< how many were launched; every step's outputs are filled with NaN before
-    void with_reference(); ///< the same steps by the reference evaluator
+    int with_kernels(
+        const attune::options& how = {});  ///< how many were launched; every step's outputs are filled with NaN before
+    void with_reference();                 ///< the same steps by the reference evaluator
 
     struct comparison {
         std::string output;

@@ -20,7 +20,8 @@ void report(const std::filesystem::path& file, const std::vector<golden_run::com
     std::string line;
     char part[128];
     for (const auto& c : comparisons) {
-        std::snprintf(part, sizeof part, "  %s %.2e (tolerance %.0e)%s", c.output.c_str(), c.error, c.tolerance, c.passes() ? "" : " FAILS");
+        std::snprintf(part, sizeof part, "  %s %.2e (tolerance %.0e)%s", c.output.c_str(), c.error, c.tolerance,
+                      c.passes() ? "" : " FAILS");
         line += part;
     }
     if (launches >= 0) line += "  launches " + std::to_string(launches);
@@ -33,8 +34,7 @@ void report(const std::filesystem::path& file, const std::vector<golden_run::com
 }
 
 /// Runs `check` on every file of the folder; what it throws fails that file and not the others.
-template <class F>
-void for_every_file(const char* what, F check) {
+template <class F> void for_every_file(const char* what, F check) {
     const auto files = files_in(folder(), filter());
     for (const auto& path : files) {
         try {
@@ -48,8 +48,9 @@ void for_every_file(const char* what, F check) {
 }
 
 struct temporary_folder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() /
-                                 ("attune_golden_" + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() /
+        ("attune_golden_" + std::to_string(std::chrono::steady_clock::now().time_since_epoch().count()));
     temporary_folder() { std::filesystem::create_directories(path); }
     ~temporary_folder() { std::filesystem::remove_all(path); }
     temporary_folder(const temporary_folder&) = delete;
@@ -64,7 +65,8 @@ TEST_CASE("kernels agree with the golden files", "[kernels]") {
         const int launches = run.with_kernels();
         report(path, run.compare(), launches);
         INFO(path.filename().string());
-        CHECK(launches == std::ranges::count_if(how.steps, [](const step& s) { return std::holds_alternative<graph_step>(s); }));
+        CHECK(launches ==
+              std::ranges::count_if(how.steps, [](const step& s) { return std::holds_alternative<graph_step>(s); }));
     });
 }
 
@@ -83,10 +85,14 @@ TEST_CASE("a file's stem ends at its first dot or double underscore", "[harness]
 }
 
 TEST_CASE("an unknown stem, an empty folder and a filter without a match are failures that say so", "[harness]") {
-    CHECK_THROWS_MATCHES(recipe_for("mask_of_tomorrow.safetensors"), std::runtime_error, MessageMatches(ContainsSubstring("no recipe computes the stem `mask_of_tomorrow`")));
+    CHECK_THROWS_MATCHES(recipe_for("mask_of_tomorrow.safetensors"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("no recipe computes the stem `mask_of_tomorrow`")));
     const temporary_folder empty;
-    CHECK_THROWS_MATCHES(files_in(empty.path, ""), std::runtime_error, MessageMatches(ContainsSubstring("no golden file")));
-    CHECK_THROWS_MATCHES(files_in(empty.path / "nowhere", ""), std::runtime_error, MessageMatches(ContainsSubstring("no such folder")));
-    CHECK_THROWS_MATCHES(files_in(ATTUNE_GOLDEN_FILES, "nothing_*"), std::runtime_error, MessageMatches(ContainsSubstring("`nothing_*`")));
+    CHECK_THROWS_MATCHES(files_in(empty.path, ""), std::runtime_error,
+                         MessageMatches(ContainsSubstring("no golden file")));
+    CHECK_THROWS_MATCHES(files_in(empty.path / "nowhere", ""), std::runtime_error,
+                         MessageMatches(ContainsSubstring("no such folder")));
+    CHECK_THROWS_MATCHES(files_in(ATTUNE_GOLDEN_FILES, "nothing_*"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("`nothing_*`")));
     CHECK(files_in(ATTUNE_GOLDEN_FILES, "mask_caus?l").size() == 1);
 }

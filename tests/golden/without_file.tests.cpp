@@ -12,10 +12,10 @@ using support::workload;
 
 namespace {
 
-template <const auto& Graph>
-void check() {
+template <const auto& Graph> void check() {
     const graph_ir graph = dsl::ir_of<Graph>;
-    workload call(graph, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 70, .keys = 90}, 7, {}, {{"byte", 12}, {"sequence", 6}});
+    workload call(graph, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 70, .keys = 90}, 7, {},
+                  {{"byte", 12}, {"sequence", 6}});
     for (const input_declaration& each : graph.inputs) {
         if (each.name == "from") call.draw("from", 0, 60);
         if (each.name == "to") call.draw("to", 40, 90);

@@ -1,5 +1,6 @@
-// Times kernels on the first device of ATTUNE_GPU_TARGET, with all tensors in its memory: gpu_benchmark [length] [heads] [seconds a case]. One JSON object a line:
-// the case, milliseconds of a call, useful TFLOP/s (of the pairs that the mask leaves), TB/s of what has to be read and written once (decode, one query over 16 times as many keys, waits
+// Times kernels on the first device of ATTUNE_GPU_TARGET, with all tensors in its memory: gpu_benchmark [length]
+// [heads] [seconds a case]. One JSON object a line: the case, milliseconds of a call, useful TFLOP/s (of the pairs that
+// the mask leaves), TB/s of what has to be read and written once (decode, one query over 16 times as many keys, waits
 // for that), and the largest difference of some rows from double precision.
 #include "../benchmarks/variants.hpp"
 #include "device_memory.hpp"
@@ -33,8 +34,10 @@ std::vector<float> normal(std::size_t count, unsigned seed) {
 }
 
 /// Row `query` of the last head, in double precision.
-std::vector<double> row_of(const call_sizes& its, const std::vector<float>& q, const std::vector<float>& k, const std::vector<float>& v, std::int64_t query, const visible_keys& sees) {
-    const auto head = static_cast<std::size_t>((its.heads - 1) * its.queries * its.depth), key_head = static_cast<std::size_t>((its.key_heads - 1) * its.keys * its.depth);
+std::vector<double> row_of(const call_sizes& its, const std::vector<float>& q, const std::vector<float>& k,
+                           const std::vector<float>& v, std::int64_t query, const visible_keys& sees) {
+    const auto head = static_cast<std::size_t>((its.heads - 1) * its.queries * its.depth),
+               key_head = static_cast<std::size_t>((its.key_heads - 1) * its.keys * its.depth);
     const auto depth = static_cast<std::size_t>(its.depth);
     std::vector<double> sums(depth), weights(static_cast<std::size_t>(its.keys));
     double total = 0, highest = -1e300;
@@ -44,7 +47,9 @@ std::vector<double> row_of(const call_sizes& its, const std::vector<float>& q, c
             const auto at = static_cast<std::size_t>(key);
             double& weight = weights[at];
             if (!weighing) {
-                for (std::size_t d = 0; d < depth; ++d) weight += static_cast<double>(q[head + static_cast<std::size_t>(query) * depth + d]) * static_cast<double>(k[key_head + at * depth + d]);
+                for (std::size_t d = 0; d < depth; ++d)
+                    weight += static_cast<double>(q[head + static_cast<std::size_t>(query) * depth + d]) *
+                              static_cast<double>(k[key_head + at * depth + d]);
                 weight /= std::sqrt(static_cast<double>(depth));
                 highest = std::max(highest, weight);
                 continue;
@@ -58,12 +63,16 @@ std::vector<double> row_of(const call_sizes& its, const std::vector<float>& q, c
 }
 
 template <const auto& Graph, class... More>
-void time_one(const char* name, const support::device_memory& device, const call_sizes& its, double seconds, const visible_keys& sees, More... more) {
-    const auto count = static_cast<std::size_t>(its.heads * its.queries * its.depth), count_of_keys = static_cast<std::size_t>(its.key_heads * its.keys * its.depth);
-    const std::vector<std::int64_t> shape{1, its.heads, its.queries, its.depth}, shape_of_keys{1, its.key_heads, its.keys, its.depth};
+void time_one(const char* name, const support::device_memory& device, const call_sizes& its, double seconds,
+              const visible_keys& sees, More... more) {
+    const auto count = static_cast<std::size_t>(its.heads * its.queries * its.depth),
+               count_of_keys = static_cast<std::size_t>(its.key_heads * its.keys * its.depth);
+    const std::vector<std::int64_t> shape{1, its.heads, its.queries, its.depth},
+        shape_of_keys{1, its.key_heads, its.keys, its.depth};
     const std::vector<float> q = normal(count, 1), k = normal(count_of_keys, 2), v = normal(count_of_keys, 3);
     std::vector<float> out(count);
-    const tensor on_q = device.make(q, shape), on_k = device.make(k, shape_of_keys), on_v = device.make(v, shape_of_keys), on_out = device.make(out, shape);
+    const tensor on_q = device.make(q, shape), on_k = device.make(k, shape_of_keys),
+                 on_v = device.make(v, shape_of_keys), on_out = device.make(out, shape);
     const options how{.context = device.context, .stream = device.stream, .wait = false};
     const auto once = [&] { run<Graph>(dsl::q = on_q, dsl::k = on_k, dsl::v = on_v, more..., dsl::out = on_out, how); };
     const auto measured = [&](int calls) {
@@ -82,18 +91,27 @@ void time_one(const char* name, const support::device_memory& device, const call
     for (const std::int64_t query : {std::int64_t{0}, its.queries / 3, its.queries - 1}) {
         const std::vector<double> right = row_of(its, q, k, v, query, sees);
         for (std::size_t d = 0; d < right.size(); ++d)
-            worst = std::max(worst, std::abs(right[d] - static_cast<double>(out[static_cast<std::size_t>(((its.heads - 1) * its.queries + query) * its.depth) + d])));
+            worst = std::max(
+                worst,
+                std::abs(right[d] -
+                         static_cast<double>(
+                             out[static_cast<std::size_t>(((its.heads - 1) * its.queries + query) * its.depth) + d])));
     }
     double pairs = 0;
     for (std::int64_t i = 0; i < its.queries; ++i)
         for (std::int64_t j = 0; j < its.keys; ++j) pairs += sees(i, j);
-    const double flops = 4.0 * static_cast<double>(its.heads * its.depth) * pairs, bytes = 2.0 * sizeof(float) * static_cast<double>(count + count_of_keys);
-    std::printf(R"({"case": "%s", "queries": %lld, "length": %lld, "heads": %lld, "key_heads": %lld, "depth": %lld, "milliseconds": %.4f, "useful_tflops": %.3f, )"
-                R"("terabytes_a_second": %.3f, "first_milliseconds": %.1f, "error": %.1e})" "\n",
-                name, static_cast<long long>(its.queries), static_cast<long long>(its.keys), static_cast<long long>(its.heads), static_cast<long long>(its.key_heads), static_cast<long long>(its.depth),
-                turns[2] * 1e3, flops / turns[2] * 1e-12, bytes / turns[2] * 1e-12, first * 1e3, worst);
+    const double flops = 4.0 * static_cast<double>(its.heads * its.depth) * pairs,
+                 bytes = 2.0 * sizeof(float) * static_cast<double>(count + count_of_keys);
+    std::printf(
+        R"({"case": "%s", "queries": %lld, "length": %lld, "heads": %lld, "key_heads": %lld, "depth": %lld, "milliseconds": %.4f, "useful_tflops": %.3f, )"
+        R"("terabytes_a_second": %.3f, "first_milliseconds": %.1f, "error": %.1e})"
+        "\n",
+        name, static_cast<long long>(its.queries), static_cast<long long>(its.keys), static_cast<long long>(its.heads),
+        static_cast<long long>(its.key_heads), static_cast<long long>(its.depth), turns[2] * 1e3,
+        flops / turns[2] * 1e-12, bytes / turns[2] * 1e-12, first * 1e3, worst);
     std::fflush(stdout);
-    if (!(worst < 2e-5)) throw std::runtime_error(std::string(name) + ": expected rows within 2e-5 of double precision");
+    if (!(worst < 2e-5))
+        throw std::runtime_error(std::string(name) + ": expected rows within 2e-5 of double precision");
 }
 
 }  // namespace
@@ -108,7 +126,8 @@ int main(int argc, char** argv) {
         const double seconds = argc > 3 ? std::atof(argv[3]) : 1.0;
         const support::device_memory device(ATTUNE_GPU_TARGET);
         std::vector<int> documents(static_cast<std::size_t>(length));
-        for (std::int64_t i = 0; i < length; ++i) documents[static_cast<std::size_t>(i)] = static_cast<int>(i * 8 / length);  // eight of them
+        for (std::int64_t i = 0; i < length; ++i)
+            documents[static_cast<std::size_t>(i)] = static_cast<int>(i * 8 / length);  // eight of them
         const tensor document = device.make(documents, {length});
         const auto causal = [](std::int64_t i, std::int64_t j) { return i >= j; };
         for (const std::int64_t depth : {64, 128}) {
@@ -116,9 +135,12 @@ int main(int argc, char** argv) {
             const auto all = [](std::int64_t, std::int64_t) { return true; };
             time_one<bench::full_attention>("full", device, its, seconds, all);
             time_one<bench::causal_attention>("causal", device, its, seconds, causal);
-            time_one<bench::window_attention>("window", device, its, seconds, [](std::int64_t i, std::int64_t j) { return i >= j && i - j < 256; });
-            time_one<bench::documents_causal_attention>("documents_causal", device, its, seconds,
-                                                        [=](std::int64_t i, std::int64_t j) { return i >= j && i * 8 / length == j * 8 / length; }, bench::document = document);
+            time_one<bench::window_attention>("window", device, its, seconds,
+                                              [](std::int64_t i, std::int64_t j) { return i >= j && i - j < 256; });
+            time_one<bench::documents_causal_attention>(
+                "documents_causal", device, its, seconds,
+                [=](std::int64_t i, std::int64_t j) { return i >= j && i * 8 / length == j * 8 / length; },
+                bench::document = document);
             const std::int64_t key_heads = heads % 4 == 0 ? heads / 4 : heads;
             time_one<bench::full_attention>("decode", device, {1, 16 * length, heads, key_heads, depth}, seconds, all);
         }

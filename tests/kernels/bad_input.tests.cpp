@@ -19,11 +19,14 @@ using support::workload;
 namespace {
 
 using arguments = std::vector<detail::named_argument>;
-constexpr shape usual{.batches = 2, .heads = 4, .key_heads = 2, .queries = 9, .keys = 13, .depth = 32, .value_depth = 32};
+constexpr shape usual{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 9, .keys = 13, .depth = 32, .value_depth = 32};
 
 const variant& named(const std::string& name) { return *std::ranges::find(variants(), name, &variant::name); }
 
-detail::named_argument& argument(arguments& list, std::string_view name) { return *std::ranges::find(list, name, &detail::named_argument::name); }
+detail::named_argument& argument(arguments& list, std::string_view name) {
+    return *std::ranges::find(list, name, &detail::named_argument::name);
+}
 
 void check_sentence(const std::string& message, const std::string& about) {
     INFO(message);
@@ -34,7 +37,8 @@ void check_sentence(const std::string& message, const std::string& about) {
 }
 
 /// The call as changed must throw attune::error about `about`, with nothing written; unchanged it must pass.
-void refused(const std::string& name, const std::string& about, const std::function<void(workload&, arguments&)>& change, options how = {}, shape s = usual) {
+void refused(const std::string& name, const std::string& about,
+             const std::function<void(workload&, arguments&)>& change, options how = {}, shape s = usual) {
     const variant& v = named(name);
     workload call(v.graph, s, 11, v.numbers);
     arguments list = call.arguments();
@@ -55,8 +59,10 @@ void refused(const std::string& name, const std::string& about, const std::funct
 auto viewed(std::string name, std::vector<std::int64_t> extents, std::vector<std::int64_t> strides = {}) {
     return [=](workload&, arguments& list) {
         tensor& t = argument(list, name).view;
-        if (t.read_only()) t = tensor(t.type(), t.data(), extents, strides);
-        else t = tensor(t.type(), t.mutable_data(), extents, strides);
+        if (t.read_only())
+            t = tensor(t.type(), t.data(), extents, strides);
+        else
+            t = tensor(t.type(), t.mutable_data(), extents, strides);
     };
 }
 auto typed(std::string name, element_type type) {
@@ -74,15 +80,18 @@ auto nowhere(std::string name) {
 auto shifted_by_a_byte(std::string name) {
     return [=](workload&, arguments& list) {
         tensor& t = argument(list, name).view;
-        if (t.read_only()) t = tensor(t.type(), static_cast<const void*>(static_cast<const char*>(t.data()) + 1), t.shape());
-        else t = tensor(t.type(), static_cast<void*>(static_cast<char*>(t.mutable_data()) + 1), t.shape());
+        if (t.read_only())
+            t = tensor(t.type(), static_cast<const void*>(static_cast<const char*>(t.data()) + 1), t.shape());
+        else
+            t = tensor(t.type(), static_cast<void*>(static_cast<char*>(t.mutable_data()) + 1), t.shape());
     };
 }
 
 }  // namespace
 
 TEST_CASE("wrong alignment") {
-    for (const char* name : {"q", "k", "v", "out", "lse"}) refused("plain", "at an address that is a multiple of 4", shifted_by_a_byte(name));
+    for (const char* name : {"q", "k", "v", "out", "lse"})
+        refused("plain", "at an address that is a multiple of 4", shifted_by_a_byte(name));
 }
 
 TEST_CASE("wrong rank") {
@@ -149,7 +158,9 @@ TEST_CASE("an output that overlaps an input, another output, or may not be writt
     refused("plain", "overlap", at("out", "q"));
     refused("plain", "overlap", at("lse", "v"));
     refused("plain", "overlap", at("lse", "out"));
-    refused("alibi", "overlap", [](workload& call, arguments& list) { argument(list, "slopes").view = tensor(call["out"].reals.data() + 100, {4}); });
+    refused("alibi", "overlap", [](workload& call, arguments& list) {
+        argument(list, "slopes").view = tensor(call["out"].reals.data() + 100, {4});
+    });
     refused("plain", "may be written", [](workload& call, arguments& list) {
         tensor& t = argument(list, "out").view;
         t = tensor(static_cast<const float*>(call["out"].reals.data()), t.shape());
@@ -169,13 +180,15 @@ TEST_CASE("a depth that was not compiled") {
     refused("plain", "depth", [](workload&, arguments& list) {
         for (const char* name : {"q", "k"}) {
             tensor& t = argument(list, name).view;
-            t = tensor(t.type(), t.mutable_data(), std::vector<std::int64_t>{t.extent(0), t.extent(1), t.extent(2), 24}, t.strides());
+            t = tensor(t.type(), t.mutable_data(), std::vector<std::int64_t>{t.extent(0), t.extent(1), t.extent(2), 24},
+                       t.strides());
         }
     });
     refused("plain", "depth", [](workload&, arguments& list) {
         for (const char* name : {"v", "out"}) {
             tensor& t = argument(list, name).view;
-            t = tensor(t.type(), t.mutable_data(), std::vector<std::int64_t>{t.extent(0), t.extent(1), t.extent(2), 24}, t.strides());
+            t = tensor(t.type(), t.mutable_data(), std::vector<std::int64_t>{t.extent(0), t.extent(1), t.extent(2), 24},
+                       t.strides());
         }
     });
 }
@@ -183,14 +196,19 @@ TEST_CASE("a depth that was not compiled") {
 TEST_CASE("key lengths that are none") {
     const auto lengths = [](const std::vector<std::int32_t>& values) {
         return [kept = std::make_shared<std::vector<std::int32_t>>(values)](workload&, arguments& list) {
-            list.push_back({.name = "kv_lengths", .view = tensor(kept->data(), {static_cast<std::int64_t>(kept->size())})});
+            list.push_back(
+                {.name = "kv_lengths", .view = tensor(kept->data(), {static_cast<std::int64_t>(kept->size())})});
         };
     };
     refused("plain", "kv_lengths", lengths({3, -1}));
     refused("plain", "kv_lengths", lengths({14, 3}));
     refused("plain", "kv_lengths", lengths({3, 3, 3}));
-    refused("plain", "kv_lengths", [](workload& call, arguments& list) { list.push_back({.name = "kv_lengths", .view = tensor(call["q"].reals.data(), {2})}); });
-    refused("plain", "kv_lengths", [](workload&, arguments& list) { list.push_back({.name = "kv_lengths", .is = detail::named_argument::form::integer, .view = {}, .integer = 3}); });
+    refused("plain", "kv_lengths", [](workload& call, arguments& list) {
+        list.push_back({.name = "kv_lengths", .view = tensor(call["q"].reals.data(), {2})});
+    });
+    refused("plain", "kv_lengths", [](workload&, arguments& list) {
+        list.push_back({.name = "kv_lengths", .is = detail::named_argument::form::integer, .view = {}, .integer = 3});
+    });
 }
 
 TEST_CASE("a CPU or a level that no object fits") {
@@ -200,7 +218,13 @@ TEST_CASE("a CPU or a level that no object fits") {
     for (const kernel& k : v.kernels->kernels)
         if (!runs(k.target)) refused("plain", k.target, [](workload&, arguments&) {}, {.target = k.target});
     try {
-        detail::choose(*v.kernels, {.query = element_type::f32, .key = element_type::f32, .value = element_type::f32, .output = element_type::f32, .depth = 32, .value_depth = 32},
+        detail::choose(*v.kernels,
+                       {.query = element_type::f32,
+                        .key = element_type::f32,
+                        .value = element_type::f32,
+                        .output = element_type::f32,
+                        .depth = 32,
+                        .value_depth = 32},
                        cpu_state{}, false);
         FAIL_CHECK("a CPU without any feature got a kernel");
     } catch (const error& e) {
@@ -209,11 +233,16 @@ TEST_CASE("a CPU or a level that no object fits") {
 }
 
 TEST_CASE("an input or output that is left out, unknown, or given twice to an untyped call") {
-    refused("plain", "v", [](workload&, arguments& list) { std::erase_if(list, [](const auto& a) { return a.name == "v"; }); });
-    refused("plain", "lse", [](workload&, arguments& list) { std::erase_if(list, [](const auto& a) { return a.name == "lse"; }); });
-    refused("plain", "extra", [](workload&, arguments& list) { list.push_back({.name = "extra", .is = detail::named_argument::form::integer}); });
+    refused("plain", "v",
+            [](workload&, arguments& list) { std::erase_if(list, [](const auto& a) { return a.name == "v"; }); });
+    refused("plain", "lse",
+            [](workload&, arguments& list) { std::erase_if(list, [](const auto& a) { return a.name == "lse"; }); });
+    refused("plain", "extra", [](workload&, arguments& list) {
+        list.push_back({.name = "extra", .is = detail::named_argument::form::integer});
+    });
     refused("plain", "q", [](workload&, arguments& list) { list.push_back(argument(list, "q")); });
-    refused("sliding", "w", [](workload&, arguments& list) { argument(list, "w").is = detail::named_argument::form::real; });
+    refused("sliding", "w",
+            [](workload&, arguments& list) { argument(list, "w").is = detail::named_argument::form::real; });
     refused("sliding", "w", [](workload&, arguments& list) { argument(list, "w").integer = std::int64_t{1} << 40; });
 }
 
@@ -225,12 +254,16 @@ TEST_CASE("a negative number of threads") {
 TEST_CASE("empty calls are not errors") {
     using namespace attune::dsl;
     float* const null = nullptr;
-    CHECK_NOTHROW(run<under_test::plain>(q = tensor(null, {0, 4, 9, 32}), k = tensor(null, {0, 2, 13, 32}), v = tensor(null, {0, 2, 13, 32}), under_test::scale = 1.0f,
+    CHECK_NOTHROW(run<under_test::plain>(q = tensor(null, {0, 4, 9, 32}), k = tensor(null, {0, 2, 13, 32}),
+                                         v = tensor(null, {0, 2, 13, 32}), under_test::scale = 1.0f,
                                          out = tensor(null, {0, 4, 9, 32}), lse = tensor(null, {0, 4, 9})));
-    std::vector<float> keys(13 * 32, 1.0f), queries(9 * 32, 1.0f), rows(9 * 32, support::pattern), sums(9, support::pattern);
-    CHECK_NOTHROW(run<under_test::plain>(q = tensor(null, {1, 1, 0, 32}), k = tensor(keys.data(), {1, 1, 13, 32}), v = tensor(keys.data(), {1, 1, 13, 32}), under_test::scale = 1.0f,
+    std::vector<float> keys(13 * 32, 1.0f), queries(9 * 32, 1.0f), rows(9 * 32, support::pattern),
+        sums(9, support::pattern);
+    CHECK_NOTHROW(run<under_test::plain>(q = tensor(null, {1, 1, 0, 32}), k = tensor(keys.data(), {1, 1, 13, 32}),
+                                         v = tensor(keys.data(), {1, 1, 13, 32}), under_test::scale = 1.0f,
                                          out = tensor(null, {1, 1, 0, 32}), lse = tensor(null, {1, 1, 0})));
-    run<under_test::plain>(q = tensor(queries.data(), {1, 1, 9, 32}), k = tensor(null, {1, 1, 0, 32}), v = tensor(null, {1, 1, 0, 32}), under_test::scale = 1.0f,
+    run<under_test::plain>(q = tensor(queries.data(), {1, 1, 9, 32}), k = tensor(null, {1, 1, 0, 32}),
+                           v = tensor(null, {1, 1, 0, 32}), under_test::scale = 1.0f,
                            out = tensor(rows.data(), {1, 1, 9, 32}), lse = tensor(sums.data(), {1, 1, 9}));
     CHECK(std::ranges::all_of(rows, [](float x) { return x == 0.0f; }));
     CHECK(std::ranges::all_of(sums, [](float x) { return x == -std::numeric_limits<float>::infinity(); }));

@@ -26,11 +26,39 @@ std::vector<shape> shapes_around(int query_block, int key_block, std::int64_t de
     std::vector<shape> shapes;
     for (std::int64_t lq : queries)
         for (std::int64_t lk : keys)
-            if (lq > 0 && lk > 0) shapes.push_back({.queries = lq, .keys = lk, .depth = depth, .value_depth = value_depth});
-    shapes.push_back({.batches = 3, .heads = 2, .key_heads = 2, .queries = 31, .keys = 67, .depth = depth, .value_depth = value_depth, .gaps = true});
-    shapes.push_back({.batches = 2, .heads = 6, .key_heads = 2, .queries = query_block + 1, .keys = key_block + 1, .depth = depth, .value_depth = value_depth, .gaps = true});
-    shapes.push_back({.batches = 2, .heads = 5, .key_heads = 1, .queries = 7, .keys = 2 * key_block + 5, .depth = depth, .value_depth = value_depth});
-    shapes.push_back({.batches = 1, .heads = 8, .key_heads = 4, .queries = 1, .keys = key_block + 1, .depth = depth, .value_depth = value_depth, .gaps = true});
+            if (lq > 0 && lk > 0)
+                shapes.push_back({.queries = lq, .keys = lk, .depth = depth, .value_depth = value_depth});
+    shapes.push_back({.batches = 3,
+                      .heads = 2,
+                      .key_heads = 2,
+                      .queries = 31,
+                      .keys = 67,
+                      .depth = depth,
+                      .value_depth = value_depth,
+                      .gaps = true});
+    shapes.push_back({.batches = 2,
+                      .heads = 6,
+                      .key_heads = 2,
+                      .queries = query_block + 1,
+                      .keys = key_block + 1,
+                      .depth = depth,
+                      .value_depth = value_depth,
+                      .gaps = true});
+    shapes.push_back({.batches = 2,
+                      .heads = 5,
+                      .key_heads = 1,
+                      .queries = 7,
+                      .keys = 2 * key_block + 5,
+                      .depth = depth,
+                      .value_depth = value_depth});
+    shapes.push_back({.batches = 1,
+                      .heads = 8,
+                      .key_heads = 4,
+                      .queries = 1,
+                      .keys = key_block + 1,
+                      .depth = depth,
+                      .value_depth = value_depth,
+                      .gaps = true});
     return shapes;
 }
 
@@ -54,7 +82,8 @@ errors judge(const variant& v, workload& call, const std::string& level) {
     detail::call(*v.kernels, call.arguments(), {.target = level});
     CHECK(call.outputs_untouched(true));
     const auto expected = reference::evaluate(v.graph, call.reference_arguments());
-    const errors e{reference::largest_error(call.view("out"), expected["out"], expected.rows), reference::largest_error(call.view("lse"), expected["lse"], expected.rows)};
+    const errors e{reference::largest_error(call.view("out"), expected["out"], expected.rows),
+                   reference::largest_error(call.view("lse"), expected["lse"], expected.rows)};
     CHECK(e.out <= tolerance);
     if (v.name != "energies") CHECK(e.lse <= tolerance);  // there, lse is -1e20 where no key is visible
     return e;
@@ -73,8 +102,9 @@ void check_over_shapes(const variant& v, std::int64_t depth, std::int64_t value_
             worst = {std::max(worst.out, e.out), std::max(worst.lse, e.lse)};
             ++count;
         }
-        std::printf("%-16s %-12s depth %lldx%lld  %zu shapes  largest error out %.1e lse %.1e\n", v.name.c_str(), level.c_str(), static_cast<long long>(depth),
-                    static_cast<long long>(value_depth), count, worst.out, worst.lse);
+        std::printf("%-16s %-12s depth %lldx%lld  %zu shapes  largest error out %.1e lse %.1e\n", v.name.c_str(),
+                    level.c_str(), static_cast<long long>(depth), static_cast<long long>(value_depth), count, worst.out,
+                    worst.lse);
     }
 }
 
@@ -98,7 +128,13 @@ TEST_CASE("depths that fill no vector, and values of another depth") {
 TEST_CASE("key lengths, none and all of them included, with every variant") {
     for (const variant& v : variants()) {
         const int block = v.kernels->kernels.front().key_block;
-        const shape s{.batches = 6, .heads = 2, .key_heads = 1, .queries = 19, .keys = 2 * block + 5, .depth = 32, .value_depth = 32};
+        const shape s{.batches = 6,
+                      .heads = 2,
+                      .key_heads = 1,
+                      .queries = 19,
+                      .keys = 2 * block + 5,
+                      .depth = 32,
+                      .value_depth = 32};
         for (const std::string& level : levels_here(*v.kernels)) {
             workload call = prepared(v, s, 77);
             call.set_lengths({0, 1, block - 1, block, block + 1, static_cast<int>(s.keys)});
@@ -110,14 +146,16 @@ TEST_CASE("key lengths, none and all of them included, with every variant") {
 
 TEST_CASE("inputs broadcast along axes of extent 1") {
     for (const variant& v : variants()) {
-        const shape s{.batches = 2, .heads = 3, .key_heads = 3, .queries = 21, .keys = 34, .depth = 32, .value_depth = 32};
+        const shape s{
+            .batches = 2, .heads = 3, .key_heads = 3, .queries = 21, .keys = 34, .depth = 32, .value_depth = 32};
         workload call = prepared(v, s, 5);
         const auto shorten = [&](const char* name, std::vector<std::int64_t> extents) {
             if (std::ranges::find(v.graph.inputs, name, &input_declaration::name) == v.graph.inputs.end()) return;
             support::owned_tensor& t = call[name];
             t.view = tensor(t.view.type(), static_cast<const void*>(t.view.data()), extents);
         };
-        for (const auto& extents : std::vector<std::vector<std::int64_t>>{{1, 3, 21, 34}, {2, 1, 21, 34}, {1, 1, 21, 34}, {2, 3, 1, 34}, {2, 3, 21, 1}, {1, 1, 1, 1}}) {
+        for (const auto& extents : std::vector<std::vector<std::int64_t>>{
+                 {1, 3, 21, 34}, {2, 1, 21, 34}, {1, 1, 21, 34}, {2, 3, 1, 34}, {2, 3, 21, 1}, {1, 1, 1, 1}}) {
             shorten("bias", extents);
             shorten("slopes", {1});
             shorten("table", {1, 17});
@@ -136,7 +174,9 @@ TEST_CASE("a scale may be negative, zero, tiny or large") {
         for (double scale : {-0.3, 0.0, 1e-30, -1e-38, 3.0, -3.0}) {
             auto numbers = v.numbers;
             numbers["scale"] = scale;
-            workload call(v.graph, {.heads = 2, .key_heads = 2, .queries = 41, .keys = 135, .depth = 32, .value_depth = 32}, 6, numbers);
+            workload call(v.graph,
+                          {.heads = 2, .key_heads = 2, .queries = 41, .keys = 135, .depth = 32, .value_depth = 32}, 6,
+                          numbers);
             if (v.name == "alibi") call.scale_by("slopes", 0.05f);
             INFO(v.name << ", scale " << scale);
             judge(v, call, levels_here(*v.kernels).front());

@@ -38,11 +38,20 @@ double judge(const variant& v, workload& call, const std::string& level, int thr
 }
 
 std::vector<shape> shapes(std::int64_t depth, std::int64_t value_depth) {
-    const auto of = [&](std::int64_t b, std::int64_t h, std::int64_t kh, std::int64_t lq, std::int64_t lk, bool gaps = false) {
-        return shape{.batches = b, .heads = h, .key_heads = kh, .queries = lq, .keys = lk, .depth = depth, .value_depth = value_depth, .gaps = gaps};
+    const auto of = [&](std::int64_t b, std::int64_t h, std::int64_t kh, std::int64_t lq, std::int64_t lk,
+                        bool gaps = false) {
+        return shape{.batches = b,
+                     .heads = h,
+                     .key_heads = kh,
+                     .queries = lq,
+                     .keys = lk,
+                     .depth = depth,
+                     .value_depth = value_depth,
+                     .gaps = gaps};
     };
-    return {of(1, 1, 1, 1, 1),   of(2, 4, 2, 7, 37),         of(1, 2, 1, 1, 130),  of(2, 2, 2, 67, 130, true), of(1, 6, 2, 130, 67, true),
-            of(1, 1, 1, 37, 257), of(1, 3, 1, 130, 300, true), of(2, 2, 2, 48, 64), of(3, 1, 1, 37, 0)};
+    return {of(1, 1, 1, 1, 1),           of(2, 4, 2, 7, 37),         of(1, 2, 1, 1, 130),
+            of(2, 2, 2, 67, 130, true),  of(1, 6, 2, 130, 67, true), of(1, 1, 1, 37, 257),
+            of(1, 3, 1, 130, 300, true), of(2, 2, 2, 48, 64),        of(3, 1, 1, 37, 0)};
 }
 
 }  // namespace
@@ -64,7 +73,8 @@ TEST_CASE("whatever the language says is computed as the reference does, at ever
 TEST_CASE("key lengths, none and all of them included, wherever keys are looked at") {
     for (const variant& v : language_variants()) {
         if (v.name == "merged" || v.name == "two_caches") continue;
-        const shape s{.batches = 4, .heads = 2, .key_heads = 1, .queries = 53, .keys = 200, .depth = 32, .value_depth = 32};
+        const shape s{
+            .batches = 4, .heads = 2, .key_heads = 1, .queries = 53, .keys = 200, .depth = 32, .value_depth = 32};
         workload call = prepared(v, s, 78);
         call.set_lengths({0, 1, 131, 200});
         INFO(v.name);
@@ -75,7 +85,8 @@ TEST_CASE("key lengths, none and all of them included, wherever keys are looked 
 TEST_CASE("scores of ten thousand") {
     for (const char* name : {"with_sink", "all_pairs", "window_pairs", "dropped"}) {
         const variant& v = named(name);
-        workload call = prepared(v, {.heads = 2, .key_heads = 2, .queries = 67, .keys = 130, .depth = 32, .value_depth = 32}, 5);
+        workload call =
+            prepared(v, {.heads = 2, .key_heads = 2, .queries = 67, .keys = 130, .depth = 32, .value_depth = 32}, 5);
         for (float& x : call["q"].reals) x *= 3000.0f;
         call.reset_outputs();
         detail::call(*v.kernels, call.arguments(), {});
@@ -89,7 +100,8 @@ TEST_CASE("scores of ten thousand") {
 
 TEST_CASE("sums over queries and heads do not depend on the number of threads") {
     const variant& v = named("all_pairs");
-    workload call = prepared(v, {.batches = 2, .heads = 3, .key_heads = 3, .queries = 301, .keys = 530, .depth = 32, .value_depth = 32}, 9);
+    workload call = prepared(
+        v, {.batches = 2, .heads = 3, .key_heads = 3, .queries = 301, .keys = 530, .depth = 32, .value_depth = 32}, 9);
     std::map<std::string, std::vector<float>> first;
     for (const int threads : {1, 2, 5}) {
         call.reset_outputs();
@@ -127,15 +139,20 @@ TEST_CASE("dropout drops the share that it says") {
     detail::call(*v.kernels, call.arguments(), {});
     double kept = 0;
     for (const float weight : call["weights"].reals) kept += weight != 0.0f;
-    // The mask is a function of the seed, so this cannot fail by chance: 4.5 standard deviations of 90601 draws with p = 0.25.
-    CHECK(std::abs(kept / static_cast<double>(length * length) - 0.75) < 4.5 * std::sqrt(0.25 * 0.75 / static_cast<double>(length * length)));
+    // The mask is a function of the seed, so this cannot fail by chance: 4.5 standard deviations of 90601 draws with p
+    // = 0.25.
+    CHECK(std::abs(kept / static_cast<double>(length * length) - 0.75) <
+          4.5 * std::sqrt(0.25 * 0.75 / static_cast<double>(length * length)));
 }
 
 TEST_CASE("merging the states of the parts of a call is the call, in any order") {
     const variant& merge = named("merged");
     const variant& whole = named("with_sink");
     const std::int64_t heads = 2, queries = 19, keys = 90, depth = 32;
-    workload all = prepared(whole, {.heads = heads, .key_heads = heads, .queries = queries, .keys = keys, .depth = depth, .value_depth = depth}, 3);
+    workload all = prepared(
+        whole,
+        {.heads = heads, .key_heads = heads, .queries = queries, .keys = keys, .depth = depth, .value_depth = depth},
+        3);
     // Without mask or sink: the plain states of three parts, in double precision.
     const auto state = [&](std::int64_t first, std::int64_t last) {
         std::pair<std::vector<float>, std::vector<float>> result;
@@ -146,14 +163,17 @@ TEST_CASE("merging the states of the parts of a call is the call, in any order")
                 for (std::int64_t k = first; k < last; ++k) {
                     double score = 0;
                     for (std::int64_t d = 0; d < depth; ++d)
-                        score += double{all["q"].reals[static_cast<std::size_t>((h * queries + q) * depth + d)]} * all["k"].reals[static_cast<std::size_t>((h * keys + k) * depth + d)];
+                        score += double{all["q"].reals[static_cast<std::size_t>((h * queries + q) * depth + d)]} *
+                                 all["k"].reals[static_cast<std::size_t>((h * keys + k) * depth + d)];
                     scores.push_back(score);
                     top = std::max(top, score);
                 }
                 for (std::int64_t k = first; k < last; ++k) {
                     const double weight = std::exp(scores[static_cast<std::size_t>(k - first)] - top);
                     sum += weight;
-                    for (std::int64_t d = 0; d < depth; ++d) sums[static_cast<std::size_t>(d)] += weight * all["v"].reals[static_cast<std::size_t>((h * keys + k) * depth + d)];
+                    for (std::int64_t d = 0; d < depth; ++d)
+                        sums[static_cast<std::size_t>(d)] +=
+                            weight * all["v"].reals[static_cast<std::size_t>((h * keys + k) * depth + d)];
                 }
                 for (const double x : sums) result.first.push_back(sum > 0 ? static_cast<float>(x / sum) : 0.0f);
                 result.second.push_back(static_cast<float>(top + std::log(sum)));
@@ -162,7 +182,10 @@ TEST_CASE("merging the states of the parts of a call is the call, in any order")
     };
     using pair = std::pair<std::vector<float>, std::vector<float>>;
     const auto merged = [&](const pair& x, const pair& y) {
-        workload call = prepared(merge, {.heads = heads, .key_heads = heads, .queries = queries, .keys = 1, .depth = depth, .value_depth = depth}, 3);
+        workload call = prepared(
+            merge,
+            {.heads = heads, .key_heads = heads, .queries = queries, .keys = 1, .depth = depth, .value_depth = depth},
+            3);
         call["out_a"].reals = x.first, call["lse_a"].reals = x.second;
         call["out_b"].reals = y.first, call["lse_b"].reals = y.second;
         detail::call(*merge.kernels, call.arguments(), {});

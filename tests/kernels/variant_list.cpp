@@ -27,7 +27,8 @@ const std::vector<variant>& variants() {
 std::vector<std::string> levels_here(const kernel_table& table) {
     std::vector<std::string> levels;
     for (const kernel_list::entry& each : detail::kernels(table).entries)
-        if (each.missing.empty() && std::ranges::find(levels, each.target) == levels.end()) levels.push_back(each.target);
+        if (each.missing.empty() && std::ranges::find(levels, each.target) == levels.end())
+            levels.push_back(each.target);
     return levels;
 }
 

@@ -14,8 +14,7 @@ struct variant {
     std::map<std::string, double> numbers;  ///< its scalars, `scale` aside
 };
 
-template <const auto& Graph>
-variant variant_of(std::string name, std::map<std::string, double> numbers = {}) {
+template <const auto& Graph> variant variant_of(std::string name, std::map<std::string, double> numbers = {}) {
     return {std::move(name), dsl::ir_of<Graph>, &detail::table_of<Graph>(), std::move(numbers)};
 }
 

@@ -1,7 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// A dozen variants that between them use every part of a kernel: score modifications, masks of every shape, tables, dense inputs, infinities.
+/// A dozen variants that between them use every part of a kernel: score modifications, masks of every shape, tables,
+/// dense inputs, infinities.
 namespace under_test {
 
 using namespace attune::dsl;
@@ -17,8 +18,9 @@ inline constexpr auto bias = input<"bias", f32>(batch, head, query, key);
 
 inline constexpr auto scores = q * t(k) * scale;
 
-template <class Scores>
-constexpr auto attention(Scores s) { return outputs(out = softmax(s) * v, lse = log_sum_exp(s)); }
+template <class Scores> constexpr auto attention(Scores s) {
+    return outputs(out = softmax(s) * v, lse = log_sum_exp(s));
+}
 
 inline constexpr auto plain = attention(scores);
 inline constexpr auto causal_mask = attention(mask(scores, causal));
@@ -30,7 +32,9 @@ inline constexpr auto documents = attention(mask(scores, document(q_idx) == docu
 inline constexpr auto longformer = attention(mask(scores, causal && (window(w, 0) || is_global(kv_idx))));
 inline constexpr auto relative = attention(scores + table(h, q_idx - kv_idx + 8));
 inline constexpr auto dense_bias = attention(scores + bias(b, h, q_idx, kv_idx));
-inline constexpr auto masked_by_where = attention(where((q_idx ^ kv_idx) % 3 != 0 && q_idx / 5 >= kv_idx / 7, scores, -inf));
-inline constexpr auto energies = attention(where(kv_idx < q_idx, scores, -1e20));  // row 0 sees no key and is the mean of all values
+inline constexpr auto masked_by_where =
+    attention(where((q_idx ^ kv_idx) % 3 != 0 && q_idx / 5 >= kv_idx / 7, scores, -inf));
+inline constexpr auto energies =
+    attention(where(kv_idx < q_idx, scores, -1e20));  // row 0 sees no key and is the mean of all values
 
 }  // namespace under_test

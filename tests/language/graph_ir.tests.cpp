@@ -13,15 +13,23 @@ constexpr long count(const graph_ir& list, operation op) {
     return std::count_if(list.nodes.begin(), list.nodes.end(), [op](const instruction& i) { return i.op == op; });
 }
 
-constexpr auto same_alibi = softmax(mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), q_idx >= kv_idx && window(4095, 0))) * v;
+constexpr auto same_alibi =
+    softmax(mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), q_idx >= kv_idx && window(4095, 0))) * v;
+// clang-format off
 constexpr auto other_window = softmax(mask(scores + slopes(h) * (kv_idx - q_idx), causal && window(4094, 0))) * v;
+// clang-format on
 constexpr auto other_scale = softmax(q * t(k) * 0.125) * v;
 constexpr auto another_scale = softmax(q * t(k) * 0.1250001) * v;
 constexpr auto integer_slopes = input<"slopes", i32>(head);
-constexpr auto integer_alibi = softmax(mask(scores + integer_slopes(h) * (kv_idx - q_idx), causal && window(4095, 0))) * v;
-constexpr auto flex_alibi = flex(score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); }),
-                                 mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx && window(4095, 0); }));
-constexpr auto bias_by_head = score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); });
+// clang-format off
+constexpr auto integer_alibi =
+    softmax(mask(scores + integer_slopes(h) * (kv_idx - q_idx), causal && window(4095, 0))) * v;
+// clang-format on
+constexpr auto flex_alibi = flex(
+    score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); }),
+    mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx && window(4095, 0); }));
+constexpr auto bias_by_head =
+    score_mod([](auto score, auto, auto h, auto q_idx, auto kv_idx) { return score + slopes(h) * (kv_idx - q_idx); });
 constexpr auto top_left = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx; });
 constexpr auto flex_shared = flex_scores(bias_by_head, top_left);
 constexpr auto flex_two_outputs = outputs(out = softmax(flex_shared) * v, lse = log_sum_exp(flex_shared));
@@ -69,17 +77,22 @@ TEST_CASE("bound indices are listed by name, extents by axis", "[language]") {
     constexpr auto list = ir_of<paths>;
     STATIC_REQUIRE(list.indices.size() == 1);
     STATIC_REQUIRE(list.indices[0] == "n");
-    const auto* sum = std::find_if(list.nodes.data(), list.nodes.data() + list.nodes.size(), [](const instruction& i) { return i.op == operation::sum; });
+    const auto* sum = std::find_if(list.nodes.data(), list.nodes.data() + list.nodes.size(),
+                                   [](const instruction& i) { return i.op == operation::sum; });
     CHECK(list.nodes[static_cast<std::size_t>(sum->arguments[0])].op == operation::bound);
     const instruction& extent = list.nodes[static_cast<std::size_t>(sum->arguments[1])];
     CHECK(extent.op == operation::extent);
     CHECK(extent.integer == 3);
-    CHECK(list.inputs[static_cast<std::size_t>(list.nodes[static_cast<std::size_t>(extent.arguments[0])].input)].name == "types");
+    CHECK(list.inputs[static_cast<std::size_t>(list.nodes[static_cast<std::size_t>(extent.arguments[0])].input)].name ==
+          "types");
 }
 
-TEST_CASE("the name of a bound index is no part of the computation, integers and reals of one value are", "[language]") {
+TEST_CASE("the name of a bound index is no part of the computation, integers and reals of one value are",
+          "[language]") {
     static constexpr auto m = bound_index<"m">;
-    static constexpr auto renamed = softmax(mask(scores, causal && sum(m, extent<1>(ends), ends(b, m) <= q_idx) == sum(m, extent<1>(ends), ends(b, m) <= kv_idx))) * v;
+    static constexpr auto renamed = softmax(mask(scores, causal && sum(m, extent<1>(ends), ends(b, m) <= q_idx) ==
+                                                                       sum(m, extent<1>(ends), ends(b, m) <= kv_idx))) *
+                                    v;
     static constexpr auto by_integer = softmax(scores * 2) * v;
     static constexpr auto by_real = softmax(scores * 2.0) * v;
     static constexpr auto halves = softmax(scores + kv_idx / 2) * v;
@@ -100,7 +113,8 @@ TEST_CASE("a node used twice is listed once", "[language]") {
 TEST_CASE("arguments stand before their users", "[language]") {
     for (const graph_ir& list : {ir_of<alibi>, ir_of<integers>, ir_of<two_outputs>, ir_of<functions>})
         for (std::size_t at = 0; at < list.nodes.size(); ++at)
-            for (int a = 0; a < list.nodes[at].argument_count; ++a) CHECK(list.nodes[at].arguments[static_cast<std::size_t>(a)] < static_cast<int>(at));
+            for (int a = 0; a < list.nodes[at].argument_count; ++a)
+                CHECK(list.nodes[at].arguments[static_cast<std::size_t>(a)] < static_cast<int>(at));
 }
 
 TEST_CASE("an integer beside a real is converted, integers among themselves are not", "[language]") {
@@ -126,12 +140,15 @@ TEST_CASE("the fingerprint changes with the computation and with nothing else", 
     STATIC_REQUIRE(fingerprint<alibi> != fingerprint<other_window>);
     STATIC_REQUIRE(fingerprint<other_scale> != fingerprint<another_scale>);
     STATIC_REQUIRE(fingerprint<alibi> != fingerprint<integer_alibi>);
-    STATIC_REQUIRE(std::is_same_v<decltype(other_scale), decltype(another_scale)>);  // floats are values, not types: identity is the fingerprint
+    STATIC_REQUIRE(std::is_same_v<decltype(other_scale), decltype(another_scale)>);  // floats are values, not types:
+                                                                                     // identity is the fingerprint
 }
 
 TEST_CASE("bottom_right shifts every q_idx, in loads too", "[language]") {
-    static constexpr auto shifted = softmax(mask(scores, bottom_right(document(q_idx) == document(kv_idx) && causal))) * v;
-    CHECK(description<shifted>.find("document(q_idx + (key_length - query_length)) == document(kv_idx)") != std::string_view::npos);
+    static constexpr auto shifted =
+        softmax(mask(scores, bottom_right(document(q_idx) == document(kv_idx) && causal))) * v;
+    CHECK(description<shifted>.find("document(q_idx + (key_length - query_length)) == document(kv_idx)") !=
+          std::string_view::npos);
     CHECK(description<shifted>.find("q_idx + (key_length - query_length) >= kv_idx") != std::string_view::npos);
 }
 

@@ -11,8 +11,7 @@
 
 namespace {
 
-template <const auto& Graph>
-void check_text(const std::string& name) {
+template <const auto& Graph> void check_text(const std::string& name) {
     const std::filesystem::path file = std::filesystem::path(ATTUNE_TEXTS) / (name + ".txt");
     const std::string text = std::string(attune::dsl::description<Graph>) + "\n";
     if (std::getenv("ATTUNE_UPDATE_TEXTS")) std::ofstream(file) << text;
@@ -26,7 +25,8 @@ void check_text(const std::string& name) {
 
 }  // namespace
 
-#define CHECK_TEXT(graph) TEST_CASE("text of " #graph, "[language]") { check_text<variants::graph>(#graph); }
+#define CHECK_TEXT(graph) \
+    TEST_CASE("text of " #graph, "[language]") { check_text<variants::graph>(#graph); }
 CHECK_TEXT(plain)
 CHECK_TEXT(causal_attention)
 CHECK_TEXT(bottom_right_window)

@@ -16,19 +16,25 @@ inline constexpr auto cap = scalar<"cap", f32>;
 inline constexpr auto plain = softmax(scores) * v;
 inline constexpr auto causal_attention = softmax(mask(scores, causal)) * v;
 inline constexpr auto bottom_right_window = softmax(mask(scores, bottom_right(window(w, 0)))) * v;
+// clang-format off
 inline constexpr auto alibi = softmax(mask(scores + slopes(h) * (kv_idx - q_idx), causal && window(4095, 0))) * v;
+// clang-format on
 inline constexpr auto alibi_by_formula = softmax(scores + alibi_slope * (kv_idx - q_idx)) * v;
 inline constexpr auto capped = softmax(mask(softcap(cap, scores), causal)) * v;
 inline constexpr auto documents = softmax(mask(scores, document(q_idx) == document(kv_idx))) * v;
 inline constexpr auto longformer = softmax(mask(scores, causal && (window(w, 0) || is_global(kv_idx)))) * v;
 inline constexpr auto relative = softmax(scores + table(h, max(min(q_idx - kv_idx, 16), -16) + 16)) * v;
-inline constexpr auto integers = softmax(mask(scores, (((q_idx / 4 % 3) ^ (kv_idx & 7)) | 1) != 2 && !(kv_idx % 5 == 4))) * v;
+inline constexpr auto integers =
+    softmax(mask(scores, (((q_idx / 4 % 3) ^ (kv_idx & 7)) | 1) != 2 && !(kv_idx % 5 == 4))) * v;
 inline constexpr auto masked_by_where = softmax(where(q_idx >= kv_idx, scores, -inf)) * v;
-inline constexpr auto fractions = softmax(scores * 0.1 + as_real(kv_idx) / key_length + kv_idx / key_length - 1.0 / 3.0) * v;
+inline constexpr auto fractions =
+    softmax(scores * 0.1 + as_real(kv_idx) / key_length + kv_idx / key_length - 1.0 / 3.0) * v;
 inline constexpr auto padded = softmax(mask(scores, kv_idx < kv_lengths(b))) * v;
 inline constexpr auto shared = mask(scores + slopes(h) * (kv_idx - q_idx), causal);
 inline constexpr auto two_outputs = outputs(out = softmax(shared) * v, lse = log_sum_exp(shared));
-inline constexpr auto functions = softmax(tanh(scores) + exp(slopes(h)) * log(cap) - erf(scores) * abs(kv_idx - q_idx) + sqrt(cap) * sigmoid(cap)) * v;
+inline constexpr auto functions =
+    softmax(tanh(scores) + exp(slopes(h)) * log(cap) - erf(scores) * abs(kv_idx - q_idx) + sqrt(cap) * sigmoid(cap)) *
+    v;
 
 // Bound indices, bits, extents.
 inline constexpr auto n = bound_index<"n">;
@@ -37,49 +43,75 @@ inline constexpr auto types = input<"types", i32>(batch, query, key, axis<"hop">
 inline constexpr auto edges = input<"edges", f32>(head, axis<"hop">, axis<"type">);
 inline constexpr auto hops = input<"hops", i32>(batch, query, key);
 inline constexpr auto packed = input<"packed", u8>(batch, query, axis<"byte">);
-inline constexpr auto bits = softmax(mask(scores, bit(packed(b, q_idx, kv_idx / 8), kv_idx % 8) || (kv_idx + 1 << 2) % 3 == 0)) * v;
-inline constexpr auto paths = softmax(scores + sum(n, extent<3>(types), where(n < hops(b, q_idx, kv_idx), edges(h, n, types(b, q_idx, kv_idx, n)), 0.0)) / max(hops(b, q_idx, kv_idx), 1)) * v;
-inline constexpr auto packed_documents = softmax(mask(scores, causal && sum(n, extent<1>(ends), ends(b, n) <= q_idx) == sum(n, extent<1>(ends), ends(b, n) <= kv_idx))) * v;
-inline constexpr auto everywhere = softmax(mask(scores, all(n, extent<1>(ends), kv_idx != ends(b, n)) || any(n, 4, q_idx == ends(b, n)))) * v;
-inline constexpr auto buckets = softmax(scores + table(h, as_integer(log(as_real(abs(q_idx - kv_idx) + 1)) * 4.0) + as_integer(causal))) * v;
-inline constexpr auto signs = softmax(scores + -as_real(h) * abs(as_real(q_idx)) + as_integer(as_real(kv_idx) * 0.5)) * v;
+inline constexpr auto bits =
+    softmax(mask(scores, bit(packed(b, q_idx, kv_idx / 8), kv_idx % 8) || (kv_idx + 1 << 2) % 3 == 0)) * v;
+inline constexpr auto paths =
+    softmax(scores +
+            sum(n, extent<3>(types), where(n < hops(b, q_idx, kv_idx), edges(h, n, types(b, q_idx, kv_idx, n)), 0.0)) /
+                max(hops(b, q_idx, kv_idx), 1)) *
+    v;
+// clang-format off
+inline constexpr auto packed_documents = softmax(mask(scores, causal && sum(n, extent<1>(ends), ends(b, n) <= q_idx) ==
+                                                                  sum(n, extent<1>(ends), ends(b, n) <= kv_idx))) *
+                                         v;
+// clang-format on
+inline constexpr auto everywhere =
+    softmax(mask(scores, all(n, extent<1>(ends), kv_idx != ends(b, n)) || any(n, 4, q_idx == ends(b, n)))) * v;
+inline constexpr auto buckets =
+    softmax(scores + table(h, as_integer(log(as_real(abs(q_idx - kv_idx) + 1)) * 4.0) + as_integer(causal))) * v;
+inline constexpr auto signs =
+    softmax(scores + -as_real(h) * abs(as_real(q_idx)) + as_integer(as_real(kv_idx) * 0.5)) * v;
 
 // Formed tensors.
 inline constexpr auto cosines = input<"cosines", f32>(position, axis<"pair">);
 inline constexpr auto sines = input<"sines", f32>(position, axis<"pair">);
 inline constexpr auto gain = input<"gain", f32>(depth);
-inline constexpr auto rotary = softmax(queries(rotary_half(q, cosines, sines)) * t(keys(rotary_half(k, cosines, sines))) * rsqrt(depth)) * v;
-inline constexpr auto rotary_normalised = softmax(queries(rotary_interleaved(rms_norm(q, gain, 1e-6), cosines, sines, q_idx + (key_length - query_length))) *
-                                                  t(keys(rotary_interleaved(rms_norm(k, gain, 1e-6), cosines, sines)))) * v;
+inline constexpr auto rotary =
+    softmax(queries(rotary_half(q, cosines, sines)) * t(keys(rotary_half(k, cosines, sines))) * rsqrt(depth)) * v;
+inline constexpr auto rotary_normalised =
+    softmax(queries(rotary_interleaved(rms_norm(q, gain, 1e-6), cosines, sines, q_idx + (key_length - query_length))) *
+            t(keys(rotary_interleaved(rms_norm(k, gain, 1e-6), cosines, sines)))) *
+    v;
 inline constexpr auto codes = input<"codes", u8>(batch, key_head, key, value_depth);
 inline constexpr auto dequantised = softmax(scores) * values(as_real(codes(b, h, kv_idx, d_idx)) * slopes(h));
 inline constexpr auto local_kv = input<"local_kv", f32>(batch, key_head, axis<"local">, depth);
 inline constexpr auto sparse_kv = input<"sparse_kv", f32>(batch, key_head, axis<"sparse">, depth);
-inline constexpr auto chosen = where(kv_idx < extent<2>(local_kv), local_kv(b, 0, kv_idx, d_idx), sparse_kv(b, 0, kv_idx - extent<2>(local_kv), d_idx));
-inline constexpr auto selected = softmax(q * t(keys(chosen, extent<2>(local_kv) + extent<2>(sparse_kv)))) * values(chosen, extent<2>(local_kv) + extent<2>(sparse_kv));
+inline constexpr auto chosen = where(kv_idx < extent<2>(local_kv), local_kv(b, 0, kv_idx, d_idx),
+                                     sparse_kv(b, 0, kv_idx - extent<2>(local_kv), d_idx));
+inline constexpr auto selected = softmax(q * t(keys(chosen, extent<2>(local_kv) + extent<2>(sparse_kv)))) *
+                                 values(chosen, extent<2>(local_kv) + extent<2>(sparse_kv));
 
 // Statistics, weights, rows and outputs as numbers, every kind of output.
 inline constexpr auto sinks = input<"sinks", f32>(head);
 inline constexpr auto keep = input<"keep", boolean>(batch, head, query, key);
-inline constexpr auto sunk = outputs(out = softmax(mask(scores, causal), sinks(h)) * v, lse = log_sum_exp(mask(scores, causal), sinks(h)));
+inline constexpr auto sunk =
+    outputs(out = softmax(mask(scores, causal), sinks(h)) * v, lse = log_sum_exp(mask(scores, causal), sinks(h)));
 inline constexpr auto plus_one = softmax_plus_one(scores) * v;
 inline constexpr auto dropped = where(keep(b, h, q_idx, kv_idx), softmax(scores), 0) * (1 / (1 - cap)) / 2 * v;
 inline constexpr auto sigmoid_attention = unnormalized(mask(sigmoid(scores), causal)) * v;
 inline constexpr auto rectified = unnormalized(max(scores, 0)) * v / (1 + row_sum(unnormalized(max(scores, 0))));
-inline constexpr auto everything = outputs(out = where(row_maximum(shared) > cap, softmax(shared) * v, 0) * gain(d_idx), lse = log_sum_exp(shared) / 0.6931471805599453, output<"maximum"> = row_maximum(shared),
-                                           output<"raw"> = scores, output<"modified"> = shared, output<"weights"> = softmax(shared), output<"received"> = sum_over_queries(softmax(shared)),
-                                           output<"mean"> = mean_over_heads(softmax(shared)), output<"other"> = max(as_output(slopes(h) * d_idx), as_row(q_idx)));
+inline constexpr auto everything =
+    outputs(out = where(row_maximum(shared) > cap, softmax(shared) * v, 0) * gain(d_idx),
+            lse = log_sum_exp(shared) / 0.6931471805599453, output<"maximum"> = row_maximum(shared),
+            output<"raw"> = scores, output<"modified"> = shared, output<"weights"> = softmax(shared),
+            output<"received"> = sum_over_queries(softmax(shared)), output<"mean"> = mean_over_heads(softmax(shared)),
+            output<"other"> = max(as_output(slopes(h) * d_idx), as_row(q_idx)));
 inline constexpr auto out_a = input<"out_a", f32>(batch, head, query, value_depth);
 inline constexpr auto out_b = input<"out_b", f32>(batch, head, query, value_depth);
 inline constexpr auto lse_a = input<"lse_a", f32>(batch, head, query);
 inline constexpr auto lse_b = input<"lse_b", f32>(batch, head, query);
-inline constexpr auto both_states = merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(out_b(b, h, q_idx, d_idx), lse_b(b, h, q_idx)));
+inline constexpr auto both_states =
+    merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(out_b(b, h, q_idx, d_idx), lse_b(b, h, q_idx)));
 inline constexpr auto merged = outputs(out = both_states.out, lse = both_states.lse);
-inline constexpr auto appended_state = merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(shared) * v, log_sum_exp(shared)));
+inline constexpr auto appended_state =
+    merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(shared) * v, log_sum_exp(shared)));
 inline constexpr auto appended = outputs(out = appended_state.out, lse = appended_state.lse);
 
 // Names that are words of the language, or of C++.
 inline constexpr auto mask_input = input<"mask", boolean>(query, key);
-inline constexpr auto named_like_words = softmax(mask(scores, mask_input(q_idx, kv_idx) && any(bound_index<"h">, 2, bound_index<"h"> < scalar<"default", i32>))) * v;
+inline constexpr auto named_like_words =
+    softmax(mask(scores,
+                 mask_input(q_idx, kv_idx) && any(bound_index<"h">, 2, bound_index<"h"> < scalar<"default", i32>))) *
+    v;
 
 }  // namespace variants

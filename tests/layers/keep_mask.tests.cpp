@@ -1,4 +1,5 @@
-// What dropout keeps: the same pairs for every schedule, number of threads and ISA level, as the reference draws them, and as many as it says.
+// What dropout keeps: the same pairs for every schedule, number of threads and ISA level, as the reference draws them,
+// and as many as it says.
 #include "in_process.hpp"
 #include "src/random.hpp"
 
@@ -23,14 +24,22 @@ inline constexpr auto drawn = outputs(out = kept * v, output<"weights"> = kept);
 
 constexpr std::int64_t batches = 2, head_count = 3, queries_at = 53, keys_at = 96, width = 32;
 
-/// Whether each (b, h, q, key) is kept, as either output tells. The values of key n are all 0 but one, so that the output's channels are weights.
+/// Whether each (b, h, q, key) is kept, as either output tells. The values of key n are all 0 but one, so that the
+/// output's channels are weights.
 struct masks {
     std::vector<bool> by_output, by_weights;
 };
 
 workload call_with(double probability) {
-    return workload(ir_of<drawn>, {.batches = batches, .heads = head_count, .key_heads = head_count, .queries = queries_at, .keys = keys_at, .depth = width, .value_depth = width}, 5,
-                    {{"p", probability}});
+    return workload(ir_of<drawn>,
+                    {.batches = batches,
+                     .heads = head_count,
+                     .key_heads = head_count,
+                     .queries = queries_at,
+                     .keys = keys_at,
+                     .depth = width,
+                     .value_depth = width},
+                    5, {{"p", probability}});
 }
 
 masks kept_by(const kernel_table& kernel, double probability, int threads) {
@@ -40,7 +49,8 @@ masks kept_by(const kernel_table& kernel, double probability, int threads) {
     for (std::int64_t first = 0; first < keys_at; first += width) {
         std::vector<float>& values = call["v"].reals;
         for (std::size_t i = 0; i < values.size(); ++i) {
-            const auto key = static_cast<std::int64_t>(i) / width % keys_at, channel = static_cast<std::int64_t>(i) % width;
+            const auto key = static_cast<std::int64_t>(i) / width % keys_at,
+                       channel = static_cast<std::int64_t>(i) % width;
             values[i] = key == first + channel ? 1.0f : 0.0f;
         }
         call.reset_outputs();
@@ -60,7 +70,9 @@ std::vector<bool> reference_mask(double probability) {
         for (std::int64_t h = 0; h < head_count; ++h)
             for (std::int64_t q = 0; q < queries_at; ++q)
                 for (std::int64_t key = 0; key < keys_at; ++key)
-                    all.push_back(reference::keeps(probability, static_cast<std::int32_t>(static_cast<std::uint32_t>(seed)), static_cast<std::int32_t>(seed >> 32), b, h, q, key));
+                    all.push_back(reference::keeps(probability,
+                                                   static_cast<std::int32_t>(static_cast<std::uint32_t>(seed)),
+                                                   static_cast<std::int32_t>(seed >> 32), b, h, q, key));
     return all;
 }
 
@@ -70,9 +82,18 @@ TEST_CASE("the same pairs are kept for every schedule, number of threads and lev
     const std::vector<bool> expected = reference_mask(0.25);
     const std::function<void(generators::schedule&)> cuts[] = {
         [](generators::schedule&) {},
-        [](generators::schedule& s) { s.query_tile = s.lanes, s.query_block = s.lanes, s.key_tile = 2, s.key_block = 6, s.value_tile = 2, s.chunk = 4; },
-        [](generators::schedule& s) { s.query_tile = 2 * s.lanes, s.query_block = 4 * s.lanes, s.key_tile = 3, s.key_block = 33, s.depth_unroll = 1; },
-        [](generators::schedule& s) { s.query_tile = 2 * s.lanes, s.query_block = 2 * s.lanes, s.key_tile = 1, s.key_block = 100, s.value_tile = 1, s.chunk = 8; },
+        [](generators::schedule& s) {
+            s.query_tile = s.lanes, s.query_block = s.lanes, s.key_tile = 2, s.key_block = 6, s.value_tile = 2,
+            s.chunk = 4;
+        },
+        [](generators::schedule& s) {
+            s.query_tile = 2 * s.lanes, s.query_block = 4 * s.lanes, s.key_tile = 3, s.key_block = 33,
+            s.depth_unroll = 1;
+        },
+        [](generators::schedule& s) {
+            s.query_tile = 2 * s.lanes, s.query_block = 2 * s.lanes, s.key_tile = 1, s.key_block = 100,
+            s.value_tile = 1, s.chunk = 8;
+        },
     };
     for (const std::string& level : levels_here())
         for (const auto& cut : cuts) {
@@ -99,9 +120,11 @@ TEST_CASE("as many are kept as the probability says, neighbours independently of
             if (i % head + row < head) ++along_queries, both_queries += found[i] && found[i + row];
             if (i + head < count) ++along_heads, both_heads += found[i] && found[i + head];
         }
-        // Significance 7e-6 each, two-sided: 4.5 standard deviations of so many draws. The mask is a function of the seed, so that nothing here fails by chance.
+        // Significance 7e-6 each, two-sided: 4.5 standard deviations of so many draws. The mask is a function of the
+        // seed, so that nothing here fails by chance.
         const auto agrees = [](double successes, std::size_t of, double share, double dependence) {
-            return std::abs(successes / static_cast<double>(of) - share) < 4.5 * std::sqrt(dependence * share * (1 - share) / static_cast<double>(of));
+            return std::abs(successes / static_cast<double>(of) - share) <
+                   4.5 * std::sqrt(dependence * share * (1 - share) / static_cast<double>(of));
         };
         const double share = 1 - probability;
         INFO("p = " << probability);

@@ -80,12 +80,14 @@ inline constexpr auto number_of_document = under(c::sequence_of(cu, q_idx) == c:
 inline constexpr auto prefix_lm = under(c::prefix_lm(n<"prefix">));
 inline constexpr auto prefix_block = under(c::prefix_block(n<"prefix">));
 inline constexpr auto natten = under(c::natten(n<"width">, n<"width">, n<"kernel">, n<"kernel">));
-inline constexpr auto tiled_natten = under(c::tiled_natten(n<"width">, n<"width">, n<"kernel">, n<"kernel">, n<"tile">, n<"tile">));
+inline constexpr auto tiled_natten =
+    under(c::tiled_natten(n<"width">, n<"width">, n<"kernel">, n<"kernel">, n<"tile">, n<"tile">));
 inline constexpr auto morton_natten = under(c::morton_natten(n<"width">, n<"width">, n<"kernel">, n<"kernel">));
 inline constexpr auto stand_alone = under(c::stand_alone(n<"width">, n<"radius">));
-inline constexpr auto sliding_tiles_2d = under(c::sliding_tiles_2d(n<"width">, n<"width">, n<"window">, n<"window">, n<"tile">, n<"tile">));
-inline constexpr auto sliding_tiles_3d =
-    under(c::sliding_tiles_3d(n<"edge">, n<"edge">, n<"edge">, n<"tile">, n<"tile">, n<"tile">, n<"half">, n<"half">, n<"half">));
+inline constexpr auto sliding_tiles_2d =
+    under(c::sliding_tiles_2d(n<"width">, n<"width">, n<"window">, n<"window">, n<"tile">, n<"tile">));
+inline constexpr auto sliding_tiles_3d = under(c::sliding_tiles_3d(
+    n<"edge">, n<"edge">, n<"edge">, n<"tile">, n<"tile">, n<"tile">, n<"half">, n<"half">, n<"half">));
 inline constexpr auto real_tokens = under(c::real_tokens(n<"tokens">, sizes));
 inline constexpr auto tile_map = under(c::tile_map(n<"tokens">, map));
 inline constexpr auto chosen_tiles = under(c::chosen_tiles(n<"tokens">, chosen));
@@ -122,9 +124,12 @@ lab_inputs inputs_of_masks() {
     std::vector<int> starts{0};
     while (starts.back() < length) starts.push_back(std::min(length, starts.back() + 60 + any(500)));
     const int documents = static_cast<int>(starts.size()) - 1;
-    const auto document_at = [&](int i) { return static_cast<int>(std::upper_bound(starts.begin(), starts.end(), i) - starts.begin()) - 1; };
+    const auto document_at = [&](int i) {
+        return static_cast<int>(std::upper_bound(starts.begin(), starts.end(), i) - starts.begin()) - 1;
+    };
     table("doc", {length}, document_at);
-    for (const char* name : {"off", "cu"}) table(name, {documents + 1}, [&](int i) { return starts[static_cast<std::size_t>(i)]; });
+    for (const char* name : {"off", "cu"})
+        table(name, {documents + 1}, [&](int i) { return starts[static_cast<std::size_t>(i)]; });
     table("pre", {documents}, [](int i) { return i / 4 * 4; });
     table("is_global", {length}, [](int i) { return i % 700 == 3; });
     table("per_head", {1}, [](int i) { return 100 + 500 * i; });
@@ -139,8 +144,24 @@ lab_inputs inputs_of_masks() {
     table("ancestor", {length, 32}, [&](int) { return any(3) == 0; });
     table("dense", {1, 1, length, length}, [](int i) { return i / length % length >= i % length; });
     table("bits", {1, length, length / 8}, [](int i) { return i % 512 < i / 512 / 8 ? 255 : 0; });
-    in.numbers = {{"offset", -300}, {"period", 200}, {"w", 256}, {"d", 4}, {"prefix", 300}, {"width", 64}, {"kernel", 13}, {"tile", 8}, {"radius", 5}, {"window", 24},
-                  {"edge", 16}, {"half", 4}, {"tokens", 64}, {"frame", 512}, {"frames", 8}, {"one", 1}, {"half_length", length / 2}, {"drafts", 32}};
+    in.numbers = {{"offset", -300},
+                  {"period", 200},
+                  {"w", 256},
+                  {"d", 4},
+                  {"prefix", 300},
+                  {"width", 64},
+                  {"kernel", 13},
+                  {"tile", 8},
+                  {"radius", 5},
+                  {"window", 24},
+                  {"edge", 16},
+                  {"half", 4},
+                  {"tokens", 64},
+                  {"frame", 512},
+                  {"frames", 8},
+                  {"one", 1},
+                  {"half_length", length / 2},
+                  {"drafts", 32}};
     return in;
 }
 
@@ -150,7 +171,8 @@ struct entry {
     double limit;  ///< of visited blocks over those with a visible pair
 };
 
-/// Exact, or with quotients and remainders in several dimensions, or read at every pair: then all blocks that nothing else hides are visited.
+/// Exact, or with quotients and remainders in several dimensions, or read at every pair: then all blocks that nothing
+/// else hides are visited.
 constexpr double exact = 1.05, divided = 1.25, unbounded = 1e9;
 
 std::vector<entry> entries() {
@@ -215,8 +237,9 @@ TEST_CASE("of every mask of the catalogue, blocks with a visible pair are visite
         INFO(e.name);
         const generators::schedule cut = usual_schedule(e.graph);
         const lab_count found = count_blocks(e.graph, cut, inputs);
-        std::printf("%-20s %9d %7d %7d %8.3f %7d %7d%s\n", e.name, cut.key_block, static_cast<int>(found.ideal), static_cast<int>(found.visited), found.excess(),
-                    static_cast<int>(found.whole), static_cast<int>(found.must), e.limit == unbounded ? "  (read at every pair)" : "");
+        std::printf("%-20s %9d %7d %7d %8.3f %7d %7d%s\n", e.name, cut.key_block, static_cast<int>(found.ideal),
+                    static_cast<int>(found.visited), found.excess(), static_cast<int>(found.whole),
+                    static_cast<int>(found.must), e.limit == unbounded ? "  (read at every pair)" : "");
         CHECK(found.wrongly_skipped == 0);
         CHECK(found.wrongly_unmasked == 0);
         CHECK(found.excess() <= e.limit);

@@ -1,7 +1,7 @@
 #include "blocks_lab.hpp"
 
-#include "kernel/level.hpp"
 #include <coverage.hpp>
+#include "kernel/level.hpp"
 
 #include <stdexcept>
 
@@ -18,9 +18,12 @@ Buffer<> buffer_of(const Type& type, const lab_inputs::table& table) {
     Buffer<> buffer(type, extents);
     for (std::size_t i = 0; i < table.values.size(); ++i) {
         const double value = table.values[i];
-        if (type == Float(32)) static_cast<float*>(buffer.data())[i] = static_cast<float>(value);
-        else if (type == Int(32)) static_cast<std::int32_t*>(buffer.data())[i] = static_cast<std::int32_t>(value);
-        else static_cast<std::uint8_t*>(buffer.data())[i] = static_cast<std::uint8_t>(value);
+        if (type == Float(32))
+            static_cast<float*>(buffer.data())[i] = static_cast<float>(value);
+        else if (type == Int(32))
+            static_cast<std::int32_t*>(buffer.data())[i] = static_cast<std::int32_t>(value);
+        else
+            static_cast<std::uint8_t*>(buffer.data())[i] = static_cast<std::uint8_t>(value);
     }
     return buffer;
 }
@@ -38,7 +41,9 @@ void lab_count::add(int decision, int seen) {
     wrongly_skipped += decision == 0 && seen != 0, wrongly_unmasked += decision == 2 && seen != 2;
 }
 
-schedule usual_schedule(const graph_ir& graph) { return default_schedule(level_named("x86-64-v3"), 64, 64, masking_of(graph)); }
+schedule usual_schedule(const graph_ir& graph) {
+    return default_schedule(level_named("x86-64-v3"), 64, 64, masking_of(graph));
+}
 
 namespace {
 
@@ -46,18 +51,23 @@ namespace {
 class lab {
 public:
     lab(const graph_ir& graph, const schedule& cut, const lab_inputs& given)
-        : request_{graph, {element_type::f32, element_type::f32, element_type::f32, element_type::f32}, {depth, depth}, cut},
+        : request_{graph,
+                   {element_type::f32, element_type::f32, element_type::f32, element_type::f32},
+                   {depth, depth},
+                   cut},
           core_(plan_of(graph)),
           depends_(dependences(graph)),
           inputs_(request_, core_),
           tables_(request_, inputs_, depends_),
           given_(given),
-          state(blocks_of(given.keys, cut.key_block), blocks_of(given.queries, cut.query_block), given.heads, given.batches) {}
+          state(blocks_of(given.keys, cut.key_block), blocks_of(given.queries, cut.query_block), given.heads,
+                given.batches) {}
 
     Func decided() {
         const verdict visible = block_mask(request_, inputs_, depends_, tables_, {qt, kb, h, b}).visible(core_.scores);
         Func states("states");
-        states(kb, qt, h, b) = select(!visible.may, cast<std::uint8_t>(0), select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
+        states(kb, qt, h, b) = select(!visible.may, cast<std::uint8_t>(0),
+                                      select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
         return states;
     }
 
@@ -76,7 +86,8 @@ public:
         Func row("row"), seen("seen");
         row(qi, kb, qt, h, b) = Tuple(none, one);
         const FuncRef so_far = row(qi, kb, qt, h, b);
-        row(qi, kb, qt, h, b) = Tuple(select(visible && inside, one, so_far[0]), select(visible || !inside, so_far[1], none));
+        row(qi, kb, qt, h, b) =
+            Tuple(select(visible && inside, one, so_far[0]), select(visible || !inside, so_far[1], none));
         seen(kb, qt, h, b) = Tuple(none, one);
         const FuncRef all = seen(kb, qt, h, b), of_row = row(query, kb, qt, h, b);
         seen(kb, qt, h, b) = Tuple(max(all[0], of_row[0]), min(all[1], of_row[1]));
@@ -100,12 +111,16 @@ private:
     void bind(Parameter parameter, const std::string& name) const {
         if (!parameter.is_buffer()) {
             const double number = given_.numbers.at(name);
-            if (parameter.type().is_float()) parameter.set_scalar(static_cast<float>(number));
-            else parameter.set_scalar(static_cast<std::int32_t>(number));
+            if (parameter.type().is_float())
+                parameter.set_scalar(static_cast<float>(number));
+            else
+                parameter.set_scalar(static_cast<std::int32_t>(number));
         } else if (given_.tables.contains(name)) {
             parameter.set_buffer(buffer_of(parameter.type(), given_.tables.at(name)));
         } else if (name == "kv_lengths") {
-            parameter.set_buffer(buffer_of(Int(32), {{given_.batches}, std::vector<double>(static_cast<std::size_t>(given_.batches), given_.keys)}));
+            parameter.set_buffer(buffer_of(
+                Int(32),
+                {{given_.batches}, std::vector<double>(static_cast<std::size_t>(given_.batches), given_.keys)}));
         } else {
             parameter.set_buffer(queries_or_keys(given_, name == "q"));
         }
@@ -135,10 +150,12 @@ std::vector<std::uint8_t> decide_blocks(const graph_ir& graph, const schedule& c
 
 lab_count count_blocks(const graph_ir& graph, const schedule& cut, const lab_inputs& given) try {
     lab made(graph, cut, given);
-    Buffer<std::uint8_t> any = Buffer<std::uint8_t>::make_with_shape_of(made.state), all = Buffer<std::uint8_t>::make_with_shape_of(made.state);
+    Buffer<std::uint8_t> any = Buffer<std::uint8_t>::make_with_shape_of(made.state),
+                         all = Buffer<std::uint8_t>::make_with_shape_of(made.state);
     made.run({made.decided(), made.seen()}, {made.state, any, all});
     lab_count result;
-    for (std::size_t i = 0; i < made.state.number_of_elements(); ++i) result.add(made.state.data()[i], any.data()[i] + all.data()[i] * any.data()[i]);
+    for (std::size_t i = 0; i < made.state.number_of_elements(); ++i)
+        result.add(made.state.data()[i], any.data()[i] + all.data()[i] * any.data()[i]);
     return result;
 } catch (const Halide::Error& problem) {
     throw std::runtime_error(problem.what());

@@ -31,7 +31,8 @@ struct lab_count {
 };
 
 /// One byte a block, (key block, query block, head, batch), innermost first: 0 skipped, 1 visited, 2 without mask.
-std::vector<std::uint8_t> decide_blocks(const graph_ir& graph, const generators::schedule& cut, const lab_inputs& inputs);
+std::vector<std::uint8_t> decide_blocks(const graph_ir& graph, const generators::schedule& cut,
+                                        const lab_inputs& inputs);
 
 /// Every pair of the graph's first scores, looked at, against the decision about its block.
 lab_count count_blocks(const graph_ir& graph, const generators::schedule& cut, const lab_inputs& inputs);

@@ -32,9 +32,12 @@ using column = std::vector<int>;
 
 template <class F> column joined(const column& x, const column& y, F f) {
     column result(std::max(x.size(), y.size()));
-    if (x.size() == y.size()) for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[i]);
-    else if (x.size() == 1) for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[0], y[i]);
-    else for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[0]);
+    if (x.size() == y.size())
+        for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[i]);
+    else if (x.size() == 1)
+        for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[0], y[i]);
+    else
+        for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[0]);
     return result;
 }
 
@@ -81,7 +84,8 @@ private:
             case load: {
                 column index = argument(0);
                 const std::vector<int>& table = tables_.at(t->table);
-                for (int& i : index) i = table[static_cast<std::size_t>(std::clamp(i, 0, static_cast<int>(table.size()) - 1))];
+                for (int& i : index)
+                    i = table[static_cast<std::size_t>(std::clamp(i, 0, static_cast<int>(table.size()) - 1))];
                 return index;
             }
             case absolute: {
@@ -92,7 +96,8 @@ private:
             case add: return with([](int a, int b) { return a + b; });
             case subtract: return with([](int a, int b) { return a - b; });
             case multiply: return with([](int a, int b) { return a * b; });
-            case divide: return with([](int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); });  // divisors are positive
+            case divide:
+                return with([](int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); });  // divisors are positive
             case remainder: return with([](int a, int b) { return (a % b + b) % b; });
             case minimum: return with([](int a, int b) { return std::min(a, b); });
             case maximum: return with([](int a, int b) { return std::max(a, b); });
@@ -126,7 +131,8 @@ std::string text_of(const term& t) {
         for (std::size_t i = 0; i < t->arguments.size(); ++i) text.append(i == 0 ? "(" : ", ").append(argument(i));
         return text.append(")");
     };
-    if (const char* sign = sign_of(t->op)) return std::string("(").append(argument(0)).append(sign).append(argument(1)).append(")");
+    if (const char* sign = sign_of(t->op))
+        return std::string("(").append(argument(0)).append(sign).append(argument(1)).append(")");
     switch (t->op) {
         case constant: return std::to_string(t->value);
         case q_idx: return "q_idx";
@@ -147,7 +153,8 @@ spelt_graph::spelt_graph(const term& condition) {
 
 ir_builder::node_id spelt_graph::write(const term& t) {
     const std::string text = text_of(t);
-    if (const auto found = written_.find(text); found != written_.end()) return found->second;  // a graph has every node once
+    if (const auto found = written_.find(text); found != written_.end())
+        return found->second;  // a graph has every node once
     ir_builder::node_id node{};
     if (t->op == constant) {
         node = builder_.integer(t->value);
@@ -170,7 +177,8 @@ ir_builder::node_id spelt_graph::write(const term& t) {
 }
 
 std::vector<std::uint8_t> seen_blocks(const term& condition, const lab_inputs& inputs, int query_block, int key_block) {
-    const int query_blocks = (inputs.queries + query_block - 1) / query_block, key_blocks = (inputs.keys + key_block - 1) / key_block;
+    const int query_blocks = (inputs.queries + query_block - 1) / query_block,
+              key_blocks = (inputs.keys + key_block - 1) / key_block;
     std::vector<std::uint8_t> any(static_cast<std::size_t>(query_blocks * key_blocks), 0), all(any.size(), 1);
     row_evaluator evaluate(inputs);
     for (int q = 0; q < inputs.queries; ++q) {
@@ -178,8 +186,10 @@ std::vector<std::uint8_t> seen_blocks(const term& condition, const lab_inputs& i
         for (int j = 0; j < key_blocks; ++j) {
             const int first = j * key_block, count = std::min(key_block, inputs.keys - first);
             int visible = 0;
-            if (row.size() == 1) visible = row[0] * count;
-            else for (int k = first; k < first + count; ++k) visible += row[static_cast<std::size_t>(k)];
+            if (row.size() == 1)
+                visible = row[0] * count;
+            else
+                for (int k = first; k < first + count; ++k) visible += row[static_cast<std::size_t>(k)];
             const auto block = static_cast<std::size_t>(q / query_block * key_blocks + j);
             any[block] |= visible > 0, all[block] &= visible == count;
         }
@@ -231,7 +241,8 @@ term respelling::operator()(const term& t) {
     switch (t->op) {
         case logical_and: {
             const term &x = t->arguments[0], &y = t->arguments[1];
-            if (y->op == logical_or && any(3) == 0) return either(both(said(0), (*this)(y->arguments[0])), both(said(0), (*this)(y->arguments[1])));
+            if (y->op == logical_or && any(3) == 0)
+                return either(both(said(0), (*this)(y->arguments[0])), both(said(0), (*this)(y->arguments[1])));
             switch (any(4)) {
                 case 0: return both(said(1), said(0));
                 case 1: return opposite(either((*this)(opposite(x)), (*this)(opposite(y))));
@@ -247,7 +258,8 @@ term respelling::operator()(const term& t) {
                 default: return either(said(0), said(1));
             }
         }
-        case logical_not: return t->arguments[0]->op == logical_not ? (*this)(t->arguments[0]->arguments[0]) : opposite(said(0));
+        case logical_not:
+            return t->arguments[0]->op == logical_not ? (*this)(t->arguments[0]->arguments[0]) : opposite(said(0));
         default: return comparison(t->op, t->arguments[0], t->arguments[1]);
     }
 }

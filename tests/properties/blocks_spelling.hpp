@@ -22,11 +22,17 @@ struct term_node {
     std::vector<term> arguments;
 };
 
-inline term make(operation op, kind is, std::vector<term> arguments) { return std::make_shared<const term_node>(term_node{op, is, 0, {}, std::move(arguments)}); }
-inline term number(int value) { return std::make_shared<const term_node>(term_node{operation::constant, kind::integer, value, {}, {}}); }
+inline term make(operation op, kind is, std::vector<term> arguments) {
+    return std::make_shared<const term_node>(term_node{op, is, 0, {}, std::move(arguments)});
+}
+inline term number(int value) {
+    return std::make_shared<const term_node>(term_node{operation::constant, kind::integer, value, {}, {}});
+}
 inline term query() { return make(operation::q_idx, kind::integer, {}); }
 inline term key() { return make(operation::kv_idx, kind::integer, {}); }
-inline term at(const std::string& table, term index) { return std::make_shared<const term_node>(term_node{operation::load, kind::integer, 0, table, {std::move(index)}}); }
+inline term at(const std::string& table, term index) {
+    return std::make_shared<const term_node>(term_node{operation::load, kind::integer, 0, table, {std::move(index)}});
+}
 inline term operator+(term a, term b) { return make(operation::add, kind::integer, {a, b}); }
 inline term operator-(term a, term b) { return make(operation::subtract, kind::integer, {a, b}); }
 inline term operator*(term a, term b) { return make(operation::multiply, kind::integer, {a, b}); }

@@ -12,7 +12,8 @@ namespace {
 
 constexpr int length = 4096;
 
-/// A sorted document id, ranges of keys with ragged ends, something here and there, and noise: an i32 for each position.
+/// A sorted document id, ranges of keys with ragged ends, something here and there, and noise: an i32 for each
+/// position.
 lab_inputs inputs_of_conditions() {
     lab_inputs in;
     in.queries = in.keys = length;
@@ -53,7 +54,8 @@ public:
 private:
     int any(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
     operation order() {
-        constexpr operation orders[] = {operation::less, operation::less_equal, operation::greater, operation::greater_equal};
+        constexpr operation orders[] = {operation::less, operation::less_equal, operation::greater,
+                                        operation::greater_equal};
         return orders[any(4)];
     }
     term one_index() { return any(2) ? query() : key(); }
@@ -64,12 +66,17 @@ private:
         switch (any(divides_ ? 15 : 10)) {
             case 0: return compare(order(), q - k, number(any(length) / 2 - length / 4));
             case 1: return compare(operation::less_equal, magnitude(q - k), number(10 + any(length / 4)));
-            case 2: return both(compare(operation::greater_equal, q, k), compare(operation::less, q - k, number(1 + any(600))));
-            case 3: return compare(order(), q * number(1 + any(3)), k * number(1 + any(3)) + number(any(length) - length / 2));
+            case 2:
+                return both(compare(operation::greater_equal, q, k),
+                            compare(operation::less, q - k, number(1 + any(600))));
+            case 3:
+                return compare(order(), q * number(1 + any(3)),
+                               k * number(1 + any(3)) + number(any(length) - length / 2));
             case 4: return compare(order(), q + k, number(any(2 * length)));
             case 5: return compare(order(), one_index(), number(any(length)));
             case 6: return compare(operation::equal, at("doc", q), at("doc", k));
-            case 7: return both(compare(operation::less_equal, at("from", q), k), compare(operation::less, k, at("to", q)));
+            case 7:
+                return both(compare(operation::less_equal, at("from", q), k), compare(operation::less, k, at("to", q)));
             case 8: return compare(operation::equal, at("rare", one_index()), number(1));
             case 9: return compare(order(), at("noise", one_index()), number(any(length)));
             case 10: return compare(operation::equal, q / number(c), k / number(c));
@@ -88,7 +95,8 @@ private:
 lab_count judge(const term& spelt, const term& meant, const lab_inputs& inputs) {
     const spelt_graph graph_ir(spelt);
     const generators::schedule cut = usual_schedule(graph_ir.view());
-    const std::vector<std::uint8_t> decided = decide_blocks(graph_ir.view(), cut, inputs), seen = seen_blocks(meant, inputs, cut.query_block, cut.key_block);
+    const std::vector<std::uint8_t> decided = decide_blocks(graph_ir.view(), cut, inputs),
+                                    seen = seen_blocks(meant, inputs, cut.query_block, cut.key_block);
     REQUIRE(decided.size() == seen.size());
     lab_count found;
     for (std::size_t i = 0; i < seen.size(); ++i) found.add(decided[i], seen[i]);
@@ -96,7 +104,8 @@ lab_count judge(const term& spelt, const term& meant, const lab_inputs& inputs) 
 }
 
 void check(const char* what, bool divides, unsigned seed, int conditions, double limit) {
-    // Where comparisons of different sums meet in a corner, a block may be visited for nothing; their number does not grow with the lengths.
+    // Where comparisons of different sums meet in a corner, a block may be visited for nothing; their number does not
+    // grow with the lengths.
     constexpr double corners = 4;
     const lab_inputs inputs = inputs_of_conditions();
     condition_drawer draw(seed, divides);
@@ -115,15 +124,22 @@ void check(const char* what, bool divides, unsigned seed, int conditions, double
             all.ideal += found.ideal, all.visited += found.visited, all.whole += found.whole, all.must += found.must;
         }
     }
-    std::printf("%s: %d conditions, spelt twice: %lld blocks with a visible pair, %lld visited (%.4f, worst %.4f); %lld wholly visible, %lld without mask\n", what, conditions,
-                static_cast<long long>(all.ideal), static_cast<long long>(all.visited), all.excess(), worst, static_cast<long long>(all.whole), static_cast<long long>(all.must));
+    std::printf(
+        "%s: %d conditions, spelt twice: %lld blocks with a visible pair, %lld visited (%.4f, worst %.4f); %lld wholly "
+        "visible, %lld without mask\n",
+        what, conditions, static_cast<long long>(all.ideal), static_cast<long long>(all.visited), all.excess(), worst,
+        static_cast<long long>(all.whole), static_cast<long long>(all.must));
 }
 
 }  // namespace
 
-TEST_CASE("conditions without quotients skip what they can, however they are spelt") { check("sums and tables", false, 11, 24, 1.05); }
+TEST_CASE("conditions without quotients skip what they can, however they are spelt") {
+    check("sums and tables", false, 11, 24, 1.05);
+}
 
-TEST_CASE("conditions with quotients and remainders skip nearly what they can, however they are spelt") { check("with / and %", true, 12, 20, 1.25); }
+TEST_CASE("conditions with quotients and remainders skip nearly what they can, however they are spelt") {
+    check("with / and %", true, 12, 20, 1.25);
+}
 
 TEST_CASE("many conditions, however they are spelt", "[.][full]") {
     check("sums and tables", false, 1000, 300, 1.05);

@@ -16,8 +16,9 @@ inline constexpr auto sinks = input<"sinks", f32>(head);
 inline constexpr auto mask_value = input<"mask_value", f32>(query, key);
 inline constexpr auto scores = q * t(k) * scale;
 
-template <class Scores>
-constexpr auto attention(Scores s) { return outputs(out = softmax(s) * v, lse = log_sum_exp(s)); }
+template <class Scores> constexpr auto attention(Scores s) {
+    return outputs(out = softmax(s) * v, lse = log_sum_exp(s));
+}
 
 inline constexpr auto plain = attention(scores);
 
@@ -35,26 +36,33 @@ inline constexpr auto capped_then_masked = attention(mask(softcap(cap, scores), 
 inline constexpr auto masked_then_capped = attention(softcap(cap, mask(scores, causal)));
 
 // --- log-sum-exp
-inline constexpr auto base_2 = outputs(out = softmax(mask(scores, causal_bottom_right)) * v, lse = log_sum_exp(mask(scores, causal_bottom_right)) / 0.6931471805599453);
+inline constexpr auto base_2 = outputs(out = softmax(mask(scores, causal_bottom_right)) * v,
+                                       lse = log_sum_exp(mask(scores, causal_bottom_right)) / 0.6931471805599453);
 
 // --- distances of ALiBi
-inline constexpr auto alibi_absolute = attention(scores - slopes(h) * abs(q_idx + (key_length - query_length) - kv_idx));
+inline constexpr auto alibi_absolute =
+    attention(scores - slopes(h) * abs(q_idx + (key_length - query_length) - kv_idx));
 inline constexpr auto alibi_signed = attention(scores + slopes(h) * (kv_idx - q_idx));
 inline constexpr auto alibi_power_of_two = attention(scores + alibi_slope * (kv_idx - q_idx));
 inline constexpr auto alibi_by_mask = attention(scores + slopes(h) * mask_value(q_idx, kv_idx));
 
 // --- sinks
-inline constexpr auto sunk = outputs(out = softmax(mask(scores, causal_bottom_right), sinks(h)) * v, lse = log_sum_exp(mask(scores, causal_bottom_right), sinks(h)));
-inline constexpr auto sunk_base_2 = outputs(out = softmax(scores, sinks(h) * 0.6931471805599453) * v, lse = log_sum_exp(scores, sinks(h) * 0.6931471805599453) / 0.6931471805599453);
+inline constexpr auto sunk = outputs(out = softmax(mask(scores, causal_bottom_right), sinks(h)) * v,
+                                     lse = log_sum_exp(mask(scores, causal_bottom_right), sinks(h)));
+inline constexpr auto sunk_base_2 =
+    outputs(out = softmax(scores, sinks(h) * 0.6931471805599453) * v,
+            lse = log_sum_exp(scores, sinks(h) * 0.6931471805599453) / 0.6931471805599453);
 inline constexpr auto lse_a = input<"lse_a", f32>(batch, head, query);
 inline constexpr auto out_a = input<"out_a", f32>(batch, head, query, value_depth);
-inline constexpr auto next = merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores)));
+inline constexpr auto next =
+    merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores)));
 inline constexpr auto next_chunk = outputs(out = next.out, lse = next.lse);
 inline constexpr auto first_chunk = outputs(out = softmax(scores, sinks(h)) * v, lse = log_sum_exp(scores, sinks(h)));
 
 // --- where the scale goes
 inline constexpr auto root = sqrt(scale);
-inline constexpr auto scale_on_both = attention(queries(q(b, h, q_idx, d_idx) * root) * t(keys(k(b, h, kv_idx, d_idx) * root)));
+inline constexpr auto scale_on_both =
+    attention(queries(q(b, h, q_idx, d_idx) * root) * t(keys(k(b, h, kv_idx, d_idx) * root)));
 inline constexpr auto scaled_then_capped = attention(softcap(cap, scores));
 
 }  // namespace conventions

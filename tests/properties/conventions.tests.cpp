@@ -1,6 +1,7 @@
-// What attention systems mean by the same words, a test a row of the table and value, against loops. The names are the systems that mean it so.
-#include <attune/workload.hpp>
+// What attention systems mean by the same words, a test a row of the table and value, against loops. The names are the
+// systems that mean it so.
 #include "conventions.hpp"
+#include <attune/workload.hpp>
 
 #include <attune/runtime.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -19,10 +20,14 @@ namespace {
 
 constexpr double inf = std::numeric_limits<double>::infinity();
 
-constexpr shape square{.batches = 2, .heads = 4, .key_heads = 2, .queries = 90, .keys = 90, .depth = 16, .value_depth = 16};
-constexpr shape wide{.batches = 2, .heads = 4, .key_heads = 2, .queries = 37, .keys = 150, .depth = 16, .value_depth = 16};
-constexpr shape tall{.batches = 2, .heads = 4, .key_heads = 2, .queries = 150, .keys = 37, .depth = 16, .value_depth = 16};
-constexpr shape decode{.batches = 2, .heads = 4, .key_heads = 2, .queries = 1, .keys = 150, .depth = 16, .value_depth = 16};
+constexpr shape square{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 90, .keys = 90, .depth = 16, .value_depth = 16};
+constexpr shape wide{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 37, .keys = 150, .depth = 16, .value_depth = 16};
+constexpr shape tall{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 150, .keys = 37, .depth = 16, .value_depth = 16};
+constexpr shape decode{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 1, .keys = 150, .depth = 16, .value_depth = 16};
 constexpr std::int64_t depth = 16;
 
 struct results {
@@ -32,7 +37,9 @@ struct results {
 /// The score of a pair, from its number q . k, not scaled; -infinity where it is not seen.
 using score = std::function<double(std::int64_t h, std::int64_t i, std::int64_t j, double product)>;
 
-results loops(workload& call, const shape& s, const score& of, const std::function<std::optional<double>(std::int64_t h)>& sink = [](std::int64_t) { return std::nullopt; }) {
+results loops(
+    workload& call, const shape& s, const score& of,
+    const std::function<std::optional<double>(std::int64_t h)>& sink = [](std::int64_t) { return std::nullopt; }) {
     const auto &q = call["q"].reals, &k = call["k"].reals, &v = call["v"].reals;
     results r;
     for (std::int64_t bh = 0; bh < s.batches * s.heads; ++bh)
@@ -42,7 +49,8 @@ results loops(workload& call, const shape& s, const score& of, const std::functi
             std::vector<double> scores;
             for (std::int64_t j = 0; j < s.keys; ++j) {
                 double product = 0;
-                for (std::int64_t d = 0; d < depth; ++d) product += static_cast<double>(q[at(bh * s.queries + i, d)]) * k[at(panel * s.keys + j, d)];
+                for (std::int64_t d = 0; d < depth; ++d)
+                    product += static_cast<double>(q[at(bh * s.queries + i, d)]) * k[at(panel * s.keys + j, d)];
                 scores.push_back(of(h, i, j, product));
             }
             double sum = 0;
@@ -50,7 +58,8 @@ results loops(workload& call, const shape& s, const score& of, const std::functi
             for (std::int64_t j = 0; j < s.keys; ++j) {
                 const double e = std::exp(scores[static_cast<std::size_t>(j)]);
                 sum += e;
-                for (std::int64_t d = 0; d < depth; ++d) out[static_cast<std::size_t>(d)] += e == 0 ? 0.0 : e * v[at(panel * s.keys + j, d)];
+                for (std::int64_t d = 0; d < depth; ++d)
+                    out[static_cast<std::size_t>(d)] += e == 0 ? 0.0 : e * v[at(panel * s.keys + j, d)];
             }
             if (const auto logit = sink(h)) sum += std::exp(*logit);
             for (double x : out) r.out.push_back(sum == 0 ? 0.0 : x / sum);
@@ -69,11 +78,13 @@ double error(const std::vector<float>& got, const std::vector<double>& expected)
     return worst;
 }
 
-template <const auto& Graph>
-workload call_of(const shape& s, std::map<std::string, double> numbers = {}) { return workload(dsl::ir_of<Graph>, s, 33, std::move(numbers)); }
+template <const auto& Graph> workload call_of(const shape& s, std::map<std::string, double> numbers = {}) {
+    return workload(dsl::ir_of<Graph>, s, 33, std::move(numbers));
+}
 
-template <const auto& Graph>
-void run(workload& call) { detail::call(attune::detail::table_of<Graph>(), call.arguments(), {}); }
+template <const auto& Graph> void run(workload& call) {
+    detail::call(attune::detail::table_of<Graph>(), call.arguments(), {});
+}
 
 void check(workload& call, const results& expected) {
     CHECK(error(call["out"].reals, expected.out) < 5e-6);
@@ -82,22 +93,29 @@ void check(workload& call, const results& expected) {
 
 /// The graph's kernel against loops over a condition on (i, j), for every relation of the lengths.
 template <const auto& Graph>
-void check_mask(const std::function<bool(const shape&, std::int64_t i, std::int64_t j)>& seen, const std::map<std::string, double>& numbers = {}) {
+void check_mask(const std::function<bool(const shape&, std::int64_t i, std::int64_t j)>& seen,
+                const std::map<std::string, double>& numbers = {}) {
     for (const shape& s : {square, wide, tall, decode}) {
         INFO(s.text());
         workload call = call_of<Graph>(s, numbers);
         run<Graph>(call);
-        check(call, loops(call, s, [&](auto, std::int64_t i, std::int64_t j, double product) { return seen(s, i, j) ? product / 4 : -inf; }));
+        check(call, loops(call, s, [&](auto, std::int64_t i, std::int64_t j, double product) {
+                  return seen(s, i, j) ? product / 4 : -inf;
+              }));
     }
 }
 
-/// The paper's slopes: 2^(-8 (h + 1) / n) for the n heads of a power of two, and every second slope of 2 n for those left.
+/// The paper's slopes: 2^(-8 (h + 1) / n) for the n heads of a power of two, and every second slope of 2 n for those
+/// left.
 std::vector<float> slopes_of(std::int64_t heads) {
     std::int64_t n = 1;
     while (2 * n <= heads) n *= 2;
     std::vector<float> slopes;
-    for (std::int64_t h = 0; h < n; ++h) slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(n))));
-    for (std::int64_t h = 0; h < heads - n; ++h) slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(2 * h + 1) / static_cast<double>(2 * n))));
+    for (std::int64_t h = 0; h < n; ++h)
+        slopes.push_back(static_cast<float>(std::exp2(-8.0 * static_cast<double>(h + 1) / static_cast<double>(n))));
+    for (std::int64_t h = 0; h < heads - n; ++h)
+        slopes.push_back(
+            static_cast<float>(std::exp2(-8.0 * static_cast<double>(2 * h + 1) / static_cast<double>(2 * n))));
     return slopes;
 }
 
@@ -109,11 +127,13 @@ TEST_CASE("causal alignment, top-left: OpenVINO 13, PyTorch's is_causal") {
     check_mask<conventions::top_left>([](const shape&, std::int64_t i, std::int64_t j) { return i >= j; });
 }
 TEST_CASE("causal alignment, bottom-right: FlashAttention from 2.1 on, FlashInfer, MLX") {
-    check_mask<conventions::last_meets_last>([](const shape& s, std::int64_t i, std::int64_t j) { return i + s.keys - s.queries >= j; });
+    check_mask<conventions::last_meets_last>(
+        [](const shape& s, std::int64_t i, std::int64_t j) { return i + s.keys - s.queries >= j; });
 }
 TEST_CASE("causal alignment behind a cache, by the length of the past: ONNX from 24 on") {
     for (int past : {0, 1, 60})
-        check_mask<conventions::behind_the_past>([past](const shape&, std::int64_t i, std::int64_t j) { return i + past >= j; }, {{"past", past}});
+        check_mask<conventions::behind_the_past>(
+            [past](const shape&, std::int64_t i, std::int64_t j) { return i + past >= j; }, {{"past", past}});
 }
 
 // --- windows: attune's window(left, right) counts both ends in; `everything` stands for no end
@@ -125,11 +145,13 @@ using extent = std::int64_t;
 
 TEST_CASE("window, attention-gym's sliding window w: w + 1 keys, window(w, 0)") {
     const int w = 16;
-    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return i - j >= 0 && i - j <= w; }, {{"left", w}, {"right", 0}});
+    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return i - j >= 0 && i - j <= w; },
+                                             {{"left", w}, {"right", 0}});
 }
 TEST_CASE("window, attention-gym's selected attention w: w keys, window(w - 1, 0)") {
     const int w = 16;
-    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return j >= i - w + 1 && j <= i; }, {{"left", w - 1}, {"right", 0}});
+    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return j >= i - w + 1 && j <= i; },
+                                             {{"left", w - 1}, {"right", 0}});
 }
 TEST_CASE("window, FlashAttention's (left, right): both inclusive, bottom-right, -1 without an end") {
     const auto seen = [](int left, int right) {
@@ -138,23 +160,33 @@ TEST_CASE("window, FlashAttention's (left, right): both inclusive, bottom-right,
             return (left < 0 || j >= at - left) && (right < 0 || j <= at + right);
         };
     };
-    for (const auto& [left, right] : {std::pair(16, 0), std::pair(16, 5), std::pair(0, 0), std::pair(-1, 3), std::pair(7, -1)})
-        check_mask<conventions::window_bottom_right>(seen(left, right), {{"left", left < 0 ? everything : left}, {"right", right < 0 ? everything : right}});
+    for (const auto& [left, right] :
+         {std::pair(16, 0), std::pair(16, 5), std::pair(0, 0), std::pair(-1, 3), std::pair(7, -1)})
+        check_mask<conventions::window_bottom_right>(
+            seen(left, right), {{"left", left < 0 ? everything : left}, {"right", right < 0 ? everything : right}});
 }
 TEST_CASE("window, cuDNN's left bound: column q - left is out, window(left - 1, 0)") {
     const int left = 16;
-    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return j > i - left && j <= i; }, {{"left", left - 1}, {"right", 0}});
+    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return j > i - left && j <= i; },
+                                             {{"left", left - 1}, {"right", 0}});
 }
 TEST_CASE("window, FlashInfer's window_left: inclusive, bottom-right and causal") {
     const int left = 16;
-    check_mask<conventions::window_bottom_right>([](const shape& s, extent i, extent j) { return j + left >= i + s.keys - s.queries && j <= i + s.keys - s.queries; }, {{"left", left}, {"right", 0}});
+    check_mask<conventions::window_bottom_right>(
+        [](const shape& s, extent i, extent j) {
+            return j + left >= i + s.keys - s.queries && j <= i + s.keys - s.queries;
+        },
+        {{"left", left}, {"right", 0}});
 }
 TEST_CASE("window, ONNX 25: inclusive") {
-    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return i - j <= 9 && j - i <= 4; }, {{"left", 9}, {"right", 4}});
+    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return i - j <= 9 && j - i <= 4; },
+                                             {{"left", 9}, {"right", 4}});
 }
-TEST_CASE("window, xFormers' causal local attention of a size: distances from the size on are out, window(size - 1, 0)") {
+TEST_CASE(
+    "window, xFormers' causal local attention of a size: distances from the size on are out, window(size - 1, 0)") {
     const int size = 16;
-    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return i - j < size && j <= i; }, {{"left", size - 1}, {"right", 0}});
+    check_mask<conventions::window_top_left>([](const shape&, extent i, extent j) { return i - j < size && j <= i; },
+                                             {{"left", size - 1}, {"right", 0}});
 }
 
 // --- cap and mask
@@ -163,20 +195,26 @@ TEST_CASE("cap before the mask: ONNX as corrected, Gemma 2. A masked key weighs 
     for (const shape& s : {square, wide, tall}) {
         workload call = call_of<conventions::capped_then_masked>(s, {{"cap", 1.5}});
         run<conventions::capped_then_masked>(call);
-        check(call, loops(call, s, [](auto, extent i, extent j, double product) { return i >= j ? 1.5 * std::tanh(product / 4 / 1.5) : -inf; }));
+        check(call, loops(call, s, [](auto, extent i, extent j, double product) {
+                  return i >= j ? 1.5 * std::tanh(product / 4 / 1.5) : -inf;
+              }));
     }
 }
 TEST_CASE("cap after the mask: the text of ONNX 23. A masked key keeps the weight exp(-cap)") {
     for (const shape& s : {square, wide, tall}) {
         workload call = call_of<conventions::masked_then_capped>(s, {{"cap", 1.5}});
         run<conventions::masked_then_capped>(call);
-        check(call, loops(call, s, [](auto, extent i, extent j, double product) { return i >= j ? 1.5 * std::tanh(product / 4 / 1.5) : -1.5; }));
+        check(call, loops(call, s, [](auto, extent i, extent j, double product) {
+                  return i >= j ? 1.5 * std::tanh(product / 4 / 1.5) : -1.5;
+              }));
     }
 }
 
 // --- rows that see nothing
 
-TEST_CASE("a fully masked row is zero, its log-sum-exp -infinity: ONNX, FlashAttention, OpenVINO, ggml, PyTorch's safe softmax") {
+TEST_CASE(
+    "a fully masked row is zero, its log-sum-exp -infinity: ONNX, FlashAttention, OpenVINO, ggml, PyTorch's safe "
+    "softmax") {
     workload call = call_of<conventions::last_meets_last>(tall);
     run<conventions::last_meets_last>(call);
     bool zero = true, nothing = true;
@@ -196,11 +234,14 @@ TEST_CASE("log-sum-exp, natural: FlashAttention, FlexAttention's interface") {
     run<conventions::plain>(call);
     check(call, loops(call, wide, [](auto, auto, auto, double product) { return product / 4; }));
 }
-TEST_CASE("log-sum-exp, base 2: FlexAttention inside, FlashInfer's kernels. lse / log 2, -infinity where nothing is seen") {
+TEST_CASE(
+    "log-sum-exp, base 2: FlexAttention inside, FlashInfer's kernels. lse / log 2, -infinity where nothing is seen") {
     for (const shape& s : {wide, tall}) {
         workload call = call_of<conventions::base_2>(s);
         run<conventions::base_2>(call);
-        results expected = loops(call, s, [&s](auto, extent i, extent j, double product) { return i + s.keys - s.queries >= j ? product / 4 : -inf; });
+        results expected = loops(call, s, [&s](auto, extent i, extent j, double product) {
+            return i + s.keys - s.queries >= j ? product / 4 : -inf;
+        });
         for (double& x : expected.lse) x /= std::log(2.0);
         check(call, expected);
     }
@@ -215,7 +256,8 @@ TEST_CASE("log-sum-exp as (batch, head, query), and as (batch, query, head) by s
     bool same = true;
     for (std::size_t b = 0; b < 2; ++b)
         for (std::size_t h = 0; h < 4; ++h)
-            for (std::size_t i = 0; i < 37; ++i) same = same && usual[(b * 4 + h) * 37 + i] == other[(b * 37 + i) * 4 + h];
+            for (std::size_t i = 0; i < 37; ++i)
+                same = same && usual[(b * 4 + h) * 37 + i] == other[(b * 37 + i) * 4 + h];
     CHECK(same);
 }
 
@@ -228,7 +270,8 @@ TEST_CASE("ALiBi, FlashAttention: -slope |i + keys - queries - j|") {
         run<conventions::alibi_absolute>(call);
         const auto slopes = slopes_of(4);
         check(call, loops(call, s, [&](extent h, extent i, extent j, double product) {
-                  return product / 4 - slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(i + s.keys - s.queries - j));
+                  return product / 4 - slopes[static_cast<std::size_t>(h)] *
+                                           std::abs(static_cast<double>(i + s.keys - s.queries - j));
               }));
     }
 }
@@ -238,32 +281,43 @@ TEST_CASE("ALiBi, FlashInfer: slope (j - i)") {
         call.put("slopes", std::vector{0.05f, 0.02f, 0.01f, 0.005f});
         run<conventions::alibi_signed>(call);
         const auto slopes = call["slopes"].reals;
-        check(call, loops(call, s, [&](extent h, extent i, extent j, double product) { return product / 4 + static_cast<double>(slopes[static_cast<std::size_t>(h)]) * static_cast<double>(j - i); }));
+        check(call, loops(call, s, [&](extent h, extent i, extent j, double product) {
+                  return product / 4 +
+                         static_cast<double>(slopes[static_cast<std::size_t>(h)]) * static_cast<double>(j - i);
+              }));
     }
 }
 TEST_CASE("ALiBi, attention-gym: slope 2^(-8 (h + 1) / heads), (j - i)") {
     workload call = call_of<conventions::alibi_power_of_two>(tall);
     run<conventions::alibi_power_of_two>(call);
-    check(call, loops(call, tall, [](extent h, extent i, extent j, double product) { return product / 4 + std::exp2(-2.0 * static_cast<double>(h + 1)) * static_cast<double>(j - i); }));
+    check(call, loops(call, tall, [](extent h, extent i, extent j, double product) {
+              return product / 4 + std::exp2(-2.0 * static_cast<double>(h + 1)) * static_cast<double>(j - i);
+          }));
 }
 TEST_CASE("ALiBi, heads that are no power of two: the paper's slopes, passed") {
-    const shape six{.batches = 1, .heads = 6, .key_heads = 2, .queries = 90, .keys = 90, .depth = 16, .value_depth = 16};
+    const shape six{
+        .batches = 1, .heads = 6, .key_heads = 2, .queries = 90, .keys = 90, .depth = 16, .value_depth = 16};
     const auto slopes = slopes_of(6);
     CHECK(slopes == std::vector<float>{0.25f, 0.0625f, 0.015625f, 0.00390625f, 0.5f, 0.125f});
     workload call = call_of<conventions::alibi_absolute>(six);
     call.put("slopes", slopes);
     run<conventions::alibi_absolute>(call);
-    check(call, loops(call, six, [&](extent h, extent i, extent j, double product) { return product / 4 - slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(i - j)); }));
+    check(call, loops(call, six, [&](extent h, extent i, extent j, double product) {
+              return product / 4 - slopes[static_cast<std::size_t>(h)] * std::abs(static_cast<double>(i - j));
+          }));
 }
 TEST_CASE("ALiBi, ggml: slope times the mask's value, whose -infinity masks") {
     workload call = call_of<conventions::alibi_by_mask>(square);
     call.put("slopes", slopes_of(4));
     for (std::size_t i = 0; i < 90; ++i)
         for (std::size_t j = 0; j < 90; ++j)
-            call["mask_value"].reals[i * 90 + j] = j > i ? -std::numeric_limits<float>::infinity() : -static_cast<float>(i - j);
+            call["mask_value"].reals[i * 90 + j] =
+                j > i ? -std::numeric_limits<float>::infinity() : -static_cast<float>(i - j);
     run<conventions::alibi_by_mask>(call);
     const auto slopes = slopes_of(4);
-    check(call, loops(call, square, [&](extent h, extent i, extent j, double product) { return j > i ? -inf : product / 4 - slopes[static_cast<std::size_t>(h)] * static_cast<double>(i - j); }));
+    check(call, loops(call, square, [&](extent h, extent i, extent j, double product) {
+              return j > i ? -inf : product / 4 - slopes[static_cast<std::size_t>(h)] * static_cast<double>(i - j);
+          }));
 }
 
 // --- sinks
@@ -274,7 +328,10 @@ TEST_CASE("sink, a natural logit a head, in the denominator once") {
         run<conventions::sunk>(call);
         const auto sinks = call["sinks"].reals;
         check(call, loops(
-                        call, s, [&s](auto, extent i, extent j, double product) { return i + s.keys - s.queries >= j ? product / 4 : -inf; },
+                        call, s,
+                        [&s](auto, extent i, extent j, double product) {
+                            return i + s.keys - s.queries >= j ? product / 4 : -inf;
+                        },
                         [&](extent h) { return std::optional<double>(sinks[static_cast<std::size_t>(h)]); }));
     }
 }
@@ -282,7 +339,9 @@ TEST_CASE("sink, a logit of base 2, as FlashInfer holds it inside") {
     workload call = call_of<conventions::sunk_base_2>(wide);
     run<conventions::sunk_base_2>(call);
     const auto sinks = call["sinks"].reals;
-    results expected = loops(call, wide, [](auto, auto, auto, double product) { return product / 4; }, [&](extent h) { return std::optional(sinks[static_cast<std::size_t>(h)] * std::log(2.0)); });
+    results expected = loops(
+        call, wide, [](auto, auto, auto, double product) { return product / 4; },
+        [&](extent h) { return std::optional(sinks[static_cast<std::size_t>(h)] * std::log(2.0)); });
     for (double& x : expected.lse) x /= std::log(2.0);
     check(call, expected);
 }
@@ -291,7 +350,9 @@ TEST_CASE("sink, keys in chunks: it joins the first only, as in ggml") {
     run<conventions::first_chunk>(whole);
     const auto chunk = [&](workload& call, std::int64_t from, std::int64_t to) {
         call.put("q", whole["q"].reals);
-        for (const char* name : {"k", "v"}) call[name].view = tensor(whole[name].reals.data() + from * 16, {2, 2, to - from, 16}, {2 * 150 * 16, 150 * 16, 16, 1});
+        for (const char* name : {"k", "v"})
+            call[name].view =
+                tensor(whole[name].reals.data() + from * 16, {2, 2, to - from, 16}, {2 * 150 * 16, 150 * 16, 16, 1});
     };
     workload first = call_of<conventions::first_chunk>(wide), second = call_of<conventions::next_chunk>(wide);
     first.put("sinks", whole["sinks"].reals);
@@ -299,21 +360,25 @@ TEST_CASE("sink, keys in chunks: it joins the first only, as in ggml") {
     run<conventions::first_chunk>(first);
     second.put("out_a", first["out"].reals), second.put("lse_a", first["lse"].reals);
     run<conventions::next_chunk>(second);
-    check(second, {{whole["out"].reals.begin(), whole["out"].reals.end()}, {whole["lse"].reals.begin(), whole["lse"].reals.end()}});
+    check(second, {{whole["out"].reals.begin(), whole["out"].reals.end()},
+                   {whole["lse"].reals.begin(), whole["lse"].reals.end()}});
 }
 
 // --- no keys at all
 
 TEST_CASE("no keys: zeros and a log-sum-exp of -infinity, or the sink: FlashAttention 4") {
-    const shape nothing{.batches = 2, .heads = 4, .key_heads = 2, .queries = 37, .keys = 0, .depth = 16, .value_depth = 16};
+    const shape nothing{
+        .batches = 2, .heads = 4, .key_heads = 2, .queries = 37, .keys = 0, .depth = 16, .value_depth = 16};
     workload plain = call_of<conventions::plain>(nothing), sunk = call_of<conventions::first_chunk>(nothing);
     run<conventions::plain>(plain), run<conventions::first_chunk>(sunk);
     const auto zero = [](float x) { return x == 0.0f; };
     CHECK(std::ranges::all_of(plain["out"].reals, zero));
     CHECK(std::ranges::all_of(sunk["out"].reals, zero));
-    CHECK(std::ranges::all_of(plain["lse"].reals, [](float x) { return x == -std::numeric_limits<float>::infinity(); }));
+    CHECK(
+        std::ranges::all_of(plain["lse"].reals, [](float x) { return x == -std::numeric_limits<float>::infinity(); }));
     double worst = 0;
-    for (std::size_t i = 0; i < sunk["lse"].reals.size(); ++i) worst = std::max<double>(worst, std::abs(sunk["lse"].reals[i] - sunk["sinks"].reals[i / 37 % 4]));
+    for (std::size_t i = 0; i < sunk["lse"].reals.size(); ++i)
+        worst = std::max<double>(worst, std::abs(sunk["lse"].reals[i] - sunk["sinks"].reals[i / 37 % 4]));
     CHECK(worst < 1e-6);
 }
 
@@ -321,9 +386,12 @@ TEST_CASE("no keys: zeros and a log-sum-exp of -infinity, or the sink: FlashAtte
 
 TEST_CASE("the scale on q k^T, and its root on both of them: ONNX") {
     for (const double scale : {0.25, 0.07}) {
-        workload on_product = call_of<conventions::plain>(wide, {{"scale", scale}}), on_both = call_of<conventions::scale_on_both>(wide, {{"scale", scale}});
+        workload on_product = call_of<conventions::plain>(wide, {{"scale", scale}}),
+                 on_both = call_of<conventions::scale_on_both>(wide, {{"scale", scale}});
         run<conventions::plain>(on_product), run<conventions::scale_on_both>(on_both);
-        const auto expected = [&](workload& call) { return loops(call, wide, [scale](auto, auto, auto, double product) { return product * scale; }); };
+        const auto expected = [&](workload& call) {
+            return loops(call, wide, [scale](auto, auto, auto, double product) { return product * scale; });
+        };
         check(on_product, expected(on_product));
         check(on_both, expected(on_both));
     }

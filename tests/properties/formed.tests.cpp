@@ -13,9 +13,11 @@ using support::shape;
 namespace {
 
 /// Plain attention of the given keys, and of the values and queries of another call.
-std::vector<float> plain_out(formula_call& other, const std::vector<float>& keys, const std::vector<float>* values = nullptr) {
+std::vector<float> plain_out(formula_call& other, const std::vector<float>& keys,
+                             const std::vector<float>* values = nullptr) {
     formula_call plain("plain", usual_formula);
-    plain.put("q", other.reals("q")), plain.put("k", keys), plain.put("v", values != nullptr ? *values : other.reals("v"));
+    plain.put("q", other.reals("q")), plain.put("k", keys),
+        plain.put("v", values != nullptr ? *values : other.reals("v"));
     plain.run();
     return plain.reals("out");
 }
@@ -92,7 +94,8 @@ TEST_CASE("keys of few bits are their reals") {
     formula_call call("dequantised", usual_formula);
     call.run();
     std::vector<float> k;
-    for (std::size_t i = 0; i < call["codes"].bytes.size(); ++i) k.push_back((static_cast<float>(call["codes"].bytes[i]) - 8.0f) * call.reals("step")[i / (301 * 16) % 2]);
+    for (std::size_t i = 0; i < call["codes"].bytes.size(); ++i)
+        k.push_back((static_cast<float>(call["codes"].bytes[i]) - 8.0f) * call.reals("step")[i / (301 * 16) % 2]);
     CHECK(largest_difference(call.reals("out"), plain_out(call, k)) < 3e-6);
 }
 
@@ -121,7 +124,8 @@ TEST_CASE("heads of a group are heads with their keys and values repeated") {
             if (d.is_scalar) continue;
             const auto& from = group.reals(d.name);
             auto& to = each.reals(d.name);
-            if (d.name != "k" && d.name != "v") each.put(d.name, from);
+            if (d.name != "k" && d.name != "v")
+                each.put(d.name, from);
             else
                 for (std::size_t i = 0; i < to.size(); ++i) {
                     const std::size_t panel = i / (301 * 16);

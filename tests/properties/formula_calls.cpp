@@ -21,8 +21,16 @@ std::map<std::string, double> with_defaults(std::map<std::string, double> number
 
 std::map<std::string, std::int64_t> lengths_for(const support::shape& s) {
     const std::int64_t near = std::min<std::int64_t>(29, s.keys);
-    return {{"near", near}, {"far", s.keys - near}, {"slot", s.keys}, {"cell", 40}, {"angle", 800}, {"pair", s.depth / 2}, {"byte", std::max<std::int64_t>(1, (s.keys + 7) / 8)},
-            {"choice", 6}, {"document", 5}, {"part", 6}};
+    return {{"near", near},
+            {"far", s.keys - near},
+            {"slot", s.keys},
+            {"cell", 40},
+            {"angle", 800},
+            {"pair", s.depth / 2},
+            {"byte", std::max<std::int64_t>(1, (s.keys + 7) / 8)},
+            {"choice", 6},
+            {"document", 5},
+            {"part", 6}};
 }
 
 }  // namespace
@@ -67,8 +75,10 @@ const variant& formula_named(const std::string& name) {
     return *found;
 }
 
-formula_call::formula_call(const std::string& name, const support::shape& s, unsigned seed, std::map<std::string, double> numbers)
-    : workload(formula_named(name).graph, s, seed, with_defaults(std::move(numbers)), lengths_for(s)), variant_(&formula_named(name)) {
+formula_call::formula_call(const std::string& name, const support::shape& s, unsigned seed,
+                           std::map<std::string, double> numbers)
+    : workload(formula_named(name).graph, s, seed, with_defaults(std::move(numbers)), lengths_for(s)),
+      variant_(&formula_named(name)) {
     for (const input_declaration& d : variant_->graph.inputs) {
         if (d.name == "packed") draw(d.name, 0, 255);
         if (d.name == "codes") draw(d.name, 0, 15);
@@ -77,14 +87,17 @@ formula_call::formula_call(const std::string& name, const support::shape& s, uns
         if (d.name == "listed") draw(d.name, -2, static_cast<int>(s.keys) + 1);
         if (d.name == "ends") (*this)[d.name].integers = {3, 40, 41, 100, 250};
         if (d.name == "low" || d.name == "high")
-            for (std::size_t i = 0; i < (*this)[d.name].integers.size(); ++i) (*this)[d.name].integers[i] = static_cast<int>(i) * 3 - 20 + (d.name == "high" ? 40 : 0);
-        if (d.name == "added" || d.name == "lse_a" || d.name == "lse_b") sprinkle(d.name, -std::numeric_limits<float>::infinity(), 3);
+            for (std::size_t i = 0; i < (*this)[d.name].integers.size(); ++i)
+                (*this)[d.name].integers[i] = static_cast<int>(i) * 3 - 20 + (d.name == "high" ? 40 : 0);
+        if (d.name == "added" || d.name == "lse_a" || d.name == "lse_b")
+            sprinkle(d.name, -std::numeric_limits<float>::infinity(), 3);
         if (d.name == "step") scale_by(d.name, 0.2f);
         if (d.name == "cosines" || d.name == "sines") {  // angle p / 10^pair
             auto& table = reals(d.name);
             const auto pairs = static_cast<std::size_t>(s.depth / 2);
             for (std::size_t i = 0; i < table.size(); ++i) {
-                const double angle = static_cast<double>(i / pairs) * std::pow(10.0, -static_cast<double>(i % pairs) / 2);
+                const double angle =
+                    static_cast<double>(i / pairs) * std::pow(10.0, -static_cast<double>(i % pairs) / 2);
                 table[i] = static_cast<float>(d.name == "sines" ? std::sin(angle) : std::cos(angle));
             }
         }
@@ -103,7 +116,8 @@ void formula_call::take_inputs(formula_call& other) {
         if (d.is_scalar || std::ranges::find(theirs, d.name, &input_declaration::name) == theirs.end()) continue;
         support::owned_tensor& mine = (*this)[d.name];
         const support::owned_tensor& from = other[d.name];
-        std::ranges::copy(from.reals, mine.reals.begin()), std::ranges::copy(from.integers, mine.integers.begin()), std::ranges::copy(from.bytes, mine.bytes.begin());
+        std::ranges::copy(from.reals, mine.reals.begin()), std::ranges::copy(from.integers, mine.integers.begin()),
+            std::ranges::copy(from.bytes, mine.bytes.begin());
     }
 }
 

@@ -1,4 +1,5 @@
-// What holds for every formula: the reference agrees, whatever the lengths; threads and neighbours in the batch change no bit.
+// What holds for every formula: the reference agrees, whatever the lengths; threads and neighbours in the batch change
+// no bit.
 #include "formula_calls.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -38,9 +39,14 @@ double check_against_reference(formula_call& call) {
 TEST_CASE("every formula agrees with the reference, whatever the lengths") {
     for (const variant& v : formulas()) {
         double worst = 0;
-        for (const shape& s : {usual_formula, shape{.batches = 1, .heads = 2, .key_heads = 1, .queries = 130, .keys = 61, .depth = 16, .value_depth = 16},
-                               shape{.batches = 3, .heads = 2, .key_heads = 2, .queries = 1, .keys = 259, .depth = 16, .value_depth = 16},
-                               shape{.batches = 2, .heads = 3, .key_heads = 1, .queries = 5, .keys = 1, .depth = 16, .value_depth = 16}}) {
+        for (const shape& s :
+             {usual_formula,
+              shape{
+                  .batches = 1, .heads = 2, .key_heads = 1, .queries = 130, .keys = 61, .depth = 16, .value_depth = 16},
+              shape{
+                  .batches = 3, .heads = 2, .key_heads = 2, .queries = 1, .keys = 259, .depth = 16, .value_depth = 16},
+              shape{
+                  .batches = 2, .heads = 3, .key_heads = 1, .queries = 5, .keys = 1, .depth = 16, .value_depth = 16}}) {
             formula_call call(v.name, s);
             INFO(v.name << " " << s.text());
             worst = std::max(worst, check_against_reference(call));
@@ -52,7 +58,9 @@ TEST_CASE("every formula agrees with the reference, whatever the lengths") {
 TEST_CASE("every formula that reads keys agrees with the reference with key lengths, none and all of them included") {
     for (const variant& v : formulas()) {
         if (v.name == "merged") continue;
-        formula_call call(v.name, {.batches = 5, .heads = 2, .key_heads = 1, .queries = 40, .keys = 301, .depth = 16, .value_depth = 16});
+        formula_call call(
+            v.name,
+            {.batches = 5, .heads = 2, .key_heads = 1, .queries = 40, .keys = 301, .depth = 16, .value_depth = 16});
         call.set_lengths({0, 1, 127, 129, 301});
         INFO(v.name);
         check_against_reference(call);
@@ -61,7 +69,9 @@ TEST_CASE("every formula that reads keys agrees with the reference with key leng
 
 TEST_CASE("every formula without keys: rows of nothing") {
     for (const variant& v : formulas()) {
-        formula_call call(v.name, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 19, .keys = 0, .depth = 16, .value_depth = 16});
+        formula_call call(
+            v.name,
+            {.batches = 2, .heads = 2, .key_heads = 1, .queries = 19, .keys = 0, .depth = 16, .value_depth = 16});
         INFO(v.name);
         check_against_reference(call);
     }
@@ -89,10 +99,14 @@ TEST_CASE("a batch element's bits do not depend on its neighbours") {
         formula_call alone(v.name, one);
         const bool with_batch = v.name != "by_formula";  // its mask counts batch elements
         if (!with_batch) continue;
-        for (const input_declaration& d : v.graph.inputs) {  // the second element; tensors without a batch axis are as they are
+        for (const input_declaration& d :
+             v.graph.inputs) {  // the second element; tensors without a batch axis are as they are
             if (d.is_scalar) continue;
             const bool has_batch = d.axes[0].kind == axis_kind::batch;
-            const auto second = [has_batch](auto& from, auto& to) { std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(has_batch ? to.size() : 0), to.size(), to.begin()); };
+            const auto second = [has_batch](auto& from, auto& to) {
+                std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(has_batch ? to.size() : 0), to.size(),
+                            to.begin());
+            };
             second(call[d.name].reals, alone[d.name].reals);
             second(call[d.name].integers, alone[d.name].integers);
             second(call[d.name].bytes, alone[d.name].bytes);
@@ -101,7 +115,8 @@ TEST_CASE("a batch element's bits do not depend on its neighbours") {
         for (const output_declaration& o : v.graph.outputs) {
             INFO(v.name << ", " << o.name);
             const auto& both = call.reals(o.name);
-            CHECK(same_bits(alone.reals(o.name), {both.begin() + static_cast<std::ptrdiff_t>(both.size() / 2), both.end()}));
+            CHECK(same_bits(alone.reals(o.name),
+                            {both.begin() + static_cast<std::ptrdiff_t>(both.size() / 2), both.end()}));
         }
     }
 }

@@ -1,6 +1,6 @@
+#include <attune/workload.hpp>
 #include "../kernels/variant_list.hpp"
 #include "../kernels/variants.hpp"
-#include <attune/workload.hpp>
 
 #include <attune/runtime.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -39,7 +39,8 @@ bool same_bits(const std::vector<float>& x, const std::vector<float>& y) {
     return x.size() == y.size() && std::memcmp(x.data(), y.data(), x.size() * sizeof(float)) == 0;
 }
 
-constexpr shape usual{.batches = 2, .heads = 4, .key_heads = 2, .queries = 77, .keys = 301, .depth = 32, .value_depth = 32};
+constexpr shape usual{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 77, .keys = 301, .depth = 32, .value_depth = 32};
 
 }  // namespace
 
@@ -72,7 +73,8 @@ TEST_CASE("plain attention does not know the order of its keys") {
         const auto before = values;
         for (std::size_t panel = 0; panel < 4; ++panel)
             for (std::size_t key = 0; key < 301; ++key)
-                std::copy_n(before.begin() + static_cast<std::ptrdiff_t>((panel * 301 + order[key]) * 32), 32, values.begin() + static_cast<std::ptrdiff_t>((panel * 301 + key) * 32));
+                std::copy_n(before.begin() + static_cast<std::ptrdiff_t>((panel * 301 + order[key]) * 32), 32,
+                            values.begin() + static_cast<std::ptrdiff_t>((panel * 301 + key) * 32));
     }
     attune::detail::call(*named("plain").kernels, call.arguments(), {});
     CHECK(largest_difference(out, call["out"].reals) < 2e-6);
@@ -92,17 +94,21 @@ TEST_CASE("two halves of the keys, merged by their log-sum-exps, are the whole")
             return tensor(call[name].reals.data() + from * 32, {2, 2, to - from, 32}, {2 * 301 * 32, 301 * 32, 32, 1});
         };
         const auto compute = [&](half& h, std::int64_t from, std::int64_t to) {
-            attune::run<under_test::plain>(q = call.view("q"), k = part("k", from, to), v = part("v", from, to), under_test::scale = 1.0 / std::sqrt(32.0),
-                                           out = tensor(h.out.data(), {2, 4, 77, 32}), lse = tensor(h.lse.data(), {2, 4, 77}));
+            attune::run<under_test::plain>(q = call.view("q"), k = part("k", from, to), v = part("v", from, to),
+                                           under_test::scale = 1.0 / std::sqrt(32.0),
+                                           out = tensor(h.out.data(), {2, 4, 77, 32}),
+                                           lse = tensor(h.lse.data(), {2, 4, 77}));
         };
         compute(first, 0, cut);
         compute(second, cut, 301);
         double worst = 0;
         for (std::size_t row = 0; row < whole_lse.size(); ++row) {
-            const double a = first.lse[row], b = second.lse[row], top = std::max(a, b), merged = top + std::log(std::exp(a - top) + std::exp(b - top));
+            const double a = first.lse[row], b = second.lse[row], top = std::max(a, b),
+                         merged = top + std::log(std::exp(a - top) + std::exp(b - top));
             worst = std::max(worst, std::abs(merged - whole_lse[row]));
             for (std::size_t d = 0; d < 32; ++d) {
-                const double sum = first.out[row * 32 + d] * std::exp(a - merged) + second.out[row * 32 + d] * std::exp(b - merged);
+                const double sum =
+                    first.out[row * 32 + d] * std::exp(a - merged) + second.out[row * 32 + d] * std::exp(b - merged);
                 worst = std::max(worst, std::abs(sum - whole[row * 32 + d]));
             }
         }
@@ -129,14 +135,17 @@ TEST_CASE("the number of threads changes no bit") {
 namespace {
 
 /// The call of one batch element alone: every tensor that has the axis begins at that element.
-std::vector<detail::named_argument> alone(const graph_ir& graph, std::vector<detail::named_argument> arguments, std::int64_t element) {
+std::vector<detail::named_argument> alone(const graph_ir& graph, std::vector<detail::named_argument> arguments,
+                                          std::int64_t element) {
     for (auto& a : arguments) {
         const auto declared = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
         const bool is_output = declared == graph.inputs.end();
-        if (a.is != detail::named_argument::form::view || (!is_output && declared->axes[0].kind != axis_kind::batch)) continue;
+        if (a.is != detail::named_argument::form::view || (!is_output && declared->axes[0].kind != axis_kind::batch))
+            continue;
         std::vector<std::int64_t> extents(a.view.shape().begin(), a.view.shape().end());
         extents[0] = 1;
-        auto* const first = static_cast<std::byte*>(const_cast<void*>(a.view.data())) + element * a.view.stride(0) * bytes_of(a.view.type());
+        auto* const first = static_cast<std::byte*>(const_cast<void*>(a.view.data())) +
+                            element * a.view.stride(0) * bytes_of(a.view.type());
         a.view = tensor(a.view.type(), static_cast<void*>(first), extents, a.view.strides());
     }
     return arguments;
@@ -146,11 +155,14 @@ std::vector<detail::named_argument> alone(const graph_ir& graph, std::vector<det
 
 TEST_CASE("a batch element's bits do not depend on the others") {
     for (const variant& v : variants()) {
-        workload call = call_of(v.name, {.batches = 3, .heads = 4, .key_heads = 2, .queries = 77, .keys = 301, .depth = 32, .value_depth = 32});
+        workload call = call_of(
+            v.name,
+            {.batches = 3, .heads = 4, .key_heads = 2, .queries = 77, .keys = 301, .depth = 32, .value_depth = 32});
         attune::detail::call(*v.kernels, call.arguments(), {.deterministic = true});
         const auto out = call["out"].reals, lse = call["lse"].reals;
         call.reset_outputs();
-        for (const std::int64_t element : {2, 0, 1}) attune::detail::call(*v.kernels, alone(v.graph, call.arguments(), element), {.deterministic = true});
+        for (const std::int64_t element : {2, 0, 1})
+            attune::detail::call(*v.kernels, alone(v.graph, call.arguments(), element), {.deterministic = true});
         INFO(v.name);
         CHECK(same_bits(out, call["out"].reals));
         CHECK(same_bits(lse, call["lse"].reals));
@@ -184,7 +196,10 @@ TEST_CASE("calls from several threads at once give the bits of calls one after a
         for (workload& call : together) call.reset_outputs();
         std::vector<std::thread> callers;
         for (std::size_t i = 0; i < names.size(); ++i)
-            callers.emplace_back([&, i] { attune::detail::call(*named(names[i]).kernels, together[i].arguments(), {.threads = static_cast<int>(1 + i % 3)}); });
+            callers.emplace_back([&, i] {
+                attune::detail::call(*named(names[i]).kernels, together[i].arguments(),
+                                     {.threads = static_cast<int>(1 + i % 3)});
+            });
         for (std::thread& caller : callers) caller.join();
         for (std::size_t i = 0; i < names.size(); ++i) {
             INFO(names[i] << ", round " << round);

@@ -13,8 +13,10 @@ namespace {
 
 constexpr axis_declaration along(axis_kind a) { return {a, name_of(a)}; }
 constexpr axis_declaration along(std::string_view name) { return {axis_kind::free, name}; }
-constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_kind::head), key_head = along(axis_kind::key_head), query = along(axis_kind::query),
-                           key = along(axis_kind::key), position = along(axis_kind::position), depth_axis = along(axis_kind::depth);
+constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_kind::head),
+                           key_head = along(axis_kind::key_head), query = along(axis_kind::query),
+                           key = along(axis_kind::key), position = along(axis_kind::position),
+                           depth_axis = along(axis_kind::depth);
 
 }  // namespace
 
@@ -28,7 +30,8 @@ void random_graph::forget_unused() {
     std::vector<bool> used(nodes_.size());
     for (const output_declaration& o : outputs_) used[static_cast<std::size_t>(o.node)] = true;
     for (std::size_t i = nodes_.size(); i-- > 0;)
-        for (std::size_t a = 0; used[i] && a < nodes_[i].argument_count; ++a) used[static_cast<std::size_t>(nodes_[i].arguments[a])] = true;
+        for (std::size_t a = 0; used[i] && a < nodes_[i].argument_count; ++a)
+            used[static_cast<std::size_t>(nodes_[i].arguments[a])] = true;
 
     const auto drawn = std::move(nodes_);
     const auto declared = std::exchange(inputs_, {});
@@ -43,8 +46,10 @@ void random_graph::forget_unused() {
     for (std::size_t i = 0; i < drawn.size(); ++i) {
         if (!used[i]) continue;
         instruction n = drawn[i];
-        for (std::size_t a = 0; a < n.argument_count; ++a) n.arguments[a] = moved[static_cast<std::size_t>(n.arguments[a])];
-        if (n.input >= 0) n.input = static_cast<std::int16_t>(kept(inputs_, declared[static_cast<std::size_t>(n.input)]));
+        for (std::size_t a = 0; a < n.argument_count; ++a)
+            n.arguments[a] = moved[static_cast<std::size_t>(n.arguments[a])];
+        if (n.input >= 0)
+            n.input = static_cast<std::int16_t>(kept(inputs_, declared[static_cast<std::size_t>(n.input)]));
         if (n.op == operation::bound) n.integer = kept(indices_, names[static_cast<std::size_t>(n.integer)]);
         moved[i] = static_cast<node_id>(nodes_.size());
         nodes_.push_back(n);
@@ -57,12 +62,18 @@ std::string random_graph::text() const {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
         const instruction& n = nodes_[i];
         to << "  n" << i << " = ";
-        if (n.op == operation::constant && n.kind == kind::integer) to << n.integer;
-        else if (n.op == operation::constant) to << n.number;
-        else if (n.input >= 0) to << inputs_[static_cast<std::size_t>(n.input)].name;
-        else if (n.op == operation::load) to << "load";
-        else if (n.op == operation::bound) to << indices_[static_cast<std::size_t>(n.integer)];
-        else to << dsl::detail::spelling_of(n.op).text;
+        if (n.op == operation::constant && n.kind == kind::integer)
+            to << n.integer;
+        else if (n.op == operation::constant)
+            to << n.number;
+        else if (n.input >= 0)
+            to << inputs_[static_cast<std::size_t>(n.input)].name;
+        else if (n.op == operation::load)
+            to << "load";
+        else if (n.op == operation::bound)
+            to << indices_[static_cast<std::size_t>(n.integer)];
+        else
+            to << dsl::detail::spelling_of(n.op).text;
         if (n.op == operation::extent) to << '<' << n.integer << '>';
         for (std::size_t a = 0; a < n.argument_count; ++a) to << " n" << n.arguments[a];
         to << '\n';
@@ -81,11 +92,17 @@ random_graph::node_id random_graph::add(operation op, kind is, std::initializer_
     std::ranges::copy(arguments, n.arguments.begin());
     return add(n);
 }
-random_graph::node_id random_graph::constant(std::int64_t value) { return add({.op = operation::constant, .kind = kind::integer, .integer = value}); }
-random_graph::node_id random_graph::constant_real(double value) { return add({.op = operation::constant, .kind = kind::real, .number = value}); }
+random_graph::node_id random_graph::constant(std::int64_t value) {
+    return add({.op = operation::constant, .kind = kind::integer, .integer = value});
+}
+random_graph::node_id random_graph::constant_real(double value) {
+    return add({.op = operation::constant, .kind = kind::real, .number = value});
+}
 
-random_graph::node_id random_graph::input(std::string_view name, element_type element, std::initializer_list<axis_declaration> axes) {
-    input_declaration d{.name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
+random_graph::node_id random_graph::input(std::string_view name, element_type element,
+                                          std::initializer_list<axis_declaration> axes) {
+    input_declaration d{
+        .name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
     std::ranges::copy(axes, d.axes.begin());
     const auto known = std::ranges::find(inputs_, d);
     const auto at = static_cast<std::int16_t>(known - inputs_.begin());
@@ -97,33 +114,53 @@ random_graph::node_id random_graph::scalar(std::string_view name, element_type e
     const auto known = std::ranges::find(inputs_, d);
     const auto at = static_cast<std::int16_t>(known - inputs_.begin());
     if (known == inputs_.end()) inputs_.push_back(d);
-    return add({.op = operation::scalar, .kind = element == element_type::f32 ? kind::real : kind::integer, .input = at});
+    return add(
+        {.op = operation::scalar, .kind = element == element_type::f32 ? kind::real : kind::integer, .input = at});
 }
 random_graph::node_id random_graph::load(node_id tensor, kind is, std::initializer_list<node_id> at) {
-    instruction n{.op = operation::load, .kind = is, .argument_count = static_cast<std::uint8_t>(1 + at.size()), .arguments = {tensor}};
+    instruction n{.op = operation::load,
+                  .kind = is,
+                  .argument_count = static_cast<std::uint8_t>(1 + at.size()),
+                  .arguments = {tensor}};
     std::ranges::copy(at, n.arguments.begin() + 1);
     return add(n);
 }
 random_graph::node_id random_graph::extent(node_id tensor, int axis) {
-    return add({.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
+    return add(
+        {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
 }
 
 random_graph::number random_graph::integer_leaf(const place& p) {
     switch (below(14)) {
-        case 0: case 1: if (p.query) return {index(operation::q_idx), 1024}; break;
-        case 2: case 3: if (p.key) return {index(operation::kv_idx), 1024}; break;
-        case 4: if (!p.bounds.empty()) return {p.bounds[static_cast<std::size_t>(below(static_cast<int>(p.bounds.size())))], 8}; break;
+        case 0:
+        case 1:
+            if (p.query) return {index(operation::q_idx), 1024};
+            break;
+        case 2:
+        case 3:
+            if (p.key) return {index(operation::kv_idx), 1024};
+            break;
+        case 4:
+            if (!p.bounds.empty())
+                return {p.bounds[static_cast<std::size_t>(below(static_cast<int>(p.bounds.size())))], 8};
+            break;
         case 5: return {h(), 8};
         case 6: return {one_in(2) ? b() : index(one_in(2) ? operation::heads : operation::key_heads), 8};
         case 7: return {index(one_in(2) ? operation::query_length : operation::key_length), 1024};
         case 8: return {scalar("offset", element_type::i32), 8};
-        case 9: return {load(input("document", element_type::i32, {position}), kind::integer, {p.key && one_in(2) ? key_of(p) : query_of(p)}), 1024};
+        case 9:
+            return {load(input("document", element_type::i32, {position}), kind::integer,
+                         {p.key && one_in(2) ? key_of(p) : query_of(p)}),
+                    1024};
         case 10: return {load(input("place", element_type::i32, {batch, key}), kind::integer, {b(), key_of(p)}), 1024};
         case 11: {
             const node_id chosen = input("chosen", element_type::i32, {query, along("choice")});
-            return {load(chosen, kind::integer, {query_of(p), p.bounds.empty() ? constant(below(5)) : p.bounds.back()}), 1024};
+            return {load(chosen, kind::integer, {query_of(p), p.bounds.empty() ? constant(below(5)) : p.bounds.back()}),
+                    1024};
         }
-        case 12: if (p.channel) return {index(operation::d_idx), 64}; break;
+        case 12:
+            if (p.channel) return {index(operation::d_idx), 64};
+            break;
         default: break;
     }
     return {constant(below(30) - 9), 32};
@@ -132,39 +169,62 @@ random_graph::number random_graph::integer_leaf(const place& p) {
 random_graph::number random_graph::integer(int depth, const place& p) {
     if (depth <= 0 || one_in(4)) return integer_leaf(p);
     const number x = integer(depth - 1, p), y = integer(depth - 1, p);
-    const auto two = [&](operation op, std::int64_t most) { return number{add(op, kind::integer, {x.node, y.node}), most}; };
-    const auto power = [](std::int64_t most) { std::int64_t all = 1; while (all <= most) all *= 2; return all; };
+    const auto two = [&](operation op, std::int64_t most) {
+        return number{add(op, kind::integer, {x.node, y.node}), most};
+    };
+    const auto power = [](std::int64_t most) {
+        std::int64_t all = 1;
+        while (all <= most) all *= 2;
+        return all;
+    };
     constexpr std::int64_t limit = 1 << 26;
     switch (below(15)) {
-        case 0: case 1: if (x.most + y.most < limit) return two(operation::add, x.most + y.most); break;
-        case 2: case 3: if (x.most + y.most < limit) return two(operation::subtract, x.most + y.most); break;
-        case 4: if (x.most * y.most < limit) return two(operation::multiply, x.most * y.most); break;
+        case 0:
+        case 1:
+            if (x.most + y.most < limit) return two(operation::add, x.most + y.most);
+            break;
+        case 2:
+        case 3:
+            if (x.most + y.most < limit) return two(operation::subtract, x.most + y.most);
+            break;
+        case 4:
+            if (x.most * y.most < limit) return two(operation::multiply, x.most * y.most);
+            break;
         case 5: return {add(operation::divide, kind::integer, {x.node, constant(1 + below(20))}), x.most};
         case 6: return two(operation::divide, x.most);
         case 7: return {add(operation::remainder, kind::integer, {x.node, constant(1 + below(40))}), 40};
         case 8: return two(operation::remainder, y.most);
         case 9: return two(one_in(2) ? operation::minimum : operation::maximum, std::max(x.most, y.most));
-        case 10: return two(std::array{operation::bit_and, operation::bit_or, operation::bit_xor}[static_cast<std::size_t>(below(3))], power(std::max(x.most, y.most)));
+        case 10:
+            return two(std::array{operation::bit_and, operation::bit_or,
+                                  operation::bit_xor}[static_cast<std::size_t>(below(3))],
+                       power(std::max(x.most, y.most)));
         case 11: {
             const int bits = below(5);
             if (one_in(2)) return {add(operation::shift_right, kind::integer, {x.node, constant(bits)}), x.most};
-            if (x.most << bits < limit) return {add(operation::shift_left, kind::integer, {x.node, constant(bits)}), x.most << bits};
+            if (x.most << bits < limit)
+                return {add(operation::shift_left, kind::integer, {x.node, constant(bits)}), x.most << bits};
             break;
         }
         case 12: return {add(one_in(2) ? operation::negate : operation::absolute, kind::integer, {x.node}), x.most};
-        case 13: return {add(operation::where, kind::integer, {condition(depth - 1, p), x.node, y.node}), std::max(x.most, y.most)};
+        case 13:
+            return {add(operation::where, kind::integer, {condition(depth - 1, p), x.node, y.node}),
+                    std::max(x.most, y.most)};
         default: {
             if (p.bounds.size() > 1) break;
             std::int64_t most = 1;
-            const node_id sum = over(operation::sum, kind::integer, p, [&](const place& inside) { const number term = integer(depth - 1, inside); most = term.most; return term.node; });
+            const node_id sum = over(operation::sum, kind::integer, p, [&](const place& inside) {
+                const number term = integer(depth - 1, inside);
+                most = term.most;
+                return term.node;
+            });
             return {add(operation::remainder, kind::integer, {sum, constant(1 + below(100))}), most == 0 ? 1 : 100};
         }
     }
     return x;
 }
 
-template <class Body>
-random_graph::node_id random_graph::over(operation op, kind is, const place& p, Body body) {
+template <class Body> random_graph::node_id random_graph::over(operation op, kind is, const place& p, Body body) {
     static constexpr std::array<std::string_view, 3> names{"i", "j", "n"};
     const std::size_t which = p.bounds.size();
     const auto at = std::ranges::find(indices_, names[which]) - indices_.begin();
@@ -173,27 +233,47 @@ random_graph::node_id random_graph::over(operation op, kind is, const place& p, 
     place inside = p;
     inside.bounds.push_back(bound);
     node_id length = constant(below(5));
-    if (one_in(2)) length = extent(input("chosen", element_type::i32, {query, along("choice")}), 1);
-    else if (one_in(3)) length = extent(input("parts", element_type::f32, {along("short"), head}), 0);
+    if (one_in(2))
+        length = extent(input("chosen", element_type::i32, {query, along("choice")}), 1);
+    else if (one_in(3))
+        length = extent(input("parts", element_type::f32, {along("short"), head}), 0);
     return add(op, is, {bound, length, body(inside)});
 }
 
 random_graph::node_id random_graph::real_leaf(int depth, const place& p) {
     switch (below(12)) {
         case 0: return load(input("slopes", element_type::f32, {head}), kind::real, {h()});
-        case 1: return load(input("by_group", element_type::f32, {key_head, along("short")}), kind::real, {h(), integer(depth - 1, p).node});
+        case 1:
+            return load(input("by_group", element_type::f32, {key_head, along("short")}), kind::real,
+                        {h(), integer(depth - 1, p).node});
         case 2: return load(input("by_key", element_type::f32, {batch, key}), kind::real, {b(), key_of(p)});
-        case 3: return load(input("by_query", element_type::f32, {batch, head, query}), kind::real, {b(), h(), query_of(p)});
-        case 4: if (p.query && p.key) return load(input("bias", element_type::f32, {batch, head, query, key}), kind::real, {b(), h(), query_of(p), key_of(p)}); break;
-        case 5: return load(input("table", element_type::f32, {head, along("entry")}), kind::real, {h(), integer(depth - 1, p).node});
-        case 6: return load(input("parts", element_type::f32, {along("short"), head}), kind::real, {p.bounds.empty() ? constant(1) : p.bounds.back(), h()});
-        case 7: if (p.channel) return load(input("by_channel", element_type::f32, {depth_axis}), kind::real, {index(operation::d_idx)}); break;
+        case 3:
+            return load(input("by_query", element_type::f32, {batch, head, query}), kind::real,
+                        {b(), h(), query_of(p)});
+        case 4:
+            if (p.query && p.key)
+                return load(input("bias", element_type::f32, {batch, head, query, key}), kind::real,
+                            {b(), h(), query_of(p), key_of(p)});
+            break;
+        case 5:
+            return load(input("table", element_type::f32, {head, along("entry")}), kind::real,
+                        {h(), integer(depth - 1, p).node});
+        case 6:
+            return load(input("parts", element_type::f32, {along("short"), head}), kind::real,
+                        {p.bounds.empty() ? constant(1) : p.bounds.back(), h()});
+        case 7:
+            if (p.channel)
+                return load(input("by_channel", element_type::f32, {depth_axis}), kind::real,
+                            {index(operation::d_idx)});
+            break;
         case 8: return scalar("gain", element_type::f32);
-        case 9: case 10: {
+        case 9:
+        case 10: {
             const number x = integer(depth - 1, p);
             std::int64_t all = 4;
             while (all < x.most) all *= 2;
-            return add(operation::multiply, kind::real, {add(operation::to_real, kind::real, {x.node}), constant_real(4.0 / static_cast<double>(all))});
+            return add(operation::multiply, kind::real,
+                       {add(operation::to_real, kind::real, {x.node}), constant_real(4.0 / static_cast<double>(all))});
         }
         default: break;
     }
@@ -205,11 +285,18 @@ random_graph::node_id random_graph::real(int depth, const place& p) {
     const node_id x = real(depth - 1, p);
     const auto one = [&](operation op, node_id of) { return add(op, kind::real, {of}); };
     const auto two = [&](operation op, node_id y) { return add(op, kind::real, {x, y}); };
-    const auto size = [&](node_id of) { return add(operation::add, kind::real, {constant_real(1), one(operation::absolute, of)}); };
+    const auto size = [&](node_id of) {
+        return add(operation::add, kind::real, {constant_real(1), one(operation::absolute, of)});
+    };
     switch (below(16)) {
-        case 0: return add(operation::multiply, kind::real, {two(operation::add, real(depth - 1, p)), constant_real(0.5)});
-        case 1: return add(operation::multiply, kind::real, {two(operation::subtract, real(depth - 1, p)), constant_real(0.5)});
-        case 2: return add(operation::multiply, kind::real, {two(operation::multiply, real(depth - 1, p)), constant_real(0.25)});
+        case 0:
+            return add(operation::multiply, kind::real, {two(operation::add, real(depth - 1, p)), constant_real(0.5)});
+        case 1:
+            return add(operation::multiply, kind::real,
+                       {two(operation::subtract, real(depth - 1, p)), constant_real(0.5)});
+        case 2:
+            return add(operation::multiply, kind::real,
+                       {two(operation::multiply, real(depth - 1, p)), constant_real(0.25)});
         case 3: return two(operation::divide, size(real(depth - 1, p)));
         case 4: return two(one_in(2) ? operation::minimum : operation::maximum, real(depth - 1, p));
         case 5: return one(operation::tanh, x);
@@ -224,28 +311,38 @@ random_graph::node_id random_graph::real(int depth, const place& p) {
         case 14: return add(operation::add, kind::real, {x, constant_real(0.5)});
         default: {
             if (p.bounds.size() > 1) return x;
-            const node_id sum = over(operation::sum, kind::real, p, [&](const place& inside) { return real(depth - 1, inside); });
+            const node_id sum =
+                over(operation::sum, kind::real, p, [&](const place& inside) { return real(depth - 1, inside); });
             return add(operation::multiply, kind::real, {sum, constant_real(0.125)});
         }
     }
 }
 
 random_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
-    static constexpr std::array comparisons{operation::equal, operation::not_equal, operation::less, operation::less_equal, operation::greater, operation::greater_equal};
+    static constexpr std::array comparisons{operation::equal,      operation::not_equal, operation::less,
+                                            operation::less_equal, operation::greater,   operation::greater_equal};
     const operation compare = comparisons[static_cast<std::size_t>(below(6))];
     switch (below(10)) {
-        case 0: return load(input("allowed", element_type::boolean, {query, key}), kind::condition, {query_of(p), key_of(p)});
-        case 1: return load(input("flag", element_type::boolean, {position}), kind::condition, {p.key ? key_of(p) : query_of(p)});
+        case 0:
+            return load(input("allowed", element_type::boolean, {query, key}), kind::condition,
+                        {query_of(p), key_of(p)});
+        case 1:
+            return load(input("flag", element_type::boolean, {position}), kind::condition,
+                        {p.key ? key_of(p) : query_of(p)});
         case 2: {
-            const node_id byte = load(input("packed", element_type::u8, {query, along("byte")}), kind::integer, {query_of(p), add(operation::divide, kind::integer, {key_of(p), constant(8)})});
-            const node_id shifted = add(operation::shift_right, kind::integer, {byte, add(operation::remainder, kind::integer, {key_of(p), constant(8)})});
-            return add(operation::not_equal, kind::condition, {add(operation::bit_and, kind::integer, {shifted, constant(1)}), constant(0)});
+            const node_id byte = load(input("packed", element_type::u8, {query, along("byte")}), kind::integer,
+                                      {query_of(p), add(operation::divide, kind::integer, {key_of(p), constant(8)})});
+            const node_id shifted = add(operation::shift_right, kind::integer,
+                                        {byte, add(operation::remainder, kind::integer, {key_of(p), constant(8)})});
+            return add(operation::not_equal, kind::condition,
+                       {add(operation::bit_and, kind::integer, {shifted, constant(1)}), constant(0)});
         }
         case 3: {
             const node_id read = load(input("by_key", element_type::f32, {batch, key}), kind::real, {b(), key_of(p)});
             return add(compare, kind::condition, {read, constant_real(0.25 * (below(9) - 4))});
         }
-        case 4: case 5: return add(operation::less_equal, kind::condition, {key_of(p), integer(depth - 1, p).node});
+        case 4:
+        case 5: return add(operation::less_equal, kind::condition, {key_of(p), integer(depth - 1, p).node});
         default: return add(compare, kind::condition, {integer(depth - 1, p).node, integer(depth - 1, p).node});
     }
 }
@@ -254,13 +351,18 @@ random_graph::node_id random_graph::condition(int depth, const place& p) {
     if (depth <= 0 || one_in(3)) return condition_leaf(depth, p);
     const node_id x = condition(depth - 1, p);
     switch (below(7)) {
-        case 0: case 1: return add(operation::logical_and, kind::condition, {x, condition(depth - 1, p)});
-        case 2: case 3: return add(operation::logical_or, kind::condition, {x, condition(depth - 1, p)});
+        case 0:
+        case 1: return add(operation::logical_and, kind::condition, {x, condition(depth - 1, p)});
+        case 2:
+        case 3: return add(operation::logical_or, kind::condition, {x, condition(depth - 1, p)});
         case 4: return add(operation::logical_not, kind::condition, {x});
         case 5:
             if (p.bounds.size() > 1) return x;
-            return over(operation::any, kind::condition, p, [&](const place& inside) { return condition(depth - 1, inside); });
-        default: return add(operation::less_equal, kind::condition, {query_of(p), add(operation::add, kind::integer, {key_of(p), constant(below(60))})});
+            return over(operation::any, kind::condition, p,
+                        [&](const place& inside) { return condition(depth - 1, inside); });
+        default:
+            return add(operation::less_equal, kind::condition,
+                       {query_of(p), add(operation::add, kind::integer, {key_of(p), constant(below(60))})});
     }
 }
 
@@ -275,11 +377,14 @@ random_graph::node_id random_graph::queries() {
     if (!one_in(4)) return q;
     node_id x = load(q, kind::real, {b(), h(), index(operation::q_idx), d});
     if (one_in(2)) {  // rotated in pairs
-        const node_id other = load(q, kind::real, {b(), h(), index(operation::q_idx), add(operation::bit_xor, kind::integer, {d, constant(1)})});
+        const node_id other =
+            load(q, kind::real,
+                 {b(), h(), index(operation::q_idx), add(operation::bit_xor, kind::integer, {d, constant(1)})});
         const node_id turn = real(1, {.query = true});
         x = add(operation::add, kind::real, {x, add(operation::multiply, kind::real, {other, turn})});
     } else {
-        x = add(operation::multiply, kind::real, {x, add(operation::tanh, kind::real, {real(2, {.query = true, .channel = true})})});
+        x = add(operation::multiply, kind::real,
+                {x, add(operation::tanh, kind::real, {real(2, {.query = true, .channel = true})})});
     }
     return add(operation::queries, kind::tensor, {x});
 }
@@ -287,9 +392,12 @@ random_graph::node_id random_graph::queries() {
 random_graph::node_id random_graph::keys() {
     const node_id k = core_tensor('k'), d = index(operation::d_idx), key_index = index(operation::kv_idx);
     if (!one_in(4)) return k;
-    const node_id at = one_in(2) ? key_index : load(input("place", element_type::i32, {batch, key}), kind::integer, {b(), key_index});
+    const node_id at =
+        one_in(2) ? key_index : load(input("place", element_type::i32, {batch, key}), kind::integer, {b(), key_index});
     node_id x = load(k, kind::real, {b(), h(), at, d});
-    if (one_in(2)) x = add(operation::multiply, kind::real, {x, add(operation::tanh, kind::real, {real(2, {.key = true, .channel = true})})});
+    if (one_in(2))
+        x = add(operation::multiply, kind::real,
+                {x, add(operation::tanh, kind::real, {real(2, {.key = true, .channel = true})})});
     return add(operation::keys, kind::tensor, {x});
 }
 
@@ -302,12 +410,21 @@ random_graph::node_id random_graph::values() {
 
 random_graph::node_id random_graph::modified(node_id scores) {
     const place pair{.query = true, .key = true};
-    const auto is_scores = [&](operation op, std::initializer_list<node_id> arguments) { return add(op, kind::scores, arguments); };
+    const auto is_scores = [&](operation op, std::initializer_list<node_id> arguments) {
+        return add(op, kind::scores, arguments);
+    };
     switch (below(8)) {
-        case 0: case 1: return is_scores(operation::add, {scores, real(3, pair)});
+        case 0:
+        case 1: return is_scores(operation::add, {scores, real(3, pair)});
         case 2: return is_scores(operation::multiply, {scores, real(2, pair)});
-        case 3: return is_scores(operation::multiply, {is_scores(operation::tanh, {is_scores(operation::multiply, {scores, constant_real(0.25)})}), constant_real(4)});
-        case 4: return is_scores(operation::where, {condition(3, pair), scores, constant_real(-std::numeric_limits<double>::infinity())});
+        case 3:
+            return is_scores(
+                operation::multiply,
+                {is_scores(operation::tanh, {is_scores(operation::multiply, {scores, constant_real(0.25)})}),
+                 constant_real(4)});
+        case 4:
+            return is_scores(operation::where,
+                             {condition(3, pair), scores, constant_real(-std::numeric_limits<double>::infinity())});
         case 5: return is_scores(operation::where, {condition(2, pair), scores, real(1, pair)});
         case 6: return is_scores(operation::subtract, {real(2, pair), scores});
         default: return is_scores(operation::maximum, {scores, constant_real(-1)});
@@ -316,7 +433,8 @@ random_graph::node_id random_graph::modified(node_id scores) {
 
 void random_graph::draw_outputs() {
     const place pair{.query = true, .key = true}, row{.query = true};
-    const node_id raw = add(operation::contract, kind::scores, {queries(), add(operation::transpose, kind::transposed, {keys()})});
+    const node_id raw =
+        add(operation::contract, kind::scores, {queries(), add(operation::transpose, kind::transposed, {keys()})});
     node_id scores = add(operation::multiply, kind::scores, {raw, scalar("scale", element_type::f32)});
     for (int i = below(3); i > 0; --i) scores = modified(scores);
     const bool sums = one_in(5);
@@ -325,18 +443,24 @@ void random_graph::draw_outputs() {
 
     const bool sinks = !sums && one_in(4);
     const node_id sink = sinks ? real(1, row) : node_id{-1};
-    const auto statistic = [&](operation op, kind is) { return sinks ? add(op, is, {scores, sink}) : add(op, is, {scores}); };
-    node_id weights = sums ? add(operation::unnormalized, kind::weights, {scores}) : statistic(operation::softmax, kind::weights);
+    const auto statistic = [&](operation op, kind is) {
+        return sinks ? add(op, is, {scores, sink}) : add(op, is, {scores});
+    };
+    node_id weights =
+        sums ? add(operation::unnormalized, kind::weights, {scores}) : statistic(operation::softmax, kind::weights);
     if (one_in(5)) weights = add(operation::multiply, kind::weights, {weights, real(2, pair)});
     node_id out = add(operation::weighted_sum, kind::output, {weights, values()});
 
     const auto named = [&](std::string_view name, node_id node) { outputs_.push_back({name, node}); };
-    const node_id maximum = add(operation::row_maximum, kind::row, {scores}), sum = add(operation::row_sum, kind::row, {weights});
+    const node_id maximum = add(operation::row_maximum, kind::row, {scores}),
+                  sum = add(operation::row_sum, kind::row, {weights});
     if (one_in(6)) {
-        const node_id size = add(operation::add, kind::row, {constant_real(1), add(operation::absolute, kind::row, {sum})});
+        const node_id size =
+            add(operation::add, kind::row, {constant_real(1), add(operation::absolute, kind::row, {sum})});
         out = add(operation::divide, kind::output, {out, size});
     }
-    if (one_in(6)) out = add(operation::multiply, kind::output, {out, add(operation::as_row, kind::row, {real(2, row)})});
+    if (one_in(6))
+        out = add(operation::multiply, kind::output, {out, add(operation::as_row, kind::row, {real(2, row)})});
     named("out", out);
     if (!sums && one_in(2)) named("lse", statistic(operation::log_sum_exp, kind::row));
     if (one_in(5)) named("top", maximum);

@@ -9,10 +9,11 @@
 
 namespace attune::testing {
 
-/// A graph drawn from the whole language: any mask, score modification, computed tensor, statistic and set of outputs that one kernel may have.
+/// A graph drawn from the whole language: any mask, score modification, computed tensor, statistic and set of outputs
+/// that one kernel may have.
 ///
-/// The depth must be even. Formulas are kept where f32 and double agree: integers stay far from overflow, reals of formulas within a few units, and reals are compared only
-/// as they are read from tensors.
+/// The depth must be even. Formulas are kept where f32 and double agree: integers stay far from overflow, reals of
+/// formulas within a few units, and reals are compared only as they are read from tensors.
 class random_graph {
 public:
     explicit random_graph(unsigned seed);
@@ -21,7 +22,9 @@ public:
     std::string text() const;  ///< a line a node
 
     static std::map<std::string, double> numbers() { return {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}}; }
-    static std::map<std::string, std::int64_t> lengths() { return {{"entry", 23}, {"byte", 40}, {"choice", 5}, {"short", 4}}; }
+    static std::map<std::string, std::int64_t> lengths() {
+        return {{"entry", 23}, {"byte", 40}, {"choice", 5}, {"short", 4}};
+    }
 
 private:
     using node_id = std::int16_t;
@@ -61,8 +64,7 @@ private:
     node_id condition(int depth, const place& p);
 
     /// A sum or any over a new bound index.
-    template <class Body>
-    node_id over(operation op, kind is, const place& p, Body body);
+    template <class Body> node_id over(operation op, kind is, const place& p, Body body);
 
     node_id core_tensor(char which);
     node_id queries(), keys(), values();

@@ -1,6 +1,7 @@
-// Graphs drawn at random, compiled while the test runs, against the reference. A failure names its seed; ATTUNE_SEED=<n> runs that one alone.
-#include "../support/compiled.hpp"
+// Graphs drawn at random, compiled while the test runs, against the reference. A failure names its seed;
+// ATTUNE_SEED=<n> runs that one alone.
 #include <attune/workload.hpp>
+#include "../support/compiled.hpp"
 #include "random_graph.hpp"
 
 #include <attune/runtime/detail/call.hpp>
@@ -29,10 +30,34 @@ const depths& depths_of(unsigned seed) { return cuts[seed % cuts.size()]; }
 std::vector<shape> shapes_of(unsigned seed, const kernel& k) {
     const depths& d = depths_of(seed);
     const std::int64_t queries = k.query_block, keys = k.key_block;
-    return {{.batches = 2, .heads = 4, .key_heads = 2, .queries = queries + 3, .keys = keys + 5, .depth = d.depth, .value_depth = d.value_depth},
-            {.batches = 1, .heads = 2, .key_heads = 2, .queries = 1, .keys = 2 * keys + 1, .depth = d.depth, .value_depth = d.value_depth},
-            {.batches = 2, .heads = 3, .key_heads = 1, .queries = 37, .keys = 11, .depth = d.depth, .value_depth = d.value_depth},
-            {.batches = 1, .heads = 1, .key_heads = 1, .queries = 5, .keys = 0, .depth = d.depth, .value_depth = d.value_depth}};
+    return {{.batches = 2,
+             .heads = 4,
+             .key_heads = 2,
+             .queries = queries + 3,
+             .keys = keys + 5,
+             .depth = d.depth,
+             .value_depth = d.value_depth},
+            {.batches = 1,
+             .heads = 2,
+             .key_heads = 2,
+             .queries = 1,
+             .keys = 2 * keys + 1,
+             .depth = d.depth,
+             .value_depth = d.value_depth},
+            {.batches = 2,
+             .heads = 3,
+             .key_heads = 1,
+             .queries = 37,
+             .keys = 11,
+             .depth = d.depth,
+             .value_depth = d.value_depth},
+            {.batches = 1,
+             .heads = 1,
+             .key_heads = 1,
+             .queries = 5,
+             .keys = 0,
+             .depth = d.depth,
+             .value_depth = d.value_depth}};
 }
 
 void draw_inputs(workload& call, const graph_ir& graph, const shape& s) {
@@ -59,13 +84,18 @@ double check_graph(const random_graph& graph, const kernel_table& kernels, unsig
             if (with_lengths && s.keys < 2) continue;
             workload call(kernels.graph, s, ++draw, random_graph::numbers(), random_graph::lengths());
             draw_inputs(call, kernels.graph, s);
-            if (with_lengths) call.set_lengths(s.batches == 2 ? std::vector<std::int32_t>{static_cast<int>(s.keys) - 1, static_cast<int>(s.keys / 2)} : std::vector<std::int32_t>{1});
-            INFO("seed " << seed << ", " << s.text() << (with_lengths ? ", with key lengths" : "") << "\n" << graph.text());
+            if (with_lengths)
+                call.set_lengths(s.batches == 2 ? std::vector<std::int32_t>{static_cast<int>(s.keys) - 1,
+                                                                            static_cast<int>(s.keys / 2)}
+                                                : std::vector<std::int32_t>{1});
+            INFO("seed " << seed << ", " << s.text() << (with_lengths ? ", with key lengths" : "") << "\n"
+                         << graph.text());
             detail::call(kernels, call.arguments(), {.threads = 2});
             const auto expected = call.expected();
             for (const reference::array& output : expected.outputs) {
                 INFO(output.name);
-                const double error = reference::largest_error(call.view(output.name), output, expected.rows), allowed = tolerance(output);
+                const double error = reference::largest_error(call.view(output.name), output, expected.rows),
+                             allowed = tolerance(output);
                 CHECK(error <= allowed);
                 worst = std::max(worst, error / allowed);
             }
@@ -74,7 +104,8 @@ double check_graph(const random_graph& graph, const kernel_table& kernels, unsig
 }
 
 void check_seeds(unsigned first, unsigned count) {
-    if (const char* said = std::getenv("ATTUNE_SEED")) first = static_cast<unsigned>(std::strtoul(said, nullptr, 10)), count = 1;
+    if (const char* said = std::getenv("ATTUNE_SEED"))
+        first = static_cast<unsigned>(std::strtoul(said, nullptr, 10)), count = 1;
     std::vector<random_graph> graphs;
     std::vector<support::compiled_graphs::request> requests;
     for (unsigned seed = first; seed < first + count; ++seed) graphs.emplace_back(seed);

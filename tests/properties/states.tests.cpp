@@ -1,4 +1,5 @@
-// Attention states (out, lse) merged by a kernel: associative, commutative, neutral where empty, and the whole where the parts are its keys.
+// Attention states (out, lse) merged by a kernel: associative, commutative, neutral where empty, and the whole where
+// the parts are its keys.
 #include "formula_calls.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -35,14 +36,18 @@ attention_state merged(const attention_state& a, const attention_state& b) {
     return {call.reals("out"), call.reals("lse")};
 }
 
-double difference(const attention_state& a, const attention_state& b) { return std::max(largest_difference(a.out, b.out), largest_difference(a.lse, b.lse)); }
+double difference(const attention_state& a, const attention_state& b) {
+    return std::max(largest_difference(a.out, b.out), largest_difference(a.lse, b.lse));
+}
 
 attention_state nothing() { return {std::vector<float>(2 * 4 * 77 * 16, 0.0f), std::vector<float>(2 * 4 * 77, -inf)}; }
 
 /// Plain attention over keys [from, to).
 attention_state over_keys(std::int64_t from, std::int64_t to) {
     formula_call call("plain", usual_formula);
-    for (const char* name : {"k", "v"}) call[name].view = tensor(call.reals(name).data() + from * 16, {2, 2, to - from, 16}, {2 * 301 * 16, 301 * 16, 16, 1});
+    for (const char* name : {"k", "v"})
+        call[name].view =
+            tensor(call.reals(name).data() + from * 16, {2, 2, to - from, 16}, {2 * 301 * 16, 301 * 16, 16, 1});
     call.run();
     return {call.reals("out"), call.reals("lse")};
 }
@@ -81,7 +86,9 @@ TEST_CASE("log-sum-exps far apart and far from zero merge without overflow") {
     for (std::size_t row = 0; row < a.lse.size(); ++row) {
         const double x = a.lse[row], y = b.lse[row], top = std::max(x, y), p = std::exp(x - top), q = std::exp(y - top);
         worst = std::max(worst, std::abs(top + std::log(p + q) - both.lse[row]) / 1e4);
-        for (std::size_t d = 0; d < 16; ++d) worst = std::max(worst, std::abs((a.out[row * 16 + d] * p + b.out[row * 16 + d] * q) / (p + q) - both.out[row * 16 + d]));
+        for (std::size_t d = 0; d < 16; ++d)
+            worst = std::max(worst, std::abs((a.out[row * 16 + d] * p + b.out[row * 16 + d] * q) / (p + q) -
+                                             both.out[row * 16 + d]));
     }
     CHECK(worst < 2e-6);
 }
@@ -104,5 +111,6 @@ TEST_CASE("attention appended to a state in one kernel is the same as merged by 
     plain.take_inputs(appended);
     appended.put("out_a", a.out), appended.put("lse_a", a.lse);
     appended.run(), plain.run();
-    CHECK(difference({appended.reals("out"), appended.reals("lse")}, merged(a, {plain.reals("out"), plain.reals("lse")})) < 5e-6);
+    CHECK(difference({appended.reals("out"), appended.reals("lse")},
+                     merged(a, {plain.reals("out"), plain.reals("lse")})) < 5e-6);
 }

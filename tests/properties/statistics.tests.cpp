@@ -22,7 +22,8 @@ std::vector<float> with_a_zero_key(const std::vector<float>& from, std::size_t p
     const std::size_t panel = from.size() / panels;
     std::vector<float> to;
     for (std::size_t p = 0; p < panels; ++p) {
-        to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(p * panel), from.begin() + static_cast<std::ptrdiff_t>((p + 1) * panel));
+        to.insert(to.end(), from.begin() + static_cast<std::ptrdiff_t>(p * panel),
+                  from.begin() + static_cast<std::ptrdiff_t>((p + 1) * panel));
         to.insert(to.end(), 16, 0.0f);
     }
     return to;
@@ -38,7 +39,8 @@ void permute_keys(formula_call& call, unsigned seed) {
         const auto before = values;
         for (std::size_t panel = 0; panel < 4; ++panel)
             for (std::size_t key = 0; key < 301; ++key)
-                std::copy_n(before.begin() + static_cast<std::ptrdiff_t>((panel * 301 + order[key]) * 16), 16, values.begin() + static_cast<std::ptrdiff_t>((panel * 301 + key) * 16));
+                std::copy_n(before.begin() + static_cast<std::ptrdiff_t>((panel * 301 + order[key]) * 16), 16,
+                            values.begin() + static_cast<std::ptrdiff_t>((panel * 301 + key) * 16));
     }
 }
 
@@ -62,7 +64,8 @@ TEST_CASE("a sink is one more key whose value is zero") {
     formula_call biased("biased", longer);
     biased.put("q", sunk.reals("q"));
     for (const char* name : {"k", "v"}) biased.put(name, with_a_zero_key(sunk.reals(name), 4));
-    // The sunk variant sees, from the bottom right, keys up to the diagonal; only its last query sees all, and is compared.
+    // The sunk variant sees, from the bottom right, keys up to the diagonal; only its last query sees all, and is
+    // compared.
     auto& bias = biased.reals("by_key_bias");
     std::ranges::fill(bias, 0.0f);
     for (std::size_t head = 0; head < 4; ++head) bias[head * 302 + 301] = sunk.reals("sinks")[head];
@@ -71,14 +74,17 @@ TEST_CASE("a sink is one more key whose value is zero") {
     for (std::size_t head = 0; head < 8; ++head) {
         const std::size_t row = head * 77 + 76;
         worst = std::max(worst, std::abs(static_cast<double>(sunk.reals("lse")[row]) - biased.reals("lse")[row]));
-        for (std::size_t d = 0; d < 16; ++d) worst = std::max(worst, std::abs(static_cast<double>(sunk.reals("out")[row * 16 + d]) - biased.reals("out")[row * 16 + d]));
+        for (std::size_t d = 0; d < 16; ++d)
+            worst = std::max(worst, std::abs(static_cast<double>(sunk.reals("out")[row * 16 + d]) -
+                                             biased.reals("out")[row * 16 + d]));
     }
     CHECK(worst < 3e-6);
 }
 
 TEST_CASE("softmax plus one is a sink of zero, and a key of zeros") {
     using namespace attune::dsl;
-    static constexpr auto by_sink = outputs(out = softmax(formulas::scores, 0.0) * v, lse = log_sum_exp(formulas::scores, 0.0));
+    static constexpr auto by_sink =
+        outputs(out = softmax(formulas::scores, 0.0) * v, lse = log_sum_exp(formulas::scores, 0.0));
     STATIC_CHECK(fingerprint<by_sink> == fingerprint<formulas::plus_one>);
     formula_call plus_one("plus_one", usual_formula);
     shape longer = usual_formula;
@@ -96,8 +102,15 @@ TEST_CASE("a sink of -infinity is none; a sink alone makes rows of zero") {
     every.take_inputs(sunk);
     std::ranges::fill(sunk.reals("sinks"), -inf);
     sunk.run(), every.run();
-    for (const char* name : {"out", "lse", "weights"}) CHECK(largest_difference(sunk.reals(name), every.reals(name)) < 1e-6);
-    formula_call tall("sunk", {.batches = 1, .heads = 2, .key_heads = 2, .queries = 90, .keys = 30, .depth = 16, .value_depth = 16});  // 60 rows see nothing
+    for (const char* name : {"out", "lse", "weights"})
+        CHECK(largest_difference(sunk.reals(name), every.reals(name)) < 1e-6);
+    formula_call tall("sunk", {.batches = 1,
+                               .heads = 2,
+                               .key_heads = 2,
+                               .queries = 90,
+                               .keys = 30,
+                               .depth = 16,
+                               .value_depth = 16});  // 60 rows see nothing
     tall.run();
     bool zero = true, sinks = true;
     for (std::size_t head = 0; head < 2; ++head)
@@ -131,7 +144,8 @@ TEST_CASE("unnormalized attention is linear in its keys: parts add up to the who
 }
 
 TEST_CASE("sigmoid attention: the keys twice are twice the output, and softmax's is unchanged") {
-    const shape once{.batches = 1, .heads = 2, .key_heads = 1, .queries = 1, .keys = 100, .depth = 16, .value_depth = 16};
+    const shape once{
+        .batches = 1, .heads = 2, .key_heads = 1, .queries = 1, .keys = 100, .depth = 16, .value_depth = 16};
     shape twice = once;
     twice.keys = 200;
     for (const char* name : {"sigmoid_attention", "plain"}) {
@@ -178,18 +192,23 @@ TEST_CASE("normalising after the sum is softmax, and a weight's factor comes out
 }
 
 TEST_CASE("rows and outputs are numbers: gates, other bases, differences of rows; -infinity stays") {
-    const shape tall{.batches = 2, .heads = 4, .key_heads = 2, .queries = 120, .keys = 77, .depth = 16, .value_depth = 16};
+    const shape tall{
+        .batches = 2, .heads = 4, .key_heads = 2, .queries = 120, .keys = 77, .depth = 16, .value_depth = 16};
     formula_call gated("gated", tall), every("every", tall);
     every.take_inputs(gated);
     gated.run(), every.run();
     double worst = 0;
     bool empty = true;
     for (std::size_t i = 0; i < every.reals("out").size(); ++i)
-        worst = std::max(worst, std::abs(static_cast<double>(every.reals("out")[i]) * gated.reals("gate")[i] + 1.0 - gated.reals("out")[i]));
+        worst = std::max(worst, std::abs(static_cast<double>(every.reals("out")[i]) * gated.reals("gate")[i] + 1.0 -
+                                         gated.reals("out")[i]));
     for (std::size_t row = 0; row < every.reals("lse").size(); ++row) {
         const double natural = every.reals("lse")[row], top = every.reals("top")[row];
-        if (natural == -inf) empty = empty && gated.reals("lse")[row] == -inf && gated.reals("shift")[row] == -inf;
-        else worst = std::max({worst, std::abs(natural / std::log(2.0) - gated.reals("lse")[row]), std::abs(natural - top - gated.reals("shift")[row])});
+        if (natural == -inf)
+            empty = empty && gated.reals("lse")[row] == -inf && gated.reals("shift")[row] == -inf;
+        else
+            worst = std::max({worst, std::abs(natural / std::log(2.0) - gated.reals("lse")[row]),
+                              std::abs(natural - top - gated.reals("shift")[row])});
     }
     CHECK(worst < 1e-5);
     CHECK(empty);

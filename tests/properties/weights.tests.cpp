@@ -16,15 +16,22 @@ namespace {
 constexpr float inf = std::numeric_limits<float>::infinity();
 
 /// More queries than keys: the first rows are empty.
-constexpr shape tall{.batches = 2, .heads = 4, .key_heads = 2, .queries = 301, .keys = 77, .depth = 16, .value_depth = 16};
+constexpr shape tall{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 301, .keys = 77, .depth = 16, .value_depth = 16};
 
 struct sizes {
     std::size_t batches, heads, group, queries, keys, depth;
     explicit sizes(const shape& s)
-        : batches(static_cast<std::size_t>(s.batches)), heads(static_cast<std::size_t>(s.heads)), group(static_cast<std::size_t>(s.heads / s.key_heads)),
-          queries(static_cast<std::size_t>(s.queries)), keys(static_cast<std::size_t>(s.keys)), depth(static_cast<std::size_t>(s.value_depth)) {}
+        : batches(static_cast<std::size_t>(s.batches)),
+          heads(static_cast<std::size_t>(s.heads)),
+          group(static_cast<std::size_t>(s.heads / s.key_heads)),
+          queries(static_cast<std::size_t>(s.queries)),
+          keys(static_cast<std::size_t>(s.keys)),
+          depth(static_cast<std::size_t>(s.value_depth)) {}
     std::size_t rows() const { return batches * heads * queries; }
-    std::size_t key_panel(std::size_t row) const { return (row / queries) / heads * (heads / group) + (row / queries) % heads / group; }
+    std::size_t key_panel(std::size_t row) const {
+        return (row / queries) / heads * (heads / group) + (row / queries) % heads / group;
+    }
 };
 
 double worst_of(std::size_t count, auto error) {
@@ -67,7 +74,9 @@ TEST_CASE("weights times the values are the output") {
             CHECK(worst_of(n.rows() * n.depth, [&](std::size_t i) {
                       const std::size_t row = i / n.depth, d = i % n.depth;
                       double sum = 0;
-                      for (std::size_t key = 0; key < n.keys; ++key) sum += static_cast<double>(weights[row * n.keys + key]) * v[(n.key_panel(row) * n.keys + key) * n.depth + d];
+                      for (std::size_t key = 0; key < n.keys; ++key)
+                          sum += static_cast<double>(weights[row * n.keys + key]) *
+                                 v[(n.key_panel(row) * n.keys + key) * n.depth + d];
                       return sum - out[i];
                   }) < 2e-5);
         }
@@ -87,7 +96,8 @@ TEST_CASE("sums over the queries count the rows that see something") {
               }) < 1e-4);
         CHECK(worst_of(n.batches * n.heads * n.keys, [&](std::size_t i) {
                   double sum = 0;
-                  for (std::size_t q = 0; q < n.queries; ++q) sum += weights[(i / n.keys * n.queries + q) * n.keys + i % n.keys];
+                  for (std::size_t q = 0; q < n.queries; ++q)
+                      sum += weights[(i / n.keys * n.queries + q) * n.keys + i % n.keys];
                   return sum - by_key[i];
               }) < 2e-5);
     }
@@ -101,7 +111,8 @@ TEST_CASE("the mean over the heads is that of the weights") {
     const std::size_t pairs = n.queries * n.keys;
     CHECK(worst_of(n.batches * pairs, [&](std::size_t i) {
               double sum = 0;
-              for (std::size_t head = 0; head < n.heads; ++head) sum += weights[(i / pairs * n.heads + head) * pairs + i % pairs];
+              for (std::size_t head = 0; head < n.heads; ++head)
+                  sum += weights[(i / pairs * n.heads + head) * pairs + i % pairs];
               return sum / static_cast<double>(n.heads) - by_head[i];
           }) < 1e-6);
 }
@@ -110,12 +121,14 @@ TEST_CASE("scores, maximum and log-sum-exp of a row belong together; the raw sco
     for (const shape& s : {usual_formula, tall}) {
         formula_call call("every", s);
         call.run();
-        const auto &scores = call.reals("scores"), &raw = call.reals("raw"), &weights = call.reals("weights"), &top = call.reals("top"), &lse = call.reals("lse");
+        const auto &scores = call.reals("scores"), &raw = call.reals("raw"), &weights = call.reals("weights"),
+                   &top = call.reals("top"), &lse = call.reals("lse");
         const sizes n(s);
         bool masked_alike = true, seen_alike = true, finite = true;
         for (std::size_t i = 0; i < scores.size(); ++i) {
             masked_alike = masked_alike && (scores[i] == -inf ? weights[i] == 0.0f : true);
-            seen_alike = seen_alike && (scores[i] == -inf || std::abs(scores[i] - raw[i] / 4) < 1e-5);  // scale is 1 / sqrt(16)
+            seen_alike =
+                seen_alike && (scores[i] == -inf || std::abs(scores[i] - raw[i] / 4) < 1e-5);  // scale is 1 / sqrt(16)
             finite = finite && std::isfinite(raw[i]);
         }
         CHECK(masked_alike);
@@ -128,7 +141,8 @@ TEST_CASE("scores, maximum and log-sum-exp of a row belong together; the raw sco
             const float largest = *std::max_element(from, from + n.keys);
             tops = tops && (largest == top[row] || std::abs(largest - top[row]) < 1e-6f);
             double sum = 0;
-            for (std::size_t key = 0; key < n.keys; ++key) sum += std::exp(static_cast<double>(from[key]) - (largest == -inf ? 0.0f : largest));
+            for (std::size_t key = 0; key < n.keys; ++key)
+                sum += std::exp(static_cast<double>(from[key]) - (largest == -inf ? 0.0f : largest));
             const double expected = largest == -inf ? -HUGE_VAL : largest + std::log(sum);
             if (expected != lse[row]) worst = std::max(worst, std::abs(expected - lse[row]));
         }

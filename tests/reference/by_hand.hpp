@@ -32,7 +32,9 @@ public:
         return *this;
     }
 
-    reference::results of(const ir_builder& graph, const reference::options& how = {}) const { return reference::evaluate(graph.view(), arguments_, how); }
+    reference::results of(const ir_builder& graph, const reference::options& how = {}) const {
+        return reference::evaluate(graph.view(), arguments_, how);
+    }
 
 private:
     given& add(std::string_view name, const tensor& t) {
@@ -50,8 +52,10 @@ inline void check_close(const std::vector<double>& got, const std::vector<double
     REQUIRE(got.size() == expected.size());
     for (std::size_t i = 0; i < got.size(); ++i) {
         INFO("element " << i);
-        if (got[i] == expected[i]) CHECK(true);
-        else CHECK(got[i] == Catch::Approx(expected[i]).epsilon(1e-6).margin(1e-6));
+        if (got[i] == expected[i])
+            CHECK(true);
+        else
+            CHECK(got[i] == Catch::Approx(expected[i]).epsilon(1e-6).margin(1e-6));
     }
 }
 
@@ -70,18 +74,31 @@ struct writer : ir_builder {
             default: return add(operation::load, is, {all[0], all[1], all[2], all[3], all[4]});
         }
     }
-    node_id q_tensor() { return input("q", element_type::any, {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::depth}); }
-    node_id k_tensor() { return input("k", element_type::any, {axis_kind::batch, axis_kind::key_head, axis_kind::key, axis_kind::depth}); }
-    node_id v_tensor() { return input("v", element_type::any, {axis_kind::batch, axis_kind::key_head, axis_kind::key, axis_kind::value_depth}); }
-    node_id product(node_id queries, node_id keys) { return add(operation::contract, kind::scores, {queries, add(operation::transpose, kind::transposed, {keys})}); }
+    node_id q_tensor() {
+        return input("q", element_type::any, {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::depth});
+    }
+    node_id k_tensor() {
+        return input("k", element_type::any, {axis_kind::batch, axis_kind::key_head, axis_kind::key, axis_kind::depth});
+    }
+    node_id v_tensor() {
+        return input("v", element_type::any,
+                     {axis_kind::batch, axis_kind::key_head, axis_kind::key, axis_kind::value_depth});
+    }
+    node_id product(node_id queries, node_id keys) {
+        return add(operation::contract, kind::scores, {queries, add(operation::transpose, kind::transposed, {keys})});
+    }
     node_id softmax(node_id scores) { return add(operation::softmax, kind::weights, {scores}); }
-    node_id weigh(node_id weights, node_id values) { return add(operation::weighted_sum, kind::output, {weights, values}); }
+    node_id weigh(node_id weights, node_id values) {
+        return add(operation::weighted_sum, kind::output, {weights, values});
+    }
     node_id b() { return index(operation::b); }
     node_id h() { return index(operation::h); }
     node_id q_idx() { return index(operation::q_idx); }
     node_id kv_idx() { return index(operation::kv_idx); }
     node_id d_idx() { return index(operation::d_idx); }
-    node_id causal(node_id scores) { return add(operation::mask, kind::scores, {scores, condition_of(operation::greater_equal, q_idx(), kv_idx())}); }
+    node_id causal(node_id scores) {
+        return add(operation::mask, kind::scores, {scores, condition_of(operation::greater_equal, q_idx(), kv_idx())});
+    }
 };
 
 }  // namespace attune::testing

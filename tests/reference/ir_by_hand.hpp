@@ -9,7 +9,8 @@
 
 namespace attune::testing {
 
-/// Writes graphs by hand, so that the evaluator is tested without the language that usually writes them. Functions return node positions.
+/// Writes graphs by hand, so that the evaluator is tested without the language that usually writes them. Functions
+/// return node positions.
 class ir_builder {
 public:
     using node_id = std::int16_t;
@@ -45,13 +46,15 @@ public:
         return n;
     }
     node_id input(std::string_view name, element_type element, std::initializer_list<axis_kind> axes) {
-        input_declaration d{.name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
+        input_declaration d{
+            .name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
         std::size_t i = 0;
         for (axis_kind a : axes) d.axes[i++] = {a, name_of(a)};
         return declare(d, operation::input, kind::tensor);
     }
     node_id scalar(std::string_view name, element_type element) {
-        return declare({.name = name, .element = element, .is_scalar = true, .rank = 0}, operation::scalar, element == element_type::f32 ? kind::real : kind::integer);
+        return declare({.name = name, .element = element, .is_scalar = true, .rank = 0}, operation::scalar,
+                       element == element_type::f32 ? kind::real : kind::integer);
     }
     node_id scores() {  // q * t(k)
         using enum axis_kind;
@@ -62,7 +65,8 @@ public:
     node_id attend(node_id scores) {  // softmax(scores) * v
         using enum axis_kind;
         const node_id weights = add(operation::softmax, kind::weights, {scores});
-        return add(operation::weighted_sum, kind::output, {weights, input("v", element_type::any, {batch, key_head, key, axis_kind::value_depth})});
+        return add(operation::weighted_sum, kind::output,
+                   {weights, input("v", element_type::any, {batch, key_head, key, axis_kind::value_depth})});
     }
     void output(std::string_view name, node_id node) { outputs_.push_back({name, node}); }
 

@@ -51,7 +51,8 @@ TEST_CASE("a sink alone: an empty row is 0, its log-sum-exp the sink; a sink of 
 TEST_CASE("unnormalized scores are the weights, 0 where masked") {
     given g = three_keys();
     writer w;
-    const auto weights = w.add(operation::unnormalized, kind::weights, {w.causal(w.add(operation::add, kind::scores, {w.scores(), w.real(10)}))});
+    const auto weights = w.add(operation::unnormalized, kind::weights,
+                               {w.causal(w.add(operation::add, kind::scores, {w.scores(), w.real(10)}))});
     w.output("out", w.weigh(weights, w.v_tensor()));
     w.output("sum", w.add(operation::row_sum, kind::row, {weights}));
     w.output("weights", weights);
@@ -86,10 +87,15 @@ TEST_CASE("a masked pair weighs 0 whatever multiplies or divides its weight") {
     g.reals("factor", {3}, {1, infinity, std::nanf("")});
     writer w;
     const auto factor = w.load(w.input("factor", element_type::f32, {axis_kind::key}), {w.kv_idx()});
-    const auto weights = w.add(operation::multiply, kind::weights, {w.softmax(w.add(operation::mask, kind::scores, {w.scores(), w.condition_of(operation::less, w.kv_idx(), w.integer(1))})), factor});
+    const auto weights =
+        w.add(operation::multiply, kind::weights,
+              {w.softmax(w.add(operation::mask, kind::scores,
+                               {w.scores(), w.condition_of(operation::less, w.kv_idx(), w.integer(1))})),
+               factor});
     w.output("weights", weights);
     w.output("halved", w.add(operation::divide, kind::weights, {weights, w.real(0.5)}));
-    w.output("none", w.add(operation::where, kind::weights, {w.condition_of(operation::less, w.kv_idx(), w.integer(0)), weights, w.real(0)}));
+    w.output("none", w.add(operation::where, kind::weights,
+                           {w.condition_of(operation::less, w.kv_idx(), w.integer(0)), weights, w.real(0)}));
     const auto r = g.of(w);
     CHECK(r["weights"].values == std::vector<double>{1, 0, 0, 1, 0, 0});
     CHECK(r["halved"].values == std::vector<double>{2, 0, 0, 2, 0, 0});
@@ -100,15 +106,20 @@ TEST_CASE("rows and outputs are numbers: normalising after the sum, gates, other
     given g = three_keys();
     g.reals("gate", {1, 1, 2, 1}, {10, 100});
     writer w;
-    const auto s = w.scores(), weights = w.add(operation::unnormalized, kind::weights, {w.add(operation::exp, kind::scores, {s})});
+    const auto s = w.scores(),
+               weights = w.add(operation::unnormalized, kind::weights, {w.add(operation::exp, kind::scores, {s})});
     const auto sum = w.add(operation::row_sum, kind::row, {weights}), out = w.weigh(weights, w.v_tensor());
-    const auto gate = w.input("gate", element_type::f32, {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth});
+    const auto gate = w.input("gate", element_type::f32,
+                              {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth});
     const auto gated = w.add(operation::as_output, kind::output, {w.load(gate, {w.b(), w.h(), w.q_idx(), w.d_idx()})});
     w.output("mean", w.add(operation::divide, kind::output, {out, sum}));
     w.output("gated", w.add(operation::multiply, kind::output, {out, gated}));
-    w.output("base_2", w.add(operation::divide, kind::row, {w.add(operation::log_sum_exp, kind::row, {s}), w.real(std::log(2.0))}));
+    w.output("base_2", w.add(operation::divide, kind::row,
+                             {w.add(operation::log_sum_exp, kind::row, {s}), w.real(std::log(2.0))}));
     w.output("top", w.add(operation::row_maximum, kind::row, {s}));
-    w.output("larger", w.add(operation::where, kind::row, {w.condition_of(operation::greater, sum, w.real(4)), sum, w.add(operation::as_row, kind::row, {w.real(-1)})}));
+    w.output("larger", w.add(operation::where, kind::row,
+                             {w.condition_of(operation::greater, sum, w.real(4)), sum,
+                              w.add(operation::as_row, kind::row, {w.real(-1)})}));
     const auto r = g.of(w);
     check_close(r["mean"].values, {11 / 5.0, (1 + 2 / 3.0 + 4) * 3 / 7});
     check_close(r["gated"].values, {110, 100 * (1 + 2 / 3.0 + 4)});
@@ -120,7 +131,8 @@ TEST_CASE("rows and outputs are numbers: normalising after the sum, gates, other
 TEST_CASE("the rows of an empty row: -infinity stays so through arithmetic, an output is 0 before it") {
     given g = three_keys();
     writer w;
-    const auto s = nearly_nothing(w, w.scores()), lse = w.add(operation::log_sum_exp, kind::row, {s}), top = w.add(operation::row_maximum, kind::row, {s});
+    const auto s = nearly_nothing(w, w.scores()), lse = w.add(operation::log_sum_exp, kind::row, {s}),
+               top = w.add(operation::row_maximum, kind::row, {s});
     const auto out = w.weigh(w.softmax(s), w.v_tensor());
     w.output("top", top);
     w.output("base_2", w.add(operation::divide, kind::row, {lse, w.real(0.5)}));
@@ -143,16 +155,22 @@ TEST_CASE("states merge: a graph without q, k and v") {
     // (out_a e^(lse_a - m) + out_b e^(lse_b - m)) / (e^(lse_a - m) + e^(lse_b - m)), 0 where both are empty
     writer w;
     const auto rows = {axis_kind::batch, axis_kind::head, axis_kind::query};
-    const auto lse_a = w.load(w.input("lse_a", element_type::f32, rows), {w.b(), w.h(), w.q_idx()}), lse_b = w.load(w.input("lse_b", element_type::f32, rows), {w.b(), w.h(), w.q_idx()});
+    const auto lse_a = w.load(w.input("lse_a", element_type::f32, rows), {w.b(), w.h(), w.q_idx()}),
+               lse_b = w.load(w.input("lse_b", element_type::f32, rows), {w.b(), w.h(), w.q_idx()});
     const auto channels = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth};
     const auto out_a = w.load(w.input("out_a", element_type::f32, channels), {w.b(), w.h(), w.q_idx(), w.d_idx()});
     const auto out_b = w.load(w.input("out_b", element_type::f32, channels), {w.b(), w.h(), w.q_idx(), w.d_idx()});
     const auto top = w.add(operation::maximum, kind::row, {w.add(operation::as_row, kind::row, {lse_a}), lse_b});
-    const auto part = [&](auto lse) { return w.add(operation::exp, kind::row, {w.add(operation::subtract, kind::row, {lse, top})}); };
+    const auto part = [&](auto lse) {
+        return w.add(operation::exp, kind::row, {w.add(operation::subtract, kind::row, {lse, top})});
+    };
     const auto a = part(lse_a), b = part(lse_b), sum = w.add(operation::add, kind::row, {a, b});
-    const auto both = w.add(operation::add, kind::output, {w.add(operation::multiply, kind::output, {w.add(operation::as_output, kind::output, {out_a}), a}),
-                                                          w.add(operation::multiply, kind::output, {w.add(operation::as_output, kind::output, {out_b}), b})});
-    w.output("out", w.add(operation::divide, kind::output, {both, w.add(operation::maximum, kind::row, {sum, w.real(1)})}));
+    const auto both =
+        w.add(operation::add, kind::output,
+              {w.add(operation::multiply, kind::output, {w.add(operation::as_output, kind::output, {out_a}), a}),
+               w.add(operation::multiply, kind::output, {w.add(operation::as_output, kind::output, {out_b}), b})});
+    w.output("out",
+             w.add(operation::divide, kind::output, {both, w.add(operation::maximum, kind::row, {sum, w.real(1)})}));
     w.output("lse", w.add(operation::add, kind::row, {top, w.add(operation::log, kind::row, {sum})}));
     const float none = -std::numeric_limits<float>::infinity();
     given g;
@@ -172,7 +190,8 @@ struct every_kind {
     given g;
     explicit every_kind(std::int64_t keys = 3) {
         const auto count = static_cast<std::size_t>(keys);
-        g.reals("q", {2, 2, 2, 1}, std::vector<float>(8, 0.0f)).reals("k", {2, 1, keys, 1}, std::vector<float>(2 * count, 0.0f));
+        g.reals("q", {2, 2, 2, 1}, std::vector<float>(8, 0.0f))
+            .reals("k", {2, 1, keys, 1}, std::vector<float>(2 * count, 0.0f));
         g.reals("v", {2, 1, keys, 2}, std::vector<float>(4 * count, 5.0f)).integers("kv_lengths", {2}, {3, 1});
         const auto raw = w.scores(), s = w.causal(raw), weights = w.softmax(s);
         w.output("raw", raw);
@@ -216,7 +235,8 @@ TEST_CASE("chosen rows: what sums over the queries still sums over all") {
     CHECK(some["by_head"].shape == std::vector<std::int64_t>{2, 1, 3});
     CHECK(some["by_head"].values == std::vector<double>{0.5, 0.5, 0, 1, 0, 0});
     CHECK(some["weights"].values == std::vector<double>{0.5, 0.5, 0, 0.5, 0.5, 0, 1, 0, 0, 1, 0, 0});
-    const std::vector<float> whole(all["by_head"].values.begin(), all["by_head"].values.end()), sums(all["by_key"].values.begin(), all["by_key"].values.end());
+    const std::vector<float> whole(all["by_head"].values.begin(), all["by_head"].values.end()),
+        sums(all["by_key"].values.begin(), all["by_key"].values.end());
     CHECK(reference::largest_error(tensor(whole.data(), {2, 2, 3}), some["by_head"], some.rows) == 0.0);
     CHECK(reference::largest_error(tensor(sums.data(), {2, 2, 3}), some["by_key"], some.rows) == 0.0);
 }
@@ -232,7 +252,9 @@ TEST_CASE("no keys: every kind of output") {
 TEST_CASE("the numbers of a call come from whatever has such an axis") {
     writer w;  // no q, k or v; heads are an input's, queries the output's
     const auto gain = w.load(w.input("gain", element_type::f32, {axis_kind::head}), {w.h()});
-    w.output("row", w.add(operation::as_row, kind::row, {w.real_of(operation::add, gain, w.add(operation::to_real, kind::real, {w.index(operation::query_length)}))}));
+    w.output("row", w.add(operation::as_row, kind::row,
+                          {w.real_of(operation::add, gain,
+                                     w.add(operation::to_real, kind::real, {w.index(operation::query_length)}))}));
     given g;
     g.reals("gain", {2}, {10, 20}).reals("row", {1, 2, 3}, std::vector<float>(6));
     const auto r = g.of(w);

@@ -57,8 +57,10 @@ TEST_CASE("integers wrap around") {
     CHECK(integer_operation(operation::add, high, 1) == low);
     CHECK(integer_operation(operation::subtract, low, 1) == high);
     CHECK(integer_operation(operation::multiply, 65536, 65536) == 0);
-    CHECK(apply(operation::negate, {integers({low, 3})}, {kind::integer}).integer == std::vector<std::int32_t>{low, -3});
-    CHECK(apply(operation::absolute, {integers({low, -3, 3})}, {kind::integer}).integer == std::vector<std::int32_t>{low, 3, 3});
+    CHECK(apply(operation::negate, {integers({low, 3})}, {kind::integer}).integer ==
+          std::vector<std::int32_t>{low, -3});
+    CHECK(apply(operation::absolute, {integers({low, -3, 3})}, {kind::integer}).integer ==
+          std::vector<std::int32_t>{low, 3, 3});
 }
 
 TEST_CASE("bit operations are those of two's complement") {
@@ -69,16 +71,22 @@ TEST_CASE("bit operations are those of two's complement") {
 }
 
 TEST_CASE("conversions: to real exactly, to integer towards zero") {
-    CHECK(apply(operation::to_real, {integers({-7, high})}, {kind::integer}).real == std::vector<double>{-7.0, 2147483647.0});
-    CHECK(apply(operation::to_integer, {reals({2.9, -2.9, 0.5, 1e30, -1e30})}, {kind::real}).integer == std::vector<std::int32_t>{2, -2, 0, high, low});
-    CHECK(apply(operation::to_integer, {integers({1, 0})}, {kind::condition}).integer == std::vector<std::int32_t>{1, 0});
+    CHECK(apply(operation::to_real, {integers({-7, high})}, {kind::integer}).real ==
+          std::vector<double>{-7.0, 2147483647.0});
+    CHECK(apply(operation::to_integer, {reals({2.9, -2.9, 0.5, 1e30, -1e30})}, {kind::real}).integer ==
+          std::vector<std::int32_t>{2, -2, 0, high, low});
+    CHECK(apply(operation::to_integer, {integers({1, 0})}, {kind::condition}).integer ==
+          std::vector<std::int32_t>{1, 0});
 }
 
 TEST_CASE("one element stands for all, and nothing for nothing") {
-    CHECK(apply(operation::add, {integers({1, 2, 3}), integers({10})}, {kind::integer, kind::integer}).integer == std::vector<std::int32_t>{11, 12, 13});
-    CHECK(apply(operation::subtract, {reals({10}), reals({1, 2})}, {kind::real, kind::real}).real == std::vector<double>{9, 8});
+    CHECK(apply(operation::add, {integers({1, 2, 3}), integers({10})}, {kind::integer, kind::integer}).integer ==
+          std::vector<std::int32_t>{11, 12, 13});
+    CHECK(apply(operation::subtract, {reals({10}), reals({1, 2})}, {kind::real, kind::real}).real ==
+          std::vector<double>{9, 8});
     CHECK(apply(operation::add, {integers({}), integers({10})}, {kind::integer, kind::integer}).integer.empty());
-    CHECK(apply(operation::where, {integers({1}), reals({}), reals({1})}, {kind::condition, kind::real, kind::real}).real.empty());
+    CHECK(apply(operation::where, {integers({1}), reals({}), reals({1})}, {kind::condition, kind::real, kind::real})
+              .real.empty());
 }
 
 TEST_CASE("comparisons and conditions") {
@@ -90,19 +98,30 @@ TEST_CASE("comparisons and conditions") {
     CHECK(apply(operation::greater_equal, {x, zero}, two).integer == std::vector<std::int32_t>{0, 1, 1});
     CHECK(apply(operation::equal, {x, zero}, two).integer == std::vector<std::int32_t>{0, 1, 0});
     CHECK(apply(operation::not_equal, {x, zero}, two).integer == std::vector<std::int32_t>{1, 0, 1});
-    CHECK(apply(operation::less, {reals({-inf, std::nan("")}), reals({0})}, {kind::real, kind::real}).integer == std::vector<std::int32_t>{1, 0});
+    CHECK(apply(operation::less, {reals({-inf, std::nan("")}), reals({0})}, {kind::real, kind::real}).integer ==
+          std::vector<std::int32_t>{1, 0});
     const std::vector<kind> conditions{kind::condition, kind::condition};
-    CHECK(apply(operation::logical_and, {integers({0, 1, 1}), integers({1, 0, 1})}, conditions).integer == std::vector<std::int32_t>{0, 0, 1});
-    CHECK(apply(operation::logical_or, {integers({0, 1, 0}), integers({1, 0, 0})}, conditions).integer == std::vector<std::int32_t>{1, 1, 0});
-    CHECK(apply(operation::logical_not, {integers({0, 1})}, {kind::condition}).integer == std::vector<std::int32_t>{1, 0});
+    CHECK(apply(operation::logical_and, {integers({0, 1, 1}), integers({1, 0, 1})}, conditions).integer ==
+          std::vector<std::int32_t>{0, 0, 1});
+    CHECK(apply(operation::logical_or, {integers({0, 1, 0}), integers({1, 0, 0})}, conditions).integer ==
+          std::vector<std::int32_t>{1, 1, 0});
+    CHECK(apply(operation::logical_not, {integers({0, 1})}, {kind::condition}).integer ==
+          std::vector<std::int32_t>{1, 0});
 }
 
 TEST_CASE("where chooses, and is the only way back from masked") {
     const column c = integers({1, 0, 1});
-    CHECK(apply(operation::where, {c, reals({1, 2, 3}), reals({-inf})}, {kind::condition, kind::real, kind::real}).real == std::vector<double>{1, -inf, 3});
-    CHECK(apply(operation::where, {c, integers({5}), integers({1, 2, 3})}, {kind::condition, kind::integer, kind::integer}).integer == std::vector<std::int32_t>{5, 2, 5});
-    CHECK(apply(operation::where, {c, integers({1}), integers({0})}, {kind::condition, kind::condition, kind::condition}).integer == std::vector<std::int32_t>{1, 0, 1});
-    CHECK(apply(operation::mask, {reals({1, 2, 3}), c}, {kind::scores, kind::condition}).real == std::vector<double>{1, -inf, 3});
+    CHECK(
+        apply(operation::where, {c, reals({1, 2, 3}), reals({-inf})}, {kind::condition, kind::real, kind::real}).real ==
+        std::vector<double>{1, -inf, 3});
+    CHECK(apply(operation::where, {c, integers({5}), integers({1, 2, 3})},
+                {kind::condition, kind::integer, kind::integer})
+              .integer == std::vector<std::int32_t>{5, 2, 5});
+    CHECK(
+        apply(operation::where, {c, integers({1}), integers({0})}, {kind::condition, kind::condition, kind::condition})
+            .integer == std::vector<std::int32_t>{1, 0, 1});
+    CHECK(apply(operation::mask, {reals({1, 2, 3}), c}, {kind::scores, kind::condition}).real ==
+          std::vector<double>{1, -inf, 3});
 }
 
 TEST_CASE("what is masked stays masked through arithmetic") {

@@ -3,7 +3,9 @@
 
 namespace my {
 #ifdef REJECT
+// clang-format off
 inline constexpr auto variant = softmax(mask(scores, causal & (kv_idx > 0))) * v;
+// clang-format on
 inline constexpr auto text = description<variant>;
 #else
 inline constexpr auto variant = softmax(mask(scores, causal && (kv_idx > 0))) * v;

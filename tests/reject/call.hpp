@@ -7,4 +7,4 @@
 namespace my {
 inline constexpr auto w = scalar<"w", i32>;
 inline constexpr auto variant = softmax(mask(scores + slopes(h), window(w, 0))) * v;
-}
+}  // namespace my

@@ -1,4 +1,5 @@
-// rejects: an input is declared over axes: batch, head, key_head, query, key, position, depth, value_depth or axis<"name">
+// rejects: an input is declared over axes: batch, head, key_head, query, key, position, depth, value_depth or
+// axis<"name">
 #include "language.hpp"
 
 namespace my {

@@ -10,4 +10,4 @@ inline constexpr auto gain = input<"gain", f32>(depth);
 inline constexpr auto more_keys = input<"more_keys", f32>(batch, key_head, key, depth);
 inline constexpr auto n = bound_index<"n">;
 inline constexpr auto scores = q * t(k) * rsqrt(depth);
-}
+}  // namespace my

@@ -1,4 +1,5 @@
-// rejects: a sequence is an input (batch, position, axis<"model">), position also query or key; this has another number of axes
+// rejects: a sequence is an input (batch, position, axis<"model">), position also query or key; this has another number
+// of axes
 #include "layers.hpp"
 
 namespace my {

@@ -3,10 +3,14 @@
 
 namespace my {
 #ifdef REJECT
+// clang-format off
 inline constexpr auto variant = softmax(mask(scores, causal && kv_idx)) * v;
+// clang-format on
 inline constexpr auto text = description<variant>;
 #else
+// clang-format off
 inline constexpr auto variant = softmax(mask(scores, causal && kv_idx > 0)) * v;
+// clang-format on
 inline constexpr auto text = description<variant>;
 #endif
 }  // namespace my

@@ -8,7 +8,7 @@ namespace my {
 inline constexpr auto variant = softmax(mask(scores, pow(q_idx, 2) > kv_idx)) * v;
 inline constexpr auto text = description<variant>;
 #else
-inline constexpr auto variant = softmax(mask(scores, q_idx * q_idx > kv_idx)) * v;
+inline constexpr auto variant = softmax(mask(scores, q_idx* q_idx > kv_idx)) * v;
 inline constexpr auto text = description<variant>;
 #endif
 }  // namespace my

@@ -3,7 +3,10 @@
 
 namespace my {
 #ifdef REJECT
-inline constexpr auto variant = flex(score_mod([](auto score, auto, auto h, auto, auto) { score += slopes(h); return score; }));
+inline constexpr auto variant = flex(score_mod([](auto score, auto, auto h, auto, auto) {
+    score += slopes(h);
+    return score;
+}));
 inline constexpr auto text = description<variant>;
 #else
 inline constexpr auto variant = flex(score_mod([](auto score, auto, auto h, auto, auto) { return score + slopes(h); }));

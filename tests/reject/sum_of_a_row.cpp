@@ -3,7 +3,8 @@
 
 namespace my {
 #ifdef REJECT
-inline constexpr auto variant = outputs(lse = log_sum_exp(scores) + as_row(sum(n, 4, where(any(n, 4, log_sum_exp(scores) > n), 1, 0))));
+inline constexpr auto variant =
+    outputs(lse = log_sum_exp(scores) + as_row(sum(n, 4, where(any(n, 4, log_sum_exp(scores) > n), 1, 0))));
 inline constexpr auto text = description<variant>;
 #else
 inline constexpr auto variant = outputs(lse = log_sum_exp(scores) + as_row(sum(n, 4, slopes(n))));

@@ -1,4 +1,5 @@
-// rejects: weights are multiplied and divided by plain numbers of (b, h, q_idx, kv_idx); a row or an output belongs to weights * v
+// rejects: weights are multiplied and divided by plain numbers of (b, h, q_idx, kv_idx); a row or an output belongs to
+// weights * v
 #include "language.hpp"
 
 namespace my {

@@ -33,12 +33,16 @@ bool refused() {
 
 extern "C" {
 void* malloc(std::size_t bytes) noexcept { return refused() ? nullptr : __libc_malloc(bytes); }
-void* calloc(std::size_t count, std::size_t bytes) noexcept { return refused() ? nullptr : __libc_calloc(count, bytes); }
+void* calloc(std::size_t count, std::size_t bytes) noexcept {
+    return refused() ? nullptr : __libc_calloc(count, bytes);
+}
 void* realloc(void* block, std::size_t bytes) noexcept {
     if (!block) return malloc(bytes);
     return __libc_realloc(block, bytes);
 }
-void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept { return refused() ? nullptr : __libc_memalign(alignment, bytes); }
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+    return refused() ? nullptr : __libc_memalign(alignment, bytes);
+}
 void* memalign(std::size_t alignment, std::size_t bytes) noexcept { return aligned_alloc(alignment, bytes); }
 int posix_memalign(void** block, std::size_t alignment, std::size_t bytes) noexcept {
     *block = aligned_alloc(alignment, bytes);

@@ -18,16 +18,20 @@ namespace {
 std::vector<named_argument> with(fake::call& c, std::string_view name, tensor view) {
     auto all = c.arguments();
     const auto at = std::find_if(all.begin(), all.end(), [&](const named_argument& a) { return a.name == name; });
-    if (at == all.end()) all.push_back({.name = name, .view = view});
-    else at->view = view;
+    if (at == all.end())
+        all.push_back({.name = name, .view = view});
+    else
+        at->view = view;
     return all;
 }
 
 /// Refused with both parts of the message, no kernel called and nothing written.
-void check_refused(fake::call& c, const std::vector<named_argument>& arguments, const std::string& expected, const std::string& got = "") {
+void check_refused(fake::call& c, const std::vector<named_argument>& arguments, const std::string& expected,
+                   const std::string& got = "") {
     fake::reset();
     const std::string message = fake::refusal(arguments);
-    CHECK_THAT(message, ContainsSubstring("attune: expected " + expected) && ContainsSubstring(", got " + got) && ContainsSubstring("; try "));
+    CHECK_THAT(message, ContainsSubstring("attune: expected " + expected) && ContainsSubstring(", got " + got) &&
+                            ContainsSubstring("; try "));
     CHECK(c.untouched());
     CHECK(fake::seen.calls == 0);
 }
@@ -37,7 +41,9 @@ void check_refused(fake::call& c, const std::vector<named_argument>& arguments, 
 TEST_CASE("a call by name reaches the kernel and computes") {
     fake::call c;
     using namespace fake;
-    attune::run<variant>(attune::options{.threads = 1}, out = c.O(), w = 1, q = c.Q(), k = c.K(), v = c.V(), fake::slopes = c.S(), bias = c.B(), is_global = c.G(), fake::table = c.T(), gain = 0.5, lse = c.L());
+    attune::run<variant>(attune::options{.threads = 1}, out = c.O(), w = 1, q = c.Q(), k = c.K(), v = c.V(),
+                         fake::slopes = c.S(), bias = c.B(), is_global = c.G(), fake::table = c.T(), gain = 0.5,
+                         lse = c.L());
     c.expect_right_results();
 }
 
@@ -48,8 +54,11 @@ TEST_CASE("strides, const inputs, u8 for boolean and broadcasting reach the kern
         for (std::int64_t b = 0; b < 2; ++b)
             for (std::int64_t h = 0; h < 4; ++h)
                 for (std::int64_t i = 0; i < 5; ++i)
-                    for (std::int64_t d = 0; d < 8; ++d) stored[static_cast<std::size_t>(((b * 5 + i) * 4 + h) * 8 + d)] = c.q[static_cast<std::size_t>(((b * 4 + h) * 5 + i) * 8 + d)];
-        CHECK(fake::refusal(with(c, "q", tensor(static_cast<const float*>(stored.data()), {2, 5, 4, 8}).swapped(1, 2))) == "");
+                    for (std::int64_t d = 0; d < 8; ++d)
+                        stored[static_cast<std::size_t>(((b * 5 + i) * 4 + h) * 8 + d)] =
+                            c.q[static_cast<std::size_t>(((b * 4 + h) * 5 + i) * 8 + d)];
+        CHECK(fake::refusal(
+                  with(c, "q", tensor(static_cast<const float*>(stored.data()), {2, 5, 4, 8}).swapped(1, 2))) == "");
     }
     SECTION("one slope for all heads") {
         const float slope = c.slopes[1];
@@ -62,7 +71,8 @@ TEST_CASE("strides, const inputs, u8 for boolean and broadcasting reach the kern
         CHECK(fake::refusal(with(c, "bias", tensor(wide.data(), {1, 1, 1, 7}, {0, 0, 0, 2}))) == "");
     }
     SECTION("the batch of k and v") {
-        for (auto* x : {&c.k, &c.v}) std::copy_n(x->begin(), x->size() / 2, x->begin() + static_cast<std::ptrdiff_t>(x->size() / 2));
+        for (auto* x : {&c.k, &c.v})
+            std::copy_n(x->begin(), x->size() / 2, x->begin() + static_cast<std::ptrdiff_t>(x->size() / 2));
         auto all = with(c, "k", tensor(c.k.data(), {1, 2, 7, 8}));
         all[2].view = tensor(c.v.data(), {1, 2, 7, 4});
         CHECK(fake::refusal(all) == "");
@@ -120,7 +130,8 @@ TEST_CASE("empty calls are not errors") {
         all[2].view = tensor(static_cast<const float*>(nullptr), {2, 2, 0, 4});
         CHECK(fake::refusal(all) == "");
         CHECK(std::all_of(c.out.begin(), c.out.end(), [](float x) { return x == 0; }));
-        CHECK(std::all_of(c.lse.begin(), c.lse.end(), [](float x) { return x == -std::numeric_limits<float>::infinity(); }));
+        CHECK(std::all_of(c.lse.begin(), c.lse.end(),
+                          [](float x) { return x == -std::numeric_limits<float>::infinity(); }));
     }
     SECTION("they are checked all the same") {
         c.queries = 0;
@@ -133,23 +144,28 @@ TEST_CASE("empty calls are not errors") {
 TEST_CASE("tensors of the wrong shape are refused by the names of their axes") {
     fake::call c;
     float* const x = c.q.data();
-    check_refused(c, with(c, "q", tensor(x, {4, 5, 8})), "q with 4 axes (batch, head, query, depth)", "3 axes in q: f32 (4, 5, 8)");
+    check_refused(c, with(c, "q", tensor(x, {4, 5, 8})), "q with 4 axes (batch, head, query, depth)",
+                  "3 axes in q: f32 (4, 5, 8)");
     check_refused(c, with(c, "slopes", tensor(x, {2, 4})), "slopes with 1 axis (head)", "2 axes");
-    check_refused(c, with(c, "out", tensor(c.out.data(), {8, 5, 4})), "out with 4 axes (batch, head, query, value_depth)");
+    check_refused(c, with(c, "out", tensor(c.out.data(), {8, 5, 4})),
+                  "out with 4 axes (batch, head, query, value_depth)");
     check_refused(c, with(c, "lse", tensor(c.lse.data(), {2, 4, 5, 1})), "lse with 3 axes (batch, head, query)");
-    check_refused(c, with(c, "k", tensor(c.k.data(), {3, 2, 7, 8})), "batch extent 2 or 1 in k, as in q", "k: f32 (3, 2, 7, 8)");
+    check_refused(c, with(c, "k", tensor(c.k.data(), {3, 2, 7, 8})), "batch extent 2 or 1 in k, as in q",
+                  "k: f32 (3, 2, 7, 8)");
     check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 16})), "depth extent 8 in k, as in q");
     check_refused(c, with(c, "v", tensor(c.v.data(), {2, 2, 6, 4})), "key extent 7 in v, as in k");
     check_refused(c, with(c, "v", tensor(c.v.data(), {2, 1, 7, 4})), "key_head extent 2 in v, as in k");
     check_refused(c, with(c, "slopes", tensor(x, {3})), "head extent 4 or 1 in slopes, as in q", "slopes: f32 (3)");
     check_refused(c, with(c, "bias", tensor(c.bias.data(), {2, 4, 5, 6})), "key extent 7 or 1 in bias, as in k");
-    check_refused(c, with(c, "is_global", tensor(c.is_global.data(), {6})), "an extent of at least 7 (the longer of queries and keys) or 1 along position of is_global");
+    check_refused(c, with(c, "is_global", tensor(c.is_global.data(), {6})),
+                  "an extent of at least 7 (the longer of queries and keys) or 1 along position of is_global");
     check_refused(c, with(c, "table", tensor(c.table.data(), {0})), "at least one element along entries of table");
     check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 3})), "value_depth extent 4 in out");
     check_refused(c, with(c, "out", tensor(c.out.data(), {1, 4, 5, 4})), "batch extent 2 in out");
     check_refused(c, with(c, "lse", tensor(c.lse.data(), {2, 4, 4})), "query extent 5 in lse");
     check_refused(c, with(c, "q", tensor(x, {2, 4, -5, 8})), "an extent from 0 to 2147483647 along query of q", "-5");
-    check_refused(c, with(c, "q", tensor(x, {2, 4, std::int64_t{1} << 31, 8})), "an extent from 0 to 2147483647 along query of q");
+    check_refused(c, with(c, "q", tensor(x, {2, 4, std::int64_t{1} << 31, 8})),
+                  "an extent from 0 to 2147483647 along query of q");
     check_refused(c, with(c, "kv_lengths", tensor(c.table.data(), {3})), "batch extent 2 or 1 in kv_lengths");
 }
 
@@ -165,50 +181,70 @@ TEST_CASE("head counts have to divide") {
 
 TEST_CASE("strides that a kernel cannot use are refused") {
     fake::call c;
-    check_refused(c, with(c, "q", tensor(c.q.data(), {2, 4, 5, 8}, {160, 40, 1, 5})), "a stride of 1 along depth of q", "5 in q");
-    check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 1, 5})), "a stride of 1 along value_depth of out");
-    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {std::int64_t{1} << 31, 56, 8, 1})), "a stride of at most 2147483647 elements along batch of k", "2147483648");
-    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {(std::int64_t{1} << 31) - 1, 56, 8, 1})), "at most 2147483647 elements from the first to the last along batch of k");
-    check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {0, 20, 4, 1})), "elements of out at distinct addresses", "strides (0, 20, 4, 1)");
-    check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 3, 1})), "elements of out at distinct addresses");
+    check_refused(c, with(c, "q", tensor(c.q.data(), {2, 4, 5, 8}, {160, 40, 1, 5})), "a stride of 1 along depth of q",
+                  "5 in q");
+    check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 1, 5})),
+                  "a stride of 1 along value_depth of out");
+    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {std::int64_t{1} << 31, 56, 8, 1})),
+                  "a stride of at most 2147483647 elements along batch of k", "2147483648");
+    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {(std::int64_t{1} << 31) - 1, 56, 8, 1})),
+                  "at most 2147483647 elements from the first to the last along batch of k");
+    check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {0, 20, 4, 1})),
+                  "elements of out at distinct addresses", "strides (0, 20, 4, 1)");
+    check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 3, 1})),
+                  "elements of out at distinct addresses");
 }
 
 TEST_CASE("more elements than a kernel counts are refused, broadcast or not") {
     fake::call c;
     c.batches = 1, c.heads = c.key_heads = 64, c.queries = c.keys = 6000;
     std::vector<float> nothing(1);
-    const auto view = [&](tensor::extent_list shape, tensor::extent_list strides) { return tensor(nothing.data(), shape, strides); };
+    const auto view = [&](tensor::extent_list shape, tensor::extent_list strides) {
+        return tensor(nothing.data(), shape, strides);
+    };
     auto all = c.arguments();
-    all[0].view = view({1, 64, 6000, 8}, {0, 0, 0, 1}), all[1].view = view({1, 64, 6000, 8}, {0, 0, 0, 1}), all[2].view = view({1, 64, 6000, 4}, {0, 0, 0, 1});
-    all[3].view = view({1}, {1}), all[4].view = view({1, 1, 6000, 6000}, {0, 0, 0, 0}), all[5].view = tensor(c.is_global.data(), {1});
+    all[0].view = view({1, 64, 6000, 8}, {0, 0, 0, 1}), all[1].view = view({1, 64, 6000, 8}, {0, 0, 0, 1}),
+    all[2].view = view({1, 64, 6000, 4}, {0, 0, 0, 1});
+    all[3].view = view({1}, {1}), all[4].view = view({1, 1, 6000, 6000}, {0, 0, 0, 0}),
+    all[5].view = tensor(c.is_global.data(), {1});
     std::vector<float> out(64 * 6000 * 4), lse(64 * 6000);
     all[9].view = tensor(out.data(), {1, 64, 6000, 4}), all[10].view = tensor(lse.data(), {1, 64, 6000});
-    CHECK_THAT(fake::refusal(all), ContainsSubstring("expected at most 2147483647 elements in bias, axes of extent 1 that broadcast counted in full"));
+    CHECK_THAT(fake::refusal(all),
+               ContainsSubstring(
+                   "expected at most 2147483647 elements in bias, axes of extent 1 that broadcast counted in full"));
 }
 
 TEST_CASE("element types that do not fit are refused") {
     fake::call c;
     check_refused(c, with(c, "slopes", tensor(c.table.data(), {1})), "f32 elements in slopes", "slopes: i32 (1)");
     check_refused(c, with(c, "is_global", tensor(c.q.data(), {7})), "boolean elements in is_global");
-    check_refused(c, with(c, "lse", tensor(reinterpret_cast<attune::bfloat16*>(c.lse.data()), {2, 4, 5})), "f32 elements in lse");
+    check_refused(c, with(c, "lse", tensor(reinterpret_cast<attune::bfloat16*>(c.lse.data()), {2, 4, 5})),
+                  "f32 elements in lse");
     check_refused(c, with(c, "kv_lengths", tensor(c.q.data(), {2})), "i32 elements in kv_lengths");
-    check_refused(c, with(c, "k", tensor(reinterpret_cast<attune::bfloat16*>(c.k.data()), {2, 2, 7, 8})), "element types that fake::variant was compiled for (f32; bf16)", "q:f32,k:bf16,v:f32,out:f32");
-    check_refused(c, with(c, "out", tensor(reinterpret_cast<attune::float16*>(c.out.data()), {2, 4, 5, 4})), "element types", "q:f32,k:f32,v:f32,out:f16");
+    check_refused(c, with(c, "k", tensor(reinterpret_cast<attune::bfloat16*>(c.k.data()), {2, 2, 7, 8})),
+                  "element types that fake::variant was compiled for (f32; bf16)", "q:f32,k:bf16,v:f32,out:f32");
+    check_refused(c, with(c, "out", tensor(reinterpret_cast<attune::float16*>(c.out.data()), {2, 4, 5, 4})),
+                  "element types", "q:f32,k:f32,v:f32,out:f16");
 }
 
 TEST_CASE("depths that were not compiled are refused with those that were") {
     fake::call c;
     c.depth = 12;
     c.fill();
-    check_refused(c, c.arguments(), "depths (depth x value depth) that fake::variant was compiled for (8x4; 16x16)", "12x4");
+    check_refused(c, c.arguments(), "depths (depth x value depth) that fake::variant was compiled for (8x4; 16x16)",
+                  "12x4");
 }
 
 TEST_CASE("pointers that cannot be right are refused") {
     fake::call c;
-    check_refused(c, with(c, "k", tensor(static_cast<float*>(nullptr), {2, 2, 7, 8})), "a pointer to the elements of k", "null for k: f32 (2, 2, 7, 8)");
-    check_refused(c, with(c, "out", tensor(static_cast<float*>(nullptr), {2, 4, 5, 4})), "a pointer to the elements of out");
-    check_refused(c, with(c, "kv_lengths", tensor(static_cast<std::int32_t*>(nullptr), {2})), "a pointer to the elements of kv_lengths");
-    check_refused(c, with(c, "out", tensor(static_cast<const float*>(c.out.data()), {2, 4, 5, 4})), "a tensor that may be written for out", "a view of const elements");
+    check_refused(c, with(c, "k", tensor(static_cast<float*>(nullptr), {2, 2, 7, 8})), "a pointer to the elements of k",
+                  "null for k: f32 (2, 2, 7, 8)");
+    check_refused(c, with(c, "out", tensor(static_cast<float*>(nullptr), {2, 4, 5, 4})),
+                  "a pointer to the elements of out");
+    check_refused(c, with(c, "kv_lengths", tensor(static_cast<std::int32_t*>(nullptr), {2})),
+                  "a pointer to the elements of kv_lengths");
+    check_refused(c, with(c, "out", tensor(static_cast<const float*>(c.out.data()), {2, 4, 5, 4})),
+                  "a tensor that may be written for out", "a view of const elements");
 }
 
 TEST_CASE("outputs apart from everything else in memory") {
@@ -243,7 +279,8 @@ TEST_CASE("key lengths are within the keys") {
     fake::call c;
     for (const std::int32_t wrong : {-1, 8}) {
         c.lengths = {7, wrong};
-        check_refused(c, with(c, "kv_lengths", tensor(c.lengths.data(), {2})), "kv_lengths from 0 to 7", std::to_string(wrong) + " for batch element 1");
+        check_refused(c, with(c, "kv_lengths", tensor(c.lengths.data(), {2})), "kv_lengths from 0 to 7",
+                      std::to_string(wrong) + " for batch element 1");
     }
 }
 
@@ -281,7 +318,9 @@ TEST_CASE("a registry of another layout is refused") {
         attune::detail::call(other, c.arguments(), {});
         FAIL("not refused");
     } catch (const attune::error& e) {
-        CHECK_THAT(e.what(), ContainsSubstring("expected kernels of fake::variant built for layout " + std::to_string(attune::kernel_table_version) + ", got layout 99; try building"));
+        CHECK_THAT(e.what(),
+                   ContainsSubstring("expected kernels of fake::variant built for layout " +
+                                     std::to_string(attune::kernel_table_version) + ", got layout 99; try building"));
     }
 }
 
@@ -289,7 +328,9 @@ TEST_CASE("the environment forces a level, options go first") {
     fake::call c;
     ::setenv("ATTUNE_TARGET", "x86-64-v9", 1);
     check_refused(c, c.arguments(), "one of the linked levels of fake::variant", "x86-64-v9");
-    CHECK_THAT(fake::refusal(c.arguments(), {.target = "opencl"}), ContainsSubstring("expected a machine that runs opencl kernels, as attune::options asks, got opencl: lacks"));
+    CHECK_THAT(
+        fake::refusal(c.arguments(), {.target = "opencl"}),
+        ContainsSubstring("expected a machine that runs opencl kernels, as attune::options asks, got opencl: lacks"));
     const std::string level = attune::kernels<fake::variant>().entries[1].target;
     CHECK(fake::refusal(c.arguments(), {.target = level}) == "");
     ::setenv("ATTUNE_TARGET", "", 1);

@@ -32,13 +32,23 @@ attune::cpu_state cpu_of(int level) {  // 2, 3 or 4
     cpu.is = attune::cpu_state::family::x86_64;
     cpu.leaf_1.ecx = 1u << 0 | 1u << 9 | 1u << 13 | 1u << 19 | 1u << 20 | 1u << 23;
     cpu.leaf_80000001.ecx = 1u << 0;
-    if (level >= 3) cpu.leaf_1.ecx |= 1u << 12 | 1u << 22 | 1u << 28 | 1u << 29, cpu.leaf_7.ebx |= 1u << 3 | 1u << 5 | 1u << 8, cpu.leaf_80000001.ecx |= 1u << 5, cpu.xcr0 = 0x7;
+    if (level >= 3)
+        cpu.leaf_1.ecx |= 1u << 12 | 1u << 22 | 1u << 28 | 1u << 29, cpu.leaf_7.ebx |= 1u << 3 | 1u << 5 | 1u << 8,
+            cpu.leaf_80000001.ecx |= 1u << 5, cpu.xcr0 = 0x7;
     if (level >= 4) cpu.leaf_7.ebx |= 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31, cpu.xcr0 = 0xe7;
     return cpu;
 }
 
-kernel_request asked(attune::element_type e, std::int64_t depth, std::int64_t value_depth, std::string_view target = {}) {
-    return {.query = e, .key = e, .value = e, .output = e, .depth = depth, .value_depth = value_depth, .target = target, .forced_by = "ATTUNE_TARGET"};
+kernel_request asked(attune::element_type e, std::int64_t depth, std::int64_t value_depth,
+                     std::string_view target = {}) {
+    return {.query = e,
+            .key = e,
+            .value = e,
+            .output = e,
+            .depth = depth,
+            .value_depth = value_depth,
+            .target = target,
+            .forced_by = "ATTUNE_TARGET"};
 }
 
 }  // namespace
@@ -48,12 +58,18 @@ TEST_CASE("the most demanding level that runs is chosen") {
     CHECK(choose(table, asked(f32, 64, 64), cpu_of(3), false).chosen == &kernels[2]);
     CHECK(choose(table, asked(f32, 64, 64), cpu_of(2), false).chosen == &kernels[4]);
     CHECK(choose(table, asked(f32, 64, 32), cpu_of(4), false).chosen == &kernels[3]);
-    const auto without_os = [] { auto cpu = cpu_of(4); cpu.xcr0 = 0; return cpu; }();
+    const auto without_os = [] {
+        auto cpu = cpu_of(4);
+        cpu.xcr0 = 0;
+        return cpu;
+    }();
     CHECK(choose(table, asked(f32, 64, 64), without_os, false).chosen == &kernels[4]);
 
     const auto made = choose(table, asked(f32, 64, 64), cpu_of(3), true);
-    CHECK(made.why == "the most demanding level of those linked (x86-64-v4; x86-64-v3; x86-64-v2) that this CPU runs; "
-                      "x86-64-v4: lacks avx512f, avx512dq, avx512cd, avx512bw, avx512vl, zmm registers saved by the operating system");
+    CHECK(made.why ==
+          "the most demanding level of those linked (x86-64-v4; x86-64-v3; x86-64-v2) that this CPU runs; "
+          "x86-64-v4: lacks avx512f, avx512dq, avx512cd, avx512bw, avx512vl, zmm registers saved by the operating "
+          "system");
 }
 
 TEST_CASE("what is not known of a call is not asked for") {
@@ -63,22 +79,31 @@ TEST_CASE("what is not known of a call is not asked for") {
 
 TEST_CASE("a forced level is used or refused") {
     CHECK(choose(table, asked(f32, 64, 64, "x86-64-v2"), cpu_of(4), false).chosen == &kernels[4]);
-    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 64, "x86-64-v4"), cpu_of(3), false), attune::error,
-                         MessageMatches(ContainsSubstring("expected a level that this CPU runs in ATTUNE_TARGET, got x86-64-v4: lacks avx512f") &&
-                                        ContainsSubstring("; try x86-64-v3; x86-64-v2, which are linked and run here")));
-    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 64, "x86-64-v5"), cpu_of(3), false), attune::error,
-                         MessageMatches(ContainsSubstring("expected one of the linked levels of my::alibi (x86-64-v4; x86-64-v3; x86-64-v2) in ATTUNE_TARGET, got x86-64-v5; try x86-64-v3; x86-64-v2")));
-    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 32, "x86-64-v4"), cpu_of(4), false), attune::error, MessageMatches(ContainsSubstring("try x86-64-v3, which")));
+    CHECK_THROWS_MATCHES(
+        choose(table, asked(f32, 64, 64, "x86-64-v4"), cpu_of(3), false), attune::error,
+        MessageMatches(
+            ContainsSubstring("expected a level that this CPU runs in ATTUNE_TARGET, got x86-64-v4: lacks avx512f") &&
+            ContainsSubstring("; try x86-64-v3; x86-64-v2, which are linked and run here")));
+    CHECK_THROWS_MATCHES(
+        choose(table, asked(f32, 64, 64, "x86-64-v5"), cpu_of(3), false), attune::error,
+        MessageMatches(ContainsSubstring("expected one of the linked levels of my::alibi (x86-64-v4; x86-64-v3; "
+                                         "x86-64-v2) in ATTUNE_TARGET, got x86-64-v5; try x86-64-v3; x86-64-v2")));
+    CHECK_THROWS_MATCHES(choose(table, asked(f32, 64, 32, "x86-64-v4"), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("try x86-64-v3, which")));
 }
 
 TEST_CASE("what was not compiled is refused with what was") {
-    CHECK_THROWS_MATCHES(choose(table, asked(attune::element_type::f16, 64, 64), cpu_of(4), false), attune::error,
-                         MessageMatches(ContainsSubstring("expected element types that my::alibi was compiled for (bf16; f32), got q:f16,k:f16,v:f16,out:f16; try adding them to DTYPES")));
+    CHECK_THROWS_MATCHES(
+        choose(table, asked(attune::element_type::f16, 64, 64), cpu_of(4), false), attune::error,
+        MessageMatches(ContainsSubstring("expected element types that my::alibi was compiled for (bf16; f32), got "
+                                         "q:f16,k:f16,v:f16,out:f16; try adding them to DTYPES")));
     CHECK_THROWS_MATCHES(choose(table, asked(f32, 80, 80), cpu_of(4), false), attune::error,
                          MessageMatches(ContainsSubstring("(64x64; 64x32), got 80x80; try adding them to DEPTHS")));
-    CHECK_THROWS_MATCHES(choose(table, asked(bf16, 64, 64), cpu_of(4), false), attune::error,
-                         MessageMatches(ContainsSubstring("expected a CPU for one of the linked kernels of my::alibi (x86-64-v4-bf16), got this one (x86-64-v4-bf16: lacks avx512_ifma") &&
-                                        ContainsSubstring("try adding a less demanding level")));
+    CHECK_THROWS_MATCHES(
+        choose(table, asked(bf16, 64, 64), cpu_of(4), false), attune::error,
+        MessageMatches(ContainsSubstring("expected a CPU for one of the linked kernels of my::alibi (x86-64-v4-bf16), "
+                                         "got this one (x86-64-v4-bf16: lacks avx512_ifma") &&
+                       ContainsSubstring("try adding a less demanding level")));
 }
 
 namespace {
@@ -93,7 +118,8 @@ constexpr int no_end = std::numeric_limits<int>::max();
 }  // namespace
 
 TEST_CASE("of the kernels of a level the one that serves the number of queries is chosen, at every boundary") {
-    const attune::kernel several[] = {serving("x86-64-v4", prefill, 1, no_end), serving("x86-64-v3", prefill, 1, no_end), serving("x86-64-v3", decode, 1, 16),
+    const attune::kernel several[] = {serving("x86-64-v4", prefill, 1, no_end),
+                                      serving("x86-64-v3", prefill, 1, no_end), serving("x86-64-v3", decode, 1, 16),
                                       serving("x86-64-v3", prefill, 17, 128), serving("x86-64-v2", decode, 1, 4)};
     const attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, several};
     const auto chosen = [&](int level, std::optional<std::int64_t> queries, std::string_view target = {}) {
@@ -104,29 +130,39 @@ TEST_CASE("of the kernels of a level the one that serves the number of queries i
     for (const std::int64_t queries : {0, 1, 2, 15, 16}) CHECK(chosen(3, queries) == 2);
     for (const std::int64_t queries : {17, 18, 127, 128}) CHECK(chosen(3, queries) == 3);
     for (const std::int64_t queries : {129, 100000}) CHECK(chosen(3, queries) == 1);
-    CHECK(chosen(3, std::nullopt) == 1);                      // whichever comes first
-    CHECK(chosen(4, 1) == 0);                                 // the level comes first
+    CHECK(chosen(3, std::nullopt) == 1);  // whichever comes first
+    CHECK(chosen(4, 1) == 0);             // the level comes first
     CHECK(chosen(4, 1, "x86-64-v3") == 2);
-    for (const std::int64_t queries : {1, 5, 100}) CHECK(chosen(2, queries) == 4);  // serves none of them so well, but there is no other
+    for (const std::int64_t queries : {1, 5, 100})
+        CHECK(chosen(2, queries) == 4);  // serves none of them so well, but there is no other
 
     kernel_request request = asked(f32, 64, 64);
     request.queries = 3;
-    CHECK(choose(linked, request, cpu_of(3), true).why_shapes == "decode, for 1 to 16 queries (also linked: prefill, for any number of queries; prefill, for 17 to 128 queries)");
+    CHECK(choose(linked, request, cpu_of(3), true).why_shapes ==
+          "decode, for 1 to 16 queries (also linked: prefill, for any number of queries; prefill, for 17 to 128 "
+          "queries)");
 }
 
 TEST_CASE("a GPU has to be asked for, and says what it lacks") {
-    const attune::kernel both[] = {compiled("x86-64-v2", f32, 64, 64), compiled("opencl", f32, 64, 64), compiled("cuda", f32, 64, 64)};
+    const attune::kernel both[] = {compiled("x86-64-v2", f32, 64, 64), compiled("opencl", f32, 64, 64),
+                                   compiled("cuda", f32, 64, 64)};
     attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, both};
     const auto forced = [](const char* target) { return asked(f32, 64, 64, target); };
     CHECK(choose(linked, asked(f32, 64, 64), cpu_of(4), false).chosen == &both[0]);
-    CHECK_THROWS_MATCHES(choose(linked, forced("opencl"), cpu_of(4), false), attune::error,
-                         MessageMatches(ContainsSubstring("expected a machine that runs opencl kernels, as ATTUNE_TARGET asks, got opencl: lacks attune::gpu")));
-    static const attune::detail::device_runtime one_of_two{[](const char* target) { return std::string_view(target) == "cuda" ? "a CUDA device" : ""; }, nullptr};
+    CHECK_THROWS_MATCHES(
+        choose(linked, forced("opencl"), cpu_of(4), false), attune::error,
+        MessageMatches(ContainsSubstring(
+            "expected a machine that runs opencl kernels, as ATTUNE_TARGET asks, got opencl: lacks attune::gpu")));
+    static const attune::detail::device_runtime one_of_two{
+        [](const char* target) { return std::string_view(target) == "cuda" ? "a CUDA device" : ""; }, nullptr};
     linked.devices = &one_of_two;
     CHECK(choose(linked, asked(f32, 64, 64), cpu_of(4), false).chosen == &both[0]);
     CHECK(choose(linked, forced("opencl"), cpu_of(4), false).chosen == &both[1]);
-    CHECK_THROWS_MATCHES(choose(linked, forced("cuda"), cpu_of(4), false), attune::error, MessageMatches(ContainsSubstring("got cuda: lacks a CUDA device; try x86-64-v2; opencl")));
+    CHECK_THROWS_MATCHES(choose(linked, forced("cuda"), cpu_of(4), false), attune::error,
+                         MessageMatches(ContainsSubstring("got cuda: lacks a CUDA device; try x86-64-v2; opencl")));
     linked.kernels = std::span(both).subspan(1);
-    CHECK_THROWS_MATCHES(choose(linked, asked(f32, 64, 64), cpu_of(4), false), attune::error,
-                         MessageMatches(ContainsSubstring("expected a kernel for the CPU among the linked ones of my::alibi (opencl; cuda), got none; try attune::options::target")));
+    CHECK_THROWS_MATCHES(
+        choose(linked, asked(f32, 64, 64), cpu_of(4), false), attune::error,
+        MessageMatches(ContainsSubstring("expected a kernel for the CPU among the linked ones of my::alibi (opencl; "
+                                         "cuda), got none; try attune::options::target")));
 }

@@ -9,8 +9,8 @@
 
 #include <cstdlib>
 
-using Catch::Matchers::ContainsSubstring, Catch::Matchers::MessageMatches;
 using attune::cpu_state, attune::limited_to, attune::missing_for, attune::runs;
+using Catch::Matchers::ContainsSubstring, Catch::Matchers::MessageMatches;
 
 namespace {
 
@@ -37,7 +37,8 @@ cpu_state complete() {
 }  // namespace
 
 TEST_CASE("a complete CPU runs every x86-64 level") {
-    for (const auto level : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"}) CHECK(missing_for(level, complete()) == "");
+    for (const auto level : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"})
+        CHECK(missing_for(level, complete()) == "");
     CHECK(missing_for("aarch64", complete()) == "an aarch64 CPU");
 }
 

@@ -14,7 +14,8 @@ TEST_CASE("blocks are those of the kernel, without outputs and without running i
     fake::call c;
     fake::reset();
     using namespace fake;
-    const auto map = attune::blocks<variant>(q = c.Q(), k = c.K(), v = c.V(), fake::slopes = c.S(), bias = c.B(), is_global = c.G(), fake::table = c.T(), w = 1, gain = 1);
+    const auto map = attune::blocks<variant>(q = c.Q(), k = c.K(), v = c.V(), fake::slopes = c.S(), bias = c.B(),
+                                             is_global = c.G(), fake::table = c.T(), w = 1, gain = 1);
     CHECK(map.batches == 2);
     CHECK(map.heads == 4);
     CHECK(map.query_blocks == 3);  // 5 queries by 2
@@ -33,7 +34,9 @@ TEST_CASE("blocks are those of the kernel, without outputs and without running i
 TEST_CASE("explain says what a call would do") {
     fake::call c;
     using namespace fake;
-    const auto e = attune::explain<variant>(q = c.Q(), k = c.K(), v = c.V(), fake::slopes = c.S(), bias = c.B(), is_global = c.G(), fake::table = c.T(), w = 1, gain = 1, attune::options{.threads = 3});
+    const auto e =
+        attune::explain<variant>(q = c.Q(), k = c.K(), v = c.V(), fake::slopes = c.S(), bias = c.B(), is_global = c.G(),
+                                 fake::table = c.T(), w = 1, gain = 1, attune::options{.threads = 3});
     CHECK(e.kernel == "attune_fake_f32_d8x4");
     CHECK(e.threads == 3);
     CHECK(e.batches == 2);
@@ -46,20 +49,36 @@ TEST_CASE("explain says what a call would do") {
     CHECK(e.output_bytes == 4 * (2 * 4 * 5 * 4 + 2 * 4 * 5));
     CHECK(e.scratch_bytes == 56);
     CHECK_THAT(e.why, ContainsSubstring("the most demanding level of those linked (opencl; "));
-    CHECK_THAT(e.text(), ContainsSubstring("blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") && ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B kept from one pass to the next, 54 B of tables of conditions; 222 B in all\n") &&
-                             ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") && ContainsSubstring("\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
-                             ContainsSubstring("          gain: f32 number\n") && ContainsSubstring("\noutputs   out: f32 output (batch 2, head 4, query 5, value_depth 4)\n          lse: f32 row (batch 2, head 4, query 5)\n") &&
-                             ContainsSubstring("          kv_idx - q_idx <= w || is_global(kv_idx): bounded over a block from the ranges of its indices and tables\n"
-                                               "          kv_idx != table(0): known for each block of keys, from a table of its extremes\n") &&
-                             ContainsSubstring("\nmeaning   positions are aligned top-left: query 0 meets key 0\n"));
+    CHECK_THAT(e.text(),
+               ContainsSubstring(
+                   "blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") &&
+                   ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B kept from one pass to the next, "
+                                     "54 B of tables of conditions; 222 B in all\n") &&
+                   ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") &&
+                   ContainsSubstring(
+                       "\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
+                   ContainsSubstring("          gain: f32 number\n") &&
+                   ContainsSubstring("\noutputs   out: f32 output (batch 2, head 4, query 5, value_depth 4)\n          "
+                                     "lse: f32 row (batch 2, head 4, query 5)\n") &&
+                   ContainsSubstring(
+                       "          kv_idx - q_idx <= w || is_global(kv_idx): bounded over a block from the ranges of "
+                       "its indices and tables\n"
+                       "          kv_idx != table(0): known for each block of keys, from a table of its extremes\n") &&
+                   ContainsSubstring("\nmeaning   positions are aligned top-left: query 0 meets key 0\n"));
     const auto j = nlohmann::json::parse(e.json());
     CHECK(j["inputs"].size() == 9);
-    CHECK(j["inputs"][1] == nlohmann::json{{"name", "k"}, {"is", "tensor"}, {"element", "f32"}, {"axes", {"batch", "key_head", "key", "depth"}}, {"shape", {2, 2, 7, 8}}});
+    CHECK(j["inputs"][1] == nlohmann::json{{"name", "k"},
+                                           {"is", "tensor"},
+                                           {"element", "f32"},
+                                           {"axes", {"batch", "key_head", "key", "depth"}},
+                                           {"shape", {2, 2, 7, 8}}});
     CHECK(j["outputs"][1]["is"] == "row");
     CHECK(j["conditions"][0]["text"] == "kv_idx - q_idx <= w || is_global(kv_idx)");
     CHECK(j["workspace_bytes"] == 222);
     CHECK(j["semantics"].back() == "query head h reads key head h / 2");
-    CHECK_THAT(e.json(), ContainsSubstring(R"("kernel": "attune_fake_f32_d8x4")") && ContainsSubstring(R"("blocks_visited": 32)") && ContainsSubstring(R"("schedule": {"query_tile": 2}})"));
+    CHECK_THAT(e.json(), ContainsSubstring(R"("kernel": "attune_fake_f32_d8x4")") &&
+                             ContainsSubstring(R"("blocks_visited": 32)") &&
+                             ContainsSubstring(R"("schedule": {"query_tile": 2}})"));
     CHECK(c.untouched());
 }
 
@@ -74,7 +93,8 @@ attune::explanation explained(Finish finish, int saved_rows = 0, int (*blocks)(v
     finish(g, g.scores(g.q(), g.k()));
     auto kernels = kernels_of(g);
     kernels[0].blocks = blocks;
-    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
+    const attune::kernel_table table{
+        .version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
     static float q[2 * 4 * 5 * 8], k[2 * 2 * 7 * 8];
     static bool visible[5 * 7];
     arguments given{view("q", attune::tensor(q, {2, 4, 5, 8})), view("k", attune::tensor(k, {2, 2, 7, 8}))};
@@ -86,7 +106,9 @@ attune::explanation explained(Finish finish, int saved_rows = 0, int (*blocks)(v
 
 TEST_CASE("explain says whether determinism was asked for") {
     fake::call c;
-    const auto asked = [&](const attune::options& how) { return attune::detail::explain(fake::kernels(), c.arguments(), how).deterministic; };
+    const auto asked = [&](const attune::options& how) {
+        return attune::detail::explain(fake::kernels(), c.arguments(), how).deterministic;
+    };
     CHECK_FALSE(asked({}));
     CHECK(asked({.deterministic = true}));
     ::setenv("ATTUNE_DETERMINISTIC", "1", 1);
@@ -100,14 +122,20 @@ TEST_CASE("explain says whether determinism was asked for") {
 
 TEST_CASE("explain counts every byte that a call takes") {
     using namespace by_hand;
-    const auto weights = [](graph& g, node_id s) { g.output("weights", g.softmax(s)), g.output("used", g.add(operation::sum_over_queries, kind::column, {g.softmax(s)})); };
+    const auto weights = [](graph& g, node_id s) {
+        g.output("weights", g.softmax(s)),
+            g.output("used", g.add(operation::sum_over_queries, kind::column, {g.softmax(s)}));
+    };
     const auto e = explained(weights, 2, [](void** arguments) {
         void* const context = *static_cast<void**>(arguments[0]);
         void *const table = halide_malloc(context, 1000), *const other = halide_malloc(context, 128);
         halide_free(context, table), halide_free(context, other);
         halide_free(context, halide_malloc(context, 256));
         // what tasks take is theirs
-        return halide_do_par_for(context, [](void* context, int, std::uint8_t*) { return halide_free(context, halide_malloc(context, 100000)), 0; }, 0, 4, nullptr);
+        return halide_do_par_for(
+            context,
+            [](void* context, int, std::uint8_t*) { return halide_free(context, halide_malloc(context, 100000)), 0; },
+            0, 4, nullptr);
     });
     CHECK(e.hidden_bytes == 2 * 4 * (2 * 4 * 5));
     CHECK(e.table_bytes == 1024 + 128 + 8 * 9);  // 8 tiles of queries meet a block of keys each
@@ -116,7 +144,10 @@ TEST_CASE("explain counts every byte that a call takes") {
     CHECK(e.flops == 2.0 * 8 * 5 * 7 * 8);                                  // no values are weighed
     CHECK(e.outputs[1].shape == std::vector<std::int64_t>{2, 4, 7});
     CHECK(e.output_bytes == 4 * (2 * 4 * 5 * 7 + 2 * 4 * 7));
-    CHECK_THAT(e.text(), ContainsSubstring("used: f32 column (batch 2, head 4, key 7)\n") && ContainsSubstring("320 B kept from one pass to the next, 1.22 KB of tables of conditions; 9.54 KB in all\n"));
+    CHECK_THAT(e.text(),
+               ContainsSubstring("used: f32 column (batch 2, head 4, key 7)\n") &&
+                   ContainsSubstring(
+                       "320 B kept from one pass to the next, 1.22 KB of tables of conditions; 9.54 KB in all\n"));
 }
 
 TEST_CASE("explain says what its words mean") {
@@ -127,31 +158,54 @@ TEST_CASE("explain says what its words mean") {
         return all;
     };
     const auto index = [](graph& g, operation op) { return g.add(op, kind::integer); };
-    const auto causal = [&](graph& g, node_id q) { return g.add(operation::greater_equal, kind::condition, {q, index(g, operation::kv_idx)}); };
+    const auto causal = [&](graph& g, node_id q) {
+        return g.add(operation::greater_equal, kind::condition, {q, index(g, operation::kv_idx)});
+    };
     const auto lse = [](graph& g, node_id s) { g.output("lse", g.add(operation::log_sum_exp, kind::row, {s})); };
-    CHECK_THAT(meaning([&](graph& g, node_id s) { lse(g, g.add(operation::mask, kind::scores, {s, causal(g, index(g, operation::q_idx))})); }),
-               ContainsSubstring("aligned top-left") && ContainsSubstring("log-sum-exp -infinity") && ContainsSubstring("natural logarithm"));
     CHECK_THAT(meaning([&](graph& g, node_id s) {
-                   const node_id shift = g.add(operation::subtract, kind::integer, {index(g, operation::key_length), index(g, operation::query_length)});
-                   lse(g, g.add(operation::mask, kind::scores, {s, causal(g, g.add(operation::add, kind::integer, {index(g, operation::q_idx), shift}))}));
+                   lse(g, g.add(operation::mask, kind::scores, {s, causal(g, index(g, operation::q_idx))}));
                }),
-               ContainsSubstring("aligned bottom-right"));
-    CHECK_THAT(meaning([&](graph& g, node_id s) { g.output("lse", g.add(operation::log_sum_exp, kind::row, {s, g.add(operation::constant, kind::real)})); }), ContainsSubstring("log-sum-exp the sink"));
-    CHECK_THAT(meaning([&](graph& g, node_id s) { g.output("weights", g.add(operation::unnormalized, kind::weights, {s})); }), ContainsSubstring("weights are the scores as they are"));
+               ContainsSubstring("aligned top-left") && ContainsSubstring("log-sum-exp -infinity") &&
+                   ContainsSubstring("natural logarithm"));
+    CHECK_THAT(
+        meaning([&](graph& g, node_id s) {
+            const node_id shift = g.add(operation::subtract, kind::integer,
+                                        {index(g, operation::key_length), index(g, operation::query_length)});
+            lse(g, g.add(operation::mask, kind::scores,
+                         {s, causal(g, g.add(operation::add, kind::integer, {index(g, operation::q_idx), shift}))}));
+        }),
+        ContainsSubstring("aligned bottom-right"));
+    CHECK_THAT(meaning([&](graph& g, node_id s) {
+                   g.output("lse",
+                            g.add(operation::log_sum_exp, kind::row, {s, g.add(operation::constant, kind::real)}));
+               }),
+               ContainsSubstring("log-sum-exp the sink"));
+    CHECK_THAT(
+        meaning([&](graph& g, node_id s) { g.output("weights", g.add(operation::unnormalized, kind::weights, {s})); }),
+        ContainsSubstring("weights are the scores as they are"));
 }
 
 TEST_CASE("explain names the conditions and says how blocks are skipped for them") {
     using namespace by_hand;
     const auto e = explained([](graph& g, node_id s) {
-        const auto integer = [&](operation op, std::initializer_list<node_id> of = {}) { return g.add(op, kind::integer, of); };
-        const auto condition = [&](operation op, std::initializer_list<node_id> of) { return g.add(op, kind::condition, of); };
+        const auto integer = [&](operation op, std::initializer_list<node_id> of = {}) {
+            return g.add(op, kind::integer, of);
+        };
+        const auto condition = [&](operation op, std::initializer_list<node_id> of) {
+            return g.add(op, kind::condition, of);
+        };
         const node_id q = integer(operation::q_idx), k = integer(operation::kv_idx);
         const node_id visible = g.input("visible", attune::element_type::boolean, {axis_kind::query, axis_kind::key});
-        const node_id pairs = condition(operation::load, {visible, q, k}), even = condition(operation::equal, {integer(operation::remainder, {q, g.integer(2)}), g.integer(0)});
-        const node_id window = condition(operation::less, {integer(operation::subtract, {q, integer(operation::negate, {k})}), g.integer(9)});
+        const node_id pairs = condition(operation::load, {visible, q, k}),
+                      even =
+                          condition(operation::equal, {integer(operation::remainder, {q, g.integer(2)}), g.integer(0)});
+        const node_id window = condition(
+            operation::less, {integer(operation::subtract, {q, integer(operation::negate, {k})}), g.integer(9)});
         const node_id first = condition(operation::less, {integer(operation::h), g.integer(3)});
-        const node_id all = condition(operation::logical_and, {condition(operation::logical_and, {pairs, even}), condition(operation::logical_and, {window, first})});
-        const node_id masked = g.add(operation::mask, kind::scores, {s, all}), minus_infinity = g.add(operation::constant, kind::real);
+        const node_id all = condition(operation::logical_and, {condition(operation::logical_and, {pairs, even}),
+                                                               condition(operation::logical_and, {window, first})});
+        const node_id masked = g.add(operation::mask, kind::scores, {s, all}),
+                      minus_infinity = g.add(operation::constant, kind::real);
         g.nodes.back().number = -std::numeric_limits<double>::infinity();
         const node_id large = condition(operation::greater, {s, g.add(operation::constant, kind::real)});
         g.output("raw", g.add(operation::where, kind::scores, {large, minus_infinity, masked}));
@@ -159,11 +213,12 @@ TEST_CASE("explain names the conditions and says how blocks are skipped for them
     using condition = std::pair<std::string, std::string>;
     std::vector<condition> said;
     for (const auto& c : e.conditions) said.emplace_back(c.text, c.skips.substr(0, c.skips.find_first_of(",:")));
-    CHECK(said == std::vector<condition>{{"visible(q_idx, kv_idx)", "reads something for each pair of a query and a key"},
-                                         {"q_idx % 2 == 0", "known for each tile of queries"},
-                                         {"q_idx - -kv_idx < 9", "bounded over a block from the ranges of its indices and tables"},
-                                         {"h < 3", "one answer for a head and batch element"},
-                                         {"!(q * t(k) > 0)", "depends on the scores"}});
+    CHECK(said == std::vector<condition>{
+                      {"visible(q_idx, kv_idx)", "reads something for each pair of a query and a key"},
+                      {"q_idx % 2 == 0", "known for each tile of queries"},
+                      {"q_idx - -kv_idx < 9", "bounded over a block from the ranges of its indices and tables"},
+                      {"h < 3", "one answer for a head and batch element"},
+                      {"!(q * t(k) > 0)", "depends on the scores"}});
 }
 
 TEST_CASE("explain of an empty call") {
@@ -182,6 +237,7 @@ TEST_CASE("the linked kernels are listed, with what runs and what would be chose
     CHECK_FALSE(list.entries[0].chosen);
     CHECK_FALSE(list.entries[0].missing.empty());
     for (std::size_t i = 1; i < 4; ++i) CHECK(list.entries[i].chosen);
-    CHECK_THAT(list.text(), ContainsSubstring("    opencl  f32  8x4  prefill  does not run here: lacks ") && ContainsSubstring("bf16  8x4  prefill  chosen: "));
+    CHECK_THAT(list.text(), ContainsSubstring("    opencl  f32  8x4  prefill  does not run here: lacks ") &&
+                                ContainsSubstring("bf16  8x4  prefill  chosen: "));
     CHECK_THAT(list.json(), ContainsSubstring(R"("symbol": "attune_fake_f32_d16x16")"));
 }

@@ -28,8 +28,7 @@ struct argv {
     void* context() const { return *static_cast<void**>(at[0]); }
     halide_buffer_t& buffer(std::string_view name) const { return *static_cast<halide_buffer_t*>(at[position(name)]); }
     template <class T> T scalar(std::string_view name) const { return *static_cast<T*>(at[position(name)]); }
-    template <class T>
-    T& element(std::string_view name, std::initializer_list<int> outermost_first) const {
+    template <class T> T& element(std::string_view name, std::initializer_list<int> outermost_first) const {
         halide_buffer_t& b = buffer(name);
         std::ptrdiff_t offset = 0;
         int dimension = b.dimensions;
@@ -46,7 +45,8 @@ struct argv {
 int task(void* context, int index, std::uint8_t* closure) {
     ++seen.tasks;
     const int running = ++seen.running;
-    for (int most = seen.most_running; most < running && !seen.most_running.compare_exchange_weak(most, running);) {}
+    for (int most = seen.most_running; most < running && !seen.most_running.compare_exchange_weak(most, running);) {
+    }
     struct leave {
         ~leave() { --seen.running; }
     } const at_end;
@@ -56,18 +56,26 @@ int task(void* context, int index, std::uint8_t* closure) {
     }
     const argv a{reinterpret_cast<void**>(closure)};
     const auto extent = [&](std::string_view name, int dimension) { return a.buffer(name).dim[dimension].extent; };
-    const int heads = extent("q", 2), queries = extent("q", 1), keys = extent("k", 1), depth = extent("q", 0), value_depth = extent("v", 0);
+    const int heads = extent("q", 2), queries = extent("q", 1), keys = extent("k", 1), depth = extent("q", 0),
+              value_depth = extent("v", 0);
     const int b = index / heads, h = index % heads, key_head = h / (heads / extent("k", 2));
-    const std::size_t bytes = next_mischief == mischief::out_of_memory ? std::numeric_limits<std::size_t>::max() - 1000 : static_cast<std::size_t>(keys) * sizeof(double);
+    const std::size_t bytes = next_mischief == mischief::out_of_memory
+                                  ? std::numeric_limits<std::size_t>::max() - 1000
+                                  : static_cast<std::size_t>(keys) * sizeof(double);
     auto* const row = static_cast<double*>(halide_malloc(context, bytes));
     if (!row) return halide_error_out_of_memory(context);
     for (int i = 0; i < queries; ++i) {
         double most = -std::numeric_limits<double>::infinity(), sum = 0;
         for (int j = 0; j < keys; ++j) {
-            const bool visible = j < a.element<std::int32_t>("kv_lengths", {b}) && (j - i <= a.scalar<std::int32_t>("w") || a.element<std::uint8_t>("is_global", {j}) != 0) && j != a.element<std::int32_t>("table", {0});
+            const bool visible =
+                j < a.element<std::int32_t>("kv_lengths", {b}) &&
+                (j - i <= a.scalar<std::int32_t>("w") || a.element<std::uint8_t>("is_global", {j}) != 0) &&
+                j != a.element<std::int32_t>("table", {0});
             double s = 0;
-            for (int d = 0; d < depth; ++d) s += double{a.element<float>("q", {b, h, i, d})} * a.element<float>("k", {b, key_head, j, d});
-            s = s * a.scalar<float>("gain") + a.element<float>("slopes", {h}) * (j - i) + a.element<float>("bias", {b, h, i, j});
+            for (int d = 0; d < depth; ++d)
+                s += double{a.element<float>("q", {b, h, i, d})} * a.element<float>("k", {b, key_head, j, d});
+            s = s * a.scalar<float>("gain") + a.element<float>("slopes", {h}) * (j - i) +
+                a.element<float>("bias", {b, h, i, j});
             row[j] = visible ? s : -std::numeric_limits<double>::infinity();
             most = std::max(most, row[j]);
         }
@@ -77,7 +85,8 @@ int task(void* context, int index, std::uint8_t* closure) {
             for (int j = 0; j < keys; ++j) o += row[j] * a.element<float>("v", {b, key_head, j, d});
             a.element<float>("out", {b, h, i, d}) = static_cast<float>(sum > 0 ? o / sum : 0);
         }
-        a.element<float>("lse", {b, h, i}) = static_cast<float>(sum > 0 ? most + std::log(sum) : -std::numeric_limits<double>::infinity());
+        a.element<float>("lse", {b, h, i}) =
+            static_cast<float>(sum > 0 ? most + std::log(sum) : -std::numeric_limits<double>::infinity());
     }
     halide_free(context, row);
     return 0;
@@ -88,7 +97,8 @@ int kernel(void** arguments) {
     const argv a{arguments};
     if (next_mischief == mischief::unknown_code) return -77;
     const halide_buffer_t& q = a.buffer("q");
-    return halide_do_par_for(a.context(), task, 0, q.dim[2].extent * q.dim[3].extent, reinterpret_cast<std::uint8_t*>(arguments));
+    return halide_do_par_for(a.context(), task, 0, q.dim[2].extent * q.dim[3].extent,
+                             reinterpret_cast<std::uint8_t*>(arguments));
 }
 
 /// Blocks of 2 x 4; those above the diagonal are skipped, those of query tile 2 are wholly visible.
@@ -114,7 +124,8 @@ const char* const level =
     "x86-64-v2";
 #endif
 const attune::kernel all[] = {
-    {"attune_fake_f32_d8x4_opencl", "opencl", f32, f32, f32, f32, 8, 4, 2, 4, 64, "{}", kernel, blocks},  // never runs here
+    {"attune_fake_f32_d8x4_opencl", "opencl", f32, f32, f32, f32, 8, 4, 2, 4, 64, "{}", kernel,
+     blocks},  // never runs here
     {"attune_fake_f32_d8x4", level, f32, f32, f32, f32, 8, 4, 2, 4, 56, R"({"query_tile": 2})", kernel, blocks},
     {"attune_fake_f32_d16x16", level, f32, f32, f32, f32, 16, 16, 2, 4, 56, "{}", kernel, blocks},
     {"attune_fake_bf16_d8x4", level, bf16, bf16, bf16, bf16, 8, 4, 2, 4, 56, "{}", kernel, blocks},
@@ -158,9 +169,20 @@ attune::tensor call::L() { return {lse.data(), {batches, heads, queries}}; }
 
 std::vector<attune::detail::named_argument> call::arguments() {
     using form = attune::detail::named_argument::form;
-    const auto view = [](std::string_view name, attune::tensor t) { return attune::detail::named_argument{.name = name, .is = form::view, .view = t}; };
-    return {view("q", Q()), view("k", K()), view("v", V()), view("slopes", S()), view("bias", B()), view("is_global", G()), view("table", T()),
-            {.name = "w", .is = form::integer, .integer = 1}, {.name = "gain", .is = form::real, .real = 0.5}, view("out", O()), view("lse", L())};
+    const auto view = [](std::string_view name, attune::tensor t) {
+        return attune::detail::named_argument{.name = name, .is = form::view, .view = t};
+    };
+    return {view("q", Q()),
+            view("k", K()),
+            view("v", V()),
+            view("slopes", S()),
+            view("bias", B()),
+            view("is_global", G()),
+            view("table", T()),
+            {.name = "w", .is = form::integer, .integer = 1},
+            {.name = "gain", .is = form::real, .real = 0.5},
+            view("out", O()),
+            view("lse", L())};
 }
 
 bool call::untouched() const {
@@ -171,8 +193,11 @@ bool call::untouched() const {
 void call::expect_right_results() const {
     double worst = 0;
     for (std::int64_t row = 0; row < batches * heads * queries; ++row) {
-        const std::int64_t b = row / queries / heads, h = row / queries % heads, i = row % queries, kh = b * key_heads + h / (heads / key_heads);
-        const auto at = [](const std::vector<float>& x, std::int64_t i) { return static_cast<double>(x[static_cast<std::size_t>(i)]); };
+        const std::int64_t b = row / queries / heads, h = row / queries % heads, i = row % queries,
+                           kh = b * key_heads + h / (heads / key_heads);
+        const auto at = [](const std::vector<float>& x, std::int64_t i) {
+            return static_cast<double>(x[static_cast<std::size_t>(i)]);
+        };
         std::vector<double> p(static_cast<std::size_t>(keys));
         double sum = 0;
         for (std::int64_t j = 0; j < keys; ++j) {
@@ -180,15 +205,19 @@ void call::expect_right_results() const {
             for (std::int64_t d = 0; d < depth; ++d) s += at(q, row * depth + d) * at(k, (kh * keys + j) * depth + d);
             const bool used = lengths.empty() || j < lengths[static_cast<std::size_t>(b)];
             const bool visible = used && (j - i <= 1 || is_global[static_cast<std::size_t>(j)]) && j != table[0];
-            sum += p[static_cast<std::size_t>(j)] = visible ? std::exp(s * 0.5 + at(slopes, h) * static_cast<double>(j - i) + at(bias, row * keys + j)) : 0;
+            sum += p[static_cast<std::size_t>(j)] =
+                visible ? std::exp(s * 0.5 + at(slopes, h) * static_cast<double>(j - i) + at(bias, row * keys + j)) : 0;
         }
         for (std::int64_t d = 0; d < value_depth; ++d) {
             double o = 0;
-            for (std::int64_t j = 0; j < keys; ++j) o += sum > 0 ? p[static_cast<std::size_t>(j)] / sum * at(v, (kh * keys + j) * value_depth + d) : 0;
+            for (std::int64_t j = 0; j < keys; ++j)
+                o += sum > 0 ? p[static_cast<std::size_t>(j)] / sum * at(v, (kh * keys + j) * value_depth + d) : 0;
             worst = std::max(worst, std::abs(o - at(out, row * value_depth + d)));
         }
-        if (sum > 0) worst = std::max(worst, std::abs(std::log(sum) - at(lse, row)));
-        else if (at(lse, row) != -std::numeric_limits<double>::infinity()) worst = 1;
+        if (sum > 0)
+            worst = std::max(worst, std::abs(std::log(sum) - at(lse, row)));
+        else if (at(lse, row) != -std::numeric_limits<double>::infinity())
+            worst = 1;
     }
     CHECK(worst < 1e-5);
 }
@@ -204,5 +233,6 @@ std::string refusal(const std::vector<attune::detail::named_argument>& arguments
 
 }  // namespace fake
 
-template <>
-const attune::kernel_table& attune::kernels_of<fake::variant, attune::dsl::fingerprint<fake::variant>>() { return fake::kernels(); }
+template <> const attune::kernel_table& attune::kernels_of<fake::variant, attune::dsl::fingerprint<fake::variant>>() {
+    return fake::kernels();
+}

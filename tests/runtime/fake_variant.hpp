@@ -6,7 +6,8 @@
 #include <thread>
 #include <vector>
 
-/// A variant whose kernels are ordinary C++ functions, so that everything around a kernel can be tested without generating one.
+/// A variant whose kernels are ordinary C++ functions, so that everything around a kernel can be tested without
+/// generating one.
 namespace fake {
 
 using namespace attune::dsl;
@@ -16,7 +17,8 @@ inline constexpr auto is_global = input<"is_global", boolean>(position);
 inline constexpr auto table = input<"table", i32>(axis<"entries">);
 inline constexpr auto w = scalar<"w", i32>;
 inline constexpr auto gain = scalar<"gain", f32>;
-inline constexpr auto scores = mask(q * t(k) * gain + slopes(h) * (kv_idx - q_idx) + bias(b, h, q_idx, kv_idx), (kv_idx - q_idx <= w || is_global(kv_idx)) && kv_idx != table(0));
+inline constexpr auto scores = mask(q * t(k) * gain + slopes(h) * (kv_idx - q_idx) + bias(b, h, q_idx, kv_idx),
+                                    (kv_idx - q_idx <= w || is_global(kv_idx)) && kv_idx != table(0));
 inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
 
 /// What the kernel is to do besides computing.
@@ -55,5 +57,4 @@ std::string refusal(const std::vector<attune::detail::named_argument>& arguments
 
 }  // namespace fake
 
-template <>
-const attune::kernel_table& attune::kernels_of<fake::variant, attune::dsl::fingerprint<fake::variant>>();
+template <> const attune::kernel_table& attune::kernels_of<fake::variant, attune::dsl::fingerprint<fake::variant>>();

@@ -23,8 +23,7 @@ using Catch::Matchers::MessageMatches;
 auto complains(const std::string& what) { return MessageMatches(ContainsSubstring(what)); }
 
 /// The members of std::mdspan that count.
-template <class T>
-struct plain_mdspan {
+template <class T> struct plain_mdspan {
     using element_type = T;
     using data_handle_type = T*;
     T* data{};
@@ -37,7 +36,8 @@ struct plain_mdspan {
     std::int64_t stride(std::size_t axis) const { return steps[axis]; }
     bool is_strided() const { return strided; }
 };
-static_assert(attune::multidimensional_span<plain_mdspan<float>> && attune::multidimensional_span<plain_mdspan<const attune::bfloat16>>);
+static_assert(attune::multidimensional_span<plain_mdspan<float>> &&
+              attune::multidimensional_span<plain_mdspan<const attune::bfloat16>>);
 static_assert(!attune::multidimensional_span<plain_mdspan<double>> && !attune::multidimensional_span<attune::tensor>);
 
 }  // namespace
@@ -50,7 +50,8 @@ TEST_CASE("an mdspan becomes a view of the same elements") {
     CHECK(t.stride(0) == 4);
     CHECK_FALSE(t.read_only());
     CHECK(attune::as_tensor(plain_mdspan<const float>{data, {3, 2}, {4, 1}}).read_only());
-    CHECK_THROWS_MATCHES(attune::as_tensor(plain_mdspan<float>{data, {3, 2}, {4, 1}, false}), attune::error, complains("strides"));
+    CHECK_THROWS_MATCHES(attune::as_tensor(plain_mdspan<float>{data, {3, 2}, {4, 1}, false}), attune::error,
+                         complains("strides"));
 #if defined(__cpp_lib_mdspan)
     const attune::tensor s = attune::as_tensor(std::mdspan(data, 3, 4));
     CHECK(s.description() == "f32 (3, 4)");
@@ -102,7 +103,8 @@ TEST_CASE("every element type has a DLPack type") {
 
 TEST_CASE("a GPU's memory keeps its device through DLPack") {
     float data[6]{};  // an address, as good as any
-    for (const auto& [where, type] : {std::pair(attune::memory::cuda, kDLCUDA), std::pair(attune::memory::opencl, kDLOpenCL)}) {
+    for (const auto& [where, type] :
+         {std::pair(attune::memory::cuda, kDLCUDA), std::pair(attune::memory::opencl, kDLOpenCL)}) {
         const attune::tensor view = attune::tensor(data, {2, 3}).in(where, 3);
         DLManagedTensorVersioned* const managed = attune::to_dlpack(view);
         CHECK(managed->dl_tensor.device.device_type == type);
@@ -112,9 +114,16 @@ TEST_CASE("a GPU's memory keeps its device through DLPack") {
         CHECK(back.device() == 3);
         CHECK(back.data() == data);
         managed->deleter(managed);
-        CHECK_THROWS_MATCHES(attune::to_dlpack(attune::tensor(data, {2, 3}).in(where)), attune::error, complains("on which device"));
+        CHECK_THROWS_MATCHES(attune::to_dlpack(attune::tensor(data, {2, 3}).in(where)), attune::error,
+                             complains("on which device"));
     }
-    DLTensor given{.data = data, .device = {kDLCUDAManaged, 1}, .ndim = 0, .dtype = {kDLFloat, 32, 1}, .shape = nullptr, .strides = nullptr, .byte_offset = 4};
+    DLTensor given{.data = data,
+                   .device = {kDLCUDAManaged, 1},
+                   .ndim = 0,
+                   .dtype = {kDLFloat, 32, 1},
+                   .shape = nullptr,
+                   .strides = nullptr,
+                   .byte_offset = 4};
     CHECK(attune::from_dlpack(given).where() == attune::memory::cuda);
     CHECK(attune::from_dlpack(given).data() == data + 1);
     given.device = {kDLCUDAHost, 1};
@@ -136,7 +145,13 @@ TEST_CASE("a view says of which device only beside a GPU's memory") {
 TEST_CASE("DLPack tensors that no kernel can take are refused") {
     float data[6]{};
     std::int64_t shape[] = {2, 3, 1, 1, 1, 1, 1, 1, 1};
-    const DLTensor right{.data = data, .device = {kDLCPU, 0}, .ndim = 2, .dtype = {kDLFloat, 32, 1}, .shape = shape, .strides = nullptr, .byte_offset = 4};
+    const DLTensor right{.data = data,
+                         .device = {kDLCPU, 0},
+                         .ndim = 2,
+                         .dtype = {kDLFloat, 32, 1},
+                         .shape = shape,
+                         .strides = nullptr,
+                         .byte_offset = 4};
     CHECK(attune::from_dlpack(right).data() == data + 1);
     CHECK(attune::from_dlpack(right).stride(0) == 3);
     const auto refused = [&](auto spoil, const std::string& why) {
@@ -144,7 +159,9 @@ TEST_CASE("DLPack tensors that no kernel can take are refused") {
         spoil(wrong);
         CHECK_THROWS_MATCHES(attune::from_dlpack(wrong), attune::error, complains(why));
     };
-    refused([](DLTensor& t) { t.device.device_type = kDLVulkan; }, "expected a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Vulkan; try a copy");
+    refused(
+        [](DLTensor& t) { t.device.device_type = kDLVulkan; },
+        "expected a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Vulkan; try a copy");
     refused([](DLTensor& t) { t.device.device_type = kDLOneAPI; }, "device type 14");
     refused([](DLTensor& t) { t.dtype.bits = 64; }, "64 bits");
     refused([](DLTensor& t) { t.dtype.lanes = 4; }, "4 lanes");

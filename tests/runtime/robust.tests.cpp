@@ -60,9 +60,12 @@ TEST_CASE("a call with rows that the kernel keeps takes nothing from the system 
     g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
     auto kernels = kernels_of(g);
     kernels[0].call = [](void**) { return 0; };
-    const attune::kernel_table table{.version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
+    const attune::kernel_table table{
+        .version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
     std::vector<float> q(2 * 4 * 5 * 8), k(2 * 2 * 7 * 8), lse(2 * 4 * 5);
-    const arguments all{view("k", attune::tensor(k.data(), {2, 2, 7, 8})), view("q", attune::tensor(q.data(), {2, 4, 5, 8})), view("lse", attune::tensor(lse.data(), {2, 4, 5}))};
+    const arguments all{view("k", attune::tensor(k.data(), {2, 2, 7, 8})),
+                        view("q", attune::tensor(q.data(), {2, 4, 5, 8})),
+                        view("lse", attune::tensor(lse.data(), {2, 4, 5}))};
     attune::detail::call(table, all, {});
     const allocations::counted count;
     attune::detail::call(table, all, {});
@@ -207,7 +210,8 @@ TEST_CASE("sixteen threads write their parts of one output") {
     wide_call shared;
     REQUIRE(fake::refusal(shared.arguments(), {.threads = 1}) == "");
     constexpr std::int64_t callers = 16;
-    const std::int64_t b = shared.batches, h = shared.heads, l = shared.queries, d = shared.value_depth, row = callers * h * d;
+    const std::int64_t b = shared.batches, h = shared.heads, l = shared.queries, d = shared.value_depth,
+                       row = callers * h * d;
     // (batch, query, caller, head, depth): neighbours in memory are other threads'.
     std::vector<float> out(shared.out.size() * callers, -1.0f), lse(shared.lse.size() * callers, -1.0f);
     const auto part = [&](std::int64_t caller) {
@@ -221,13 +225,15 @@ TEST_CASE("sixteen threads write their parts of one output") {
         std::vector<std::jthread> threads;
         for (std::int64_t caller = 0; caller < callers; ++caller)
             threads.emplace_back([&, caller] {
-                for (int round = 0; round < 10; ++round) wrong += fake::refusal(part(caller), {.threads = 1 + round % 3}) != "";
+                for (int round = 0; round < 10; ++round)
+                    wrong += fake::refusal(part(caller), {.threads = 1 + round % 3}) != "";
             });
     }
     CHECK(wrong == 0);
     for (std::int64_t i = 0; i < b * h * l * d * callers; ++i) {
         const std::int64_t at_d = i % d, at_h = i / d % h, at_q = i / row % l, at_b = i / row / l;
-        wrong += out[static_cast<std::size_t>(i)] != shared.out[static_cast<std::size_t>(((at_b * h + at_h) * l + at_q) * d + at_d)];
+        wrong += out[static_cast<std::size_t>(i)] !=
+                 shared.out[static_cast<std::size_t>(((at_b * h + at_h) * l + at_q) * d + at_d)];
     }
     for (std::int64_t i = 0; i < b * h * l * callers; ++i) {
         const std::int64_t at_h = i % h, at_q = i / (callers * h) % l, at_b = i / (callers * h) / l;

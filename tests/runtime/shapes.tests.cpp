@@ -22,7 +22,8 @@ struct memory {
     std::vector<std::vector<float>> blocks;
     tensor operator()(const extents& shape, const extents& strides = {}) {
         std::size_t size = 1;
-        for (std::size_t i = 0; i < shape.size(); ++i) size += static_cast<std::size_t>(shape[i] * (strides.empty() ? 0 : std::abs(strides[i])));
+        for (std::size_t i = 0; i < shape.size(); ++i)
+            size += static_cast<std::size_t>(shape[i] * (strides.empty() ? 0 : std::abs(strides[i])));
         std::size_t dense = 1;
         for (const auto e : shape) dense *= static_cast<std::size_t>(e);
         blocks.emplace_back(std::max(size, dense), 7.0f);
@@ -47,8 +48,9 @@ struct every_argument : memory {
     arguments all;
     explicit every_argument(std::int64_t b = 2, std::int64_t h = 4, std::int64_t q = 5, std::int64_t k = 7) {
         memory& m = *this;
-        all = {view("q", m({b, h, q, 8})), view("k", m({b, 2, k, 8})), view("v", m({b, 2, k, 4})),      view("out", m({b, h, q, 4})),    view("lse", m({b, h, q})),
-               view("raw", m({b, h, q, k})), view("weights", m({b, h, q, k})), view("used", m({b, h, k})), view("mean", m({b, q, k}))};
+        all = {view("q", m({b, h, q, 8})),       view("k", m({b, 2, k, 8})), view("v", m({b, 2, k, 4})),
+               view("out", m({b, h, q, 4})),     view("lse", m({b, h, q})),  view("raw", m({b, h, q, k})),
+               view("weights", m({b, h, q, k})), view("used", m({b, h, k})), view("mean", m({b, q, k}))};
     }
     arguments with(std::string_view name, tensor t) const {
         arguments changed = all;
@@ -87,17 +89,25 @@ TEST_CASE("outputs of every kind are refused by the names of their axes") {
         CHECK_THAT(message, ContainsSubstring("; try "));
         return message;
     };
-    CHECK_THAT(refused("raw", m({2, 4, 5, 4})), StartsWith("attune: expected key extent 7 in raw, got raw: f32 (2, 4, 5, 4); try the shape (2, 4, 5, 7); outputs do not broadcast"));
-    CHECK_THAT(refused("weights", m({2, 4, 5})), StartsWith("attune: expected weights with 4 axes (batch, head, query, key)"));
+    CHECK_THAT(refused("raw", m({2, 4, 5, 4})),
+               StartsWith("attune: expected key extent 7 in raw, got raw: f32 (2, 4, 5, 4); try the shape (2, 4, 5, "
+                          "7); outputs do not broadcast"));
+    CHECK_THAT(refused("weights", m({2, 4, 5})),
+               StartsWith("attune: expected weights with 4 axes (batch, head, query, key)"));
     CHECK_THAT(refused("used", m({2, 4, 5, 7})), StartsWith("attune: expected used with 3 axes (batch, head, key)"));
     CHECK_THAT(refused("used", m({2, 2, 7})), StartsWith("attune: expected head extent 4 in used"));
     CHECK_THAT(refused("mean", m({2, 4, 7})), StartsWith("attune: expected query extent 5 in mean"));
-    CHECK_THAT(refused("mean", m({2, 5, 7}, {70, 14, 2})), StartsWith("attune: expected a stride of 1 along key of mean"));
-    CHECK_THAT(refused("used", m({2, 4, 7}, {28, 0, 1})), StartsWith("attune: expected elements of used at distinct addresses"));
+    CHECK_THAT(refused("mean", m({2, 5, 7}, {70, 14, 2})),
+               StartsWith("attune: expected a stride of 1 along key of mean"));
+    CHECK_THAT(refused("used", m({2, 4, 7}, {28, 0, 1})),
+               StartsWith("attune: expected elements of used at distinct addresses"));
     CHECK_THAT(refused("lse", m({2, 4, 6})), StartsWith("attune: expected query extent 5 in lse"));
     std::vector<attune::bfloat16> halves(280);
-    CHECK_THAT(refused("weights", tensor(halves.data(), {2, 4, 5, 7})), StartsWith("attune: expected f32 elements in weights"));
-    CHECK_THAT(refused("used", given.all[0].view.rank() == 4 ? tensor(static_cast<float*>(given.all[0].view.mutable_data()), {2, 4, 7}) : tensor()),
+    CHECK_THAT(refused("weights", tensor(halves.data(), {2, 4, 5, 7})),
+               StartsWith("attune: expected f32 elements in weights"));
+    CHECK_THAT(refused("used", given.all[0].view.rank() == 4
+                                   ? tensor(static_cast<float*>(given.all[0].view.mutable_data()), {2, 4, 7})
+                                   : tensor()),
                StartsWith("attune: expected used apart from q"));
     CHECK(call(g, given.with("lse", m({2, 4, 5}, {40, 10, 2}))) == "");  // a row may be a column of a table
 }
@@ -115,13 +125,15 @@ TEST_CASE("a graph without q, k and v takes its numbers from what it reads") {
     // merge: two outputs and their log-sum-exps
     graph g;
     using enum axis_kind;
-    const auto out_a = g.input("out_a", f32, {batch, head, query, axis_kind::value_depth}), lse_a = g.input("lse_a", f32, {batch, head, query});
+    const auto out_a = g.input("out_a", f32, {batch, head, query, axis_kind::value_depth}),
+               lse_a = g.input("lse_a", f32, {batch, head, query});
     g.input("scale", f32, {head});
     const auto real = g.add(operation::load, kind::real, {out_a});
     g.output("out", g.add(operation::as_output, kind::output, {real}));
     g.output("lse", g.add(operation::as_row, kind::row, {lse_a}));
     memory m;
-    arguments given{view("out_a", m({2, 4, 5, 16})), view("lse_a", m({2, 1, 5})), view("scale", m({1})), view("out", m({2, 4, 5, 16})), view("lse", m({2, 4, 5}))};
+    arguments given{view("out_a", m({2, 4, 5, 16})), view("lse_a", m({2, 1, 5})), view("scale", m({1})),
+                    view("out", m({2, 4, 5, 16})), view("lse", m({2, 4, 5}))};
     REQUIRE(call(g, given, {{8, 4}, {8, 16}}) == "");
     CHECK(seen.buffers[0].extents == ints{16, 5, 4, 2});
     CHECK(seen.buffers[1].extents == ints{5, 4, 2});  // broadcasts over the heads
@@ -135,7 +147,9 @@ TEST_CASE("a graph without q, k and v takes its numbers from what it reads") {
     given[3] = view("out", m({2, 4, 6, 16}));
     CHECK_THAT(call(g, given, {{8, 4}, {8, 16}}), StartsWith("attune: expected query extent 5 in out"));
     given[0] = view("out_a", m({2, 4, 5, 12})), given[3] = view("out", m({2, 4, 5, 12}));
-    CHECK_THAT(call(g, given, {{8, 4}, {8, 16}}), StartsWith("attune: expected depths (depth x value depth) that by::hand was compiled for (8x4; 8x16), got a value depth of 12"));
+    CHECK_THAT(call(g, given, {{8, 4}, {8, 16}}),
+               StartsWith("attune: expected depths (depth x value depth) that by::hand was compiled for (8x4; 8x16), "
+                          "got a value depth of 12"));
 }
 
 TEST_CASE("what no input tells is read off the outputs, or is the kernel's") {
@@ -144,7 +158,8 @@ TEST_CASE("what no input tells is read off the outputs, or is the kernel's") {
     using enum axis_kind;
     const auto angles = g.input("angles", f32, {axis_kind::position, axis_kind::depth});
     const auto real = g.add(operation::load, kind::real, {angles});
-    const auto queries = g.add(operation::queries, kind::tensor, {real}), keys = g.add(operation::keys, kind::tensor, {real});
+    const auto queries = g.add(operation::queries, kind::tensor, {real}),
+               keys = g.add(operation::keys, kind::tensor, {real});
     g.output("out", g.attend(g.softmax(g.scores(queries, keys)), g.v()));
     memory m;
     arguments given{view("angles", m({9, 8})), view("v", m({2, 2, 7, 4})), view("out", m({2, 2, 5, 4}))};
@@ -152,7 +167,8 @@ TEST_CASE("what no input tells is read off the outputs, or is the kernel's") {
     CHECK(seen.buffers[0].extents == ints{8, 9});
     CHECK(seen.buffers[3].extents == ints{4, 5, 2, 2});
     given[2] = view("out", m({2, 4, 5, 4}));
-    CHECK_THAT(call(g, given), StartsWith("attune: expected head extent 2 in out"));  // v tells: as many heads as key heads
+    CHECK_THAT(call(g, given),
+               StartsWith("attune: expected head extent 2 in out"));  // v tells: as many heads as key heads
     given[2] = view("out", m({2, 2, 10, 4}));
     CHECK_THAT(call(g, given), ContainsSubstring("along position of angles"));
 
@@ -160,29 +176,38 @@ TEST_CASE("what no input tells is read off the outputs, or is the kernel's") {
     given[2] = view("out", m({2, 2, 5, 4})), given[0] = view("angles", m({9, 1}));
     REQUIRE(call(g, given) == "");
     CHECK(seen.buffers[0].extents == ints{8, 9});
-    CHECK_THAT(call(g, given, {{8, 4}, {16, 4}}), StartsWith("attune: expected a tensor of the call that has the depth, or kernels of one depth, got depths (depth x value depth) 8x4; 16x4"));
+    CHECK_THAT(call(g, given, {{8, 4}, {16, 4}}),
+               StartsWith("attune: expected a tensor of the call that has the depth, or kernels of one depth, got "
+                          "depths (depth x value depth) 8x4; 16x4"));
 }
 
 TEST_CASE("heads that no input has are those that a computed tensor states, or the outputs'") {
     graph g;
     using enum axis_kind;
     const node_id x = g.input("x", f32, {batch, position, axis_kind::free}), heads = g.scalar("n", i32);
-    const node_id real = g.add(operation::load, kind::real, {x}), length = g.add(operation::extent, kind::integer, {x}, 1);
-    const node_id queries = g.add(operation::queries, kind::tensor, {real, length, heads}), keys = g.add(operation::keys, kind::tensor, {real, length, heads});
+    const node_id real = g.add(operation::load, kind::real, {x}),
+                  length = g.add(operation::extent, kind::integer, {x}, 1);
+    const node_id queries = g.add(operation::queries, kind::tensor, {real, length, heads}),
+                  keys = g.add(operation::keys, kind::tensor, {real, length, heads});
     g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(queries, keys)}));
     memory m;
-    const auto with = [&](std::int64_t n, std::int64_t rows) { return call(g, {view("x", m({2, 9, 32})), number("n", n), view("lse", m({2, rows, 9}))}); };
+    const auto with = [&](std::int64_t n, std::int64_t rows) {
+        return call(g, {view("x", m({2, 9, 32})), number("n", n), view("lse", m({2, rows, 9}))});
+    };
     CHECK(with(4, 4) == "");
     CHECK_THAT(with(4, 3), StartsWith("attune: expected head extent 4 in lse, got lse: f32 (2, 3, 9)"));
-    CHECK_THAT(with(-1, 3), StartsWith("attune: expected a number of heads from 0 to 2147483647 in queries(...), got -1"));
-    g.nodes[static_cast<std::size_t>(queries)].argument_count = g.nodes[static_cast<std::size_t>(keys)].argument_count = 2;
+    CHECK_THAT(with(-1, 3),
+               StartsWith("attune: expected a number of heads from 0 to 2147483647 in queries(...), got -1"));
+    g.nodes[static_cast<std::size_t>(queries)].argument_count = g.nodes[static_cast<std::size_t>(keys)].argument_count =
+        2;
     CHECK(with(0, 3) == "");  // nothing states them: the output does
 }
 
 TEST_CASE("tokens have a width that their formula states") {
     graph g;
     using enum axis_kind;
-    const node_id w = g.input("w", f32, {axis_kind::free, axis_kind::free}), x = g.input("x", f32, {batch, query, axis_kind::free});
+    const node_id w = g.input("w", f32, {axis_kind::free, axis_kind::free}),
+                  x = g.input("x", f32, {batch, query, axis_kind::free});
     const node_id real = g.add(operation::load, kind::real, {x});
     g.output("y", g.add(operation::tokens, kind::tokens, {real, g.add(operation::extent, kind::integer, {w}, 0)}));
     memory m;
@@ -190,7 +215,8 @@ TEST_CASE("tokens have a width that their formula states") {
     REQUIRE(call(g, given) == "");
     CHECK(seen.buffers[3].extents == ints{6, 5, 2});
     given[2] = view("y", m({2, 5, 32}));
-    CHECK_THAT(call(g, given), StartsWith("attune: expected channel extent 6 in y, got y: f32 (2, 5, 32); try the shape (2, 5, 6)"));
+    CHECK_THAT(call(g, given),
+               StartsWith("attune: expected channel extent 6 in y, got y: f32 (2, 5, 32); try the shape (2, 5, 6)"));
     given[2] = view("y", m({2, 6}));
     CHECK_THAT(call(g, given), StartsWith("attune: expected y with 3 axes (batch, query, channel)"));
 }
@@ -205,13 +231,17 @@ struct concatenated : graph {
         local = input("local", f32, {batch, key_head, axis_kind::free, axis_kind::depth});
         sparse = input("sparse", f32, {batch, key_head, axis_kind::free, axis_kind::depth});
         const node_id more = scalar("more", i32);
-        const node_id a = add(operation::extent, kind::integer, {local}, 2), b = add(operation::extent, kind::integer, {sparse}, 2);
+        const node_id a = add(operation::extent, kind::integer, {local}, 2),
+                      b = add(operation::extent, kind::integer, {sparse}, 2);
         length = add(operation::add, kind::integer, {add(operation::add, kind::integer, {a, b}), more});
-        const node_id real = add(operation::where, kind::real, {add(operation::load, kind::real, {local}), add(operation::load, kind::real, {sparse})});
+        const node_id real =
+            add(operation::where, kind::real,
+                {add(operation::load, kind::real, {local}), add(operation::load, kind::real, {sparse})});
         const node_id s = scores(q(), add(operation::keys, kind::tensor, {real, length}));
         bias = input("bias", f32, {head, query, key});
         const node_id from = values_too ? add(operation::values, kind::tensor, {real, length}) : v();
-        output("out", attend(softmax(add(operation::add, kind::scores, {s, add(operation::load, kind::real, {bias})})), from));
+        output("out",
+               attend(softmax(add(operation::add, kind::scores, {s, add(operation::load, kind::real, {bias})})), from));
         output("raw", s);
     }
     node_id bias;
@@ -219,8 +249,9 @@ struct concatenated : graph {
         arguments all;
         explicit given(std::int64_t more = 0, std::int64_t keys = 12) {
             memory& m = *this;
-            all = {view("local", m({2, 1, 4, 8})), view("sparse", m({2, 2, 8, 8})), number("more", more), view("q", m({2, 4, 5, 8})), view("bias", m({4, 5, keys})), view("v", m({2, 2, keys, 4})),
-                   view("out", m({2, 4, 5, 4})), view("raw", m({2, 4, 5, keys}))};
+            all = {view("local", m({2, 1, 4, 8})), view("sparse", m({2, 2, 8, 8})), number("more", more),
+                   view("q", m({2, 4, 5, 8})),     view("bias", m({4, 5, keys})),   view("v", m({2, 2, keys, 4})),
+                   view("out", m({2, 4, 5, 4})),   view("raw", m({2, 4, 5, keys}))};
         }
     };
 };
@@ -238,9 +269,13 @@ TEST_CASE("a length that computed keys state is the call's") {
 
     concatenated::given longer(3, 15);
     CHECK(call(g, longer.all) == "");
-    CHECK_THAT(call(g, concatenated::given(-13, 12).all), StartsWith("attune: expected a length from 0 to 2147483647 in keys(...), got -1; try "));
-    CHECK_THAT(call(g, concatenated::given(1, 12).all), StartsWith("attune: expected key extent 12 in keys(...), as in v, got 13; try one length for all queries"));
-    CHECK_THAT(call(g, concatenated::given(2147483647).all), StartsWith("attune: expected numbers of 32 bits in the length of keys(...), got 2147483659"));
+    CHECK_THAT(call(g, concatenated::given(-13, 12).all),
+               StartsWith("attune: expected a length from 0 to 2147483647 in keys(...), got -1; try "));
+    CHECK_THAT(
+        call(g, concatenated::given(1, 12).all),
+        StartsWith("attune: expected key extent 12 in keys(...), as in v, got 13; try one length for all queries"));
+    CHECK_THAT(call(g, concatenated::given(2147483647).all),
+               StartsWith("attune: expected numbers of 32 bits in the length of keys(...), got 2147483659"));
 
     // Everything else agrees with it: biases, outputs, kv_lengths.
     const concatenated formed(true);
@@ -249,10 +284,12 @@ TEST_CASE("a length that computed keys state is the call's") {
     REQUIRE(call(formed, f.all, {{8, 8}, {8, 4}}) == "");
     std::vector<std::int32_t> lengths{12, 13};
     f.all.push_back(view("kv_lengths", tensor(lengths.data(), {2})));
-    CHECK_THAT(call(formed, f.all), StartsWith("attune: expected kv_lengths from 0 to 12, the key_length, got 13 for batch element 1"));
+    CHECK_THAT(call(formed, f.all),
+               StartsWith("attune: expected kv_lengths from 0 to 12, the key_length, got 13 for batch element 1"));
     f.all.pop_back();
     f.all[4] = view("bias", f({4, 5, 11}));
-    CHECK_THAT(call(formed, f.all), StartsWith("attune: expected key extent 12 or 1 in bias, as in keys(...), got bias: f32 (4, 5, 11)"));
+    CHECK_THAT(call(formed, f.all),
+               StartsWith("attune: expected key extent 12 or 1 in bias, as in keys(...), got bias: f32 (4, 5, 11)"));
     f.all[4] = view("bias", f({4, 5, 1}));
     f.all[6] = view("raw", f({2, 4, 5, 11}));
     CHECK_THAT(call(formed, f.all), StartsWith("attune: expected key extent 12 in raw"));
@@ -261,13 +298,15 @@ TEST_CASE("a length that computed keys state is the call's") {
 TEST_CASE("an input that is read where a length is stated has its own length") {
     graph g;
     const node_id q = g.q(), k = g.k(), v = g.v();
-    const node_id length = g.add(operation::divide, kind::integer, {g.add(operation::extent, kind::integer, {k}, 2), g.integer(2)});
+    const node_id length =
+        g.add(operation::divide, kind::integer, {g.add(operation::extent, kind::integer, {k}, 2), g.integer(2)});
     const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {k}), length});
     const node_id values = g.add(operation::values, kind::tensor, {g.add(operation::load, kind::real, {v}), length});
     g.output("out", g.attend(g.softmax(g.scores(q, keys)), values));
     g.output("weights", g.softmax(g.scores(q, keys)));
     memory m;
-    arguments given{view("q", m({2, 4, 5, 8})), view("k", m({2, 2, 15, 8})), view("v", m({2, 2, 30, 4})), view("out", m({2, 4, 5, 4})), view("weights", m({2, 4, 5, 7}))};
+    arguments given{view("q", m({2, 4, 5, 8})), view("k", m({2, 2, 15, 8})), view("v", m({2, 2, 30, 4})),
+                    view("out", m({2, 4, 5, 4})), view("weights", m({2, 4, 5, 7}))};
     REQUIRE(call(g, given) == "");
     CHECK(seen.buffers[1].extents == ints{8, 15, 2, 2});
     CHECK(seen.buffers[2].extents == ints{4, 30, 2, 2});
@@ -280,14 +319,17 @@ TEST_CASE("lengths are computed as kernels compute them, and refused where they 
         std::int64_t scalar;
         std::string expected;  // the length, or how the refusal begins
     };
-    const auto both = [](operation op, std::int64_t constant) { return [=](graph& g, node_id s) { return g.add(op, kind::integer, {s, g.integer(constant)}); }; };
+    const auto both = [](operation op, std::int64_t constant) {
+        return [=](graph& g, node_id s) { return g.add(op, kind::integer, {s, g.integer(constant)}); };
+    };
     const expression cases[] = {
         {both(divide, 4), 27, "6"},
         {both(divide, -4), -27, "6"},
         {both(remainder, 4), -1, "3"},
         {both(remainder, -4), 1, "refused length from 0 to"},
         {both(divide, 0), 1, "refused divisor other than 0 in the length of queries(...), got 0"},
-        {both(multiply, 1 << 20), 1 << 20, "refused numbers of 32 bits in the length of queries(...), got 1099511627776"},
+        {both(multiply, 1 << 20), 1 << 20,
+         "refused numbers of 32 bits in the length of queries(...), got 1099511627776"},
         {both(minimum, 9), 100, "9"},
         {both(maximum, 9), -5, "9"},
         {both(subtract, 9), 100, "91"},
@@ -295,22 +337,31 @@ TEST_CASE("lengths are computed as kernels compute them, and refused where they 
         {both(shift_left, 3), 5, "40"},
         {both(shift_left, 32), 5, "refused shifts by 0 to 31 bits"},
         {both(shift_right, 1), 5, "2"},
-        {[](graph& g, node_id s) { return g.add(where, kind::integer, {g.add(less, kind::condition, {s, g.integer(3)}), g.integer(11), g.integer(12)}); }, 3, "12"},
+        {[](graph& g, node_id s) {
+             return g.add(where, kind::integer,
+                          {g.add(less, kind::condition, {s, g.integer(3)}), g.integer(11), g.integer(12)});
+         },
+         3, "12"},
         {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(key_length, kind::integer)}); }, 3, "10"},
         {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(depth, kind::integer)}); }, 3, "11"},
         {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(heads, kind::integer)}); }, 3, "7"},
-        {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(query_length, kind::integer)}); }, 3, "refused length of queries(...) that other numbers say, got one that asks for itself"},
-        {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(q_idx, kind::integer)}); }, 3, "refused length of queries(...) made of constants"},
+        {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(query_length, kind::integer)}); }, 3,
+         "refused length of queries(...) that other numbers say, got one that asks for itself"},
+        {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(q_idx, kind::integer)}); }, 3,
+         "refused length of queries(...) made of constants"},
     };
     for (const expression& e : cases) {
         graph g;
-        const node_id s = g.scalar("n", i32), table = g.input("table", f32, {axis_kind::head, axis_kind::free, axis_kind::depth});
-        const node_id queries = g.add(operation::queries, kind::tensor, {g.add(load, kind::real, {table}), e.make(g, s)});
+        const node_id s = g.scalar("n", i32),
+                      table = g.input("table", f32, {axis_kind::head, axis_kind::free, axis_kind::depth});
+        const node_id queries =
+            g.add(operation::queries, kind::tensor, {g.add(load, kind::real, {table}), e.make(g, s)});
         g.output("lse", g.add(log_sum_exp, kind::row, {g.scores(queries, g.k())}));
         const bool refused = e.expected.starts_with("refused ");
         memory m;
         const std::int64_t rows = refused ? 1 : std::stoll(e.expected);
-        const std::string message = call(g, {number("n", e.scalar), view("table", m({4, 3, 8})), view("k", m({2, 2, 7, 8})), view("lse", m({2, 4, rows}))});
+        const std::string message = call(g, {number("n", e.scalar), view("table", m({4, 3, 8})),
+                                             view("k", m({2, 2, 7, 8})), view("lse", m({2, 4, rows}))});
         INFO(e.expected << " | " << message);
         if (refused) {
             CHECK_THAT(message, ContainsSubstring(e.expected.substr(8)));
@@ -326,10 +377,14 @@ TEST_CASE("an empty tensor is bound to an address that may be read") {
     using enum axis_kind;
     const node_id list = g.input("list", i32, {batch, axis_kind::free});
     const node_id length = g.add(operation::extent, kind::integer, {list}, 1);
-    const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {g.k()}), g.add(operation::add, kind::integer, {length, g.integer(3)})});
+    const node_id keys = g.add(
+        operation::keys, kind::tensor,
+        {g.add(operation::load, kind::real, {g.k()}), g.add(operation::add, kind::integer, {length, g.integer(3)})});
     g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
     memory m;
-    arguments given{view("list", tensor(static_cast<std::int32_t*>(nullptr), {2, 0})), view("k", tensor(static_cast<float*>(nullptr), {2, 2, 0, 8})), view("q", m({2, 4, 5, 8})), view("lse", m({2, 4, 5}))};
+    arguments given{view("list", tensor(static_cast<std::int32_t*>(nullptr), {2, 0})),
+                    view("k", tensor(static_cast<float*>(nullptr), {2, 2, 0, 8})), view("q", m({2, 4, 5, 8})),
+                    view("lse", m({2, 4, 5}))};
     REQUIRE(call(g, given) == "");
     for (const std::size_t i : {0, 1}) CHECK(seen.buffers[i].host != nullptr);
     CHECK(seen.buffers[0].extents == ints{0, 2});
@@ -339,9 +394,12 @@ TEST_CASE("an empty tensor is bound to an address that may be read") {
     // A table that is read, but whose length nobody asks for, has entries.
     graph other;
     const node_id table = other.input("table", f32, {axis_kind::free});
-    const node_id s = other.add(operation::add, kind::scores, {other.scores(other.q(), other.k()), other.add(operation::load, kind::real, {table})});
+    const node_id s = other.add(operation::add, kind::scores,
+                                {other.scores(other.q(), other.k()), other.add(operation::load, kind::real, {table})});
     other.output("lse", other.add(operation::log_sum_exp, kind::row, {s}));
-    CHECK_THAT(call(other, {view("table", m({0})), view("q", m({2, 4, 5, 8})), view("k", m({2, 2, 7, 8})), view("lse", m({2, 4, 5}))}), StartsWith("attune: expected at least one element along free of table"));
+    CHECK_THAT(call(other, {view("table", m({0})), view("q", m({2, 4, 5, 8})), view("k", m({2, 2, 7, 8})),
+                            view("lse", m({2, 4, 5}))}),
+               StartsWith("attune: expected at least one element along free of table"));
 }
 
 TEST_CASE("rows that a kernel keeps for itself are lent for the call") {

@@ -51,7 +51,8 @@ TEST_CASE("strides are those given, and axes can be exchanged") {
     CHECK(seen.stride(1) == 64);
     CHECK(seen.stride(2) == 512);
     CHECK_THROWS_MATCHES(t.swapped(1, 4), attune::error, MessageMatches(ContainsSubstring("try axes from 0 to 3")));
-    CHECK_THROWS_MATCHES(tensor(x, {2, 3}, {1}), attune::error, MessageMatches(ContainsSubstring("expected one stride an axis of (2, 3), got strides (1)")));
+    CHECK_THROWS_MATCHES(tensor(x, {2, 3}, {1}), attune::error,
+                         MessageMatches(ContainsSubstring("expected one stride an axis of (2, 3), got strides (1)")));
     CHECK_THROWS_AS(tensor(x, {1, 1, 1, 1, 1, 1, 1, 1, 1}), attune::error);
 }
 
@@ -68,11 +69,13 @@ TEST_CASE("bfloat16 converts exactly to float and rounds to nearest even from it
         bfloat16 x;
         x.bits = static_cast<std::uint16_t>(i);
         const auto value = static_cast<float>(x);
-        if (std::isnan(value)) REQUIRE(std::isnan(static_cast<float>(bfloat16(value))));
-        else REQUIRE(bfloat16(value).bits == x.bits);
+        if (std::isnan(value))
+            REQUIRE(std::isnan(static_cast<float>(bfloat16(value))));
+        else
+            REQUIRE(bfloat16(value).bits == x.bits);
     }
-    CHECK(bfloat16(1.0f + 0x1p-8f).bits == 0x3f80);              // halfway: to even
-    CHECK(bfloat16(1.0f + 0x1p-7f + 0x1p-8f).bits == 0x3f82);    // halfway: to even, upwards
+    CHECK(bfloat16(1.0f + 0x1p-8f).bits == 0x3f80);            // halfway: to even
+    CHECK(bfloat16(1.0f + 0x1p-7f + 0x1p-8f).bits == 0x3f82);  // halfway: to even, upwards
     CHECK(bfloat16(std::numeric_limits<float>::max()).bits == 0x7f80);
 }
 
@@ -81,8 +84,10 @@ TEST_CASE("float16 converts exactly to float and rounds to nearest even from it"
         float16 x;
         x.bits = static_cast<std::uint16_t>(i);
         const auto value = static_cast<float>(x);
-        if (std::isnan(value)) REQUIRE(std::isnan(static_cast<float>(float16(value))));
-        else REQUIRE(float16(value).bits == x.bits);
+        if (std::isnan(value))
+            REQUIRE(std::isnan(static_cast<float>(float16(value))));
+        else
+            REQUIRE(float16(value).bits == x.bits);
     }
     CHECK(float16(65504.0f).bits == 0x7bff);
     CHECK(float16(65519.0f).bits == 0x7bff);

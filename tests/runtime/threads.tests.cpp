@@ -1,5 +1,5 @@
-#include "fake_variant.hpp"
 #include "execution/threads.hpp"
+#include "fake_variant.hpp"
 
 #include <HalideRuntime.h>
 #include <catch2/catch_test_macros.hpp>
@@ -94,7 +94,9 @@ TEST_CASE("threads come from options, then set_threads, then the environment, th
     attune::set_threads(0);
     for (const char* wrong : {"0", "-1", "many", "2x", "99999999999"}) {
         ::setenv("ATTUNE_THREADS", wrong, 1);
-        CHECK_THROWS_MATCHES(attune::threads(), attune::error, Catch::Matchers::MessageMatches(ContainsSubstring("in ATTUNE_THREADS, got " + std::string(wrong) + "; try ")));
+        CHECK_THROWS_MATCHES(attune::threads(), attune::error,
+                             Catch::Matchers::MessageMatches(
+                                 ContainsSubstring("in ATTUNE_THREADS, got " + std::string(wrong) + "; try ")));
     }
     ::unsetenv("ATTUNE_THREADS");
     CHECK_THROWS_AS(attune::set_threads(-1), attune::error);
@@ -112,7 +114,8 @@ TEST_CASE("calls may be made from several threads at once") {
         callers.emplace_back([&, caller] {
             for (int round = 0; round < 20; ++round) {
                 wide_call c;
-                if (fake::refusal(c.arguments(), {.threads = 1 + (caller + round) % 4}) != "" || c.out != expected.out) ++wrong;
+                if (fake::refusal(c.arguments(), {.threads = 1 + (caller + round) % 4}) != "" || c.out != expected.out)
+                    ++wrong;
             }
         });
     for (auto& caller : callers) caller.join();
@@ -124,7 +127,8 @@ TEST_CASE("an error in a task stops the call and carries its words") {
         wide_call c;
         fake::reset();
         fake::next_mischief = fake::mischief::task_fails;
-        CHECK_THAT(fake::refusal(c.arguments(), {.threads = threads}), ContainsSubstring("attune: expected the kernel to finish, got task 2 was told to fail; try "));
+        CHECK_THAT(fake::refusal(c.arguments(), {.threads = threads}),
+                   ContainsSubstring("attune: expected the kernel to finish, got task 2 was told to fail; try "));
         CHECK(fake::seen.tasks <= (threads == 1 ? 3 : 32));  // others may be under way before the one that fails
         fake::reset();
         CHECK(fake::refusal(c.arguments(), {.threads = threads}) == "");  // and the next one works
@@ -135,7 +139,9 @@ TEST_CASE("a kernel without memory is an error, not the end") {
     wide_call c;
     fake::reset();
     fake::next_mischief = fake::mischief::out_of_memory;
-    CHECK_THAT(fake::refusal(c.arguments()), ContainsSubstring("attune: expected enough memory for the scratch of the kernel's threads, got ") && ContainsSubstring("; try fewer threads"));
+    CHECK_THAT(fake::refusal(c.arguments()),
+               ContainsSubstring("attune: expected enough memory for the scratch of the kernel's threads, got ") &&
+                   ContainsSubstring("; try fewer threads"));
     fake::next_mischief = fake::mischief::unknown_code;
     CHECK_THAT(fake::refusal(c.arguments()), ContainsSubstring("got error code -77"));
     fake::reset();
@@ -149,7 +155,9 @@ TEST_CASE("the application's own pool does the tasks") {
         ++loops;
         CHECK(count == 32);
         CHECK(threads == 3);
-        std::thread half([&] { for (int i = 0; i < count / 2; ++i) task(i); });
+        std::thread half([&] {
+            for (int i = 0; i < count / 2; ++i) task(i);
+        });
         for (int i = count / 2; i < count; ++i) task(i);
         half.join();
     });
@@ -162,7 +170,8 @@ TEST_CASE("the application's own pool does the tasks") {
     fake::reset();
     attune::set_parallel_for([](int, int, const std::function<void(int)>& task) { task(0); });
     CHECK_THAT(fake::refusal(c.arguments(), {.threads = 3}), ContainsSubstring("ran 1 of 32 tasks"));
-    attune::set_parallel_for([](int, int, const std::function<void(int)>&) { throw std::runtime_error("no threads today"); });
+    attune::set_parallel_for(
+        [](int, int, const std::function<void(int)>&) { throw std::runtime_error("no threads today"); });
     CHECK_THAT(fake::refusal(c.arguments(), {.threads = 3}), ContainsSubstring("threw: no threads today"));
     attune::set_parallel_for({});
     CHECK(fake::refusal(c.arguments(), {.threads = 3}) == "");
@@ -187,7 +196,8 @@ TEST_CASE("a pool of one call's goes before that of all") {
     CHECK((of_one == 1 && of_all == 1 && other.out == expected.out));
     attune::set_parallel_for({});
     const attune::parallel_for throws = [](int, int, const std::function<void(int)>&) { throw 7; };
-    CHECK_THAT(fake::refusal(other.arguments(), {.threads = 3, .pool = &throws}), ContainsSubstring("threw something that is not a std::exception"));
+    CHECK_THAT(fake::refusal(other.arguments(), {.threads = 3, .pool = &throws}),
+               ContainsSubstring("threw something that is not a std::exception"));
 }
 
 TEST_CASE("signals are handled on the application's threads") {
@@ -207,7 +217,8 @@ TEST_CASE("signals are handled on the application's threads") {
     wide_call expected, c;
     REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
     int wrong = 0;
-    for (int i = 0; i < 200 || handled == 0; ++i) wrong += fake::refusal(c.arguments(), {.threads = 4}) != "" || c.out != expected.out;
+    for (int i = 0; i < 200 || handled == 0; ++i)
+        wrong += fake::refusal(c.arguments(), {.threads = 4}) != "" || c.out != expected.out;
     stop = true;
     sender.join();
     ::sigaction(SIGUSR1, &before, nullptr);
@@ -252,7 +263,7 @@ TEST_CASE("calls from within tasks work") {
 
 TEST_CASE("kernels that are not attune's keep the handlers they had") {
     fake::call c;
-    REQUIRE(fake::refusal(c.arguments()) == "");  // the hooks are in place
+    REQUIRE(fake::refusal(c.arguments()) == "");   // the hooks are in place
     const int before = halide_set_num_threads(1);  // of Halide's own pool; more would test Halide
     std::atomic<int> sum{0};
     const auto add = [](void*, int index, std::uint8_t* closure) {

@@ -32,13 +32,15 @@ public:
         for (std::size_t i = 0; i < sentence.size(); ++i) {
             std::vector<double>& row = x.emplace_back();
             for (std::int64_t d = 0; d < tiny.width; ++d)
-                row.push_back(at("embeddings.word_embeddings.weight", sentence[i], d) + at("embeddings.position_embeddings.weight", std::int64_t(i), d) +
+                row.push_back(at("embeddings.word_embeddings.weight", sentence[i], d) +
+                              at("embeddings.position_embeddings.weight", std::int64_t(i), d) +
                               at("embeddings.token_type_embeddings.weight", 0, d));
         }
         x = normalised(x, "embeddings.LayerNorm");
         for (std::int64_t i = 0; i < tiny.layers; ++i) {
             const std::string layer = "encoder.layer." + std::to_string(i) + ".";
-            x = normalised(sum(x, linear(attention(x, layer), layer + "attention.output.dense")), layer + "attention.output.LayerNorm");
+            x = normalised(sum(x, linear(attention(x, layer), layer + "attention.output.dense")),
+                           layer + "attention.output.LayerNorm");
             matrix inner = linear(x, layer + "intermediate.dense");
             for (auto& row : inner)
                 for (double& e : row) e = e / 2 * std::erfc(-e / std::sqrt(2.0));
@@ -70,7 +72,8 @@ private:
         return y;
     }
     matrix attention(const matrix& x, const std::string& layer) const {
-        const matrix q = linear(x, layer + "attention.self.query"), k = linear(x, layer + "attention.self.key"), v = linear(x, layer + "attention.self.value");
+        const matrix q = linear(x, layer + "attention.self.query"), k = linear(x, layer + "attention.self.key"),
+                     v = linear(x, layer + "attention.self.value");
         const auto depth = static_cast<std::size_t>(tiny.width / tiny.heads);
         matrix out(x.size(), std::vector<double>(static_cast<std::size_t>(tiny.width)));
         for (std::size_t first = 0; first < out[0].size(); first += depth)
@@ -98,7 +101,8 @@ private:
             for (const double e : row) mean += e / static_cast<double>(row.size());
             for (const double e : row) variance += (e - mean) * (e - mean) / static_cast<double>(row.size());
             for (std::size_t d = 0; d < row.size(); ++d)
-                row[d] = (row[d] - mean) / std::sqrt(variance + 1e-12) * at(name + ".weight", 0, std::int64_t(d)) + at(name + ".bias", 0, std::int64_t(d));
+                row[d] = (row[d] - mean) / std::sqrt(variance + 1e-12) * at(name + ".weight", 0, std::int64_t(d)) +
+                         at(name + ".bias", 0, std::int64_t(d));
         }
         return x;
     }
@@ -110,7 +114,8 @@ std::vector<tokens> sentences_of_lengths(std::initializer_list<std::size_t> leng
     std::mt19937 random(7);
     std::uniform_int_distribution<std::int32_t> any(0, static_cast<std::int32_t>(tiny.vocabulary) - 1);
     std::vector<tokens> all;
-    for (const std::size_t length : lengths) std::generate_n(std::back_inserter(all.emplace_back()), length, [&] { return any(random); });
+    for (const std::size_t length : lengths)
+        std::generate_n(std::back_inserter(all.emplace_back()), length, [&] { return any(random); });
     return all;
 }
 
@@ -162,7 +167,8 @@ TEST_CASE("encoder: models of other sizes are refused before anything is compute
     const written_model model;
     const weights file(model.path);
     const auto refuses = [&](const sizes& of, const std::string& sentence) {
-        CHECK_THROWS_MATCHES(encoder(file, of), std::runtime_error, MessageMatches(ContainsSubstring(model.path.string() + ": expected " + sentence)));
+        CHECK_THROWS_MATCHES(encoder(file, of), std::runtime_error,
+                             MessageMatches(ContainsSubstring(model.path.string() + ": expected " + sentence)));
     };
     refuses({}, "embeddings.word_embeddings.weight of shape (30522, 384), got (40, 64)");
     sizes other = tiny;

@@ -32,7 +32,8 @@ model_tensors random_model(const sizes& of, unsigned seed) {
     normalisation("embeddings.LayerNorm");
     for (std::int64_t i = 0; i < of.layers; ++i) {
         const std::string layer = "encoder.layer." + std::to_string(i) + ".";
-        for (const char* name : {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
+        for (const char* name :
+             {"attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"})
             projection(layer + name, of.width, of.width);
         projection(layer + "intermediate.dense", of.inner, of.width);
         projection(layer + "output.dense", of.width, of.inner);

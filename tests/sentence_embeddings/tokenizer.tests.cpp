@@ -1,6 +1,6 @@
 // Sentences of a text, and their pieces of a vocabulary; numbers as the tokenizers of models give them.
-#include "model_file.hpp"
 #include "tokenizer.hpp"
+#include "model_file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -15,8 +15,10 @@ using Catch::Matchers::MessageMatches;
 
 namespace {
 
-const std::vector<std::string> pieces = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able", "a", "##ff", "naive", "cafe", "東", "京", "は",
-                                         "!", "'", "don", "t", "$", "^", "—", "。", "[", "]", "b", "##b", "ε", "ᄒ", "##ᅡ"};
+const std::vector<std::string> pieces = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "un", "##aff", "##able",
+                                         "a",     "##ff",  "naive", "cafe",  "東",     "京", "は",    "!",
+                                         "'",     "don",   "t",     "$",     "^",      "—",  "。",    "[",
+                                         "]",     "b",     "##b",   "ε",     "ᄒ",     "##ᅡ"};
 
 tokenizer small() {
     const auto path = file_named("vocab.txt");
@@ -34,7 +36,8 @@ std::string cut(const std::string& sentence, std::size_t longest = 256) {
     CHECK(pieces.at(static_cast<std::size_t>(numbers.front())) == "[CLS]");
     CHECK(pieces.at(static_cast<std::size_t>(numbers.back())) == "[SEP]");
     std::string text;
-    for (std::size_t i = 1; i + 1 < numbers.size(); ++i) text += (i > 1 ? " " : "") + pieces.at(static_cast<std::size_t>(numbers[i]));
+    for (std::size_t i = 1; i + 1 < numbers.size(); ++i)
+        text += (i > 1 ? " " : "") + pieces.at(static_cast<std::size_t>(numbers[i]));
     return text;
 }
 
@@ -58,7 +61,7 @@ TEST_CASE("tokenizer: a word is the longest pieces that it starts with, or unkno
 TEST_CASE("tokenizer: lower case, without accents, composed or not") {
     CHECK(cut("NAÏVE Café") == "naive cafe");
     CHECK(cut("nai\xcc\x88ve cafe\xcc\x81") == "naive cafe");
-    CHECK(cut("\xce\x88") == "ε");        // a capital epsilon with an accent
+    CHECK(cut("\xce\x88") == "ε");           // a capital epsilon with an accent
     CHECK(cut("\xed\x95\x98") == "ᄒ ##ᅡ");  // a Hangul syllable comes apart
 }
 
@@ -76,9 +79,14 @@ TEST_CASE("tokenizer: punctuation and the symbols of ASCII stand alone") {
 }
 
 TEST_CASE("tokenizer: blanks of any kind separate, controls and broken bytes vanish") {
-    CHECK(cut("  a \t b\xc2\xa0""a\xe3\x80\x80""b  ") == "a b a b");
-    CHECK(cut("a\x01""\xe2\x80\x8b\xef\xbb\xbf""ff") == "a ##ff");
-    CHECK(cut("a\xff\xc3""ff") == "a ##ff");
+    CHECK(cut("  a \t b\xc2\xa0"
+              "a\xe3\x80\x80"
+              "b  ") == "a b a b");
+    CHECK(cut("a\x01"
+              "\xe2\x80\x8b\xef\xbb\xbf"
+              "ff") == "a ##ff");
+    CHECK(cut("a\xff\xc3"
+              "ff") == "a ##ff");
     CHECK(cut(std::string("a\0b", 3)) == "a ##b");
 }
 
@@ -107,17 +115,20 @@ TEST_CASE("tokenizer: vocabularies with line ends of either kind; those of other
     CHECK(other("a b", 256) == std::vector<std::int32_t>{2, 5, 1, 3});
     write(path, "[PAD]\n[UNK]\n[CLS]\n[MASK]\na\n");
     const auto refuses = [](const std::filesystem::path& file, const std::string& sentence) {
-        CHECK_THROWS_MATCHES(tokenizer(file), std::runtime_error, MessageMatches(ContainsSubstring(file.string() + ": expected " + sentence)));
+        CHECK_THROWS_MATCHES(tokenizer(file), std::runtime_error,
+                             MessageMatches(ContainsSubstring(file.string() + ": expected " + sentence)));
     };
     refuses(path, "the piece [SEP], as vocabularies of BERT models have it; got none");
     refuses(path.parent_path(), "a vocabulary, a piece a line, got nothing that can be read");
 }
 
 TEST_CASE("sentences: lines that are not blank, whatever ends them") {
-    CHECK(lines_of("one\n\n  two \r\n \t \r\n\xe3\x80\x80\xc2\xa0\nthree") == std::vector<std::string>{"one", "  two ", "three"});
+    CHECK(lines_of("one\n\n  two \r\n \t \r\n\xe3\x80\x80\xc2\xa0\nthree") ==
+          std::vector<std::string>{"one", "  two ", "three"});
     const auto nothing = MessageMatches(ContainsSubstring("expected a sentence a line, got no line that is not blank"));
     CHECK_THROWS_MATCHES(lines_of(""), std::runtime_error, nothing);
     CHECK_THROWS_MATCHES(lines_of(" \n\t\n"), std::runtime_error, nothing);
-    CHECK_THROWS_MATCHES(sentences_of(file_named("absent.txt")), std::runtime_error,
-                         MessageMatches(ContainsSubstring("expected a text, a sentence a line, got nothing that can be read")));
+    CHECK_THROWS_MATCHES(
+        sentences_of(file_named("absent.txt")), std::runtime_error,
+        MessageMatches(ContainsSubstring("expected a text, a sentence a line, got nothing that can be read")));
 }

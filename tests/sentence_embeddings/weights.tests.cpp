@@ -1,6 +1,6 @@
 // Mapped weights: what comes back, and what is refused.
-#include "model_file.hpp"
 #include "weights.hpp"
+#include "model_file.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -19,7 +19,8 @@ const model_tensors two = {{"a", {{2, 3}, {1, 2, 3, 4, 5, 6}}}, {"b", {{2}, {7, 
 void refuses(const std::string& bytes, const std::string& sentence) {
     const auto path = file_named("refused.safetensors");
     write(path, bytes);
-    CHECK_THROWS_MATCHES(weights(path), std::runtime_error, MessageMatches(ContainsSubstring(path.string() + ": ") && ContainsSubstring(sentence)));
+    CHECK_THROWS_MATCHES(weights(path), std::runtime_error,
+                         MessageMatches(ContainsSubstring(path.string() + ": ") && ContainsSubstring(sentence)));
 }
 /// A file of one tensor, 24 bytes of data, and that entry.
 void refuses_entry(const std::string& entry, const std::string& sentence) {
@@ -43,21 +44,25 @@ TEST_CASE("weights: tensors come back as they were written, by name and shape") 
 
 TEST_CASE("weights: a name may begin with bert., and tensors of other types are passed over") {
     const auto path = file_named("prefixed.safetensors");
-    write(path, bytes_of(R"({"__metadata__":{"format":"pt"},"bert.a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},)"
-                         R"("n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}    )",
-                         std::string("\0\0\0\0\0\0\0\0\0\0\x80?", 12)));
+    write(path,
+          bytes_of(R"({"__metadata__":{"format":"pt"},"bert.a":{"dtype":"F32","shape":[1],"data_offsets":[8,12]},)"
+                   R"("n":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}    )",
+                   std::string("\0\0\0\0\0\0\0\0\0\0\x80?", 12)));
     const weights file(path);
     CHECK(*static_cast<const float*>(file.get("a", {1}).data()) == 1);
-    CHECK_THROWS_MATCHES(file.get("n", {1}), std::runtime_error, MessageMatches(ContainsSubstring("expected an f32 tensor n, got none")));
+    CHECK_THROWS_MATCHES(file.get("n", {1}), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected an f32 tensor n, got none")));
 }
 
 TEST_CASE("weights: a tensor of another name or shape is refused") {
     const auto path = file_named("two.safetensors");
     write(path, bytes_of(two));
     const weights file(path);
-    CHECK_THROWS_MATCHES(file.get("c", {2}), std::runtime_error,
-                         MessageMatches(ContainsSubstring("expected an f32 tensor c, got none; is this a MiniLM-L6 sentence model?")));
-    CHECK_THROWS_MATCHES(file.get("a", {3, 2}), std::runtime_error, MessageMatches(ContainsSubstring("expected a of shape (3, 2), got (2, 3)")));
+    CHECK_THROWS_MATCHES(
+        file.get("c", {2}), std::runtime_error,
+        MessageMatches(ContainsSubstring("expected an f32 tensor c, got none; is this a MiniLM-L6 sentence model?")));
+    CHECK_THROWS_MATCHES(file.get("a", {3, 2}), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected a of shape (3, 2), got (2, 3)")));
 }
 
 TEST_CASE("weights: every truncation of a file is refused") {
@@ -67,28 +72,39 @@ TEST_CASE("weights: every truncation of a file is refused") {
         refuses(whole.substr(0, length), length < whole.size() - 32 ? "expected" : "truncated: expected");
     }
     refuses("", "truncated: expected 8 bytes that say how long the header is, got 0 bytes in all");
-    refuses(whole.substr(0, whole.size() - 1), "truncated: expected b to end at byte 32 of the data, got 31 bytes of data");
+    refuses(whole.substr(0, whole.size() - 1),
+            "truncated: expected b to end at byte 32 of the data, got 31 bytes of data");
 }
 
 TEST_CASE("weights: what is no .safetensors file is refused") {
     refuses(std::string(8, '\xff') + "{}", "truncated: expected a header of 18446744073709551615 bytes, got 2");
-    refuses(bytes_of("[1, 2]  ", ""), "expected a header that is a JSON object, got something else; is this a .safetensors file?");
+    refuses(bytes_of("[1, 2]  ", ""),
+            "expected a header that is a JSON object, got something else; is this a .safetensors file?");
     refuses(bytes_of("{\"a\": ", "......"), "expected a header whose length is a multiple of 4, got 6 bytes");
     refuses(bytes_of("{\"a\":   ", "......"), "expected a header that is a JSON object");
     const auto missing = file_named("absent.safetensors");
     for (const auto& path : {missing, missing.parent_path()})
-        CHECK_THROWS_MATCHES(weights(path), std::runtime_error,
-                             MessageMatches(ContainsSubstring(path.string() + ": expected the weights of a model, a .safetensors file, got nothing that can be read")));
+        CHECK_THROWS_MATCHES(
+            weights(path), std::runtime_error,
+            MessageMatches(ContainsSubstring(
+                path.string() +
+                ": expected the weights of a model, a .safetensors file, got nothing that can be read")));
 }
 
 TEST_CASE("weights: a header that does not describe the data is refused") {
-    refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[0,20]})", "expected 24 bytes for a, got those from 0 to 20");
-    refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[24,0]})", "expected 24 bytes for a, got those from 24 to 0");
-    refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[4,28]})", "truncated: expected a to end at byte 28 of the data, got 24 bytes of data");
-    refuses_entry(R"({"dtype":"F32","shape":[5],"data_offsets":[2,22]})", "expected a to begin at a multiple of 4 bytes, got 2");
-    refuses_entry(R"({"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]})", "expected a with a shape and two data_offsets");
-    for (const char* entry : {R"({"dtype":"F32","shape":[-6],"data_offsets":[0,24]})",
-                              R"({"dtype":"F32","shape":[6.0],"data_offsets":[0,24]})",
-                              R"({"dtype":"F32","shape":[6],"data_offsets":[0]})", R"({"dtype":"F32","shape":[6]})", R"({"dtype":"F32","shape":6,"data_offsets":[0,"24"]})"})
+    refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[0,20]})",
+                  "expected 24 bytes for a, got those from 0 to 20");
+    refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[24,0]})",
+                  "expected 24 bytes for a, got those from 24 to 0");
+    refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[4,28]})",
+                  "truncated: expected a to end at byte 28 of the data, got 24 bytes of data");
+    refuses_entry(R"({"dtype":"F32","shape":[5],"data_offsets":[2,22]})",
+                  "expected a to begin at a multiple of 4 bytes, got 2");
+    refuses_entry(R"({"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]})",
+                  "expected a with a shape and two data_offsets");
+    for (const char* entry :
+         {R"({"dtype":"F32","shape":[-6],"data_offsets":[0,24]})",
+          R"({"dtype":"F32","shape":[6.0],"data_offsets":[0,24]})", R"({"dtype":"F32","shape":[6],"data_offsets":[0]})",
+          R"({"dtype":"F32","shape":[6]})", R"({"dtype":"F32","shape":6,"data_offsets":[0,"24"]})"})
         refuses_entry(entry, "expected a with a shape and two data_offsets, got {");
 }

@@ -2,11 +2,11 @@
 
 #include "../kernels/language_list.hpp"
 
+#include <attune_common.h>
+#include <fmt/format.h>
 #include <attune/common.hpp>
 #include <attune/dlpack.hpp>
 #include <attune/runtime.hpp>
-#include <attune_common.h>
-#include <fmt/format.h>
 
 #include <atomic>
 #include <cstring>
@@ -31,8 +31,9 @@ void expect(bool truth, const char* what) {
     if (!truth) failed(what);
 }
 
-template <class T, std::size_t Count>
-const T& one_of(const T (&list)[Count], std::mt19937& random) { return list[random() % Count]; }
+template <class T, std::size_t Count> const T& one_of(const T (&list)[Count], std::mt19937& random) {
+    return list[random() % Count];
+}
 
 std::uint64_t hash(std::uint64_t seed, const float* data, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -54,20 +55,30 @@ void remember(const std::string& call, std::uint64_t result) {
 
 attune::options drawn_options(std::mt19937& random) { return {.threads = static_cast<int>(random() % 4)}; }
 
-/// Any variant of the kernels' tests: score modifications, masks, statistics, weights, computed tensors, every kind of output.
+/// Any variant of the kernels' tests: score modifications, masks, statistics, weights, computed tensors, every kind of
+/// output.
 void variant_under_test(std::mt19937& random) {
-    static constexpr struct { std::int64_t batches, heads, key_heads, queries, keys; } sizes[] = {
-        {1, 4, 4, 100, 100}, {2, 4, 2, 1, 300}, {2, 6, 3, 17, 77}, {1, 8, 2, 4, 257}, {1, 2, 1, 260, 131}, {3, 2, 2, 48, 128}, {1, 1, 1, 1, 1}, {2, 2, 2, 5, 0}, {0, 4, 4, 8, 8}};
+    static constexpr struct {
+        std::int64_t batches, heads, key_heads, queries, keys;
+    } sizes[] = {{1, 4, 4, 100, 100}, {2, 4, 2, 1, 300}, {2, 6, 3, 17, 77}, {1, 8, 2, 4, 257}, {1, 2, 1, 260, 131},
+                 {3, 2, 2, 48, 128},  {1, 1, 1, 1, 1},   {2, 2, 2, 5, 0},   {0, 4, 4, 8, 8}};
     const bool language = random() % 2 == 0;
     const auto& list = language ? attune::testing::language_variants() : attune::testing::variants();
     const attune::testing::variant& v = list[random() % list.size()];
     const auto& of = one_of(sizes, random);
-    const shape s{.batches = of.batches, .heads = of.heads, .key_heads = of.key_heads, .queries = of.queries, .keys = of.keys, .gaps = random() % 2 == 0};
+    const shape s{.batches = of.batches,
+                  .heads = of.heads,
+                  .key_heads = of.key_heads,
+                  .queries = of.queries,
+                  .keys = of.keys,
+                  .gaps = random() % 2 == 0};
     workload call = language ? attune::testing::prepared(v, s, 1) : workload(v.graph, s, 1, v.numbers);
-    const bool ragged = s.batches > 0 && v.name != "merged" && v.name != "two_caches" && random() % 3 == 0;  // those have key lengths of their own
+    const bool ragged = s.batches > 0 && v.name != "merged" && v.name != "two_caches" &&
+                        random() % 3 == 0;  // those have key lengths of their own
     if (ragged) {
         std::vector<std::int32_t> lengths;
-        for (std::int64_t b = 0; b < s.batches; ++b) lengths.push_back(static_cast<std::int32_t>(s.keys * (b + 1) / (s.batches + 1)));
+        for (std::int64_t b = 0; b < s.batches; ++b)
+            lengths.push_back(static_cast<std::int32_t>(s.keys * (b + 1) / (s.batches + 1)));
         call.set_lengths(lengths);
     }
     const auto arguments = call.arguments();
@@ -76,15 +87,19 @@ void variant_under_test(std::mt19937& random) {
     attune::detail::call(*v.kernels, arguments, drawn_options(random));
     std::uint64_t result = 0;
     for (const auto& output : v.graph.outputs)
-        attune::support::for_each_offset(call.view(output.name), [&](std::int64_t offset) { result = hash(result, static_cast<const float*>(call.view(output.name).data()) + offset, 1); });
+        attune::support::for_each_offset(call.view(output.name), [&](std::int64_t offset) {
+            result = hash(result, static_cast<const float*>(call.view(output.name).data()) + offset, 1);
+        });
     remember(v.name + " " + s.text() + (ragged ? " ragged" : ""), result);
 }
 
 /// A call of attune::common: q, k, v, slopes and the result, dense.
 struct common_call {
     std::int64_t batches, heads, key_heads, queries, keys, depth;
-    std::vector<float> q_data = filled(batches * heads * queries * depth, 0.7f), k_data = filled(batches * key_heads * keys * depth, 1.3f),
-                       v_data = filled(batches * key_heads * keys * depth, 2.1f), rates = filled(heads, 0.1f), result = filled(batches * heads * queries * depth, 0);
+    std::vector<float> q_data = filled(batches * heads * queries * depth, 0.7f),
+                       k_data = filled(batches * key_heads * keys * depth, 1.3f),
+                       v_data = filled(batches * key_heads * keys * depth, 2.1f), rates = filled(heads, 0.1f),
+                       result = filled(batches * heads * queries * depth, 0);
     std::int64_t q_shape[4] = {batches, heads, queries, depth}, k_shape[4] = {batches, key_heads, keys, depth};
 
     static std::vector<float> filled(std::int64_t count, float step) {
@@ -98,14 +113,17 @@ struct common_call {
     attune::tensor O() { return attune::tensor(result.data(), q_shape); }
     void remember(const char* name) const {
         std::string call = name;
-        for (const std::int64_t extent : {batches, heads, key_heads, queries, keys, depth}) call += fmt::format("x{}", extent);
+        for (const std::int64_t extent : {batches, heads, key_heads, queries, keys, depth})
+            call += fmt::format("x{}", extent);
         soak::remember(call, hash(0, result.data(), static_cast<std::int64_t>(result.size())));
     }
 };
 
 common_call drawn_call(std::mt19937& random) {
-    static constexpr std::int64_t sizes[][6] = {{1, 8, 8, 128, 128, 64}, {2, 8, 2, 1, 1000, 64}, {1, 4, 4, 300, 300, 128}, {3, 6, 3, 17, 77, 64}, {1, 32, 8, 4, 555, 128}, {1, 1, 1, 900, 900, 64},
-                                                {4, 2, 1, 65, 33, 128},  {1, 16, 16, 64, 0, 64},  {0, 4, 4, 8, 8, 64},      {1, 8, 4, 250, 1, 64}, {1, 32, 8, 1, 3000, 128}, {4, 8, 2, 16, 700, 64}};
+    static constexpr std::int64_t sizes[][6] = {
+        {1, 8, 8, 128, 128, 64}, {2, 8, 2, 1, 1000, 64},  {1, 4, 4, 300, 300, 128}, {3, 6, 3, 17, 77, 64},
+        {1, 32, 8, 4, 555, 128}, {1, 1, 1, 900, 900, 64}, {4, 2, 1, 65, 33, 128},   {1, 16, 16, 64, 0, 64},
+        {0, 4, 4, 8, 8, 64},     {1, 8, 4, 250, 1, 64},   {1, 32, 8, 1, 3000, 128}, {4, 8, 2, 16, 700, 64}};
     const auto& s = one_of(sizes, random);
     return {s[0], s[1], s[2], s[3], s[4], s[5]};
 }
@@ -118,7 +136,9 @@ void ready_made(std::mt19937& random) {
     switch (random() % 5) {
         case 0: attune::run<plain_attention>(q = Q, k = K, v = V, out = O, how); return c.remember("plain");
         case 1: attune::run<causal_attention>(q = Q, k = K, v = V, out = O, how); return c.remember("causal");
-        case 2: attune::run<window_attention>(q = Q, k = K, v = V, left = 40, right = 3, out = O, how); return c.remember("window");
+        case 2:
+            attune::run<window_attention>(q = Q, k = K, v = V, left = 40, right = 3, out = O, how);
+            return c.remember("window");
         case 3: attune::run<alibi_attention>(q = Q, k = K, v = V, slopes = S, out = O, how); return c.remember("alibi");
         default: attune::run<decode_attention>(q = Q, k = K, v = V, out = O, how); return c.remember("decode");
     }
@@ -127,13 +147,18 @@ void ready_made(std::mt19937& random) {
 /// The same through attune/c.h, with tensors that went through DLPack.
 void from_c(std::mt19937& random) {
     common_call c = drawn_call(random);
-    const auto argument = [](const char* name, std::vector<float>& data, const std::int64_t* extents) { return attune_tensor_argument(name, attune_dense(data.data(), ATTUNE_F32, 4, extents)); };
-    attune_argument list[] = {argument("q", c.q_data, c.q_shape), argument("k", c.k_data, c.k_shape), argument("v", c.v_data, c.k_shape), argument("out", c.result, c.q_shape)};
+    const auto argument = [](const char* name, std::vector<float>& data, const std::int64_t* extents) {
+        return attune_tensor_argument(name, attune_dense(data.data(), ATTUNE_F32, 4, extents));
+    };
+    attune_argument list[] = {argument("q", c.q_data, c.q_shape), argument("k", c.k_data, c.k_shape),
+                              argument("v", c.v_data, c.k_shape), argument("out", c.result, c.q_shape)};
     void* managed = nullptr;
-    expect(attune_tensor_to_dlpack(&list[1].tensor, 1, nullptr, nullptr, &managed) == ATTUNE_OK, "a tensor did not become DLPack's");
+    expect(attune_tensor_to_dlpack(&list[1].tensor, 1, nullptr, nullptr, &managed) == ATTUNE_OK,
+           "a tensor did not become DLPack's");
     auto* const k = static_cast<DLManagedTensorVersioned*>(managed);
     expect(attune_tensor_from_dlpack(k, 1, &list[1].tensor) == ATTUNE_OK, "a tensor did not come back from DLPack");
-    expect(attune_run(attune_common_causal_attention_variant(), list, 4, nullptr) == ATTUNE_OK, "a call from C was refused");
+    expect(attune_run(attune_common_causal_attention_variant(), list, 4, nullptr) == ATTUNE_OK,
+           "a call from C was refused");
     k->deleter(k);
     c.remember("causal");
 }
@@ -148,7 +173,8 @@ void refused(std::mt19937& random) {
         // as it has to be
     }
     attune_argument none{};
-    expect(attune_run(attune_common_plain_attention_variant(), &none, 1, nullptr) == ATTUNE_REFUSED, "a call without tensors was accepted");
+    expect(attune_run(attune_common_plain_attention_variant(), &none, 1, nullptr) == ATTUNE_REFUSED,
+           "a call without tensors was accepted");
 }
 
 }  // namespace

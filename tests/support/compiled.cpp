@@ -41,7 +41,9 @@ compiled_graphs::compiled_graphs(const std::vector<request>& requests) {
     std::vector<generators::listed_kernel> list;
     for (const request& each : requests) {
         variants_.push_back({"random_" + std::to_string(variants_.size()), each.graph});
-        for (auto& k : generators::kernels_of({&variants_.back(), 1}, {.targets = {level}, .dtypes = {"f32"}, .depths = {each.depths}})) list.push_back(std::move(k));
+        for (auto& k : generators::kernels_of({&variants_.back(), 1},
+                                              {.targets = {level}, .dtypes = {"f32"}, .depths = {each.depths}}))
+            list.push_back(std::move(k));
     }
     const temporary_folder folder;
     const auto object = folder.path / "kernels.o", library = folder.path / "kernels.so";
@@ -58,12 +60,32 @@ compiled_graphs::compiled_graphs(const std::vector<request>& requests) {
 
     for (const generators::listed_kernel& k : list) {
         const auto text = [this](std::string s) { return texts_.emplace_back(std::move(s)).c_str(); };
-        const auto entry = [&](const char* suffix) { return reinterpret_cast<int (*)(void**)>(dlsym(library_, (k.symbol + suffix).c_str())); };
+        const auto entry = [&](const char* suffix) {
+            return reinterpret_cast<int (*)(void**)>(dlsym(library_, (k.symbol + suffix).c_str()));
+        };
         const auto& [graph, types, depths, cut] = k.request;
-        kernels_.push_back({text(k.symbol), text(std::string(k.isa->name)), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block,
-                            cut.key_block, generators::scratch_bytes(k.request), text(generators::to_json(cut)), entry("_argv"), entry("_blocks_argv"),
-                            generators::plan_of(graph).saved_rows, generators::plan_of(graph).saved_output >= 0 ? 1 : 0, cut.shapes, k.from_queries, k.to_queries,
-                            cut.shapes == shape_class::decode ? cut.key_splits : 0, generators::row_memory_of(k.request).scratch_bytes, generators::row_memory_of(k.request).part_bytes});
+        kernels_.push_back({text(k.symbol),
+                            text(std::string(k.isa->name)),
+                            types.query,
+                            types.key,
+                            types.value,
+                            types.output,
+                            depths.depth,
+                            depths.value_depth,
+                            cut.query_block,
+                            cut.key_block,
+                            generators::scratch_bytes(k.request),
+                            text(generators::to_json(cut)),
+                            entry("_argv"),
+                            entry("_blocks_argv"),
+                            generators::plan_of(graph).saved_rows,
+                            generators::plan_of(graph).saved_output >= 0 ? 1 : 0,
+                            cut.shapes,
+                            k.from_queries,
+                            k.to_queries,
+                            cut.shapes == shape_class::decode ? cut.key_splits : 0,
+                            generators::row_memory_of(k.request).scratch_bytes,
+                            generators::row_memory_of(k.request).part_bytes});
         tables_.push_back({kernel_table_version, k.of->name.c_str(), graph, {&kernels_.back(), 1}});
     }
 }

@@ -12,11 +12,12 @@ namespace attune::support {
 class compiled_graphs {
 public:
     struct request {
-        graph_ir graph;  ///< with a fingerprint of its own; must live as long as its kernels
+        graph_ir graph;      ///< with a fingerprint of its own; must live as long as its kernels
         std::string depths;  ///< "64" or "64x32"
     };
 
-    /// For the most demanding ISA level of this machine, in f32. Throws std::runtime_error with the generators' sentence.
+    /// For the most demanding ISA level of this machine, in f32. Throws std::runtime_error with the generators'
+    /// sentence.
     explicit compiled_graphs(const std::vector<request>& requests);
     ~compiled_graphs();
     compiled_graphs(const compiled_graphs&) = delete;

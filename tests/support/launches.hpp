@@ -5,8 +5,8 @@
 
 namespace attune::support {
 
-/// A copy of a kernel table whose kernels count their calls: the proof that a kernel, and how often one, made the numbers.
-/// For one calling thread; at most `room` kernels a table, and one counting table at a time.
+/// A copy of a kernel table whose kernels count their calls: the proof that a kernel, and how often one, made the
+/// numbers. For one calling thread; at most `room` kernels a table, and one counting table at a time.
 class counting_table {
 public:
     static constexpr int room = 32;

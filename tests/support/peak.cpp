@@ -141,7 +141,8 @@ public:
             const double start = now_in_seconds();
             go_ = at;
             sink = what.chains(rounds);
-            while (done_ < at * others) {}
+            while (done_ < at * others) {
+            }
             seconds = std::min(seconds, now_in_seconds() - start);
         }
         return what.flops(rounds) * (others + 1) / seconds * 1e-9;
@@ -181,7 +182,8 @@ private:
             const int bursts = bursts_;
             for (int at = 1; at <= bursts; ++at) {
                 ++ready_;
-                while (go_ < at) {}
+                while (go_ < at) {
+                }
                 sink = what->chains(rounds_of(*what));
                 ++done_;
             }
@@ -279,8 +281,10 @@ std::vector<double> seconds_to_read(std::span<const std::span<const std::byte>> 
         constexpr std::size_t words = 8;  // of a line of the cache, each summed by itself so that vectors of them are
         std::uint64_t sums[words] = {};
         for (const std::span<const std::byte> piece : pieces) {
-            const std::size_t lines = piece.size() / (words * sizeof(std::uint64_t)), all = static_cast<std::size_t>(threads);
-            const std::size_t from = lines * static_cast<std::size_t>(thread) / all, to = lines * static_cast<std::size_t>(thread + 1) / all;
+            const std::size_t lines = piece.size() / (words * sizeof(std::uint64_t)),
+                              all = static_cast<std::size_t>(threads);
+            const std::size_t from = lines * static_cast<std::size_t>(thread) / all,
+                              to = lines * static_cast<std::size_t>(thread + 1) / all;
             const auto* const data = reinterpret_cast<const std::uint64_t*>(piece.data());
             for (std::size_t line = from; line < to; ++line)
                 for (std::size_t i = 0; i < words; ++i) sums[i] += data[line * words + i];
@@ -294,7 +298,8 @@ std::vector<double> seconds_to_read(std::span<const std::span<const std::byte>> 
     for (int i = 1; i < threads; ++i)
         others.emplace_back([&, i] {
             for (int at = 1; at <= repeats + 1; ++at) {
-                while (round < at) {}
+                while (round < at) {
+                }
                 read(i);
                 ++done;
             }
@@ -304,7 +309,8 @@ std::vector<double> seconds_to_read(std::span<const std::span<const std::byte>> 
         const auto start = std::chrono::steady_clock::now();
         round = at;
         read(0);
-        while (done < at * (threads - 1)) {}
+        while (done < at * (threads - 1)) {
+        }
         if (at > 1) seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
     }
     for (std::thread& each : others) each.join();

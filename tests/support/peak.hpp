@@ -8,17 +8,17 @@
 #include <utility>
 #include <vector>
 
-/// What a machine can do at most, measured beside the calls that are compared with it. A burst is short, and finds a moment
-/// that is its own sooner than a call does: on a busy machine shares are too low, not too high.
+/// What a machine can do at most, measured beside the calls that are compared with it. A burst is short, and finds a
+/// moment that is its own sooner than a call does: on a busy machine shares are too low, not too high.
 namespace attune::support {
 
 /// What a kernel multiplies with.
 struct instruction {
-    std::string_view name;   ///< "multiply-add", "vdpbf16ps"
-    std::string_view level;  ///< the ISA level that has it; empty: every CPU that this was compiled for
-    int lanes;               ///< sums of a vector
-    int pairs;               ///< multiply-adds a lane
-    int sums;                ///< vectors of sums that do not wait for one another
+    std::string_view name;         ///< "multiply-add", "vdpbf16ps"
+    std::string_view level;        ///< the ISA level that has it; empty: every CPU that this was compiled for
+    int lanes;                     ///< sums of a vector
+    int pairs;                     ///< multiply-adds a lane
+    int sums;                      ///< vectors of sums that do not wait for one another
     float (*chains)(long rounds);  ///< adds to each of them once a round
 
     double flops(long rounds) const { return 2.0 * sums * lanes * pairs * static_cast<double>(rounds); }
@@ -29,8 +29,8 @@ struct instruction {
 const instruction& instruction_of(std::string_view level, std::string_view schedule);
 
 /// GFLOP/s of `threads` threads that do nothing else: the best of four bursts of some tenths of a millisecond. The
-/// threads stay for the next time, asleep, and all of them run when the clock starts. Not for several callers at a time.
-/// Throws std::runtime_error where this CPU lacks the instruction.
+/// threads stay for the next time, asleep, and all of them run when the clock starts. Not for several callers at a
+/// time. Throws std::runtime_error where this CPU lacks the instruction.
 double burst_gigaflops(const instruction& what, int threads);
 
 /// The rates that no kernel exceeds: of each instruction on so many threads the best burst so far.
@@ -64,8 +64,10 @@ std::vector<double> seconds_beside(const std::function<void()>& burst, const std
 /// Measured rate at which `threads` threads together read memory that no cache holds, in GB/s. Takes about 0.5 s.
 double read_gigabytes(int threads);
 
-/// The seconds in which `threads` threads read these bytes once, a part each, and do nothing with them, `repeats` times after one that is not counted: what a call that reads
-/// them is compared with interleaved, as what memory gives a second moves with whoever else asks it. The threads are there when the clock starts, and have found CPUs of their own.
+/// The seconds in which `threads` threads read these bytes once, a part each, and do nothing with them, `repeats` times
+/// after one that is not counted: what a call that reads them is compared with interleaved, as what memory gives a
+/// second moves with whoever else asks it. The threads are there when the clock starts, and have found CPUs of their
+/// own.
 std::vector<double> seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads, int repeats);
 
 }  // namespace attune::support

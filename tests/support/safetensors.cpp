@@ -17,12 +17,14 @@ static_assert(std::endian::native == std::endian::little, "safetensors files are
 
 struct failure {
     const std::filesystem::path& path;
-    [[noreturn]] void operator()(const std::string& what) const { throw std::runtime_error(path.string() + ": " + what); }
+    [[noreturn]] void operator()(const std::string& what) const {
+        throw std::runtime_error(path.string() + ": " + what);
+    }
 };
 
 std::optional<element_type> element_of(std::string_view dtype) {
     constexpr std::pair<std::string_view, element_type> known[] = {
-        {"F32", element_type::f32}, {"I32", element_type::i32},   {"U8", element_type::u8},
+        {"F32", element_type::f32},      {"I32", element_type::i32},   {"U8", element_type::u8},
         {"BOOL", element_type::boolean}, {"BF16", element_type::bf16}, {"F16", element_type::f16},
     };
     for (const auto& [name, type] : known)
@@ -43,7 +45,8 @@ struct range {
     std::string name;
 };
 
-file_tensor read_tensor(const failure& fail, const std::string& name, const json& entry, const std::byte* data, std::uint64_t available, range& place) {
+file_tensor read_tensor(const failure& fail, const std::string& name, const json& entry, const std::byte* data,
+                        std::uint64_t available, range& place) {
     const std::string who = "tensor `" + name + "`: ";
     if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets"))
         fail(who + "expected an object with dtype, shape and data_offsets");
@@ -59,15 +62,18 @@ file_tensor read_tensor(const failure& fail, const std::string& name, const json
         t.shape.push_back(extent.get<std::int64_t>());
     }
     const json& offsets = entry["data_offsets"];
-    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned())
+    if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+        !offsets[1].is_number_unsigned())
         fail(who + "data_offsets are not two non-negative integers");
     place = {offsets[0].get<std::uint64_t>(), offsets[1].get<std::uint64_t>(), name};
     if (place.begin > place.end) fail(who + "data_offsets run backwards");
     if (place.end > available)
-        fail(who + "ends at byte " + std::to_string(place.end) + " of the data, of which there are " + std::to_string(available) + " (truncated file?)");
+        fail(who + "ends at byte " + std::to_string(place.end) + " of the data, of which there are " +
+             std::to_string(available) + " (truncated file?)");
     const auto size = size_of(t.shape, *element);
     if (!size || *size != place.end - place.begin)
-        fail(who + "its shape needs " + (size ? std::to_string(*size) : std::string("an impossible number of")) + " bytes, data_offsets hold " + std::to_string(place.end - place.begin));
+        fail(who + "its shape needs " + (size ? std::to_string(*size) : std::string("an impossible number of")) +
+             " bytes, data_offsets hold " + std::to_string(place.end - place.begin));
     t.bytes.assign(data + place.begin, data + place.end);
     return t;
 }
@@ -94,8 +100,10 @@ std::vector<std::string> names(const failure& fail, const tensor_file& file, con
 }
 
 void flatten(const std::string& name, const json& value, std::map<std::string, double>& into) {
-    if (value.is_number()) into[name] = value.get<double>();
-    else if (value.is_boolean()) into[name] = value.get<bool>() ? 1 : 0;
+    if (value.is_number())
+        into[name] = value.get<double>();
+    else if (value.is_boolean())
+        into[name] = value.get<bool>() ? 1 : 0;
     else if (value.is_array())
         for (std::size_t i = 0; i < value.size(); ++i) flatten(name + "_" + std::to_string(i), value[i], into);
 }
@@ -141,11 +149,14 @@ void tensor_file::drop_debug() {
 
 tensor_file parse_safetensors(const std::filesystem::path& path, const std::vector<std::byte>& bytes) {
     const failure fail{path};
-    if (bytes.size() < 8) fail("truncated: a safetensors file starts with 8 bytes of header length, this one has " + std::to_string(bytes.size()));
+    if (bytes.size() < 8)
+        fail("truncated: a safetensors file starts with 8 bytes of header length, this one has " +
+             std::to_string(bytes.size()));
     std::uint64_t header_size = 0;
     std::memcpy(&header_size, bytes.data(), 8);
     if (header_size > bytes.size() - 8)
-        fail("truncated: the header should be " + std::to_string(header_size) + " bytes long, " + std::to_string(bytes.size() - 8) + " are left");
+        fail("truncated: the header should be " + std::to_string(header_size) + " bytes long, " +
+             std::to_string(bytes.size() - 8) + " are left");
     const char* text = reinterpret_cast<const char*>(bytes.data()) + 8;
     const json header = json::parse(text, text + header_size, nullptr, false);
     if (header.is_discarded() || !header.is_object()) fail("the header is not a JSON object");
@@ -162,12 +173,14 @@ tensor_file parse_safetensors(const std::filesystem::path& path, const std::vect
                 file.metadata[key] = value.get<std::string>();
             }
         } else {
-            file.tensors.push_back(read_tensor(fail, name, entry, bytes.data() + 8 + header_size, available, places.emplace_back()));
+            file.tensors.push_back(
+                read_tensor(fail, name, entry, bytes.data() + 8 + header_size, available, places.emplace_back()));
         }
     }
     std::ranges::sort(places, {}, &range::begin);
     for (std::size_t i = 1; i < places.size(); ++i)
-        if (places[i].begin < places[i - 1].end) fail("tensors `" + places[i - 1].name + "` and `" + places[i].name + "` overlap");
+        if (places[i].begin < places[i - 1].end)
+            fail("tensors `" + places[i - 1].name + "` and `" + places[i].name + "` overlap");
 
     file.params = numbers(fail, file, "params");
     file.tolerances = numbers(fail, file, "tolerances");

@@ -32,9 +32,9 @@ private:
 struct tensor_file {
     std::filesystem::path path;
     std::vector<file_tensor> tensors;
-    std::map<std::string, std::string> metadata;    ///< as written, all of it
-    std::map<std::string, double> params;           ///< numbers of `params`; an array `a` is a_0, a_1, ...; text is left out
-    std::map<std::string, double> tolerances;       ///< absolute, by output
+    std::map<std::string, std::string> metadata;  ///< as written, all of it
+    std::map<std::string, double> params;      ///< numbers of `params`; an array `a` is a_0, a_1, ...; text is left out
+    std::map<std::string, double> tolerances;  ///< absolute, by output
     std::vector<std::string> inputs, outputs, debug;
 
     const file_tensor* find(std::string_view name) const;  ///< nullptr if there is none
@@ -44,8 +44,9 @@ struct tensor_file {
     void drop_debug();
 };
 
-/// Reads a file. Throws std::runtime_error, `<path>: <what is wrong>`, where it cannot be opened, is truncated, its header is not JSON or does not
-/// describe the bytes that follow (element types F32, I32, U8, BOOL, BF16, F16; offsets in range, without overlap, of the size that the shape says).
+/// Reads a file. Throws std::runtime_error, `<path>: <what is wrong>`, where it cannot be opened, is truncated, its
+/// header is not JSON or does not describe the bytes that follow (element types F32, I32, U8, BOOL, BF16, F16; offsets
+/// in range, without overlap, of the size that the shape says).
 tensor_file read_safetensors(const std::filesystem::path& path);
 
 /// The same of bytes in memory; `path` is used in messages only.

@@ -23,17 +23,21 @@ std::vector<std::byte> file_of(const std::string& header, std::size_t data_bytes
     return bytes;
 }
 
-tensor_file parse(const std::string& header, std::size_t data_bytes = 0) { return parse_safetensors("made.safetensors", file_of(header, data_bytes, header.size())); }
+tensor_file parse(const std::string& header, std::size_t data_bytes = 0) {
+    return parse_safetensors("made.safetensors", file_of(header, data_bytes, header.size()));
+}
 
 auto complains(const std::string& what) { return MessageMatches(ContainsSubstring(what)); }
 
 }  // namespace
 
 TEST_CASE("a well-formed file is read: tensors, metadata, parameters") {
-    const auto file = parse(R"({"__metadata__": {"params": "{\"w\": 13, \"scale\": 0.5, \"canvas\": [8, 4], \"why\": \"text\"}", "tolerances": "{\"out\": 2e-5}",
+    const auto file = parse(
+        R"({"__metadata__": {"params": "{\"w\": 13, \"scale\": 0.5, \"canvas\": [8, 4], \"why\": \"text\"}", "tolerances": "{\"out\": 2e-5}",
                                 "inputs": "[\"x\", \"ids\"]", "outputs": "[\"out\"]", "debug": "[\"mask\"]", "title": "a title"},
                                 "x": {"dtype": "U8", "shape": [2, 3], "data_offsets": [0, 6]}, "ids": {"dtype": "I32", "shape": [], "data_offsets": [6, 10]},
-                                "mask": {"dtype": "BOOL", "shape": [2], "data_offsets": [10, 12]}, "none": {"dtype": "F32", "shape": [0, 7], "data_offsets": [12, 12]}})", 12);
+                                "mask": {"dtype": "BOOL", "shape": [2], "data_offsets": [10, 12]}, "none": {"dtype": "F32", "shape": [0, 7], "data_offsets": [12, 12]}})",
+        12);
     CHECK(file["x"].shape == std::vector<std::int64_t>{2, 3});
     CHECK(file["x"].as<std::uint8_t>()[5] == 5);
     CHECK(file["ids"].as<std::int32_t>()[0] == 0x09080706);
@@ -49,7 +53,9 @@ TEST_CASE("a well-formed file is read: tensors, metadata, parameters") {
 }
 
 TEST_CASE("debug tensors can be dropped") {
-    auto file = parse(R"({"__metadata__": {"debug": "[\"mask\"]"}, "mask": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "x": {"dtype": "U8", "shape": [1], "data_offsets": [1, 2]}})", 2);
+    auto file = parse(
+        R"({"__metadata__": {"debug": "[\"mask\"]"}, "mask": {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}, "x": {"dtype": "U8", "shape": [1], "data_offsets": [1, 2]}})",
+        2);
     REQUIRE(file.find("mask") != nullptr);
     file.drop_debug();
     CHECK(file.find("mask") == nullptr);
@@ -58,14 +64,20 @@ TEST_CASE("debug tensors can be dropped") {
 
 TEST_CASE("truncated files are refused") {
     CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", {}), std::runtime_error, complains("truncated"));
-    CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", std::vector<std::byte>(7)), std::runtime_error, complains("this one has 7"));
-    CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", file_of("{}", 0, 3)), std::runtime_error, complains("truncated"));
-    CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", file_of("{}", 0, ~0ull)), std::runtime_error, complains("truncated"));
-    CHECK_THROWS_MATCHES(parse(R"({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}})", 15), std::runtime_error, complains("truncated file?"));
+    CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", std::vector<std::byte>(7)), std::runtime_error,
+                         complains("this one has 7"));
+    CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", file_of("{}", 0, 3)), std::runtime_error,
+                         complains("truncated"));
+    CHECK_THROWS_MATCHES(parse_safetensors("made.safetensors", file_of("{}", 0, ~0ull)), std::runtime_error,
+                         complains("truncated"));
+    CHECK_THROWS_MATCHES(parse(R"({"x": {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}})", 15),
+                         std::runtime_error, complains("truncated file?"));
 }
 
 TEST_CASE("headers that do not say what follows are refused") {
-    const auto refused = [](const std::string& header, const std::string& why) { CHECK_THROWS_MATCHES(parse(header, 16), std::runtime_error, complains(why)); };
+    const auto refused = [](const std::string& header, const std::string& why) {
+        CHECK_THROWS_MATCHES(parse(header, 16), std::runtime_error, complains(why));
+    };
     refused("{", "not a JSON object");
     refused("[]", "not a JSON object");
     refused(R"({"x": 3})", "expected an object with dtype");
@@ -76,10 +88,13 @@ TEST_CASE("headers that do not say what follows are refused") {
     refused(R"({"x": {"dtype": "F32", "shape": [4.5], "data_offsets": [0, 16]}})", "not an integer");
     refused(R"({"x": {"dtype": "F32", "shape": [-4], "data_offsets": [0, 16]}})", "impossible");
     refused(R"({"x": {"dtype": "F32", "shape": [4611686018427387904, 4], "data_offsets": [0, 16]}})", "impossible");
-    refused(R"({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 16]}})", "needs 12 bytes, data_offsets hold 16");
+    refused(R"({"x": {"dtype": "F32", "shape": [3], "data_offsets": [0, 16]}})",
+            "needs 12 bytes, data_offsets hold 16");
     refused(R"({"x": {"dtype": "F32", "shape": [4], "data_offsets": [16, 0]}})", "run backwards");
     refused(R"({"x": {"dtype": "F32", "shape": [4], "data_offsets": [-16, 0]}})", "two non-negative integers");
-    refused(R"({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "y": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}})", "overlap");
+    refused(
+        R"({"x": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}, "y": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}})",
+        "overlap");
     refused(R"({"__metadata__": {"params": 3}})", "metadata `params` is not a string");
     refused(R"({"__metadata__": {"params": "{"}})", "metadata `params` is not JSON");
     refused(R"({"__metadata__": {"params": "[1]"}})", "metadata `params` is not an object");
@@ -87,5 +102,6 @@ TEST_CASE("headers that do not say what follows are refused") {
 }
 
 TEST_CASE("a file that is not there is refused by name") {
-    CHECK_THROWS_MATCHES(read_safetensors("/nowhere/at/all.safetensors"), std::runtime_error, MessageMatches(ContainsSubstring("/nowhere/at/all.safetensors: cannot be opened")));
+    CHECK_THROWS_MATCHES(read_safetensors("/nowhere/at/all.safetensors"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("/nowhere/at/all.safetensors: cannot be opened")));
 }

@@ -25,7 +25,8 @@ database_entry entry(int depth, shape_bucket bucket = shape_bucket::prefill, int
     e.key = {"masked", "f32", depth, depth, "x86-64-v3", bucket};
     e.schedule = default_schedule(level_named("x86-64-v3"), depth, depth, masking::some);
     e.schedule.query_tile = query_tile, e.schedule.query_block = 4 * query_tile;
-    e.shape = {1, 1, 1, 1024, 1024}, e.threads = 1, e.seconds = 1e-3, e.default_over_this = 1.125, e.noise = 0.01, e.tried = 120;
+    e.shape = {1, 1, 1, 1024, 1024}, e.threads = 1, e.seconds = 1e-3, e.default_over_this = 1.125, e.noise = 0.01,
+    e.tried = 120;
     e.attune = "0.1.0", e.halide = "21.0.0", e.date = "2026-11-21";
     return e;
 }
@@ -47,7 +48,8 @@ std::string changed(const std::string& from, const std::string& to) {
 }
 void refuses(const std::string& text, const std::string& sentence) {
     CAPTURE(sentence);
-    CHECK_THROWS_MATCHES(database_from_json(text, "x.json"), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+    CHECK_THROWS_MATCHES(database_from_json(text, "x.json"), std::runtime_error,
+                         MessageMatches(ContainsSubstring(sentence)));
 }
 }  // namespace
 
@@ -65,7 +67,8 @@ TEST_CASE("a file of schedules comes back as it was, in the order of its keys wh
 
 TEST_CASE("what is no file of schedules is refused, and the sentence says why") {
     const std::string whole = to_json(some());
-    for (std::size_t size = 0; size + 2 < whole.size(); size += 37) refuses(whole.substr(0, size), "expected a JSON file of schedules, got text that is no JSON");
+    for (std::size_t size = 0; size + 2 < whole.size(); size += 37)
+        refuses(whole.substr(0, size), "expected a JSON file of schedules, got text that is no JSON");
     refuses("[]", "expected an object");
     refuses(changed("attune-schedules", "something"), "expected \"schema\": \"attune-schedules\", got \"something\"");
     refuses(changed("\"version\": 1", "\"version\": 2"), "expected \"version\": 1, got 2");
@@ -85,7 +88,9 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
     database twice = some();
     twice.entries.push_back(twice.entries.back());
     refuses(to_json(twice), "entries are in the order of their keys, each once");
-    CHECK_THROWS_MATCHES(read_database("/nowhere/x.json"), std::runtime_error, MessageMatches(ContainsSubstring("expected a file of schedules that can be read, got \"/nowhere/x.json\"")));
+    CHECK_THROWS_MATCHES(
+        read_database("/nowhere/x.json"), std::runtime_error,
+        MessageMatches(ContainsSubstring("expected a file of schedules that can be read, got \"/nowhere/x.json\"")));
 }
 
 TEST_CASE("an entry is replaced by its key, others stay; a file of another CPU is not touched") {
@@ -105,9 +110,11 @@ TEST_CASE("an entry is replaced by its key, others stay; a file of another CPU i
     database foreign = some();
     foreign.cpu.model = 2;
     write_database(folder.path / "amd-25-1.json", foreign);
-    CHECK_THROWS_MATCHES(update_database(folder.path, all.cpu, {better}), std::runtime_error, MessageMatches(ContainsSubstring("expected schedules of amd-25-1, got those of amd-25-2")));
+    CHECK_THROWS_MATCHES(update_database(folder.path, all.cpu, {better}), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected schedules of amd-25-1, got those of amd-25-2")));
     std::ofstream(folder.path / "amd-25-1.json") << "{";
-    CHECK_THROWS_MATCHES(update_database(folder.path, all.cpu, {better}), std::runtime_error, MessageMatches(ContainsSubstring("no JSON")));
+    CHECK_THROWS_MATCHES(update_database(folder.path, all.cpu, {better}), std::runtime_error,
+                         MessageMatches(ContainsSubstring("no JSON")));
 }
 
 TEST_CASE("files are merged: all keys, the newest of each") {
@@ -122,12 +129,18 @@ TEST_CASE("files are merged: all keys, the newest of each") {
         CHECK(all.nearest(older.key)->tried == 120);
     }
     fresh.cpu.model = 17;
-    CHECK_THROWS_MATCHES(merged({old, fresh}), std::runtime_error, MessageMatches(ContainsSubstring("expected files of one CPU or GPU, amd-25-1, got one of amd-25-17")));
+    CHECK_THROWS_MATCHES(
+        merged({old, fresh}), std::runtime_error,
+        MessageMatches(ContainsSubstring("expected files of one CPU or GPU, amd-25-1, got one of amd-25-17")));
 }
 
-TEST_CASE("the nearest entry serves depths that were not measured, and none of another class, element type, level or bucket") {
+TEST_CASE(
+    "the nearest entry serves depths that were not measured, and none of another class, element type, level or "
+    "bucket") {
     const database all = some();
-    const auto depth_for = [&](int depth) { return all.nearest({"masked", "f32", depth, depth, "x86-64-v3", shape_bucket::prefill})->key.depth; };
+    const auto depth_for = [&](int depth) {
+        return all.nearest({"masked", "f32", depth, depth, "x86-64-v3", shape_bucket::prefill})->key.depth;
+    };
     CHECK(depth_for(64) == 64);
     CHECK(depth_for(80) == 64);
     CHECK(depth_for(96) == 128);
@@ -140,14 +153,18 @@ TEST_CASE("the nearest entry serves depths that were not measured, and none of a
 }
 
 TEST_CASE("a window has a class of its own, whether the formula or the call says how wide it is") {
-    const auto class_of = [](const variant& of) { return key_of(kernel_of(of, "64", "x86-64-v3"), shape_bucket::prefill).text(); };
+    const auto class_of = [](const variant& of) {
+        return key_of(kernel_of(of, "64", "x86-64-v3"), shape_bucket::prefill).text();
+    };
     CHECK(class_of(full) == "full f32 64x64 x86-64-v3 prefill");
     CHECK(class_of(causal) == "masked f32 64x64 x86-64-v3 prefill");
     CHECK(class_of(window_of_call) == "window f32 64x64 x86-64-v3 prefill");
 }
 
 TEST_CASE("what a formula and its element types allow is theirs, whatever an entry says") {
-    const auto of_types = [](const char* dtype) { return std::vector{kernel_of(causal, "64", "x86-64-v4-bf16", dtype)}; };
+    const auto of_types = [](const char* dtype) {
+        return std::vector{kernel_of(causal, "64", "x86-64-v4-bf16", dtype)};
+    };
     const auto tuned = [&](const char* dtype, int pairing, int key_tile) {
         database all{{"amd", 25, 1, "AMD EPYC"}, {}};
         database_entry e = entry(64);
@@ -184,14 +201,18 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
     // Short calls have a kernel of their own, up to the length that the file says and no further.
     const auto tuned = with("64", "amd-25-1");
     REQUIRE(tuned.size() == 2);
-    CHECK(tuned[0].request.schedule == all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::short_prefill})->schedule);
+    CHECK(tuned[0].request.schedule ==
+          all.nearest({"masked", "f32", 64, 64, "x86-64-v3", shape_bucket::short_prefill})->schedule);
     CHECK(tuned[0].to_queries == 128);
     CHECK(tuned[0].symbol != tuned[1].symbol);
     CHECK(tuned[1].request.schedule == entry(64).schedule);
     CHECK(tuned[1].to_queries == usual.to_queries);
     CHECK(tuned[1].symbol == usual.symbol);
-    CHECK(tuned[1].schedule_from == "amd-25-1.json: masked f32 64x64 x86-64-v3 prefill, +12.5 % on the default (1.0 % noise), measured 2026-11-21 by attune 0.1.0");
-    CHECK_THAT(with("96", "amd-25-1").back().schedule_from, ContainsSubstring("masked f32 128x128 x86-64-v3 prefill, the nearest to this"));
+    CHECK(tuned[1].schedule_from ==
+          "amd-25-1.json: masked f32 64x64 x86-64-v3 prefill, +12.5 % on the default (1.0 % noise), measured "
+          "2026-11-21 by attune 0.1.0");
+    CHECK_THAT(with("96", "amd-25-1").back().schedule_from,
+               ContainsSubstring("masked f32 128x128 x86-64-v3 prefill, the nearest to this"));
     for (const char* depths : {"1", "2", "3", "20x12", "64x32", "72", "256", "512"})
         for (const listed_kernel& k : with(depths, "amd-25-1")) {
             CAPTURE(depths);
@@ -199,12 +220,15 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
             CHECK(k.request.schedule.chunk <= std::max(16, k.request.depths.value_depth));
         }
 
-    CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error, MessageMatches(ContainsSubstring("expected schedules of intel-6-85 in") && ContainsSubstring("got those of: amd-25-1")));
+    CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected schedules of intel-6-85 in") &&
+                                        ContainsSubstring("got those of: amd-25-1")));
     // For a CPU without a file, the cost model's choice; no folder is needed.
     std::vector<listed_kernel> modelled{kernel_of(causal, "64", "x86-64-v3"), kernel_of(full, "128", "x86-64-v4")};
     use_measured_schedules(modelled, {{}, "model"});
     for (const listed_kernel& k : modelled) {
-        const tuned_kernel of{kernel_of(*k.of, k.request.depths.depth == 64 ? "64" : "128", k.isa->name), shape_bucket::prefill};
+        const tuned_kernel of{kernel_of(*k.of, k.request.depths.depth == 64 ? "64" : "128", k.isa->name),
+                              shape_bucket::prefill};
         const auto [best, part] = modelled_choice(of);
         CHECK(k.request.schedule == best);
         CHECK((part < 0.97) == !(best == of.kernel.request.schedule));
@@ -228,10 +252,13 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
     REQUIRE(native.size() == 2);
     CHECK_THAT(native.back().schedule_from, ContainsSubstring(own.cpu.id() + ".json: masked f32 64x64"));
     write_database(folder.path / "intel-6-85.json", all);
-    CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error, MessageMatches(ContainsSubstring("expected schedules of intel-6-85, got those of amd-25-1")));
+    CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected schedules of intel-6-85, got those of amd-25-1")));
 }
 
-TEST_CASE("the schedules that come with attune are named after their CPU, in the form in which they are written, and none is slower than the default") {
+TEST_CASE(
+    "the schedules that come with attune are named after their CPU, in the form in which they are written, and none is "
+    "slower than the default") {
     std::size_t files = 0;
     for (const auto& each : std::filesystem::directory_iterator(ATTUNE_SCHEDULES)) {
         if (each.path().filename() == "schema.json") continue;

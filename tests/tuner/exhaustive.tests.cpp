@@ -1,8 +1,9 @@
-// What exhaustive searches measured (exhaustive/*.json, made by condense.py), against what the cost model and the tuner would have chosen from it.
+// What exhaustive searches measured (exhaustive/*.json, made by condense.py), against what the cost model and the tuner
+// would have chosen from it.
 #include "schedules/database.hpp"
-#include "tuner/search.hpp"
 #include "schedules/search_space.hpp"
 #include "tuned_variants.hpp"
+#include "tuner/search.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
@@ -33,20 +34,30 @@ measured_space read(const std::filesystem::path& file) {
     measured_space m;
     for (const variant* of : {&full, &causal})
         for (const char* depths : {"64", "128"})
-            for (const listed_kernel& k : kernels_of({of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depths}, .shapes = {"prefill", "decode"}}))
+            for (const listed_kernel& k : kernels_of({of, 1}, {.targets = {"x86-64-v3"},
+                                                               .dtypes = {"f32"},
+                                                               .depths = {depths},
+                                                               .shapes = {"prefill", "decode"}}))
                 for (const shape_bucket bucket : shape_buckets())
-                    if (key_of(k, bucket).text() == about && (bucket == shape_bucket::decode) == (k.request.schedule.shapes == shape_class::decode)) m.of = {k, bucket};
+                    if (key_of(k, bucket).text() == about &&
+                        (bucket == shape_bucket::decode) == (k.request.schedule.shapes == shape_class::decode))
+                        m.of = {k, bucket};
     REQUIRE(m.of.kernel.of != nullptr);
     const std::vector<std::string> fields = data.at("fields").get<std::vector<std::string>>();
     const auto& rows = data.at("candidates");
     // What the search did not vary may have another default today.
     const auto today = nlohmann::json::parse(to_json(m.of.kernel.request.schedule));
-    const auto is_searched = [&](std::size_t i) { return std::any_of(rows.begin(), rows.end(), [&](const auto& row) { return row[i] != data.at("default").at(fields[i]); }); };
+    const auto is_searched = [&](std::size_t i) {
+        return std::any_of(rows.begin(), rows.end(),
+                           [&](const auto& row) { return row[i] != data.at("default").at(fields[i]); });
+    };
     nlohmann::json usual = data.at("default");
     std::vector<std::size_t> searched;
     for (std::size_t i = 0; i + 1 < fields.size(); ++i)
-        if (is_searched(i)) searched.push_back(i);
-        else usual[fields[i]] = today.at(fields[i]);
+        if (is_searched(i))
+            searched.push_back(i);
+        else
+            usual[fields[i]] = today.at(fields[i]);
     m.space = candidates(m.of);
     m.over_default.assign(m.space.size(), 0);
     const auto put = [&](const nlohmann::json& schedule, double ratio) {
@@ -74,9 +85,13 @@ TEST_CASE("of spaces measured throughout, the cost model alone and three minutes
         const measured_space m = read(file.path());
         CAPTURE(file.path().string());
         CHECK(m.space.size() >= 300);
-        CHECK(std::count(m.over_default.begin(), m.over_default.end(), 0) == 0);  // every candidate of today's space was measured
+        CHECK(std::count(m.over_default.begin(), m.over_default.end(), 0) ==
+              0);  // every candidate of today's space was measured
         const std::vector<double> costs = costs_of(m.of, m.space);
-        const auto time_of = [&](const schedule& s) { return m.over_default[static_cast<std::size_t>(std::find(m.space.begin(), m.space.end(), s) - m.space.begin())]; };
+        const auto time_of = [&](const schedule& s) {
+            return m
+                .over_default[static_cast<std::size_t>(std::find(m.space.begin(), m.space.end(), s) - m.space.begin())];
+        };
         const double best = *std::min_element(m.over_default.begin(), m.over_default.end());
         const double modelled = time_of(modelled_choice(m.of).first);
         // Three minutes on two cores; a candidate's timing needs the machine for itself.
@@ -85,12 +100,15 @@ TEST_CASE("of spaces measured throughout, the cost model alone and three minutes
         for (unsigned seed = 1; seed <= 20; ++seed) {
             const search_state state(m.space, costs, seed, {}, false);
             double found = m.over_default.front();  // today's default
-            for (std::size_t i = 0; i < std::min(count, state.order().size()); ++i) found = std::min(found, time_of(state.order()[i]));
+            for (std::size_t i = 0; i < std::min(count, state.order().size()); ++i)
+                found = std::min(found, time_of(state.order()[i]));
             worst_search = std::max(worst_search, found);
         }
         const double correlation = rank_correlation(costs, m.over_default);
-        std::printf("%-24s %zu candidates: best %.3f of the default's time; model's pick %.3f; searches of %zu candidates at worst %.3f; rank correlation %.2f\n", file.path().filename().c_str(),
-                    m.space.size(), best, modelled, count, worst_search, correlation);
+        std::printf(
+            "%-24s %zu candidates: best %.3f of the default's time; model's pick %.3f; searches of %zu candidates at "
+            "worst %.3f; rank correlation %.2f\n",
+            file.path().filename().c_str(), m.space.size(), best, modelled, count, worst_search, correlation);
         CHECK(best / worst_search >= 0.95);
         CHECK(worst_search / modelled >= 0.90);
         CHECK(correlation > 0.5);

@@ -1,9 +1,9 @@
 // What the tuner tries and how it decides, without compiling or timing anything.
 #include "schedules/cost_model.hpp"
-#include "tuner/log.hpp"
-#include "tuner/search.hpp"
 #include "schedules/search_space.hpp"
 #include "tuned_variants.hpp"
+#include "tuner/log.hpp"
+#include "tuner/search.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -21,7 +21,9 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-tuned_kernel kernel(const variant& of, const std::string& depths, const std::string& level) { return {kernel_of(of, depths, level), shape_bucket::prefill}; }
+tuned_kernel kernel(const variant& of, const std::string& depths, const std::string& level) {
+    return {kernel_of(of, depths, level), shape_bucket::prefill};
+}
 
 /// Rounds of a challenger that takes `ratio` times as long, each time off by up to `noise`.
 std::vector<round_times> rounds(double ratio, double noise, std::size_t count, unsigned seed, double drift = 0) {
@@ -48,8 +50,10 @@ TEST_CASE("a space holds at least 300 different valid candidates, the default fi
                 for (std::size_t i = 0; i < space.size(); ++i) {
                     CHECK_NOTHROW(check(space[i], k.kernel.request.depths.depth));
                     CHECK(fits_registers(space[i], *k.kernel.isa));
-                    CHECK(scratch_bytes(space[i], k.kernel.request.depths.depth, k.kernel.request.depths.value_depth) <= machine_of(*k.kernel.isa).second_level_bytes);
-                    CHECK(std::find(space.begin() + static_cast<std::ptrdiff_t>(i) + 1, space.end(), space[i]) == space.end());
+                    CHECK(scratch_bytes(space[i], k.kernel.request.depths.depth, k.kernel.request.depths.value_depth) <=
+                          machine_of(*k.kernel.isa).second_level_bytes);
+                    CHECK(std::find(space.begin() + static_cast<std::ptrdiff_t>(i) + 1, space.end(), space[i]) ==
+                          space.end());
                 }
             }
 }
@@ -81,11 +85,13 @@ TEST_CASE("register tiles that do not fit the registers are no candidates") {
 TEST_CASE("estimates are finite and positive, grow with the call, and see a mask") {
     const tuned_kernel open = kernel(full, "64", "x86-64-v3"), masked = kernel(causal, "64", "x86-64-v3");
     const level& isa = *open.kernel.isa;
-    const double once = estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 512}), twice = estimated_cycles(open.kernel.request, isa, masking::none, {1, 2, 2, 512, 512});
+    const double once = estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 512}),
+                 twice = estimated_cycles(open.kernel.request, isa, masking::none, {1, 2, 2, 512, 512});
     CHECK(once > 0);
     CHECK(twice == 2 * once);
     CHECK(estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 1024}) > 1.8 * once);
-    CHECK(estimated_cycles(masked.kernel.request, isa, masking::some, {1, 1, 1, 2048, 2048}) < 0.7 * estimated_cycles(masked.kernel.request, isa, masking::none, {1, 1, 1, 2048, 2048}));
+    CHECK(estimated_cycles(masked.kernel.request, isa, masking::some, {1, 1, 1, 2048, 2048}) <
+          0.7 * estimated_cycles(masked.kernel.request, isa, masking::none, {1, 1, 1, 2048, 2048}));
 }
 
 TEST_CASE("an interval has the confidence that is stated, and none where there are too few rounds") {
@@ -116,7 +122,8 @@ TEST_CASE("a candidate wins when the difference is above the noise, and only the
     for (unsigned seed = 0; seed < 300; ++seed) {
         false_wins += duel(1, 0.05, seed) == standing::faster;
         missed += duel(0.9, 0.02, seed) != standing::faster;
-        CHECK(duel(0.97, 0, seed, 0.2) == standing::faster);  // the machine grows slower all the while: rounds are compared each within itself
+        CHECK(duel(0.97, 0, seed, 0.2) ==
+              standing::faster);  // the machine grows slower all the while: rounds are compared each within itself
         CHECK(duel(1.5, 0.1, seed) == standing::slower);
     }
     CHECK(false_wins <= 20);  // of 300: each look has 2.5 %, and looks are few
@@ -126,7 +133,8 @@ TEST_CASE("a candidate wins when the difference is above the noise, and only the
 }
 
 TEST_CASE("rank correlation") {
-    const double rising[] = {1, 2, 3, 4}, same_order[] = {10, 20, 40, 80}, falling[] = {4, 3, 2, 1}, mixed[] = {2, 1, 4, 3}, equal[] = {1, 1, 1, 1};
+    const double rising[] = {1, 2, 3, 4}, same_order[] = {10, 20, 40, 80}, falling[] = {4, 3, 2, 1},
+                 mixed[] = {2, 1, 4, 3}, equal[] = {1, 1, 1, 1};
     CHECK(rank_correlation(rising, same_order) == 1);
     CHECK(rank_correlation(rising, falling) == -1);
     CHECK(std::abs(rank_correlation(rising, mixed) - 0.6) < 1e-12);
@@ -156,7 +164,8 @@ TEST_CASE("a search decides by its log as it did by its times, whatever the last
         tune_log log(file.path, false);
         log.begin("a search", {{"seed", 3}});
         for (unsigned i = 0; i < 40; ++i) {
-            tried_candidate tried{state.order()[i], rounds(i == 7 ? 0.8 : 1.1 + 0.01 * i, 0.013, 9, i), i == 5 ? "a sentence" : "", 1.25, 1.5 * i};
+            tried_candidate tried{state.order()[i], rounds(i == 7 ? 0.8 : 1.1 + 0.01 * i, 0.013, 9, i),
+                                  i == 5 ? "a sentence" : "", 1.25, 1.5 * i};
             state.record(tried);
             log.add("a search", tried);
         }
@@ -181,7 +190,8 @@ TEST_CASE("a search decides by its log as it did by its times, whatever the last
     }
     CHECK(tune_log::read(file.path).at("a search").last->seconds == std::vector<std::vector<double>>{{1, 2}, {3, 4}});
     std::ofstream(file.path, std::ios::app) << "nonsense\n";
-    CHECK_THROWS_MATCHES(tune_log::read(file.path), std::runtime_error, MessageMatches(ContainsSubstring("line 42: expected a line of a search's log")));
+    CHECK_THROWS_MATCHES(tune_log::read(file.path), std::runtime_error,
+                         MessageMatches(ContainsSubstring("line 42: expected a line of a search's log")));
 }
 
 TEST_CASE("what a search says of its gain meanwhile is not the product of lucky comparisons") {
@@ -203,7 +213,8 @@ TEST_CASE("the default stays unless the last rounds say that another is faster")
     const auto space = candidates(k);
     const search_state state(space, costs_of(k, space), 1, {}, false);
     final_rounds last{{space[0], space[1], space[2]}, {}};
-    for (std::size_t i = 0; i < search_state::final_round_count; ++i) last.seconds.push_back({1.0, i % 2 ? 0.99 : 1.02, 1.05});
+    for (std::size_t i = 0; i < search_state::final_round_count; ++i)
+        last.seconds.push_back({1.0, i % 2 ? 0.99 : 1.02, 1.05});
     CHECK(state.decide(last).schedule == space[0]);
     for (auto& round : last.seconds) round[2] = 0.9 + 0.001 * round[1];
     const search_choice choice = state.decide(last);
@@ -211,7 +222,8 @@ TEST_CASE("the default stays unless the last rounds say that another is faster")
     CHECK(choice.over_default.high < 1);
 }
 
-TEST_CASE("finalists are timed more often where the machine is noisy, so that what is a few percent faster is still seen") {
+TEST_CASE(
+    "finalists are timed more often where the machine is noisy, so that what is a few percent faster is still seen") {
     const tuned_kernel k = kernel(causal, "64", "x86-64-v3");
     const auto space = candidates(k);
     const auto rounds_after = [&](double noise) {
@@ -224,7 +236,8 @@ TEST_CASE("finalists are timed more often where the machine is noisy, so that wh
     const search_state state(space, costs_of(k, space), 1, {}, false);
     const auto is_seen = [&](std::size_t count, unsigned seed) {
         final_rounds last{{space[0], space[1]}, {}};
-        for (const round_times& r : rounds(0.95, 0.08, count, seed)) last.seconds.push_back({r.incumbent, r.challenger});
+        for (const round_times& r : rounds(0.95, 0.08, count, seed))
+            last.seconds.push_back({r.incumbent, r.challenger});
         return state.decide(last).schedule == space[1];
     };
     int seen[2] = {};
@@ -234,12 +247,16 @@ TEST_CASE("finalists are timed more often where the machine is noisy, so that wh
 }
 
 TEST_CASE("short calls have a schedule of their own up to the length by which it gains most") {
-    const auto at = [](std::int64_t queries, double ratio) { return length_rounds{queries, rounds(ratio, 0.01, 9, static_cast<unsigned>(queries))}; };
+    const auto at = [](std::int64_t queries, double ratio) {
+        return length_rounds{queries, rounds(ratio, 0.01, 9, static_cast<unsigned>(queries))};
+    };
     CHECK(longest_served({}) == 0);
     CHECK(longest_served({at(16, 1), at(32, 1)}) == 0);
     CHECK(longest_served({at(16, 0.8), at(32, 0.9), at(64, 1), at(128, 1.2)}) == 32);
     CHECK(longest_served({at(16, 1), at(32, 0.9)}) == 32);
-    CHECK(longest_served({at(16, 1.2), at(32, 0.5), at(64, 0.5), at(128, 1.1)}) == 64);  // the first length is a small price
-    CHECK(longest_served({at(16, 0.9), at(32, 2.0), at(64, 0.8)}) == 16);               // what lies beyond 32 does not make up for it
+    CHECK(longest_served({at(16, 1.2), at(32, 0.5), at(64, 0.5), at(128, 1.1)}) ==
+          64);  // the first length is a small price
+    CHECK(longest_served({at(16, 0.9), at(32, 2.0), at(64, 0.8)}) ==
+          16);  // what lies beyond 32 does not make up for it
     CHECK(longest_served({at(16, 1.2), at(32, 0.9)}) == 0);
 }

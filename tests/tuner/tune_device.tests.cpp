@@ -1,11 +1,11 @@
 // What is searched, kept and used of schedules for GPUs; no device is needed. The search itself: check_tune_device.py.
-#include "schedules/database.hpp"
-#include "tuner/device_access.hpp"
 #include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "schedules/database.hpp"
 #include "schedules/schedule_source.hpp"
 #include "schedules/search_space.hpp"
 #include "tuned_variants.hpp"
+#include "tuner/device_access.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -27,20 +27,24 @@ using namespace attune::dsl;
 inline constexpr auto s = q * t(k) * rsqrt(depth);
 inline constexpr auto near = input<"near", f32>(head, key);
 /// Of the class of causal_attention, with more to keep of each key.
-inline constexpr auto kept_attention = softmax(mask(s * sigmoid(near(h, kv_idx)) + tanh(near(h, kv_idx)), dsl::causal)) * v;
+inline constexpr auto kept_attention =
+    softmax(mask(s * sigmoid(near(h, kv_idx)) + tanh(near(h, kv_idx)), dsl::causal)) * v;
 }  // namespace keeping
 
 cpu_model gpu(const std::string& name) { return {"", 0, 0, name, true}; }
 
-tuned_kernel kernel_for(std::string_view target, shape_class shapes = shape_class::prefill, const std::string& depths = "64") {
-    return {kernel_of(causal, depths, target, "f32", shapes), shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill};
+tuned_kernel kernel_for(std::string_view target, shape_class shapes = shape_class::prefill,
+                        const std::string& depths = "64") {
+    return {kernel_of(causal, depths, target, "f32", shapes),
+            shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill};
 }
 
 database_entry entry(const std::string& target, int depth, const schedule& cut) {
     database_entry e;
     e.key = {"masked", "f32", depth, depth, target, shape_bucket::prefill};
     e.schedule = cut;
-    e.shape = {1, 16, 16, 2048, 2048}, e.threads = 1, e.seconds = 1e-3, e.default_over_this = 1.25, e.noise = 0.01, e.tried = 80;
+    e.shape = {1, 16, 16, 2048, 2048}, e.threads = 1, e.seconds = 1e-3, e.default_over_this = 1.25, e.noise = 0.01,
+    e.tried = 80;
     e.attune = "0.1.0", e.halide = "21.0.0", e.date = "2026-11-22";
     return e;
 }
@@ -51,8 +55,7 @@ schedule another(const tuned_kernel& of) {
     return *std::ranges::find_if(space, [&](const schedule& s) { return s.query_block != space.front().query_block; });
 }
 
-template <int schedule::*Field>
-std::set<int> values(const std::vector<schedule>& space) {
+template <int schedule::* Field> std::set<int> values(const std::vector<schedule>& space) {
     std::set<int> all;
     for (const schedule& s : space) all.insert(s.*Field);
     return all;
@@ -70,7 +73,9 @@ TEST_CASE("a GPU's file is named by what its driver calls it, in small letters, 
     CHECK_FALSE(gpu("amd 25 1").same_as({"amd", 25, 1, "AMD EPYC"}));
 }
 
-TEST_CASE("a GPU's space goes over blocks, threads' tiles and unrolls, each schedule once, the default first, all within the shared memory") {
+TEST_CASE(
+    "a GPU's space goes over blocks, threads' tiles and unrolls, each schedule once, the default first, all within the "
+    "shared memory") {
     for (const auto* target : {"opencl", "cuda"})
         for (const auto* depths : {"32", "64", "128", "80x48"}) {
             const tuned_kernel of = kernel_for(target, shape_class::prefill, depths);
@@ -146,15 +151,20 @@ TEST_CASE("a GPU's file comes back as it was; one that is no GPU's is refused, a
         std::string changed = text;
         REQUIRE(changed.find(from) != changed.npos);
         changed.replace(changed.find(from), from.size(), to);
-        CHECK_THROWS_MATCHES(database_from_json(changed, "x.json"), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+        CHECK_THROWS_MATCHES(database_from_json(changed, "x.json"), std::runtime_error,
+                             MessageMatches(ContainsSubstring(sentence)));
     };
     refuses("NVIDIA H200", "...", "x.json, device: expected a name with a letter or digit in \"name\", got \"...\"");
     refuses("{\"name\":\"NVIDIA H200\"}", "\"NVIDIA H200\"", "x.json, device: expected an object");
     refuses("{\"name\":\"NVIDIA H200\"}", "{\"name\":\"NVIDIA H200\",\"memory\":141}", "got \"memory\"");
-    refuses("\"device\": {\"name\":\"NVIDIA H200\"}", "\"gpu\": {\"name\":\"NVIDIA H200\"}", "expected the field \"cpu\", got none");
-    refuses("\"device\": {", "\"cpu\": {\"vendor\":\"amd\",\"family\":25,\"model\":1,\"name\":\"AMD EPYC\"},\n\"device\": {", "got \"cpu\"");
+    refuses("\"device\": {\"name\":\"NVIDIA H200\"}", "\"gpu\": {\"name\":\"NVIDIA H200\"}",
+            "expected the field \"cpu\", got none");
+    refuses("\"device\": {",
+            "\"cpu\": {\"vendor\":\"amd\",\"family\":25,\"model\":1,\"name\":\"AMD EPYC\"},\n\"device\": {",
+            "got \"cpu\"");
     for (std::size_t size = 0; size + 2 < text.size(); size += 37)
-        CHECK_THROWS_MATCHES(database_from_json(text.substr(0, size), "x.json"), std::runtime_error, MessageMatches(ContainsSubstring("text that is no JSON: cut short or damaged")));
+        CHECK_THROWS_MATCHES(database_from_json(text.substr(0, size), "x.json"), std::runtime_error,
+                             MessageMatches(ContainsSubstring("text that is no JSON: cut short or damaged")));
 }
 
 TEST_CASE("a build takes a CPU's schedules and a GPU's, each for its own kernels") {
@@ -166,7 +176,8 @@ TEST_CASE("a build takes a CPU's schedules and a GPU's, each for its own kernels
     of_cpu.schedule.query_block *= 2;
     update_database(folder.path, {"amd", 25, 1, "AMD EPYC"}, {of_cpu});
     CHECK(std::filesystem::exists(folder.path / "nvidia-h200.json"));
-    const auto used = [&](const std::string& tuned_for, const std::string& depths = "64", const variant& variant = causal) {
+    const auto used = [&](const std::string& tuned_for, const std::string& depths = "64",
+                          const variant& variant = causal) {
         std::vector<listed_kernel> list{kernel_of(variant, depths, "x86-64-v3"), kernel_of(variant, depths, "cuda")};
         use_measured_schedules(list, {folder.path, tuned_for});
         return std::pair{list.front(), list.back()};
@@ -175,14 +186,17 @@ TEST_CASE("a build takes a CPU's schedules and a GPU's, each for its own kernels
         const auto [here, there] = used(both);
         CHECK(here.request.schedule == of_cpu.schedule);
         CHECK(there.request.schedule == cut);
-        CHECK_THAT(there.schedule_from, ContainsSubstring("nvidia-h200.json: masked f32 64x64 cuda prefill, +25.0 % on the default"));
+        CHECK_THAT(there.schedule_from,
+                   ContainsSubstring("nvidia-h200.json: masked f32 64x64 cuda prefill, +25.0 % on the default"));
     }
     CHECK(used("generic,nvidia-h200").first.schedule_from == "the default");
     CHECK(used("generic,nvidia-h200").second.request.schedule == cut);
     CHECK(used("amd-25-1").second.schedule_from == "the default");
     // What fits 64 need not fit the shared memory at 128; what a variant keeps there is another matter still.
     CHECK(used("nvidia-h200", "128").second.schedule_from == "the default");
-    CHECK_THROWS_MATCHES(used("nvidia-h300"), std::runtime_error, MessageMatches(ContainsSubstring("expected schedules of nvidia-h300 in") && ContainsSubstring("got those of: amd-25-1, nvidia-h200")));
+    CHECK_THROWS_MATCHES(used("nvidia-h300"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected schedules of nvidia-h300 in") &&
+                                        ContainsSubstring("got those of: amd-25-1, nvidia-h200")));
 }
 
 TEST_CASE("an entry that one variant has room for is not used for one of its class that has not") {
@@ -207,18 +221,27 @@ TEST_CASE("an entry that one variant has room for is not used for one of its cla
 
 TEST_CASE("SHAPES decode alone makes one kernel on a device, too, and none on Vulkan") {
     for (const auto* target : {"cuda", "opencl", "x86-64-v3"}) {
-        const auto list = kernels_of({&causal, 1}, {.targets = {target}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"decode"}});
+        const auto list =
+            kernels_of({&causal, 1}, {.targets = {target}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"decode"}});
         REQUIRE(list.size() == 1);
         CHECK(list.front().request.schedule.shapes == shape_class::decode);
         CHECK(list.front().symbol.find("decode_") == std::string::npos);
-        CHECK(kernels_of({&causal, 1}, {.targets = {target}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill", "decode"}}).size() == 2);
+        CHECK(kernels_of({&causal, 1},
+                         {.targets = {target}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill", "decode"}})
+                  .size() == 2);
     }
-    CHECK_THROWS_MATCHES(kernels_of({&causal, 1}, {.targets = {"vulkan"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"decode"}}), std::runtime_error,
-                         MessageMatches(ContainsSubstring("causal_attention: no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode")));
+    CHECK_THROWS_MATCHES(
+        kernels_of({&causal, 1}, {.targets = {"vulkan"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"decode"}}),
+        std::runtime_error,
+        MessageMatches(ContainsSubstring(
+            "causal_attention: no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode")));
 }
 
 TEST_CASE("what is no GPU that schedules are searched for is refused") {
     for (const auto* target : {"vulkan", "x86-64-v3"})
-        CHECK_THROWS_MATCHES(device_access(level_named(target)), std::runtime_error,
-                             MessageMatches(ContainsSubstring("expected a GPU's target that schedules are searched for, cuda or opencl, got ") && ContainsSubstring(target)));
+        CHECK_THROWS_MATCHES(
+            device_access(level_named(target)), std::runtime_error,
+            MessageMatches(
+                ContainsSubstring("expected a GPU's target that schedules are searched for, cuda or opencl, got ") &&
+                ContainsSubstring(target)));
 }

@@ -22,13 +22,19 @@ inline constexpr auto window_attention = softmax(mask(q * t(k) * rsqrt(depth), w
 }  // namespace formulas
 using formulas::causal_attention, formulas::full_attention, formulas::window_attention;
 
-inline const generators::variant full{"full_attention", dsl::ir_of<full_attention>}, causal{"causal_attention", dsl::ir_of<causal_attention>},
+inline const generators::variant full{"full_attention", dsl::ir_of<full_attention>},
+    causal{"causal_attention", dsl::ir_of<causal_attention>},
     window_of_call{"window_attention", dsl::ir_of<window_attention>};
 
 /// The kernel of one class of shapes; `of` must outlive it.
-inline generators::listed_kernel kernel_of(const generators::variant& of, const std::string& depths, std::string_view level, const std::string& dtype = "f32",
+inline generators::listed_kernel kernel_of(const generators::variant& of, const std::string& depths,
+                                           std::string_view level, const std::string& dtype = "f32",
                                            shape_class shapes = shape_class::prefill) {
-    for (const generators::listed_kernel& k : generators::kernels_of({&of, 1}, {.targets = {std::string(level)}, .dtypes = {dtype}, .depths = {depths}, .shapes = {std::string(name_of(shapes))}}))
+    for (const generators::listed_kernel& k :
+         generators::kernels_of({&of, 1}, {.targets = {std::string(level)},
+                                           .dtypes = {dtype},
+                                           .depths = {depths},
+                                           .shapes = {std::string(name_of(shapes))}}))
         if (k.request.schedule.shapes == shapes) return k;
     throw std::runtime_error("no such kernel of " + of.name);
 }
@@ -42,7 +48,8 @@ inline std::string_view best_level_here() {
 /// A file or a folder that is gone afterwards.
 struct temporary_path {
     std::filesystem::path path;
-    explicit temporary_path(const std::string& name) : path(std::filesystem::temp_directory_path() / ("attune_" + name + "_" + std::to_string(getpid()))) {}
+    explicit temporary_path(const std::string& name)
+        : path(std::filesystem::temp_directory_path() / ("attune_" + name + "_" + std::to_string(getpid()))) {}
     temporary_path(const temporary_path&) = delete;
     ~temporary_path() { std::filesystem::remove_all(path); }
 };

@@ -1,8 +1,8 @@
 // Searches of small kernels, with compiling and timing.
+#include "tuner/tuner.hpp"
+#include "tuned_variants.hpp"
 #include "tuner/quiet_machine.hpp"
 #include "tuner/trials.hpp"
-#include "tuned_variants.hpp"
-#include "tuner/tuner.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -63,7 +63,8 @@ TEST_CASE("a default schedule whose results are wrong is no start for a search")
         other.request.graph = full.graph;
         return std::make_unique<jit_kernel>(other);
     };
-    CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error, MessageMatches(ContainsSubstring("expected a default schedule whose results are right")));
+    CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected a default schedule whose results are right")));
 }
 
 TEST_CASE("a search that was interrupted goes on where it was; its log gives the same choice again") {
@@ -92,7 +93,8 @@ TEST_CASE("a search that was interrupted goes on where it was; its log gives the
     std::filesystem::resize_file(file, text.rfind('\n', text.size() - 2) + 1);
     const tune_result result = search(4, true);
     CHECK(result.record.tried.size() == 4);
-    for (std::size_t i = 0; i < 2; ++i) CHECK(result.record.tried[i].at == before.record.tried[i].at);  // not done again
+    for (std::size_t i = 0; i < 2; ++i)
+        CHECK(result.record.tried[i].at == before.record.tried[i].at);  // not done again
     CHECK(compiled <= 5);  // the default, two new ones, and of those before what may still be chosen
     const tune_result again = replayed(of, tune_log::read(file).at(name_of_search(of)));
     CHECK(again.choice.schedule == result.choice.schedule);
@@ -105,11 +107,14 @@ TEST_CASE("a search that was interrupted goes on where it was; its log gives the
         tune_log log(file, true);
         tune_options how = few(4);
         how.seed = 99;
-        CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error, MessageMatches(ContainsSubstring("expected a log whose search has seed 99, got 1")));
+        CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error,
+                             MessageMatches(ContainsSubstring("expected a log whose search has seed 99, got 1")));
     }
 }
 
-TEST_CASE("times of another day's default are no times of today's: the search begins anew, says so, and the log goes on from there") {
+TEST_CASE(
+    "times of another day's default are no times of today's: the search begins anew, says so, and the log goes on from "
+    "there") {
     const tuned_kernel of = small_kernel();
     const temporary_path file("updated");
     std::vector<std::string> notes;
@@ -125,7 +130,8 @@ TEST_CASE("times of another day's default are no times of today's: the search be
     CHECK(notes.empty());
     const tune_result result = search(of);
     REQUIRE(notes.size() == 1);
-    CHECK_THAT(notes[0], ContainsSubstring("the log's search had ") && ContainsSubstring("today's has ") && ContainsSubstring(": a new one begins"));
+    CHECK_THAT(notes[0], ContainsSubstring("the log's search had ") && ContainsSubstring("today's has ") &&
+                             ContainsSubstring(": a new one begins"));
     CHECK(result.record.tried.size() == 2);
     CHECK(result.record.last->schedules.front() == of.kernel.request.schedule);
     CHECK(search(of).record.last->seconds == result.record.last->seconds);  // and this one is whole
@@ -161,5 +167,6 @@ TEST_CASE("a command keeps company while times are taken, and is told when they 
     }
     CHECK(std::filesystem::exists(file));
     CHECK_NOTHROW(companion_process(""));
-    CHECK_THROWS_MATCHES(companion_process("exit 3"), std::runtime_error, MessageMatches(ContainsSubstring("expected --while-timing to name a command")));
+    CHECK_THROWS_MATCHES(companion_process("exit 3"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected --while-timing to name a command")));
 }

@@ -1,8 +1,9 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// The variants that most programs need, compiled ahead of time in attune::common (depths 64 and 128, f32). All of them scale by
-/// rsqrt(depth), take any number of key heads that divides the heads, and end at kv_lengths where those are given.
+/// The variants that most programs need, compiled ahead of time in attune::common (depths 64 and 128, f32). All of them
+/// scale by rsqrt(depth), take any number of key heads that divides the heads, and end at kv_lengths where those are
+/// given.
 namespace attune::common {
 using namespace attune::dsl;
 
@@ -23,7 +24,8 @@ inline constexpr auto window_attention = softmax(mask(scaled, window(left, right
 inline constexpr auto slopes = input<"slopes", f32>(head);
 inline constexpr auto alibi_attention = softmax(mask(scaled + slopes(h) * (kv_idx - q_idx), causal)) * v;
 
-/// The last queries of sequences whose keys lie in a cache: the last query meets the last key in use, kv_lengths of them.
+/// The last queries of sequences whose keys lie in a cache: the last query meets the last key in use, kv_lengths of
+/// them.
 inline constexpr auto decode_attention = softmax(mask(scaled, kv_idx - q_idx <= kv_lengths(b) - query_length)) * v;
 
 }  // namespace attune::common

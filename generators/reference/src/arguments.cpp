@@ -13,11 +13,12 @@ const argument* find(std::span<const argument> arguments, std::string_view name)
     return found == arguments.end() ? nullptr : &*found;
 }
 
-/// The first input that has such an axis says how long it is: tensors of the call's element type (q, k, v) before the others, and an extent of 1, which
-/// may broadcast, only where nobody says more; then the outputs passed.
+/// The first input that has such an axis says how long it is: tensors of the call's element type (q, k, v) before the
+/// others, and an extent of 1, which may broadcast, only where nobody says more; then the outputs passed.
 class shapes {
 public:
-    shapes(const graph_ir& graph, std::span<const argument> arguments, const std::vector<view>& views) : graph_(graph), arguments_(arguments), views_(views) {}
+    shapes(const graph_ir& graph, std::span<const argument> arguments, const std::vector<view>& views)
+        : graph_(graph), arguments_(arguments), views_(views) {}
 
     std::int64_t along(axis_kind axis, std::int64_t otherwise) const {
         bool one = false;
@@ -67,22 +68,27 @@ bound_arguments bind(const graph_ir& graph, std::span<const argument> arguments,
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& declared = graph.inputs[i];
         const argument* given = find(arguments, declared.name);
-        if (given == nullptr) throw std::invalid_argument("reference: the graph reads " + quoted(declared.name) + ", which is not among the arguments");
+        if (given == nullptr)
+            throw std::invalid_argument("reference: the graph reads " + quoted(declared.name) +
+                                        ", which is not among the arguments");
         if (declared.is_scalar != std::holds_alternative<double>(given->value))
-            throw std::invalid_argument("reference: " + quoted(declared.name) + (declared.is_scalar ? " is a number" : " is a tensor"));
+            throw std::invalid_argument("reference: " + quoted(declared.name) +
+                                        (declared.is_scalar ? " is a number" : " is a tensor"));
         if (declared.is_scalar) {
             const double x = std::get<double>(given->value);
             bound.scalars[i] = declared.element == element_type::f32 ? static_cast<double>(static_cast<float>(x)) : x;
         } else {
             bound.views[i] = view(std::get<tensor>(given->value));
             if (bound.views[i].extents.size() != declared.rank)
-                throw std::invalid_argument("reference: " + quoted(declared.name) + " has rank " + std::to_string(bound.views[i].extents.size()) +
-                                            ", expected " + std::to_string(declared.rank));
+                throw std::invalid_argument("reference: " + quoted(declared.name) + " has rank " +
+                                            std::to_string(bound.views[i].extents.size()) + ", expected " +
+                                            std::to_string(declared.rank));
         }
     }
     if (const argument* given = find(arguments, "kv_lengths")) {
         const view lengths(std::get<tensor>(given->value));
-        for (std::int64_t b = 0; b < lengths.extents.at(0); ++b) bound.lengths.push_back(static_cast<std::int64_t>(lengths.at({{b}})));
+        for (std::int64_t b = 0; b < lengths.extents.at(0); ++b)
+            bound.lengths.push_back(static_cast<std::int64_t>(lengths.at({{b}})));
     }
 
     const shapes known(graph, arguments, bound.views);

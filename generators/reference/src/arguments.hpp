@@ -7,15 +7,16 @@ namespace attune::reference {
 
 /// The numbers of a call.
 struct sizes {
-    std::int64_t batches = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 0, value_depth = 0;  // a depth of 0 is not known
+    std::int64_t batches = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 0,
+                 value_depth = 0;  // a depth of 0 is not known
 };
 
 /// What a call passes, by position in the graph's inputs.
 struct bound_arguments {
-    std::vector<view> views;            ///< empty for scalars
+    std::vector<view> views;  ///< empty for scalars
     std::vector<double> scalars;
     std::vector<std::int64_t> lengths;  ///< kv_lengths, empty if not given
-    sizes size;                         ///< as the arguments' shapes say; computed tensors may still replace the lengths
+    sizes size;  ///< as the arguments' shapes say; computed tensors may still replace the lengths
 };
 
 /// Throws std::invalid_argument where an argument is missing or of another rank.

@@ -11,9 +11,12 @@ enum variable : std::size_t { batch_index, head_index, query_index, key_index, c
 
 using variables = std::bitset<64>;
 
-/// By position in graph_ir::nodes. An index that a node runs over itself, as a sum over its bound index, is not among them.
+/// By position in graph_ir::nodes. An index that a node runs over itself, as a sum over its bound index, is not among
+/// them.
 std::vector<variables> dependences(const graph_ir& graph);
 
-inline std::size_t bound_variable(const instruction& bound) { return first_bound_index + static_cast<std::size_t>(bound.integer); }
+inline std::size_t bound_variable(const instruction& bound) {
+    return first_bound_index + static_cast<std::size_t>(bound.integer);
+}
 
 }  // namespace attune::reference

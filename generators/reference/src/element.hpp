@@ -20,7 +20,10 @@ inline double from_f16(std::uint16_t bits) {
 
 /// The element at an address, exactly. Booleans are 0 or 1.
 inline double read_element(const void* address, element_type type) {
-    const auto as = [address]<class T>(T value) { std::memcpy(&value, address, sizeof value); return value; };
+    const auto as = [address]<class T>(T value) {
+        std::memcpy(&value, address, sizeof value);
+        return value;
+    };
     switch (type) {
         case element_type::f32: return as(float{});
         case element_type::i32: return as(std::int32_t{});

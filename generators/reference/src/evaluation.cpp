@@ -40,14 +40,18 @@ void evaluation::measure_formed() {
     std::optional<std::int64_t> queries, keys, heads;
     const auto say = [this](std::optional<std::int64_t>& number, std::int16_t formula, const char* what) {
         const std::int64_t said = std::max<std::int64_t>(value(formula)->integer.at(0), 0);
-        if (number && *number != said) refuse(std::string("two ") + what + ": " + std::to_string(*number) + " and " + std::to_string(said));
+        if (number && *number != said)
+            refuse(std::string("two ") + what + ": " + std::to_string(*number) + " and " + std::to_string(said));
         number = said;
     };
     for (const instruction& n : graph_.nodes) {
         const bool forms = n.op == operation::queries || n.op == operation::keys || n.op == operation::values;
-        if (forms && n.argument_count > 1) say(n.op == operation::queries ? queries : keys, n.arguments[1], "lengths for one axis");
+        if (forms && n.argument_count > 1)
+            say(n.op == operation::queries ? queries : keys, n.arguments[1], "lengths for one axis");
         if (forms && n.argument_count > 2) say(heads, n.arguments[2], "numbers of heads");
-        if (forms && n.argument_count > 3) (n.op == operation::values ? bound_.size.value_depth : bound_.size.depth) = value(n.arguments[3])->integer.at(0);
+        if (forms && n.argument_count > 3)
+            (n.op == operation::values ? bound_.size.value_depth : bound_.size.depth) =
+                value(n.arguments[3])->integer.at(0);
     }
     keys_are_stated_ = keys.has_value();
     bound_.size.queries = queries.value_or(bound_.size.queries);
@@ -62,7 +66,9 @@ std::int64_t evaluation::keys_in_use(std::int64_t b) const {
     return std::clamp<std::int64_t>(bound_.lengths.at(at), 0, size().keys);
 }
 
-std::int64_t evaluation::key_head() const { return h_ / std::max<std::int64_t>(1, size().heads / std::max<std::int64_t>(1, size().key_heads)); }
+std::int64_t evaluation::key_head() const {
+    return h_ / std::max<std::int64_t>(1, size().heads / std::max<std::int64_t>(1, size().key_heads));
+}
 
 void evaluation::go_to(std::int64_t b, std::int64_t h, std::int64_t q, channels these) {
     if (b != b_ || n_ != keys_in_use(b)) changed(batch_index), changed(key_index);
@@ -113,7 +119,8 @@ column evaluation::compute(std::int16_t i) {
     std::array<kind, max_rank + 1> kinds{};
     std::array<shared_column, max_rank + 1> held;
     std::array<const column*, max_rank + 1> arguments{};
-    for (std::size_t a = 0; a < n.argument_count; ++a) kinds[a] = node(n.arguments[a]).kind, held[a] = value(n.arguments[a]), arguments[a] = held[a].get();
+    for (std::size_t a = 0; a < n.argument_count; ++a)
+        kinds[a] = node(n.arguments[a]).kind, held[a] = value(n.arguments[a]), arguments[a] = held[a].get();
     column result;
     if (!evaluate_pointwise(n, {kinds.data(), n.argument_count}, {arguments.data(), n.argument_count}, result))
         refuse("operation " + std::to_string(static_cast<int>(n.op)) + " is not known here");
@@ -166,7 +173,8 @@ double evaluation::source::at(std::span<const std::int64_t> indices) const {
     if (input != nullptr) return input->empty() ? 0.0 : input->at(indices);
     if (std::ranges::find(extents, 0) != extents.end()) return 0.0;
     std::int64_t place = 0;
-    for (std::size_t a = 0; a < indices.size(); ++a) place = place * extents[a] + std::clamp<std::int64_t>(indices[a], 0, extents[a] - 1);
+    for (std::size_t a = 0; a < indices.size(); ++a)
+        place = place * extents[a] + std::clamp<std::int64_t>(indices[a], 0, extents[a] - 1);
     return made[place];
 }
 
@@ -191,7 +199,8 @@ const evaluation::whole& evaluation::made_whole(std::int16_t i) {
             for (std::int64_t at_q = 0; at_q < size().queries; ++at_q) {
                 go_to(at_b, at_h, at_q, {0, width});
                 const shared_column row = value(i);
-                for (std::int64_t d = 0; d < width; ++d) all.values.push_back(row->real[row->real.size() == 1 ? 0 : static_cast<std::size_t>(d)]);
+                for (std::int64_t d = 0; d < width; ++d)
+                    all.values.push_back(row->real[row->real.size() == 1 ? 0 : static_cast<std::size_t>(d)]);
             }
     go_to(b, h, q, these);
     return wholes_.emplace(i, std::move(all)).first->second;
@@ -199,12 +208,15 @@ const evaluation::whole& evaluation::made_whole(std::int16_t i) {
 
 column evaluation::load(const instruction& n) {
     const source from = source_of(n.arguments[0]);
-    const input_declaration computed{}, &declared = from.input != nullptr ? graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)] : computed;
+    const input_declaration computed{},
+        &declared =
+            from.input != nullptr ? graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)] : computed;
     const std::size_t rank = from.extents.size();
     std::array<shared_column, max_rank> indices;
     std::size_t count = 1;
     for (std::size_t a = 0; a < rank; ++a) {
-        const bool reads_its_key_head = declared.axes[a].kind == axis_kind::key_head && node(n.arguments[a + 1]).op == operation::h;
+        const bool reads_its_key_head =
+            declared.axes[a].kind == axis_kind::key_head && node(n.arguments[a + 1]).op == operation::h;
         indices[a] = reads_its_key_head ? std::make_shared<const column>(one(key_head())) : value(n.arguments[a + 1]);
         const std::size_t length = indices[a]->integer.size();
         if (length == 1) continue;
@@ -218,11 +230,14 @@ column evaluation::load(const instruction& n) {
         for (std::size_t a = 0; a < rank; ++a) {
             const auto& index = indices[a]->integer;
             at[a] = index[index.size() == 1 ? 0 : i];
-            if (declared.axes[a].kind == axis_kind::key && !keys_are_stated_) at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
+            if (declared.axes[a].kind == axis_kind::key && !keys_are_stated_)
+                at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
         }
         const double x = from.at({at.data(), rank});
-        if (integer) to.integer[i] = static_cast<std::int32_t>(x);
-        else to.real[i] = x;
+        if (integer)
+            to.integer[i] = static_cast<std::int32_t>(x);
+        else
+            to.real[i] = x;
     }
     return to;
 }
@@ -270,7 +285,8 @@ std::vector<double> evaluation::query(std::int16_t tensor) {
     const std::int64_t depth = formed ? known_depth(size().depth, "q and k") : tensor_of(tensor).extents[3];
     std::vector<double> channels(static_cast<std::size_t>(depth));
     if (!formed) {
-        for (std::int64_t d = 0; d < depth; ++d) channels[static_cast<std::size_t>(d)] = tensor_of(tensor).at({{b_, h_, q_, d}});
+        for (std::int64_t d = 0; d < depth; ++d)
+            channels[static_cast<std::size_t>(d)] = tensor_of(tensor).at({{b_, h_, q_, d}});
     } else {
         with_channels({0, depth}, [&] {
             const shared_column all = value(node(tensor).arguments[0]);
@@ -293,7 +309,8 @@ const std::vector<double>& evaluation::panel_of(std::int16_t user, std::int16_t 
         } else {
             with_channels({d, 1}, [&] {
                 const shared_column keys = value(node(tensor).arguments[0]);
-                for (std::int64_t key = 0; key < n_; ++key) to[key] = keys->real[keys->real.size() == 1 ? 0 : static_cast<std::size_t>(key)];
+                for (std::int64_t key = 0; key < n_; ++key)
+                    to[key] = keys->real[keys->real.size() == 1 ? 0 : static_cast<std::size_t>(key)];
             });
         }
     }
@@ -302,7 +319,8 @@ const std::vector<double>& evaluation::panel_of(std::int16_t user, std::int16_t 
 
 column evaluation::contract(std::int16_t i) {
     const std::vector<double> channels = query(node(i).arguments[0]);
-    const std::vector<double>& keys = panel_of(i, node(node(i).arguments[1]).arguments[0], static_cast<std::int64_t>(channels.size()));
+    const std::vector<double>& keys =
+        panel_of(i, node(node(i).arguments[1]).arguments[0], static_cast<std::int64_t>(channels.size()));
     const auto count = static_cast<std::size_t>(n_);
     column to{std::vector<double>(count), {}};
     for (std::size_t d = 0; d < channels.size(); ++d)

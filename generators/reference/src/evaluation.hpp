@@ -8,10 +8,12 @@
 
 namespace attune::reference {
 
-/// The state of one call: arguments bound to inputs, the sizes that they imply, and the value of every node for the row at hand.
+/// The state of one call: arguments bound to inputs, the sizes that they imply, and the value of every node for the row
+/// at hand.
 ///
-/// A node is evaluated when asked for and kept until something that it depends on changes: what depends on the key alone is evaluated once a batch
-/// element. kv_idx stands for all keys in use at once and d_idx for a range of channels, so that a node's value is a column over one of them.
+/// A node is evaluated when asked for and kept until something that it depends on changes: what depends on the key
+/// alone is evaluated once a batch element. kv_idx stands for all keys in use at once and d_idx for a range of
+/// channels, so that a node's value is a column over one of them.
 class evaluation {
 public:
     using shared_column = std::shared_ptr<const column>;
@@ -65,8 +67,7 @@ private:
     void go_to(std::int64_t b, std::int64_t h, std::int64_t q, channels these);
 
     /// Runs `body` while d_idx stands for other channels.
-    template <class Body>
-    void with_channels(channels these, Body body) {
+    template <class Body> void with_channels(channels these, Body body) {
         std::swap(channels_, these), changed(channel_index);
         body();
         std::swap(channels_, these), changed(channel_index);
@@ -90,8 +91,8 @@ private:
 
     graph_ir graph_;
     bound_arguments bound_;
-    std::vector<variables> depends_;                         // by node
-    std::vector<kept> kept_;                                 // by node
+    std::vector<variables> depends_;                          // by node
+    std::vector<kept> kept_;                                  // by node
     std::array<std::uint64_t, variables().size()> stamps_{};  // by variable: when it last changed
     std::uint64_t clock_ = 0;
     std::map<std::int16_t, panel> panels_;

@@ -14,8 +14,7 @@ std::int32_t wrapped(std::uint32_t x) { return static_cast<std::int32_t>(x); }
 
 bool holds_integers(kind k) { return k == kind::integer || k == kind::condition; }
 
-template <class Out, class In, class F>
-void map(std::vector<Out>& out, const std::vector<In>& x, F f) {
+template <class Out, class In, class F> void map(std::vector<Out>& out, const std::vector<In>& x, F f) {
     out.resize(x.size());
     std::transform(x.begin(), x.end(), out.begin(), f);
 }
@@ -25,14 +24,14 @@ void zip(std::vector<Out>& out, const std::vector<In>& x, const std::vector<In>&
     const bool empty = x.empty() || y.empty();
     const std::size_t n = empty ? 0 : std::max(x.size(), y.size());
     for (std::size_t size : {x.size(), y.size()})
-        if (size > 1 && size != n) throw std::invalid_argument("reference: a column over the keys meets one over the channels");
+        if (size > 1 && size != n)
+            throw std::invalid_argument("reference: a column over the keys meets one over the channels");
     out.resize(n);
     const std::size_t dx = x.size() == 1 ? 0 : 1, dy = y.size() == 1 ? 0 : 1;
     for (std::size_t i = 0; i < n; ++i) out[i] = f(x[i * dx], y[i * dy]);
 }
 
-template <class T>
-bool compare(operation op, T x, T y) {
+template <class T> bool compare(operation op, T x, T y) {
     switch (op) {
         case operation::equal: return x == y;
         case operation::not_equal: return x != y;
@@ -44,7 +43,8 @@ bool compare(operation op, T x, T y) {
 }
 
 template <class T>
-void choose(std::vector<T>& out, const std::vector<std::int32_t>& condition, const std::vector<T>& x, const std::vector<T>& y) {
+void choose(std::vector<T>& out, const std::vector<std::int32_t>& condition, const std::vector<T>& x,
+            const std::vector<T>& y) {
     const bool empty = condition.empty() || x.empty() || y.empty();
     const std::size_t n = empty ? 0 : std::max({condition.size(), x.size(), y.size()});
     out.resize(n);
@@ -118,18 +118,23 @@ double real_function(operation op, double x) {
     }
 }
 
-bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments, column& result) {
+bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments,
+                        column& result) {
     const operation op = node.op;
     const bool integers = !kinds.empty() && holds_integers(kinds[0]);
     const auto& x = *arguments[0];
     switch (op) {
         case operation::to_real:
-            if (integers) map(result.real, x.integer, [](std::int32_t i) { return static_cast<double>(i); });
-            else result.real = x.real;
+            if (integers)
+                map(result.real, x.integer, [](std::int32_t i) { return static_cast<double>(i); });
+            else
+                result.real = x.real;
             return true;
         case operation::to_integer:
-            if (integers) result.integer = x.integer;
-            else map(result.integer, x.real, truncated);
+            if (integers)
+                result.integer = x.integer;
+            else
+                map(result.integer, x.real, truncated);
             return true;
         case operation::negate:
         case operation::absolute:
@@ -140,31 +145,61 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
                 return true;
             }
             [[fallthrough]];
-        case operation::exp: case operation::log: case operation::tanh: case operation::erf: case operation::sqrt: case operation::rsqrt:
-            map(result.real, x.real, [op](double r) { return real_function(op, r); });
+        case operation::exp:
+        case operation::log:
+        case operation::tanh:
+        case operation::erf:
+        case operation::sqrt:
+        case operation::rsqrt: map(result.real, x.real, [op](double r) { return real_function(op, r); }); return true;
+        case operation::add:
+        case operation::subtract:
+        case operation::multiply:
+        case operation::divide:
+        case operation::remainder:
+        case operation::minimum:
+        case operation::maximum:
+        case operation::bit_and:
+        case operation::bit_or:
+        case operation::bit_xor:
+        case operation::shift_left:
+        case operation::shift_right:
+        case operation::same:
+            if (integers)
+                zip(result.integer, x.integer, arguments[1]->integer,
+                    [op](auto i, auto j) { return integer_operation(op, i, j); });
+            else
+                zip(result.real, x.real, arguments[1]->real,
+                    [op](double r, double s) { return real_operation(op, r, s); });
             return true;
-        case operation::add: case operation::subtract: case operation::multiply: case operation::divide: case operation::remainder:
-        case operation::minimum: case operation::maximum: case operation::bit_and: case operation::bit_or: case operation::bit_xor:
-        case operation::shift_left: case operation::shift_right: case operation::same:
-            if (integers) zip(result.integer, x.integer, arguments[1]->integer, [op](auto i, auto j) { return integer_operation(op, i, j); });
-            else zip(result.real, x.real, arguments[1]->real, [op](double r, double s) { return real_operation(op, r, s); });
-            return true;
-        case operation::equal: case operation::not_equal: case operation::less: case operation::less_equal: case operation::greater: case operation::greater_equal:
-            if (integers) zip(result.integer, x.integer, arguments[1]->integer, [op](auto i, auto j) -> std::int32_t { return compare(op, i, j); });
-            else zip(result.integer, x.real, arguments[1]->real, [op](double r, double s) -> std::int32_t { return compare(op, r, s); });
+        case operation::equal:
+        case operation::not_equal:
+        case operation::less:
+        case operation::less_equal:
+        case operation::greater:
+        case operation::greater_equal:
+            if (integers)
+                zip(result.integer, x.integer, arguments[1]->integer,
+                    [op](auto i, auto j) -> std::int32_t { return compare(op, i, j); });
+            else
+                zip(result.integer, x.real, arguments[1]->real,
+                    [op](double r, double s) -> std::int32_t { return compare(op, r, s); });
             return true;
         case operation::logical_and:
-            zip(result.integer, x.integer, arguments[1]->integer, [](auto i, auto j) -> std::int32_t { return i != 0 && j != 0; });
+            zip(result.integer, x.integer, arguments[1]->integer,
+                [](auto i, auto j) -> std::int32_t { return i != 0 && j != 0; });
             return true;
         case operation::logical_or:
-            zip(result.integer, x.integer, arguments[1]->integer, [](auto i, auto j) -> std::int32_t { return i != 0 || j != 0; });
+            zip(result.integer, x.integer, arguments[1]->integer,
+                [](auto i, auto j) -> std::int32_t { return i != 0 || j != 0; });
             return true;
         case operation::logical_not:
             map(result.integer, x.integer, [](std::int32_t i) -> std::int32_t { return i == 0; });
             return true;
         case operation::where:
-            if (holds_integers(kinds[1])) choose(result.integer, x.integer, arguments[1]->integer, arguments[2]->integer);
-            else choose(result.real, x.integer, arguments[1]->real, arguments[2]->real);
+            if (holds_integers(kinds[1]))
+                choose(result.integer, x.integer, arguments[1]->integer, arguments[2]->integer);
+            else
+                choose(result.real, x.integer, arguments[1]->real, arguments[2]->real);
             return true;
         case operation::mask: {
             static const std::vector<double> hidden{masked};

@@ -17,12 +17,15 @@ struct column {
 /// i32 arithmetic as kernels do it: wraps around, `/` and `%` round down, division by zero gives zero.
 std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y);
 
-/// Real arithmetic in double. What is masked stays masked: -infinity in, -infinity out, whatever the other argument. Exceptions: where() chooses,
-/// max() prefers the other, and exp, tanh and erf have their finite limits (so softcap after a mask unmasks, as in PyTorch).
+/// Real arithmetic in double. What is masked stays masked: -infinity in, -infinity out, whatever the other argument.
+/// Exceptions: where() chooses, max() prefers the other, and exp, tanh and erf have their finite limits (so softcap
+/// after a mask unmasks, as in PyTorch).
 double real_operation(operation op, double x, double y);
 double real_function(operation op, double x);
 
-/// Evaluates a pointwise instruction; `kinds` are those of its arguments. Columns of one element stand for all. Returns false if the operation is not pointwise.
-bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments, column& result);
+/// Evaluates a pointwise instruction; `kinds` are those of its arguments. Columns of one element stand for all. Returns
+/// false if the operation is not pointwise.
+bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments,
+                        column& result);
 
 }  // namespace attune::reference

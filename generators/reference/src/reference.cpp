@@ -13,7 +13,8 @@ namespace {
 std::vector<std::int16_t> normalised_scores(const graph_ir& graph) {
     std::vector<std::int16_t> nodes;
     for (const instruction& n : graph.nodes)
-        if (n.op == operation::softmax || n.op == operation::log_sum_exp || n.op == operation::unnormalized || n.op == operation::row_maximum)
+        if (n.op == operation::softmax || n.op == operation::log_sum_exp || n.op == operation::unnormalized ||
+            n.op == operation::row_maximum)
             if (std::ranges::find(nodes, n.arguments[0]) == nodes.end()) nodes.push_back(n.arguments[0]);
     return nodes;
 }
@@ -39,8 +40,13 @@ namespace {
 class output_writer {
 public:
     output_writer(const graph_ir& graph, const output_declaration& declared, evaluation& e, std::int64_t rows)
-        : node_(declared.node), is_(graph.nodes[static_cast<std::size_t>(node_)].kind), size_(e.size()), rows_(rows), to_{std::string(declared.name), {}, {}} {
-        if (is_ == kind::column || is_ == kind::head_mean) node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
+        : node_(declared.node),
+          is_(graph.nodes[static_cast<std::size_t>(node_)].kind),
+          size_(e.size()),
+          rows_(rows),
+          to_{std::string(declared.name), {}, {}} {
+        if (is_ == kind::column || is_ == kind::head_mean)
+            node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
         if (is_ == kind::tokens) width_ = e.width_of(node_);
         const std::vector<axis_kind> axes = axes_of(is_);
         to_.query_axis = -1;
@@ -58,16 +64,24 @@ public:
     void write(evaluation& e, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t q) {
         if (is_ == kind::tokens && h > 0) return;
         const std::int64_t bh = b * size_.heads + h;
-        const std::int64_t at = is_ == kind::column ? bh : is_ == kind::head_mean || is_ == kind::tokens ? b * rows_ + row : bh * rows_ + row;
-        const std::int64_t width = is_ == kind::row ? 1 : to_.shape.back(), used = is_ == kind::row || is_ == kind::output || is_ == kind::tokens ? width : e.keys_in_use(b);
+        const std::int64_t at = is_ == kind::column                             ? bh
+                                : is_ == kind::head_mean || is_ == kind::tokens ? b * rows_ + row
+                                                                                : bh * rows_ + row;
+        const std::int64_t width = is_ == kind::row ? 1 : to_.shape.back(),
+                           used = is_ == kind::row || is_ == kind::output || is_ == kind::tokens ? width
+                                                                                                 : e.keys_in_use(b);
         const auto from = is_ == kind::tokens ? e.tokens(node_, b, q) : e.value(node_);
         double* to = to_.values.data() + at * width;
         for (std::int64_t i = 0; i < used; ++i) {
             const double x = from->real[from->real.size() == 1 ? 0 : static_cast<std::size_t>(i)];
-            if (is_ == kind::weights) to[i] = weight_of(x);
-            else if (is_ == kind::column) to[i] += weight_of(x);
-            else if (is_ == kind::head_mean) to[i] += weight_of(x) / static_cast<double>(size_.heads);
-            else to[i] = x;
+            if (is_ == kind::weights)
+                to[i] = weight_of(x);
+            else if (is_ == kind::column)
+                to[i] += weight_of(x);
+            else if (is_ == kind::head_mean)
+                to[i] += weight_of(x) / static_cast<double>(size_.heads);
+            else
+                to[i] = x;
         }
     }
 
@@ -102,7 +116,9 @@ results evaluate(const graph_ir& graph, std::span<const argument> arguments, con
     results r;
     r.rows = how.rows.empty() ? all : how.rows;
     for (std::int64_t row : r.rows)
-        if (row < 0 || row >= size.queries) throw std::invalid_argument("reference: query " + std::to_string(row) + " of " + std::to_string(size.queries));
+        if (row < 0 || row >= size.queries)
+            throw std::invalid_argument("reference: query " + std::to_string(row) + " of " +
+                                        std::to_string(size.queries));
 
     const auto count = static_cast<std::int64_t>(r.rows.size());
     std::vector<output_writer> by_row, by_column;
@@ -123,7 +139,8 @@ results evaluate(const graph_ir& graph, std::span<const argument> arguments, con
                 e.go_to(b, h, q);
                 for (std::int16_t scores : seen) {
                     const auto s = e.value(scores);
-                    const std::size_t at = static_cast<std::size_t>((b * size.heads + h) * count + i) * static_cast<std::size_t>(size.keys);
+                    const std::size_t at = static_cast<std::size_t>((b * size.heads + h) * count + i) *
+                                           static_cast<std::size_t>(size.keys);
                     for (std::size_t key = 0; key < s->real.size(); ++key)
                         if (s->real[key] != masked) r.visible[at + key] = 1;
                 }
@@ -145,8 +162,11 @@ double largest_error(const tensor& got, const array& expected, std::span<const s
     bool same = g.extents.size() == shape.size();
     for (std::size_t a = 0; same && a < shape.size(); ++a) {
         const std::int64_t extent = g.extents[a];
-        if (static_cast<int>(a) != expected.query_axis) same = extent == shape[a];
-        else same = shape[a] == static_cast<std::int64_t>(rows.size()) && std::ranges::all_of(rows, [extent](std::int64_t row) { return row >= 0 && row < extent; });
+        if (static_cast<int>(a) != expected.query_axis)
+            same = extent == shape[a];
+        else
+            same = shape[a] == static_cast<std::int64_t>(rows.size()) &&
+                   std::ranges::all_of(rows, [extent](std::int64_t row) { return row >= 0 && row < extent; });
     }
     if (!same) throw std::invalid_argument("reference: `" + expected.name + "` has another shape than the reference");
     double worst = 0;

@@ -3,7 +3,8 @@
 #include <span>
 #include <vector>
 
-/// What becomes of the scores of a row. A score of -infinity is masked; so is a weight of -infinity, which whoever reads it takes for 0.
+/// What becomes of the scores of a row. A score of -infinity is masked; so is a weight of -infinity, which whoever
+/// reads it takes for 0.
 namespace attune::reference {
 
 inline constexpr double masked = -std::numeric_limits<double>::infinity();

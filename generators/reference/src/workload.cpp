@@ -11,15 +11,18 @@ namespace attune::support {
 
 std::string shape::text() const {
     const auto s = [](std::int64_t i) { return std::to_string(i); };
-    return s(batches) + "x" + s(heads) + "/" + s(key_heads) + "x" + s(queries) + "x" + s(keys) + "x" + s(depth) + "/" + s(value_depth) + (gaps ? " with gaps" : "");
+    return s(batches) + "x" + s(heads) + "/" + s(key_heads) + "x" + s(queries) + "x" + s(keys) + "x" + s(depth) + "/" +
+           s(value_depth) + (gaps ? " with gaps" : "");
 }
 
-workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers, std::map<std::string, std::int64_t> lengths)
+workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers,
+                   std::map<std::string, std::int64_t> lengths)
     : graph_(graph), shape_(of), random_(seed), numbers_(std::move(numbers)), lengths_(std::move(lengths)) {
     numbers_.try_emplace("scale", 1.0 / std::sqrt(static_cast<double>(of.depth)));
     for (const input_declaration& declared : graph.inputs) {
         if (declared.is_scalar) {
-            if (!numbers_.contains(std::string(declared.name))) throw std::invalid_argument("workload: no number for `" + std::string(declared.name) + "`");
+            if (!numbers_.contains(std::string(declared.name)))
+                throw std::invalid_argument("workload: no number for `" + std::string(declared.name) + "`");
             continue;
         }
         std::vector<std::int64_t> extents;
@@ -27,7 +30,8 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
         const element_type element = declared.element == element_type::any ? element_type::f32 : declared.element;
         add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
         fill(declared.name);
-        if (declared.element == element_type::bf16 || declared.element == element_type::f16) convert(declared.name, declared.element);
+        if (declared.element == element_type::bf16 || declared.element == element_type::f16)
+            convert(declared.name, declared.element);
     }
     for (const output_declaration& output : graph.outputs) {
         const kind is = graph.nodes[static_cast<std::size_t>(output.node)].kind;
@@ -58,7 +62,8 @@ owned_tensor& workload::add(std::string_view name, element_type element, std::ve
     owned_tensor& t = tensors_[std::string(name)];
     std::vector<std::int64_t> strides(extents.size());
     std::int64_t room = 1;
-    if (gaps) {  // (batch, length, head, depth): 3 elements behind every vector, 5 behind every position, 7 behind every batch element
+    if (gaps) {  // (batch, length, head, depth): 3 elements behind every vector, 5 behind every position, 7 behind
+                 // every batch element
         strides[3] = 1;
         strides[1] = extents[3] + 3;
         strides[2] = extents[1] * strides[1] + 5;
@@ -71,7 +76,10 @@ owned_tensor& workload::add(std::string_view name, element_type element, std::ve
     switch (element) {
         case element_type::i32: t.integers.assign(size, 0), t.view = tensor(t.integers.data(), extents, strides); break;
         case element_type::u8: t.bytes.assign(size, 0), t.view = tensor(t.bytes.data(), extents, strides); break;
-        case element_type::boolean: t.bytes.assign(size, 0), t.view = tensor(element_type::boolean, static_cast<void*>(t.bytes.data()), extents, strides); break;
+        case element_type::boolean:
+            t.bytes.assign(size, 0),
+                t.view = tensor(element_type::boolean, static_cast<void*>(t.bytes.data()), extents, strides);
+            break;
         default: t.reals.assign(size, std::nanf("")), t.view = tensor(t.reals.data(), extents, strides); break;
     }
     return t;
@@ -92,17 +100,23 @@ void workload::fill(std::string_view name) {
 
 void workload::sprinkle(std::string_view input, float value, unsigned one_in) {
     owned_tensor& t = (*this)[input];
-    for_each_offset(t.view, [&](std::int64_t at) { if (random_() % one_in == 0) t.reals[static_cast<std::size_t>(at)] = value; });
+    for_each_offset(t.view, [&](std::int64_t at) {
+        if (random_() % one_in == 0) t.reals[static_cast<std::size_t>(at)] = value;
+    });
 }
 
 void workload::scale_by(std::string_view input, float factor) {
     owned_tensor& t = (*this)[input];
-    for_each_offset(t.view, [&](std::int64_t at) { auto& x = t.reals[static_cast<std::size_t>(at)]; x = std::abs(x) * factor; });
+    for_each_offset(t.view, [&](std::int64_t at) {
+        auto& x = t.reals[static_cast<std::size_t>(at)];
+        x = std::abs(x) * factor;
+    });
 }
 
 void workload::put(std::string_view input, std::span<const float> elements) {
     std::vector<float>& to = (*this)[input].reals;
-    if (to.size() != elements.size()) throw std::invalid_argument("workload: another number of elements for `" + std::string(input) + "`");
+    if (to.size() != elements.size())
+        throw std::invalid_argument("workload: another number of elements for `" + std::string(input) + "`");
     std::ranges::copy(elements, to.begin());
 }
 
@@ -117,10 +131,12 @@ void workload::convert(std::string_view name, element_type element) {
     if (element == element_type::f32) return;
     owned_tensor& t = (*this)[name];
     t.halves.clear();
-    for (const float x : t.reals) t.halves.push_back(element == element_type::bf16 ? bfloat16(x).bits : float16(x).bits);
+    for (const float x : t.reals)
+        t.halves.push_back(element == element_type::bf16 ? bfloat16(x).bits : float16(x).bits);
     t.reals.clear();
     std::vector<std::int64_t> extents, strides;
-    for (int axis = 0; axis < t.view.rank(); ++axis) extents.push_back(t.view.extent(axis)), strides.push_back(t.view.stride(axis));
+    for (int axis = 0; axis < t.view.rank(); ++axis)
+        extents.push_back(t.view.extent(axis)), strides.push_back(t.view.stride(axis));
     t.view = tensor(element, static_cast<void*>(t.halves.data()), extents, strides);
 }
 
@@ -132,7 +148,8 @@ void workload::set_lengths(std::vector<std::int32_t> lengths) {
             for (std::int64_t h = 0; h < shape_.key_heads; ++h)
                 for (std::int64_t key = lengths[static_cast<std::size_t>(b)]; key < shape_.keys; ++key)
                     for (std::int64_t d = 0; d < t.view.extent(3); ++d)
-                        t.reals[static_cast<std::size_t>(b * t.view.stride(0) + h * t.view.stride(1) + key * t.view.stride(2) + d)] = std::nanf("");
+                        t.reals[static_cast<std::size_t>(b * t.view.stride(0) + h * t.view.stride(1) +
+                                                         key * t.view.stride(2) + d)] = std::nanf("");
     }
     owned_tensor& t = add("kv_lengths", element_type::i32, {shape_.batches}, false);
     t.integers = std::move(lengths);
@@ -147,7 +164,9 @@ std::vector<reference::argument> workload::reference_arguments() const {
 }
 
 reference::results workload::expected(bool keep_visible) const {
-    return reference::evaluate(graph_, reference_arguments(), {.rows = {}, .keep_visible = keep_visible, .depth = shape_.depth, .value_depth = shape_.value_depth});
+    return reference::evaluate(
+        graph_, reference_arguments(),
+        {.rows = {}, .keep_visible = keep_visible, .depth = shape_.depth, .value_depth = shape_.value_depth});
 }
 
 std::vector<detail::named_argument> workload::arguments() const {
@@ -158,7 +177,11 @@ std::vector<detail::named_argument> workload::arguments() const {
         if (!declared.is_scalar) continue;
         const double number = numbers_.at(std::string(declared.name));
         const bool integer = declared.element == element_type::i32;
-        arguments.push_back({.name = declared.name, .is = integer ? form::integer : form::real, .view = {}, .integer = static_cast<std::int64_t>(number), .real = number});
+        arguments.push_back({.name = declared.name,
+                             .is = integer ? form::integer : form::real,
+                             .view = {},
+                             .integer = static_cast<std::int64_t>(number),
+                             .real = number});
     }
     return arguments;
 }

@@ -16,7 +16,9 @@ void terms_of(const graph_ir& graph, int at, int sign, std::vector<std::pair<int
     }
 }
 
-int input_of_load(const graph_ir& graph, int at) { return graph.nodes[at].op == operation::load ? graph.nodes[graph.nodes[at].arguments[0]].input : -1; }
+int input_of_load(const graph_ir& graph, int at) {
+    return graph.nodes[at].op == operation::load ? graph.nodes[graph.nodes[at].arguments[0]].input : -1;
+}
 
 void note_comparison(const graph_ir& graph, const instruction& node, std::vector<input_role>& roles) {
     std::vector<std::pair<int, int>> terms;
@@ -24,7 +26,8 @@ void note_comparison(const graph_ir& graph, const instruction& node, std::vector
     terms_of(graph, node.arguments[1], -1, terms);
     int positions = 0, sign_of_position = 0;
     for (const auto& [at, sign] : terms)
-        if (graph.nodes[at].op == operation::q_idx || graph.nodes[at].op == operation::kv_idx) ++positions, sign_of_position = sign;
+        if (graph.nodes[at].op == operation::q_idx || graph.nodes[at].op == operation::kv_idx)
+            ++positions, sign_of_position = sign;
     if (positions == 0 || node.op == operation::equal || node.op == operation::not_equal) return;
     const bool left_is_smaller = node.op == operation::less || node.op == operation::less_equal;
     for (const auto& [at, sign] : terms) {
@@ -58,7 +61,8 @@ std::vector<input_role> roles_of_inputs(const graph_ir& graph) {
             case operation::load: {
                 input_role& role = roles[graph.nodes[node.arguments[0]].input];
                 role.read = true;
-                for (int axis = 0; axis + 1 < node.argument_count; ++axis) role.by_position[axis] |= position[node.arguments[axis + 1]];
+                for (int axis = 0; axis + 1 < node.argument_count; ++axis)
+                    role.by_position[axis] |= position[node.arguments[axis + 1]];
                 break;
             }
             case operation::less:
@@ -66,7 +70,8 @@ std::vector<input_role> roles_of_inputs(const graph_ir& graph) {
             case operation::greater:
             case operation::greater_equal: note_comparison(graph, node, roles); break;
             case operation::shift_right:
-                if (const int input = input_of_load(graph, node.arguments[0]); input >= 0) roles[input].is = input_role::bits;
+                if (const int input = input_of_load(graph, node.arguments[0]); input >= 0)
+                    roles[input].is = input_role::bits;
                 break;
             default: break;
         }

@@ -13,8 +13,8 @@ struct input_role {
         other,        ///< a bias, numbers of documents, an index
         lower_bound,  ///< of a position: start(q_idx) <= kv_idx
         upper_bound,
-        offset,       ///< added to a distance of positions
-        bits,         ///< shifted
+        offset,  ///< added to a distance of positions
+        bits,    ///< shifted
     } is{other};
     std::array<bool, max_rank> by_position{};  ///< axes that are indexed by a position, neither divided nor reduced
 };

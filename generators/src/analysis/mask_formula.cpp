@@ -37,26 +37,31 @@ formula always_false() { return {.what = formula::is::any}; }
 namespace {
 
 formula joined(formula::is how, const formula& a, const formula& b) {
-    const formula neutral{.what = how}, absorbing{.what = how == formula::is::all ? formula::is::any : formula::is::all};
+    const formula neutral{.what = how},
+        absorbing{.what = how == formula::is::all ? formula::is::any : formula::is::all};
     if (a == neutral || b == absorbing || a == b) return b;
     if (b == neutral || a == absorbing) return a;
     formula result{.what = how};
     for (const formula* side : {&a, &b})
-        if (side->what == how) result.parts.insert(result.parts.end(), side->parts.begin(), side->parts.end());
-        else result.parts.push_back(*side);
+        if (side->what == how)
+            result.parts.insert(result.parts.end(), side->parts.begin(), side->parts.end());
+        else
+            result.parts.push_back(*side);
     return result;
 }
 
 formula atom(formula::is what, const linear& sum) {
     if (sum.terms.empty()) {
-        const bool holds = what == formula::is::positive ? sum.constant >= 1 : (sum.constant == 0) == (what == formula::is::zero);
+        const bool holds =
+            what == formula::is::positive ? sum.constant >= 1 : (sum.constant == 0) == (what == formula::is::zero);
         return holds ? always_true() : always_false();
     }
     return {.what = what, .sum = sum};
 }
 
 dependence joined(dependence a, const dependence& b) {
-    a.query |= b.query, a.key |= b.key, a.head |= b.head, a.batch |= b.batch, a.channel |= b.channel, a.score |= b.score, a.bound |= b.bound;
+    a.query |= b.query, a.key |= b.key, a.head |= b.head, a.batch |= b.batch, a.channel |= b.channel,
+        a.score |= b.score, a.bound |= b.bound;
     return a;
 }
 
@@ -115,26 +120,32 @@ linear formula_reader::sum(int number) const {
         case operation::subtract: result = argument(0) - argument(1); break;
         case operation::multiply: {
             const linear a = argument(0), b = argument(1);
-            if (a.terms.empty()) result = b * a.constant;
-            else if (b.terms.empty()) result = a * b.constant;
+            if (a.terms.empty())
+                result = b * a.constant;
+            else if (b.terms.empty())
+                result = a * b.constant;
             break;
         }
         case operation::shift_left:
-            if (const linear by = argument(1); by.terms.empty()) result = argument(0) * (std::int64_t{1} << (by.constant & 31));
+            if (const linear by = argument(1); by.terms.empty())
+                result = argument(0) * (std::int64_t{1} << (by.constant & 31));
             break;
         default: break;
     }
     return is_small(result) ? result : itself;
 }
 
-/// Cases of one term that depends on query and key alike: exact, where its range would have forgotten what the other terms are.
+/// Cases of one term that depends on query and key alike: exact, where its range would have forgotten what the other
+/// terms are.
 bool formula_reader::split(const linear& whole, int splits, formula& result) {
     constexpr auto positive = formula::is::positive;
     for (const auto& [number, factor] : whole.terms) {
         if (!depends_[number].query || !depends_[number].key || depends_[number].score) continue;
         const instruction& node = graph_.nodes[number];
         const linear rest = whole - linear{{{number, factor}}};
-        const auto with = [&, factor = factor](const linear& value) { return compare(positive, rest + value * factor, splits - 1); };
+        const auto with = [&, factor = factor](const linear& value) {
+            return compare(positive, rest + value * factor, splits - 1);
+        };
         switch (node.op) {
             case operation::minimum:
             case operation::maximum: {
@@ -163,7 +174,8 @@ bool formula_reader::split(const linear& whole, int splits, formula& result) {
                 // x / c >= n where x >= c * n, and x / c <= n where x < c * (n + 1).
                 const linear by = sum(node.arguments[1]);
                 if (!by.terms.empty() || std::abs(factor) != 1) break;
-                const std::int64_t c = node.op == operation::divide ? by.constant : std::int64_t{1} << (by.constant & 31);
+                const std::int64_t c =
+                    node.op == operation::divide ? by.constant : std::int64_t{1} << (by.constant & 31);
                 if (c < 1) break;
                 const linear x = sum(node.arguments[0]);
                 const linear moved = factor > 0 ? x + rest * c + (1 - c) : rest * c - x;
@@ -183,7 +195,8 @@ formula formula_reader::compare(formula::is what, const linear& difference, int 
     if (what == formula::is::positive) return split(difference, splits, result) ? result : atom(what, difference);
     // Equal is neither more nor less.
     if (!split(difference, splits, result)) return atom(what, difference);
-    const formula more = compare(formula::is::positive, difference, splits - 1), less = compare(formula::is::positive, difference * -1, splits - 1);
+    const formula more = compare(formula::is::positive, difference, splits - 1),
+                  less = compare(formula::is::positive, difference * -1, splits - 1);
     return what == formula::is::zero ? !more && !less : more || less;
 }
 
@@ -207,9 +220,11 @@ formula formula_reader::condition(int number) {
         case operation::equal: return is_integer() ? compare(formula::is::zero, more(0), most_splits) : itself;
         case operation::not_equal: return is_integer() ? compare(formula::is::nonzero, more(0), most_splits) : itself;
         case operation::less: return is_integer() ? compare(formula::is::positive, more(1), most_splits) : itself;
-        case operation::less_equal: return is_integer() ? compare(formula::is::positive, more(1) + 1, most_splits) : itself;
+        case operation::less_equal:
+            return is_integer() ? compare(formula::is::positive, more(1) + 1, most_splits) : itself;
         case operation::greater: return is_integer() ? compare(formula::is::positive, more(0), most_splits) : itself;
-        case operation::greater_equal: return is_integer() ? compare(formula::is::positive, more(0) + 1, most_splits) : itself;
+        case operation::greater_equal:
+            return is_integer() ? compare(formula::is::positive, more(0) + 1, most_splits) : itself;
         default: return itself;
     }
 }
@@ -218,7 +233,9 @@ formula formula_reader::condition(int number) {
 bool formula_reader::alike(int x, int y, int a, int b) const {
     if (x == y || (x == a && y == b) || (x == b && y == a)) return true;
     const instruction &f = graph_.nodes[x], &g = graph_.nodes[y];
-    if (f.op != g.op || f.kind != g.kind || f.argument_count != g.argument_count || f.argument_count == 0 || f.integer != g.integer) return false;
+    if (f.op != g.op || f.kind != g.kind || f.argument_count != g.argument_count || f.argument_count == 0 ||
+        f.integer != g.integer)
+        return false;
     if (f.op == operation::sum || f.op == operation::any) return false;
     for (int i = 0; i < f.argument_count; ++i)
         if (!alike(f.arguments[i], g.arguments[i], a, b)) return false;
@@ -226,9 +243,13 @@ bool formula_reader::alike(int x, int y, int a, int b) const {
 }
 
 std::optional<formula> formula_reader::given(const formula& equation, const formula& statement) const {
-    const auto is_comparison = [](const formula& f) { return f.what == formula::is::positive || f.what == formula::is::zero || f.what == formula::is::nonzero; };
+    const auto is_comparison = [](const formula& f) {
+        return f.what == formula::is::positive || f.what == formula::is::zero || f.what == formula::is::nonzero;
+    };
     const auto& equals = equation.sum.terms;
-    if (equation.what != formula::is::zero || equation.sum.constant != 0 || equals.size() != 2 || !is_comparison(statement)) return {};
+    if (equation.what != formula::is::zero || equation.sum.constant != 0 || equals.size() != 2 ||
+        !is_comparison(statement))
+        return {};
     const auto [a, by] = *equals.begin();
     const auto [b, less] = *equals.rbegin();
     if (by + less != 0) return {};
@@ -240,10 +261,13 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
             if (both <= 0) continue;
             const linear difference{{{x, both}, {y, -both}}};
             const instruction &f = graph_.nodes[x], &g = graph_.nodes[y], &n = graph_.nodes[a], &m = graph_.nodes[b];
-            if (alike(x, y, a, b)) result.sum = result.sum - difference;
-            else if (f.op == operation::remainder && g.op == operation::remainder && n.op == operation::divide && m.op == operation::divide &&
-                     f.arguments[1] == g.arguments[1] && n.arguments[1] == f.arguments[1] && m.arguments[1] == f.arguments[1] &&
-                     ((n.arguments[0] == f.arguments[0] && m.arguments[0] == g.arguments[0]) || (n.arguments[0] == g.arguments[0] && m.arguments[0] == f.arguments[0])))
+            if (alike(x, y, a, b))
+                result.sum = result.sum - difference;
+            else if (f.op == operation::remainder && g.op == operation::remainder && n.op == operation::divide &&
+                     m.op == operation::divide && f.arguments[1] == g.arguments[1] &&
+                     n.arguments[1] == f.arguments[1] && m.arguments[1] == f.arguments[1] &&
+                     ((n.arguments[0] == f.arguments[0] && m.arguments[0] == g.arguments[0]) ||
+                      (n.arguments[0] == g.arguments[0] && m.arguments[0] == f.arguments[0])))
                 // Of equal quotients, remainders differ as their dividends do.
                 result.sum = result.sum - difference + (sum(f.arguments[0]) - sum(g.arguments[0])) * both;
         }

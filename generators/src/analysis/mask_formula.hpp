@@ -7,7 +7,8 @@
 #include <string>
 #include <vector>
 
-/// What decides whether a pair is visible, brought to one shape however it was spelt: comparisons as sums, negations at the leaves.
+/// What decides whether a pair is visible, brought to one shape however it was spelt: comparisons as sums, negations at
+/// the leaves.
 namespace attune::generators {
 
 /// An integer as a sum of nodes times numbers, and a number.
@@ -25,12 +26,13 @@ inline linear operator+(const linear& a, std::int64_t constant) { return a + lin
 /// A statement about a pair. Ordered, so that equal ones are found.
 struct formula {
     enum class is : std::uint8_t {
-        positive,      ///< sum >= 1
-        zero,          ///< sum == 0
-        nonzero,       ///< sum != 0
-        flag,          ///< the condition `node` holds
-        masked,        ///< the real `node` stands for -infinity
-        all, any,      ///< of `parts`; all of none holds, any of none does not
+        positive,  ///< sum >= 1
+        zero,      ///< sum == 0
+        nonzero,   ///< sum != 0
+        flag,      ///< the condition `node` holds
+        masked,    ///< the real `node` stands for -infinity
+        all,
+        any,  ///< of `parts`; all of none holds, any of none does not
     };
     is what = is::all;
     bool negated{};  ///< of a flag, of masked
@@ -61,8 +63,8 @@ public:
     formula visible(int node);
     linear sum(int node) const;
 
-    /// A statement said anew where another one, an equation of two numbers, holds: what is made of equals alike is equal. Empty where
-    /// that says nothing new.
+    /// A statement said anew where another one, an equation of two numbers, holds: what is made of equals alike is
+    /// equal. Empty where that says nothing new.
     std::optional<formula> given(const formula& equation, const formula& statement) const;
 
 private:

@@ -38,13 +38,16 @@ private:
         const instruction& it = node(n);
         const bool weighs = it.op == operation::softmax || it.op == operation::unnormalized;
         if (!weighs && it.op != operation::log_sum_exp && it.op != operation::row_maximum) return;
-        if (core_.scores >= 0 && core_.scores != it.arguments[0]) refuse("the outputs look at different scores; name them in different graphs");
+        if (core_.scores >= 0 && core_.scores != it.arguments[0])
+            refuse("the outputs look at different scores; name them in different graphs");
         core_.scores = it.arguments[0];
         core_.log_sum |= it.op == operation::log_sum_exp;
         core_.maximum |= it.op == operation::row_maximum;
         if (!weighs) return;
         if (core_.statistic_node >= 0)
-            refuse("the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one unnormalized: make two graphs of it");
+            refuse(
+                "the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one "
+                "unnormalized: make two graphs of it");
         core_.statistic_node = n;
         core_.weights_by = it.op == operation::softmax ? statistic::softmax : statistic::unnormalized;
         if (it.argument_count > 1) core_.sink = it.arguments[1];
@@ -61,7 +64,10 @@ private:
             case kind::head_mean:
             case kind::tokens: break;
             case kind::scores: read_scores_output(name, output.node); break;
-            default: refuse("output \"" + name + "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is written");
+            default:
+                refuse("output \"" + name +
+                       "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is "
+                       "written");
         }
         core_.outputs.push_back(what);
     }
@@ -69,28 +75,35 @@ private:
     /// Scores are written as they are anywhere below what the statistic sees, or below other scores that are written.
     void read_scores_output(const std::string& name, int scores) {
         if (core_.scores >= 0 && under({core_.scores})[scores]) return;
-        if (core_.statistic_node >= 0 || core_.log_sum || core_.maximum || (core_.scores >= 0 && !under({scores})[core_.scores]))
-            refuse("output \"" + name + "\" writes scores that the others are not made of; name them in different graphs");
+        if (core_.statistic_node >= 0 || core_.log_sum || core_.maximum ||
+            (core_.scores >= 0 && !under({scores})[core_.scores]))
+            refuse("output \"" + name +
+                   "\" writes scores that the others are not made of; name them in different graphs");
         core_.scores = scores;
     }
 
     void read_reduction(int n) {
         const instruction& it = node(n);
         if (it.op == operation::load && node(it.arguments[0]).kind == kind::output) {
-            if (core_.saved_output >= 0 && core_.saved_output != it.arguments[0]) refuse("tokens are made of two different outputs; name them in different graphs");
+            if (core_.saved_output >= 0 && core_.saved_output != it.arguments[0])
+                refuse("tokens are made of two different outputs; name them in different graphs");
             core_.saved_output = it.arguments[0];
-            if (node(it.arguments[3]).op != operation::q_idx) refuse("an output is read at another query than q_idx; a layer keeps the positions of its queries");
+            if (node(it.arguments[3]).op != operation::q_idx)
+                refuse("an output is read at another query than q_idx; a layer keeps the positions of its queries");
         } else if (it.op == operation::row_sum) {
             core_.summed_weights.push_back(it.arguments[0]);
         } else if (it.op == operation::weighted_sum) {
             if (core_.weights >= 0 && core_.weights != it.arguments[0])
                 refuse("the outputs weigh values by different weights; name them in different graphs");
-            if (core_.value >= 0 && core_.value != it.arguments[1]) refuse("the outputs weigh two different tensors; name them in different graphs");
+            if (core_.value >= 0 && core_.value != it.arguments[1])
+                refuse("the outputs weigh two different tensors; name them in different graphs");
             core_.weights = it.arguments[0];
             core_.value = tensor(it.arguments[1], "the values of a weighted sum");
         }
         if (core_.weights_by == statistic::unnormalized && core_.log_sum)
-            refuse("the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them in different graphs");
+            refuse(
+                "the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them in "
+                "different graphs");
     }
 
     void read_contractions() {
@@ -102,10 +115,12 @@ private:
             if (node(n).op == operation::sum) read_further(n);
         }
         if (contractions.size() != 1)
-            refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) + "; a kernel contracts once");
+            refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) +
+                   "; a kernel contracts once");
         core_.contraction = contractions.front();
         const instruction& transposed = node(node(core_.contraction).arguments[1]);
-        if (transposed.op != operation::transpose) refuse("expected scores as q * t(k), got a product without a transposed tensor");
+        if (transposed.op != operation::transpose)
+            refuse("expected scores as q * t(k), got a product without a transposed tensor");
         core_.query = tensor(node(core_.contraction).arguments[0], "the queries of a product");
         core_.key = tensor(transposed.arguments[0], "the keys of a product");
     }
@@ -113,7 +128,8 @@ private:
     /// A sum over products of what depends on the query and what depends on the key.
     void read_further(int n) {
         const instruction& body = node(node(n).arguments[2]);
-        if (!depends_[n].query || !depends_[n].key || depends_[n].bound || depends_[n].channel || body.op != operation::multiply || body.kind != kind::real)
+        if (!depends_[n].query || !depends_[n].key || depends_[n].bound || depends_[n].channel ||
+            body.op != operation::multiply || body.kind != kind::real)
             return;
         for (int side : {0, 1}) {
             const int of_query = body.arguments[side], of_key = body.arguments[1 - side];
@@ -127,9 +143,12 @@ private:
     int tensor(int n, const char* what) const {
         const instruction& it = node(n);
         if (it.op == operation::queries || it.op == operation::keys || it.op == operation::values) return n;
-        if (it.op != operation::input) refuse(std::string("expected a tensor as ") + what + ", got an expression; queries(...), keys(...) and values(...) form one");
+        if (it.op != operation::input)
+            refuse(std::string("expected a tensor as ") + what +
+                   ", got an expression; queries(...), keys(...) and values(...) form one");
         if (graph_.inputs[it.input].rank != 4)
-            refuse(std::string("expected ") + what + " as (batch, head, length, depth), got rank " + std::to_string(graph_.inputs[it.input].rank));
+            refuse(std::string("expected ") + what + " as (batch, head, length, depth), got rank " +
+                   std::to_string(graph_.inputs[it.input].rank));
         return n;
     }
 
@@ -138,7 +157,8 @@ private:
         std::vector<int> roots;
         for (int n = 0; n < size(); ++n) {
             const operation op = node(n).op;
-            const bool weighted = node(n).kind == kind::weights && node(n).op != operation::softmax && node(n).op != operation::unnormalized;
+            const bool weighted = node(n).kind == kind::weights && node(n).op != operation::softmax &&
+                                  node(n).op != operation::unnormalized;
             if (!made[n]) continue;
             if (op == operation::queries || op == operation::keys || op == operation::values) roots.push_back(n);
             for (int i = 0; weighted && i < node(n).argument_count; ++i)
@@ -150,7 +170,9 @@ private:
         for (int n = 0; n < size(); ++n) {
             const kind is = node(n).kind;
             if (before[n] && (is == kind::row || is == kind::output || is == kind::column || is == kind::head_mean))
-                refuse("a score, mask, weight or computed tensor depends on a row or an output, which is known only after all keys were seen");
+                refuse(
+                    "a score, mask, weight or computed tensor depends on a row or an output, which is known only after "
+                    "all keys were seen");
         }
     }
 
@@ -169,7 +191,8 @@ std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, co
     std::vector<bool> reached(graph.nodes.size());
     for (int root : roots) reached[root] = true;
     for (std::size_t n = graph.nodes.size(); n-- > 0;)  // arguments lie before their users
-        for (int i = 0; reached[n] && !ends(static_cast<int>(n)) && i < graph.nodes[n].argument_count; ++i) reached[graph.nodes[n].arguments[i]] = true;
+        for (int i = 0; reached[n] && !ends(static_cast<int>(n)) && i < graph.nodes[n].argument_count; ++i)
+            reached[graph.nodes[n].arguments[i]] = true;
     return reached;
 }
 
@@ -179,7 +202,8 @@ std::vector<int> output_nodes(const graph_ir& graph) {
     return all;
 }
 
-std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
+std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots,
+                           const std::vector<int>& known) {
     const auto is_known = [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); };
     const auto is_kept = [&](int n) {
         const instruction& node = graph.nodes[n];
@@ -194,13 +218,16 @@ std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>&
     return found;
 }
 
-std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known) {
-    const std::vector<bool> reached = under(graph, roots, [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); });
+std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends,
+                                const std::vector<int>& roots, const std::vector<int>& known) {
+    const std::vector<bool> reached =
+        under(graph, roots, [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); });
     std::vector<int> found;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const instruction& node = graph.nodes[n];
         const dependence& its = depends[n];
-        if (!reached[n] || node.op != operation::load || graph.nodes[node.arguments[0]].op != operation::input) continue;
+        if (!reached[n] || node.op != operation::load || graph.nodes[node.arguments[0]].op != operation::input)
+            continue;
         const dependence& last = depends[node.arguments[node.argument_count - 1]];
         if (its.query && last.key && !last.query && !its.score && !its.channel && its.bound == 0) found.push_back(n);
     }
@@ -218,7 +245,8 @@ std::vector<bool> of_query_heads(const graph_ir& graph) {
         const instruction* const tensor = load ? &graph.nodes[node.arguments[0]] : nullptr;
         for (int i = load ? 1 : 0; i < node.argument_count; ++i) {
             const int argument = node.arguments[i];
-            const bool key_head = load && tensor->op == operation::input && graph.inputs[tensor->input].axes[i - 1].kind == axis_kind::key_head;
+            const bool key_head = load && tensor->op == operation::input &&
+                                  graph.inputs[tensor->input].axes[i - 1].kind == axis_kind::key_head;
             if (!(key_head && graph.nodes[argument].op == operation::h)) here = here || needs[argument];
         }
         needs.push_back(here);
@@ -238,14 +266,16 @@ std::string decode_unsupported_reason(const graph_ir& graph) {
     const plan core = plan_of(graph);
     if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
     for (const kind output : core.outputs)
-        if (output != kind::output && output != kind::row) return output == kind::tokens ? "tokens are computed around it" : "an output has an axis of keys";
+        if (output != kind::output && output != kind::row)
+            return output == kind::tokens ? "tokens are computed around it" : "an output has an axis of keys";
     if (!core.further.empty()) return "scores have a further sum over products of a query's and a key's numbers";
     const std::vector<bool> needs = of_query_heads(graph);
     for (const int tensor : {core.key, core.value}) {
         if (tensor < 0) continue;
         const instruction& node = graph.nodes[tensor];
         const bool input = node.op == operation::input;
-        if (input && graph.inputs[node.input].axes[1].kind == axis_kind::head) return "keys or values are those of a query head, not of a group";
+        if (input && graph.inputs[node.input].axes[1].kind == axis_kind::head)
+            return "keys or values are those of a query head, not of a group";
         if (!input && needs[node.arguments[0]]) return "keys or values are computed for a query head, not for a group";
     }
     for (const int tensor : {core.query, core.key, core.value}) {
@@ -254,7 +284,8 @@ std::string decode_unsupported_reason(const graph_ir& graph) {
         made[graph.nodes[tensor].arguments[0]] = true;
         for (int n = tensor; n >= 0; --n) {
             if (!made[n]) continue;
-            if (graph.nodes[n].op == operation::sum || graph.nodes[n].op == operation::tokens) return "queries, keys or values are computed by sums, such as projections";
+            if (graph.nodes[n].op == operation::sum || graph.nodes[n].op == operation::tokens)
+                return "queries, keys or values are computed by sums, such as projections";
             for (int i = 0; i < graph.nodes[n].argument_count; ++i) made[graph.nodes[n].arguments[i]] = true;
         }
     }
@@ -265,12 +296,15 @@ std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& 
     std::vector<dependence> all;
     for (const instruction& node : graph.nodes) {
         dependence here;
-        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count; ++i) {  // what a tensor is made of is done
+        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count;
+             ++i) {  // what a tensor is made of is done
             const dependence& below = all[node.arguments[i]];
             here.query |= below.query, here.key |= below.key, here.head |= below.head, here.batch |= below.batch;
-            here.score |= below.score, here.channel |= below.channel, here.bound |= below.bound, here.costly |= below.costly, here.irregular |= below.irregular;
+            here.score |= below.score, here.channel |= below.channel, here.bound |= below.bound,
+                here.costly |= below.costly, here.irregular |= below.irregular;
         }
-        const bool constant_divisor = node.argument_count == 2 && graph.nodes[node.arguments[1]].op == operation::constant;
+        const bool constant_divisor =
+            node.argument_count == 2 && graph.nodes[node.arguments[1]].op == operation::constant;
         switch (node.op) {
             case operation::b: here.batch = true; break;
             case operation::h: here.head = true; break;
@@ -286,7 +320,9 @@ std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& 
             case operation::tokens:
             case operation::transpose:
             case operation::extent: here = {}; break;
-            case operation::keep: here.query = here.key = here.head = here.batch = here.costly = here.irregular = true; break;
+            case operation::keep:
+                here.query = here.key = here.head = here.batch = here.costly = here.irregular = true;
+                break;
             case operation::softmax:
             case operation::unnormalized: here.score = true; break;
             case operation::log_sum_exp:

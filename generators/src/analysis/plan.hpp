@@ -22,35 +22,43 @@ struct further_contraction {
 
 /// What lies under an attention core, or nothing but reals. Positions in graph_ir::nodes; -1 where there is none.
 struct plan {
-    int scores{-1};           ///< what the statistic sees; where only scores are made, the outermost of them
-    int contraction{-1};      ///< the one q * t(k) under it
-    int query{-1}, key{-1};   ///< what is contracted: an input, or computed by queries(...) and keys(...)
+    int scores{-1};          ///< what the statistic sees; where only scores are made, the outermost of them
+    int contraction{-1};     ///< the one q * t(k) under it
+    int query{-1}, key{-1};  ///< what is contracted: an input, or computed by queries(...) and keys(...)
     std::vector<further_contraction> further;  ///< under the scores
 
     statistic weights_by{};
-    int statistic_node{-1};         ///< softmax(scores) or unnormalized(scores)
-    int sink{-1};                   ///< of softmax
-    int weights{-1}, value{-1};     ///< of the weighted sums; the value is an input, or computed by values(...)
+    int statistic_node{-1};           ///< softmax(scores) or unnormalized(scores)
+    int sink{-1};                     ///< of softmax
+    int weights{-1}, value{-1};       ///< of the weighted sums; the value is an input, or computed by values(...)
     std::vector<int> summed_weights;  ///< what row_sum adds up; each once
-    bool log_sum{}, maximum{};      ///< whether a log-sum-exp or a row maximum is asked for
+    bool log_sum{}, maximum{};        ///< whether a log-sum-exp or a row maximum is asked for
 
     std::vector<kind> outputs;  ///< one for each of graph_ir::outputs
-    int saved_rows{};          ///< of the kernel: what its first pass over the scores leaves to a second one, the row maximum and the inverse sum
+    int saved_rows{};  ///< of the kernel: what its first pass over the scores leaves to a second one, the row maximum
+                       ///< and the inverse sum
 
-    int saved_output{-1};      ///< the output that tokens are made of, which the kernel writes for itself
+    int saved_output{-1};  ///< the output that tokens are made of, which the kernel writes for itself
 
     bool has_core() const { return scores >= 0; }
     /// Whether some output is of this kind.
     bool makes(kind what) const;
     /// Whether a pass over the keys is needed for each row.
-    bool needs_state() const { return weights_by != statistic::none ? weights >= 0 || log_sum || maximum || !summed_weights.empty() || saved_rows > 0 : log_sum || maximum; }
+    bool needs_state() const {
+        return weights_by != statistic::none
+                   ? weights >= 0 || log_sum || maximum || !summed_weights.empty() || saved_rows > 0
+                   : log_sum || maximum;
+    }
 };
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
 plan plan_of(const graph_ir& graph);
 
-/// Which nodes these are computed from, themselves included; what lies under nodes that `ends` holds of is not looked at.
-std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends = [](int) { return false; });
+/// Which nodes these are computed from, themselves included; what lies under nodes that `ends` holds of is not looked
+/// at.
+std::vector<bool> under(
+    const graph_ir& graph, const std::vector<int>& roots,
+    const std::function<bool(int)>& ends = [](int) { return false; });
 
 /// The node of each output.
 std::vector<int> output_nodes(const graph_ir& graph);
@@ -59,8 +67,8 @@ std::vector<int> output_nodes(const graph_ir& graph);
 struct dependence {
     bool query{}, key{}, head{}, batch{}, channel{}, score{};
     std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each
-    bool costly{};     ///< contains a load, a division, a remainder or a function: keep rather than recompute
-    bool irregular{};  ///< is not monotone in its indices: only a table gives its exact range over a tile
+    bool costly{};          ///< contains a load, a division, a remainder or a function: keep rather than recompute
+    bool irregular{};       ///< is not monotone in its indices: only a table gives its exact range over a tile
 
     /// One number for all queries, keys and channels of a (batch, head).
     bool uniform() const { return !query && !key && !channel && !score && bound == 0; }
@@ -69,17 +77,21 @@ struct dependence {
 /// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given = {});
 
-/// The same where the query heads of a group are stacked as rows: what depends on the query head, and not on its key head alone, depends on the query.
+/// The same where the query heads of a group are stacked as rows: what depends on the query head, and not on its key
+/// head alone, depends on the query.
 std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends);
 
 /// Why no kernel of a graph is made for decode; empty if one is.
 std::string decode_unsupported_reason(const graph_ir& graph);
 
-/// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head) rather than for every
-/// pair or channel. What stands in `known` is left alone, and all below it.
-std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
+/// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head)
+/// rather than for every pair or channel. What stands in `known` is left alone, and all below it.
+std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots,
+                           const std::vector<int>& known);
 
-/// Loads among what `roots` are computed from, down to what `known` holds, whose last axis is read along the keys and another one along the queries.
-std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends, const std::vector<int>& roots, const std::vector<int>& known);
+/// Loads among what `roots` are computed from, down to what `known` holds, whose last axis is read along the keys and
+/// another one along the queries.
+std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends,
+                                const std::vector<int>& roots, const std::vector<int>& known);
 
 }  // namespace attune::generators

@@ -1,7 +1,8 @@
 #pragma once
 #include <fmt/format.h>
 
-// fmt's formatting is compiled once, in formatting.cpp, rather than in each file that formats: that took a second and a half a file.
+// fmt's formatting is compiled once, in formatting.cpp, rather than in each file that formats: that took a second and a
+// half a file.
 #if FMT_VERSION < 110000  // from fmt 11 on this is no template
 FMT_BEGIN_NAMESPACE
 namespace detail {

@@ -17,7 +17,8 @@ bool is_compare(const formula& f) { return f.what == formula::is::positive || f.
 
 }  // namespace
 
-block_mask::block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&, tile_tables& tables, tile at)
+block_mask::block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&,
+                       tile_tables& tables, tile at)
     : request_(request),
       inputs_(inputs),
       tables_(tables),
@@ -31,7 +32,8 @@ block_mask::block_mask(const kernel_request& request, const kernel_inputs& input
     whole_.keys = {key, min(key + request.schedule.key_block, keys_) - 1, {}};
 }
 
-block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices, std::map<int, quantity> fixed)
+block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices,
+                       std::map<int, quantity> fixed)
     : request_(outer.request_),
       inputs_(outer.inputs_),
       tables_(outer.tables_),
@@ -75,7 +77,8 @@ block_mask block_mask::where_is(int node, const Expr& value) const {
     fixed[node] = {value, {}};
     std::set<int> given;
     for (const auto& [number, known] : fixed) given.insert(number);
-    return block_mask(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)), indices_, std::move(fixed));
+    return block_mask(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)),
+                      indices_, std::move(fixed));
 }
 
 // Which pairs a statement leaves: sound for whatever the statement is, exact for what is said below.
@@ -99,7 +102,8 @@ Expr block_mask::may_all(const std::vector<formula>& parts) {
         const dependence on = depends_on(part);
         (part.what == formula::is::any && !is_one_sided(on) && !is_uniform(on) ? alternatives : plain).push_back(part);
     }
-    std::sort(alternatives.begin(), alternatives.end(), [](const formula& a, const formula& b) { return a.parts.size() < b.parts.size(); });
+    std::sort(alternatives.begin(), alternatives.end(),
+              [](const formula& a, const formula& b) { return a.parts.size() < b.parts.size(); });
     std::size_t cases = 1;
     Expr apart = yes();
     for (std::size_t i = 0; i < alternatives.size(); ++i) {
@@ -121,8 +125,9 @@ Expr block_mask::may_all(const std::vector<formula>& parts) {
 
 /// Whether one pair may have all of some properties: of its query, of its key and of both.
 ///
-/// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound the same sum from
-/// two sides; and for several that bound keys between two numbers of a query, or queries between two numbers of a key.
+/// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound
+/// the same sum from two sides; and for several that bound keys between two numbers of a query, or queries between two
+/// numbers of a key.
 Expr block_mask::joint(const std::vector<formula>& literals) {
     std::vector<formula> of_queries, of_keys, of_pairs;
     Expr result = yes();
@@ -166,13 +171,19 @@ Expr block_mask::joint(const std::vector<formula>& literals) {
             if (!is_compare(a) || !is_compare(b)) continue;
             const bool a_equal = a.what == formula::is::zero, b_equal = b.what == formula::is::zero;
             const linear sum = a.sum + b.sum, difference = a.sum - b.sum;
-            if (is_fixed(sum)) compare(a_equal && b_equal ? formula::is::zero : formula::is::positive, !a_equal && !b_equal ? sum + -1 : sum);
+            if (is_fixed(sum))
+                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive,
+                        !a_equal && !b_equal ? sum + -1 : sum);
             else if (is_fixed(difference) && (a_equal || b_equal))
-                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive, a_equal ? difference * -1 : difference);
-            if (a_equal || b_equal || !split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty()) continue;
+                compare(a_equal && b_equal ? formula::is::zero : formula::is::positive,
+                        a_equal ? difference * -1 : difference);
+            if (a_equal || b_equal || !split(a.sum).of_both.terms.empty() || !split(b.sum).of_both.terms.empty())
+                continue;
             const parts together = split(sum);
-            by_queries |= together.of_key.terms.empty() && direction_of(together.of_query, known_.directions) == direction::none;
-            by_keys |= together.of_query.terms.empty() && direction_of(together.of_key, known_.directions) == direction::none;
+            by_queries |=
+                together.of_key.terms.empty() && direction_of(together.of_query, known_.directions) == direction::none;
+            by_keys |=
+                together.of_query.terms.empty() && direction_of(together.of_key, known_.directions) == direction::none;
         }
     if (by_queries) result = both(result, may_by_rows(of_pairs, in, true));
     if (by_keys) result = both(result, may_by_rows(of_pairs, in, false));
@@ -183,7 +194,8 @@ Expr block_mask::joint(const std::vector<formula>& literals) {
 Expr block_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
     const side& rows = by_queries ? in.queries : in.keys;
     RDom each(0, by_queries ? request_.schedule.query_block : request_.schedule.key_block, "row");
-    const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each, max((by_queries ? inputs_.query_length : keys_) - 1, 0));
+    const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each,
+                              max((by_queries ? inputs_.query_length : keys_) - 1, 0));
     pointwise here = at(position, position);
     Expr result = rows.first <= position && position <= rows.last;
     for (const formula& f : rows.where) result = result && holds(f, here, known_);
@@ -193,7 +205,8 @@ Expr block_mask::may_by_rows(const std::vector<formula>& literals, const sides& 
         if (!of.of_both.terms.empty()) continue;
         const Expr value = value_of((by_queries ? of.of_query : of.of_key) + of.uniform, here, known_);
         const interval other = of_side((by_queries ? of.of_key : of.of_query) * -1, !by_queries, in);
-        result = result && (f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may);
+        result = result &&
+                 (f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may);
     }
     return is_set(maximum(each, byte(result), "any_row"));
 }
@@ -210,7 +223,8 @@ bool block_mask::clip(const formula& f, side& of, bool of_queries) {
     if (times > 1024 || (f.what == formula::is::zero && times != 1)) return false;
     // factor * position + rest >= 1, or == 0
     Expr rest = uniform(its.uniform, times * longest);
-    if (rest.type().bits() == 64) rest = cast<int>(clamp(rest, Expr(-(std::int64_t{1} << 30)), Expr(std::int64_t{1} << 30)));
+    if (rest.type().bits() == 64)
+        rest = cast<int>(clamp(rest, Expr(-(std::int64_t{1} << 30)), Expr(std::int64_t{1} << 30)));
     if (f.what == formula::is::zero) {
         const Expr only = factor > 0 ? -rest : rest;
         of.first = max(of.first, only), of.last = min(of.last, only);
@@ -232,7 +246,8 @@ void block_mask::restrict(side& of, bool of_queries, std::vector<formula> statem
         of = std::move(clipped);
         return;
     }
-    const interval left = tables_.positions(statements, {of_queries, of_queries ? at_.query_tile : at_.key_block, at_.h, at_.b});
+    const interval left =
+        tables_.positions(statements, {of_queries, of_queries ? at_.query_tile : at_.key_block, at_.h, at_.b});
     of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(statements)};
 }
 
@@ -260,9 +275,11 @@ Expr block_mask::may_compare(const formula& f, const sides& in) {
         // x % m == c where some x of its range is the next one that is c after a multiple of m.
         const auto [node, factor] = *its.of_both.terms.begin();
         const instruction& remains = request_.graph.nodes[node];
-        if (remains.op == operation::remainder && std::abs(factor) == 1 && is_uniform(known_.depends[remains.arguments[1]])) {
+        if (remains.op == operation::remainder && std::abs(factor) == 1 &&
+            is_uniform(known_.depends[remains.arguments[1]])) {
             const interval x = range(remains.arguments[0], in);
-            const Expr c = uniform(its.uniform * -factor, largest_int), m = uniform(linear{{{remains.arguments[1], 1}}}, largest_int);
+            const Expr c = uniform(its.uniform * -factor, largest_int),
+                       m = uniform(linear{{{remains.arguments[1], 1}}}, largest_int);
             if (x.lo.defined() && x.hi.defined() && x.hi.type() == Int(32) && c.type() == Int(32)) {
                 const Expr last = divide_down(x.hi - c, m) * m + c;
                 return select(m > 0, 0 <= c && c < m && last >= x.lo, yes());
@@ -276,7 +293,10 @@ Expr block_mask::may_compare(const formula& f, const sides& in) {
         const Expr constant = uniform(its.uniform, others);
         const bool fits = others <= largest_int / 4 && size(its.uniform) <= largest_int / 4;
         const auto end = [&](const Expr& e) {
-            return !e.defined() ? e : its.of_query.terms.empty() ? constant : fits || is_cut(its.uniform, others) ? e + constant : cast<int64_t>(e) + cast<int64_t>(constant);
+            return !e.defined()                          ? e
+                   : its.of_query.terms.empty()          ? constant
+                   : fits || is_cut(its.uniform, others) ? e + constant
+                                                         : cast<int64_t>(e) + cast<int64_t>(constant);
         };
         a = {end(a.lo), end(a.hi)};
     }

@@ -13,8 +13,8 @@ struct tile {
 /// Abstract interpretation of a graph over one tile: which of its pairs are visible. No pair is ever looked at.
 class block_mask {
 public:
-    block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, tile_tables& tables,
-             tile at);
+    block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends,
+               tile_tables& tables, tile at);
 
     /// Whether softmax sees the pairs of a tile: conditions, masked scores and the end of the keys together.
     verdict visible(int scores);
@@ -26,7 +26,8 @@ public:
     verdict decide(int node);
 
 private:
-    block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices, std::map<int, quantity> fixed);
+    block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices,
+               std::map<int, quantity> fixed);
 
     /// Queries or keys of the tile that some statements about them leave over.
     struct side {
@@ -67,7 +68,9 @@ private:
     pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
     dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
     /// Whether tables can hold it: of one index, and closed.
-    bool is_one_sided(const dependence& on) const { return on.query != on.key && !on.score && !on.channel && on.bound == 0; }
+    bool is_one_sided(const dependence& on) const {
+        return on.query != on.key && !on.score && !on.channel && on.bound == 0;
+    }
     bool is_uniform(const dependence& on) const { return !on.query && !on.key && !on.score && !on.channel; }
 
     const kernel_request& request_;

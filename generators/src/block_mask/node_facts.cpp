@@ -8,7 +8,9 @@ using namespace Halide;
 
 namespace {
 
-direction turned(direction d) { return d == direction::up ? direction::down : d == direction::down ? direction::up : d; }
+direction turned(direction d) {
+    return d == direction::up ? direction::down : d == direction::down ? direction::up : d;
+}
 
 /// Of a sum, a minimum, a conjunction.
 direction together(direction a, direction b) {
@@ -23,7 +25,6 @@ direction times(direction d, const instruction& factor) {
     if (factor.op != operation::constant || factor.kind == kind::real) return direction::either;
     return factor.integer > 0 ? d : factor.integer < 0 ? turned(d) : direction::constant;
 }
-
 
 }  // namespace
 
@@ -49,8 +50,11 @@ std::vector<direction> directions(const graph_ir& graph, const std::vector<depen
                 case operation::negate:
                 case operation::logical_not: return turned(of(0));
                 case operation::multiply:
-                    return of(1) == direction::constant ? times(of(0), argument(1)) : of(0) == direction::constant ? times(of(1), argument(0)) : direction::none;
-                case operation::divide: return of(1) == direction::constant ? times(of(0), argument(1)) : direction::none;
+                    return of(1) == direction::constant   ? times(of(0), argument(1))
+                           : of(0) == direction::constant ? times(of(1), argument(0))
+                                                          : direction::none;
+                case operation::divide:
+                    return of(1) == direction::constant ? times(of(0), argument(1)) : direction::none;
                 case operation::shift_left:
                 case operation::shift_right: return of(1) == direction::constant ? of(0) : direction::none;
                 case operation::to_real:
@@ -71,7 +75,8 @@ std::vector<direction> directions(const graph_ir& graph, const std::vector<depen
 
 direction direction_of(const linear& sum, const std::vector<direction>& of_nodes) {
     direction result = direction::constant;
-    for (const auto& [node, factor] : sum.terms) result = together(result, factor < 0 ? turned(of_nodes[node]) : of_nodes[node]);
+    for (const auto& [node, factor] : sum.terms)
+        result = together(result, factor < 0 ? turned(of_nodes[node]) : of_nodes[node]);
     return result;
 }
 
@@ -101,8 +106,10 @@ std::vector<double> magnitudes(const graph_ir& graph) {
                     const element_type element = graph.inputs[graph.nodes[node.arguments[0]].input].element;
                     return element == element_type::u8 || element == element_type::boolean ? 255.0 : largest_int;
                 }
-                case operation::to_integer: return graph.nodes[node.arguments[0]].kind == kind::condition ? 1.0 : largest_int;
-                case operation::sum: return graph.nodes[node.arguments[2]].kind == kind::condition || of(2) == 1 ? longest : largest_int;
+                case operation::to_integer:
+                    return graph.nodes[node.arguments[0]].kind == kind::condition ? 1.0 : largest_int;
+                case operation::sum:
+                    return graph.nodes[node.arguments[2]].kind == kind::condition || of(2) == 1 ? longest : largest_int;
                 case operation::negate:
                 case operation::absolute:
                 case operation::divide:
@@ -142,11 +149,13 @@ std::vector<bool> reduces(const graph_ir& graph) {
 }
 
 Expr value_of(const linear& sum, pointwise& here, const facts& known) {
-    if (sum.constant == 0 && sum.terms.size() == 1 && sum.terms.begin()->second == 1) return here(sum.terms.begin()->first).value;
+    if (sum.constant == 0 && sum.terms.size() == 1 && sum.terms.begin()->second == 1)
+        return here(sum.terms.begin()->first).value;
     const Type type = magnitude_of(sum, known.magnitudes) < largest_int ? Int(32) : Int(64);
     Expr result;
     for (const auto& [node, factor] : sum.terms) {
-        const Expr value = cast(type, here(node).value), term = std::abs(factor) == 1 ? value : value * Internal::make_const(type, std::abs(factor));
+        const Expr value = cast(type, here(node).value),
+                   term = std::abs(factor) == 1 ? value : value * Internal::make_const(type, std::abs(factor));
         result = result.defined() ? factor > 0 ? result + term : result - term : factor > 0 ? term : -term;
     }
     const Expr constant = Internal::make_const(type, sum.constant);

@@ -24,7 +24,10 @@ std::vector<bool> reduces(const graph_ir& graph);
 /// What is known of a graph's nodes before any kernel is made.
 struct facts {
     facts(const graph_ir& graph, std::vector<dependence> its)
-        : depends(std::move(its)), directions(generators::directions(graph, depends)), magnitudes(generators::magnitudes(graph)), reduces(generators::reduces(graph)) {}
+        : depends(std::move(its)),
+          directions(generators::directions(graph, depends)),
+          magnitudes(generators::magnitudes(graph)),
+          reduces(generators::reduces(graph)) {}
     std::vector<dependence> depends;
     std::vector<direction> directions;
     std::vector<double> magnitudes;

@@ -21,13 +21,17 @@ block_mask::parts block_mask::split(const linear& sum) const {
     result.uniform.constant = sum.constant;
     for (const auto& [node, factor] : sum.terms) {
         const dependence& on = known_.depends[node];
-        linear& part = is_uniform(on) ? result.uniform : on.score || (on.query && on.key) ? result.of_both : on.query ? result.of_query : result.of_key;
+        linear& part = is_uniform(on)                     ? result.uniform
+                       : on.score || (on.query && on.key) ? result.of_both
+                       : on.query                         ? result.of_query
+                                                          : result.of_key;
         part.terms[node] = factor;
     }
     return result;
 }
 
-/// A number that is passed may be as large as it likes. Beside others that are small, it is cut where it changes nothing.
+/// A number that is passed may be as large as it likes. Beside others that are small, it is cut where it changes
+/// nothing.
 bool block_mask::is_cut(const linear& sum, double others) const {
     if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
     const auto [node, factor] = *sum.terms.begin();
@@ -52,7 +56,8 @@ interval block_mask::of_side(const linear& sum, bool of_query, const sides& in) 
         const side& all = of_query ? whole_.queries : whole_.keys;
         const auto is_reduction = [&](const auto& term) { return known_.reduces[term.first]; };
         const bool whole = here.where.empty() && here.first.same_as(all.first) && here.last.same_as(all.last);
-        if (whole && on.bound == 0 && std::any_of(sum.terms.begin(), sum.terms.end(), is_reduction)) return tables_.ends(sum, place);
+        if (whole && on.bound == 0 && std::any_of(sum.terms.begin(), sum.terms.end(), is_reduction))
+            return tables_.ends(sum, place);
         pointwise at_first = at(here.first, here.first), at_last = at(here.last, here.last);
         const Expr first = value_of(sum, at_first, known_), last = value_of(sum, at_last, known_);
         if (goes == direction::up) return {first, last};
@@ -159,7 +164,9 @@ interval block_mask::reduce(int number) {
     RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
     block_mask within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
     const interval x = within.range(node.arguments[2], whole_);
-    const auto total = [&](const Expr& end) { return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr(); };
+    const auto total = [&](const Expr& end) {
+        return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr();
+    };
     interval result{total(x.lo), total(x.hi)};
     if (result.lo.defined() && result.hi.defined() && result.lo.type().is_float()) {  // in any order
         const Expr slack = sum(each, max(abs(x.lo), abs(x.hi)), "slack") * (1.0f / (1 << 11));
@@ -176,7 +183,9 @@ double block_mask::width(int number) const {
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) return 1;
     const auto of = [&](int i) { return width(node.arguments[i]); };
-    const auto constant = [&](int i) { return std::max<double>(static_cast<double>(request_.graph.nodes[node.arguments[i]].integer), 1); };
+    const auto constant = [&](int i) {
+        return std::max<double>(static_cast<double>(request_.graph.nodes[node.arguments[i]].integer), 1);
+    };
     const auto is_constant = [&](int i) { return request_.graph.nodes[node.arguments[i]].op == operation::constant; };
     constexpr double unknown = 1e9;
     switch (node.op) {
@@ -186,7 +195,10 @@ double block_mask::width(int number) const {
         case operation::subtract: return of(0) + of(1) - 1;
         case operation::minimum:
         case operation::maximum: return std::max(of(0), of(1));
-        case operation::divide: return is_constant(1) ? std::ceil(of(0) / constant(1)) + 1 : is_uniform(known_.depends[node.arguments[1]]) ? 2 : unknown;
+        case operation::divide:
+            return is_constant(1)                                  ? std::ceil(of(0) / constant(1)) + 1
+                   : is_uniform(known_.depends[node.arguments[1]]) ? 2
+                                                                   : unknown;
         case operation::shift_right: return is_constant(1) ? std::ceil(of(0) / std::exp2(constant(1))) + 1 : unknown;
         case operation::negate: return of(0);
         default: return unknown;
@@ -206,7 +218,8 @@ interval block_mask::enumerate(int number, const sides& in) {
         if (is_uniform(known_.depends[index])) continue;
         const interval positions = width(index) <= most_places ? range(index, in) : interval{};
         if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
-        if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; })) varying.push_back({index, positions});
+        if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; }))
+            varying.push_back({index, positions});
     }
     if (varying.empty() || varying.size() > 2) return unknown;
     std::vector<Halide::Range> extents;
@@ -216,23 +229,29 @@ interval block_mask::enumerate(int number, const sides& in) {
     Expr few = yes();
     for (std::size_t i = 0; i < varying.size(); ++i) {
         const interval& positions = varying[i].second;
-        here.known[varying[i].first] = {min(positions.lo + each[static_cast<int>(i)], max(positions.hi, positions.lo)), {}};
+        here.known[varying[i].first] = {min(positions.lo + each[static_cast<int>(i)], max(positions.hi, positions.lo)),
+                                        {}};
         few = both(few, positions.hi - positions.lo < most_places);
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
     if (node.kind == kind::condition) {
-        const Expr all = is_set(minimum(each, byte(x.value), "all_places")), any = is_set(maximum(each, byte(x.value), "any_place"));
+        const Expr all = is_set(minimum(each, byte(x.value), "all_places")),
+                   any = is_set(maximum(each, byte(x.value), "any_place"));
         return {select(few && all, 1, 0), select(few && !any, 0, 1)};
     }
     const Type type = node.kind == kind::integer ? Int(64) : Float(32);
-    const Expr value = cast(type, x.value), far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
-    interval result{select(few, minimum(each, value, "least"), -far), select(few, maximum(each, value, "most"), far), never()};
+    const Expr value = cast(type, x.value),
+               far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
+    interval result{select(few, minimum(each, value, "least"), -far), select(few, maximum(each, value, "most"), far),
+                    never()};
     if (x.masked.defined())
-        result.masked = {!few || maximum(each, byte(x.masked), "any_hidden") == one, few && minimum(each, byte(x.masked), "all_hidden") != none};
+        result.masked = {!few || maximum(each, byte(x.masked), "any_hidden") == one,
+                         few && minimum(each, byte(x.masked), "all_hidden") != none};
     return result;
 }
 
-/// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where there is none.
+/// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where
+/// there is none.
 int block_mask::few_valued_index(int number) const {
     const instruction& node = request_.graph.nodes[number];
     for (int i = 0; i < node.argument_count; ++i) {
@@ -249,7 +268,8 @@ verdict block_mask::any_of(int number) {
     RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
     block_mask within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
     const verdict v = within.decide(node.arguments[2]);
-    return {is_set(maximum(each, byte(v.may), "may_any")), is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
+    return {is_set(maximum(each, byte(v.may), "may_any")),
+            is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
 }
 
 /// Conditions that are no comparisons of integers.
@@ -268,14 +288,16 @@ verdict block_mask::decide_real(int number, const sides& in) {
             return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
         }
         case operation::any: {
-            // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between them does not count.
+            // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between
+            // them does not count.
             const int index = few_valued_index(number);
             const interval positions = index < 0 ? interval{} : range(index, in);
             if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
             RDom each(0, most_places, "place");
             const verdict v = where_is(index, min(positions.lo + each, max(positions.hi, positions.lo))).any_of(number);
             const Expr few = positions.hi - positions.lo < most_places;
-            return {!few || is_set(maximum(each, byte(v.may), "may_at_places")), few && is_set(minimum(each, byte(v.must), "must_at_places"))};
+            return {!few || is_set(maximum(each, byte(v.may), "may_at_places")),
+                    few && is_set(minimum(each, byte(v.must), "must_at_places"))};
         }
         default: return {};
     }

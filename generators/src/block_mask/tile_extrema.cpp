@@ -47,7 +47,9 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     std::vector<Var> axes{t};
     if (on.head) axes.push_back(h);
     if (on.batch) axes.push_back(b);
-    const auto at = [&](const Expr& position) { return pointwise(request_, inputs_, known_.depends, {b, h, position, position, keys, {}}); };
+    const auto at = [&](const Expr& position) {
+        return pointwise(request_, inputs_, known_.depends, {b, h, position, position, keys, {}});
+    };
     const bool is_sum = wanted.what == kind_of::sum;
 
     // Algorithm
@@ -81,7 +83,8 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     if (hides) initial.insert(initial.end(), {zero, one});
     partial(inner) = Tuple(initial);
     const FuncRef so_far = partial(there);
-    std::vector<Expr> next{min(so_far[0], select(counts && !masked, x.value, far)), max(so_far[1], select(counts && !masked, x.value, low))};
+    std::vector<Expr> next{min(so_far[0], select(counts && !masked, x.value, far)),
+                           max(so_far[1], select(counts && !masked, x.value, low))};
     if (hides) {
         next.push_back(max(so_far[2], select(counts && masked, one, zero)));
         next.push_back(min(so_far[3], select(counts && !masked, zero, one)));
@@ -93,8 +96,10 @@ tile_tables::table tile_tables::make(const key& wanted) const {
         of_lane.insert(of_lane.begin(), l);
         for (std::size_t v = 0; v < initial.size(); ++v) {
             const Expr value = partial(of_lane)[v];
-            if (l == 0) all.push_back(value);
-            else all[v] = v % 2 == (v < 2 ? 0u : 1u) ? min(all[v], value) : max(all[v], value);
+            if (l == 0)
+                all.push_back(value);
+            else
+                all[v] = v % 2 == (v < 2 ? 0u : 1u) ? min(all[v], value) : max(all[v], value);
         }
     }
     extremes(axes) = Tuple(all);
@@ -121,7 +126,9 @@ interval tile_tables::find(const key& wanted, const place& at) {
     return {extremes[0], extremes[1], {extremes[2] != cast<uint8_t>(0), extremes[3] != cast<uint8_t>(0)}};
 }
 
-interval tile_tables::range(int node, const place& at) { return find({kind_of::node, at.of_queries, node, {}, {}}, at); }
+interval tile_tables::range(int node, const place& at) {
+    return find({kind_of::node, at.of_queries, node, {}, {}}, at);
+}
 
 interval tile_tables::range(const linear& sum, const std::vector<formula>& where, const place& at) {
     return find({kind_of::sum, at.of_queries, -1, sum, where}, at);

@@ -5,8 +5,8 @@
 
 namespace attune::generators {
 
-/// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read by
-/// position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
+/// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read
+/// by position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
 class tile_tables {
 public:
     tile_tables(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends)
@@ -20,7 +20,8 @@ public:
         Halide::Expr tile, h, b;
     };
 
-    /// A table that was asked for: elements of `bytes`, one a tile of queries or of keys, for each head and batch element where they matter.
+    /// A table that was asked for: elements of `bytes`, one a tile of queries or of keys, for each head and batch
+    /// element where they matter.
     struct size {
         bool of_queries{}, by_head{}, by_batch{};
         int bytes{};
@@ -29,11 +30,13 @@ public:
 
     /// Of a real, or of a condition as 0 and 1.
     interval range(int node, const place& at);
-    /// Of a sum without constant, over the positions where all of `where` hold; over none it is beyond any value, the lower end above the upper.
+    /// Of a sum without constant, over the positions where all of `where` hold; over none it is beyond any value, the
+    /// lower end above the upper.
     interval range(const linear& sum, const std::vector<formula>& where, const place& at);
     /// The position itself, likewise.
     interval positions(const std::vector<formula>& where, const place& at);
-    /// Of a sum without constant that only rises or only falls: at the first and the last position, for it costs much to compute.
+    /// Of a sum without constant that only rises or only falls: at the first and the last position, for it costs much
+    /// to compute.
     interval ends(const linear& sum, const place& at);
 
 private:

@@ -9,7 +9,8 @@ namespace {
 /// Halide warns of every function that computes in f32 with numbers of 16 bits, which is what attune's mean.
 struct reporter : Halide::CompileTimeErrorReporter {
     void warning(const char* text) override {
-        if (std::string_view(text).find("float16 type operation is emulated") == std::string_view::npos) std::fputs(text, stderr);
+        if (std::string_view(text).find("float16 type operation is emulated") == std::string_view::npos)
+            std::fputs(text, stderr);
     }
     [[noreturn]] void error(const char* text) override { throw Halide::CompileError(text); }
 };

@@ -1,10 +1,10 @@
 #include "codegen/object.hpp"
 
-#include "passes/gpu_passes.hpp"
-#include "kernel/device.hpp"
-#include "codegen/halide_target.hpp"
-#include "lower.hpp"
 #include "base/formatting.hpp"
+#include "codegen/halide_target.hpp"
+#include "kernel/device.hpp"
+#include "lower.hpp"
+#include "passes/gpu_passes.hpp"
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +19,9 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     int done = 0;
     std::string refused;  // all that cannot be compiled is said at once
     for (const listed_kernel& k : kernels) {
-        if (on_device(k.request) != is_device(*k.isa)) throw std::runtime_error("expected a schedule's lanes to be 1 for a GPU and more for a CPU, got " + std::to_string(k.request.schedule.lanes));
+        if (on_device(k.request) != is_device(*k.isa))
+            throw std::runtime_error("expected a schedule's lanes to be 1 for a GPU and more for a CPU, got " +
+                                     std::to_string(k.request.schedule.lanes));
         const auto start = std::chrono::steady_clock::now();
         std::string takes;
         try {
@@ -27,7 +29,8 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
             modules.push_back(lowered.module(k.symbol, target));
             if (is_device(*k.isa)) {
                 int shared = 0;
-                for (const Halide::Internal::LoweredFunc& function : modules.back().functions()) shared = std::max(shared, shared_memory(function.body));
+                for (const Halide::Internal::LoweredFunc& function : modules.back().functions())
+                    shared = std::max(shared, shared_memory(function.body));
                 takes = fmt::format(", {} bytes of shared memory", shared);
             }
             modules.push_back(lowered.blocks.compile_to_module(lowered.arguments, k.symbol + "_blocks", target));
@@ -38,7 +41,8 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
             refused += (refused.empty() ? "" : "\n") + k.of->name + ": " + problem.what();
             continue;
         }
-        fmt::print(stderr, "  {}/{} {} d{}x{} lowered in {:.1f} s{}\n", ++done, kernels.size(), k.of->name, k.request.depths.depth, k.request.depths.value_depth,
+        fmt::print(stderr, "  {}/{} {} d{}x{} lowered in {:.1f} s{}\n", ++done, kernels.size(), k.of->name,
+                   k.request.depths.depth, k.request.depths.value_depth,
                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), takes);
     }
     if (!refused.empty()) throw std::runtime_error(refused);
@@ -49,7 +53,8 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     } catch (const Halide::Error& problem) {
         throw std::runtime_error(std::string("Halide could not write the object: ") + problem.what());
     }
-    fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+    fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(),
+               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
 }  // namespace attune::generators

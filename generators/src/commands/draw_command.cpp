@@ -3,8 +3,8 @@
 #include "kernel/schedule_option.hpp"
 #include "kernel/variant_named.hpp"
 
-#include "kernel/kernel_request.hpp"
 #include "base/formatting.hpp"
+#include "kernel/kernel_request.hpp"
 
 #include <fstream>
 #include <stdexcept>
@@ -18,16 +18,21 @@ void draw_command::add_to(CLI::App& command) {
     command.add_option("--key-heads", request_.key_heads, "key heads; as many as heads");
     command.add_option("--head", request_.head, "the head to draw");
     command.add_option("--batch", request_.batch, "the batch element to draw");
-    command.add_option("--input", request_.inputs,
-                       "an input: name=5 (everywhere), name=0*100,1*156 (along its last axis, over and over), name=random(seed), name=FILE.safetensors[:tensor], or FILE.safetensors for all that it "
-                       "holds; the others are made up")
+    command
+        .add_option("--input", request_.inputs,
+                    "an input: name=5 (everywhere), name=0*100,1*156 (along its last axis, over and over), "
+                    "name=random(seed), name=FILE.safetensors[:tensor], or FILE.safetensors for all that it "
+                    "holds; the others are made up")
         ->allow_extra_args(false);
     command.add_option("--scalar", scalars_, "a run-time number: name=256")->allow_extra_args(false);
     command.add_option("--product", product_, "the q . k at which scores are drawn; 0, or 1 where at 0 all are alike");
-    command.add_flag("--blocks,!--no-blocks", style_.blocks, "show which blocks the kernel skips and where it runs without mask; on by default");
+    command.add_flag("--blocks,!--no-blocks", style_.blocks,
+                     "show which blocks the kernel skips and where it runs without mask; on by default");
     command.add_option("--target", target_, "the ISA level whose blocks are shown; else the first one built");
     command.add_option("--depth", depths_, "depth of q and k, or depth x depth of v; else the first one built");
-    command.add_option("--schedule", schedule_, "other blocks than the kernel's: a JSON object such as {\"query_block\": 24, \"key_block\": 32}");
+    command.add_option(
+        "--schedule", schedule_,
+        "other blocks than the kernel's: a JSON object such as {\"query_block\": 24, \"key_block\": 32}");
     command.add_flag("--json", json_, "the values as JSON instead of the picture");
     command.add_option("--output", file_, "the file to write; else it is printed");
 }
@@ -39,7 +44,8 @@ void draw_command::run(std::span<const variant> variants) const {
     const depth_pair depths = depth_pair_from(depths_.empty() ? built_.depths.front() : depths_);
     request.depth = depths.depth, request.value_depth = depths.value_depth;
     const level& isa = level_named(target_.empty() ? built_.targets.front() : target_);
-    const schedule cut = schedule_with(default_schedule(isa, depths.depth, depths.value_depth, masking_of(v.graph)), schedule_);
+    const schedule cut =
+        schedule_with(default_schedule(isa, depths.depth, depths.value_depth, masking_of(v.graph)), schedule_);
     const picture drawn = picture_of(v, cut, request, product_);
     const std::string text = json_ ? json_of(drawn) : svg_of(drawn, style_);
     if (file_.empty()) {

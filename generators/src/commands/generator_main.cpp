@@ -1,17 +1,17 @@
 #include <attune/generators/main.hpp>
 
-#include "commands/bench_command.hpp"
-#include "emit/c_header.hpp"
-#include "inspect/describe.hpp"
-#include "commands/draw_command.hpp"
-#include "codegen/object.hpp"
-#include "inspect/explain.hpp"
-#include "emit/kernel_cache.hpp"
-#include "kernel/schedule_option.hpp"
-#include "schedules/schedule_source.hpp"
-#include "commands/tune_command.hpp"
-#include "kernel/variant_named.hpp"
 #include "base/formatting.hpp"
+#include "codegen/object.hpp"
+#include "commands/bench_command.hpp"
+#include "commands/draw_command.hpp"
+#include "commands/tune_command.hpp"
+#include "emit/c_header.hpp"
+#include "emit/kernel_cache.hpp"
+#include "inspect/describe.hpp"
+#include "inspect/explain.hpp"
+#include "kernel/schedule_option.hpp"
+#include "kernel/variant_named.hpp"
+#include "schedules/schedule_source.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -24,11 +24,17 @@ namespace {
 /// What to compile: shared by all subcommands.
 void add_to(CLI::App& command, build_request& what) {
     command.add_option("--dtypes", what.dtypes, "element types: f32, or q:f32,k:bf16,v:bf16")->capture_default_str();
-    command.add_option("--depths", what.depths, "depths of q and k, or depth x depth of v: 64, 64x32")->capture_default_str();
-    command.add_option("--shapes", what.shapes, "classes of shapes that get a kernel each: prefill, decode (1 to 16 queries, where the graph allows it); decode:GRAPH for one graph alone")->capture_default_str();
+    command.add_option("--depths", what.depths, "depths of q and k, or depth x depth of v: 64, 64x32")
+        ->capture_default_str();
+    command
+        .add_option("--shapes", what.shapes,
+                    "classes of shapes that get a kernel each: prefill, decode (1 to 16 queries, where the graph "
+                    "allows it); decode:GRAPH for one graph alone")
+        ->capture_default_str();
 }
 
-/// Kernels under another schedule: the fields that a JSON object names, of the class of shapes that it names or of prefill.
+/// Kernels under another schedule: the fields that a JSON object names, of the class of shapes that it names or of
+/// prefill.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
     const shape_class shapes = schedule_with({}, fields).shapes;
     for (listed_kernel& kernel : kernels) {
@@ -49,24 +55,38 @@ struct emit_command {
         add_schedules_to(command, what);
         command.add_option("--target", target, "compile for this ISA level (with --object)");
         command.add_option("--object", object, "write the kernels of --target into this object file");
-        command.add_option("--graph", graph, "of this graph alone, by its name or the last part of it (with --object, --key)");
-        command.add_option("--key", key, "write what such an object depends on into this file, if that is another than what the file says (with --target, --code)");
+        command.add_option("--graph", graph,
+                           "of this graph alone, by its name or the last part of it (with --object, --key)");
+        command.add_option("--key", key,
+                           "write what such an object depends on into this file, if that is another than what the file "
+                           "says (with --target, --code)");
         command.add_option("--targets", what.targets, "ISA levels that the registry lists (with --registry)");
-        command.add_option("--cache", cache, "keep objects in this folder, and take from it what was compiled before (with --code)")->envname("ATTUNE_KERNEL_CACHE");
-        command.add_option("--code", code, "the libraries that say what a kernel is, which this program was linked with: their bytes are part of what an object depends on");
-        command.add_option("--sanitize", sanitizer, "instrument the kernels: address (with --object)")->check(CLI::IsMember({"address"}));
+        command
+            .add_option("--cache", cache,
+                        "keep objects in this folder, and take from it what was compiled before (with --code)")
+            ->envname("ATTUNE_KERNEL_CACHE");
+        command.add_option("--code", code,
+                           "the libraries that say what a kernel is, which this program was linked with: their bytes "
+                           "are part of what an object depends on");
+        command.add_option("--sanitize", sanitizer, "instrument the kernels: address (with --object)")
+            ->check(CLI::IsMember({"address"}));
         command.add_option("--registry", registry, "write the source of the registry into this file");
         command.add_option("--header", header, "the variant header, as the registry includes it");
         command.add_option("--c-header", c_header, "write the variants' C header into this file (with --registry)");
-        command.add_option("--schedule", cut, "another schedule than the default: a JSON object with some of its fields; the same for --object and --registry");
+        command.add_option("--schedule", cut,
+                           "another schedule than the default: a JSON object with some of its fields; the same for "
+                           "--object and --registry");
     }
 
     void run(std::span<const variant> variants) {
         if (!object.empty() + !key.empty() + !registry.empty() != 1) {
-            throw std::runtime_error("expected one of --object with --target, --key with --target and --code, and --registry with --targets and --header");
+            throw std::runtime_error(
+                "expected one of --object with --target, --key with --target and --code, and --registry with --targets "
+                "and --header");
         }
         if (!registry.empty()) return write_registry(variants);
-        if (target.empty()) throw std::runtime_error("expected --target with --object and --key, got none; try --target x86-64-v3");
+        if (target.empty())
+            throw std::runtime_error("expected --target with --object and --key, got none; try --target x86-64-v3");
         what.targets = {target};
         if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
         const auto made = kernels(variants);
@@ -99,7 +119,8 @@ struct emit_command {
     }
 
     void write_registry(std::span<const variant> variants) const {
-        if (what.targets.empty() || header.empty()) throw std::runtime_error("expected --targets and --header with --registry");
+        if (what.targets.empty() || header.empty())
+            throw std::runtime_error("expected --targets and --header with --registry");
         const auto made = kernels(variants);
         emit_registry(variants, made, header, registry);
         if (!c_header.empty()) emit_c_header(variants, made, c_header);
@@ -122,7 +143,11 @@ struct explain_command {
         add_schedules_to(command, what);
         command.add_option("--targets", what.targets, "ISA levels")->capture_default_str();
         command.add_option("--variant", variant_name, "one variant, by its name or the last part of it; else all");
-        command.add_option("--shape", shape, "sizes of a call whose cost is given, batch x heads x queries x keys; 1x8:2x1024x1024 has 2 key heads")->capture_default_str();
+        command
+            .add_option(
+                "--shape", shape,
+                "sizes of a call whose cost is given, batch x heads x queries x keys; 1x8:2x1024x1024 has 2 key heads")
+            ->capture_default_str();
         command.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
         command.add_flag("--json", as_json, "as JSON");
     }
@@ -141,11 +166,14 @@ struct describe_command {
     bool header{};
 
     void add_to(CLI::App& command) {
-        command.add_option("--variant", variant_name, "which variant, by its name or the last part of it; else the first");
+        command.add_option("--variant", variant_name,
+                           "which variant, by its name or the last part of it; else the first");
         command.add_flag("--header", header, "as a whole header");
     }
 
-    void run(std::span<const variant> variants) const { fmt::print("{}", described(variant_named(variants, variant_name), header)); }
+    void run(std::span<const variant> variants) const {
+        fmt::print("{}", described(variant_named(variants, variant_name), header));
+    }
 };
 
 }  // namespace
@@ -157,30 +185,37 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     app.require_subcommand(1);
 
     emit_command emit;
-    CLI::App& emit_app = *app.add_subcommand("emit", "write kernels as an object file, or the registry by which applications find them");
+    CLI::App& emit_app =
+        *app.add_subcommand("emit", "write kernels as an object file, or the registry by which applications find them");
     emit.add_to(emit_app);
 
     explain_command explain{built};
-    CLI::App& explain_app = *app.add_subcommand("explain", "print formula, inputs, outputs, blocks, conventions, costs, kernels and schedules");
+    CLI::App& explain_app = *app.add_subcommand(
+        "explain", "print formula, inputs, outputs, blocks, conventions, costs, kernels and schedules");
     explain.add_to(explain_app);
 
     describe_command describe;
-    CLI::App& describe_app = *app.add_subcommand("describe", "print a formula as canonical C++, which has the same fingerprint");
+    CLI::App& describe_app =
+        *app.add_subcommand("describe", "print a formula as canonical C++, which has the same fingerprint");
     describe.add_to(describe_app);
 
     draw_command draw(built);
-    CLI::App& draw_app = *app.add_subcommand("draw", "write a picture of the mask, the scores and the blocks that a kernel visits, as an SVG file or as JSON");
+    CLI::App& draw_app = *app.add_subcommand(
+        "draw",
+        "write a picture of the mask, the scores and the blocks that a kernel visits, as an SVG file or as JSON");
     draw.add_to(draw_app);
 
     bench_command bench(built);
     CLI::App& bench_app = *app.add_subcommand("bench", "compile kernels in this process and time them on this machine");
     bench.add_to(bench_app);
     tune_command tune(built);
-    CLI::App& tune_app = *app.add_subcommand("tune", "search schedules for this machine: compile, check and time candidates, and keep the best");
+    CLI::App& tune_app = *app.add_subcommand(
+        "tune", "search schedules for this machine: compile, check and time candidates, and keep the best");
     tune.add_to(tune_app);
 
     merge_command merge;
-    CLI::App& merge_app = *app.add_subcommand("merge", "make one file of measured schedules out of several of the same CPU");
+    CLI::App& merge_app =
+        *app.add_subcommand("merge", "make one file of measured schedules out of several of the same CPU");
     merge.add_to(merge_app);
 
     CLI11_PARSE(app, argc, argv);

@@ -1,7 +1,7 @@
 #include "cpu/decode.hpp"
 
-#include "passes/prefetch_rows.hpp"
 #include "expr/math.hpp"
+#include "passes/prefetch_rows.hpp"
 
 #include <functional>
 #include <numeric>
@@ -46,11 +46,13 @@ void decode_state::define_visits() {
     const RDom head(0, f_.group(), "head_of_group");
     const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
     visits_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(0);
-    visits_(f_.kb, f_.qt, f_.h, f_.b) = max(visits_(f_.kb, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
+    visits_(f_.kb, f_.qt, f_.h, f_.b) =
+        max(visits_(f_.kb, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
 }
 
-/// A part is a stretch of the blocks between the first and the last that is visited: so what a mask or a length leaves is shared out, and each part is read in one
-/// go. Where the stretches end depends on what is visible and on their number, not on how many keys there is room for.
+/// A part is a stretch of the blocks between the first and the last that is visited: so what a mask or a length leaves
+/// is shared out, and each part is read in one go. Where the stretches end depends on what is visible and on their
+/// number, not on how many keys there is room for.
 void decode_state::define_ranges() {
     // Algorithm
     const Expr blocks = f_.key_blocks(), parts = f_.inputs.key_splits, none = cast<uint8_t>(0);
@@ -63,7 +65,8 @@ void decode_state::define_ranges() {
     const Expr first = span[0], count = max(span[1] - first, 0);
     range_(sp_, f_.qt, f_.h, f_.b) = Tuple(first + count * sp_ / parts, first + count * (sp_ + 1) / parts);
     const FuncRef range = range_(sp_, f_.qt, f_.h, f_.b);
-    visits_of_part_(f_.kb, sp_, f_.qt, f_.h, f_.b) = select(range[0] <= f_.kb && f_.kb < range[1], visits_(f_.kb, f_.qt, f_.h, f_.b), none);
+    visits_of_part_(f_.kb, sp_, f_.qt, f_.h, f_.b) =
+        select(range[0] <= f_.kb && f_.kb < range[1], visits_(f_.kb, f_.qt, f_.h, f_.b), none);
 }
 
 /// A row's maximum or sum over the keys of a block: a vector of them first, and of these one.
@@ -85,14 +88,16 @@ Func decode_state::reduced(const std::string& name, const Func& pairs, bool maxi
 
 void decode_state::define_weights() {
     // Algorithm
-    const Func weighing = define_weights_of_block(f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
-                                                  [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
+    const Func weighing = define_weights_of_block(
+        f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
+        [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
     if (!chunk_) return;
     values_ = scores_at_.rows_of(f_.core.value, false, "values");
     rk_ = RDom(0, f_.cut.key_block, "rk");
     // (value depth, row, key block, query block, key head, batch)
     accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) += weighing(score_tile::pair_of(f_, rk_, f_.qi)) * values_(f_.d, rk_, f_.kb, f_.h, f_.b);
+    accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
+        weighing(score_tile::pair_of(f_, rk_, f_.qi)) * values_(f_.d, rk_, f_.kb, f_.h, f_.b);
 }
 
 void decode_state::define_state() {
@@ -100,7 +105,8 @@ void decode_state::define_state() {
     blocks_ = RDom(0, f_.key_blocks(), "blocks");
     const Expr block = blocks_.x;
     blocks_.where(visits_of_part_(blocks_, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
-    // (lane, chunk, row, part, query block, key head, batch): accumulators, and in every lane the row's maximum, sum, other sums
+    // (lane, chunk, row, part, query block, key head, batch): accumulators, and in every lane the row's maximum, sum,
+    // other sums
     std::vector<Expr> initial(static_cast<std::size_t>(chunk_), 0.0f), next;
     const auto place = [&](const Expr& value) {
         initial.push_back(value);
@@ -115,7 +121,9 @@ void decode_state::define_state() {
     const FuncRef ref = state_(at);
     const auto old = [&](int i) { return initial.size() == 1 ? Expr(ref) : Expr(ref[i]); };
     const auto of_block = [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); };
-    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) { return before + here; };
+    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) {
+        return before + here;
+    };
     if (softmax()) {
         const Expr before = old(maximum_at_), here = of_block(highest_);
         // Of the two factors one is 1.
@@ -123,7 +131,8 @@ void decode_state::define_state() {
         const Expr keep = select(before >= here, 1.0f, factor), take = select(here >= before, 1.0f, factor);
         join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
     }
-    for (int j = 0; j < chunk_; ++j) next.push_back(join(old(j), accumulated_((dc_ * chunk_ + j) * vector_ + l_, f_.qi, block, f_.qt, f_.h, f_.b)));
+    for (int j = 0; j < chunk_; ++j)
+        next.push_back(join(old(j), accumulated_((dc_ * chunk_ + j) * vector_ + l_, f_.qi, block, f_.qt, f_.h, f_.b)));
     if (maximum_at_ >= 0) next.push_back(max(old(maximum_at_), of_block(highest_)));
     if (sum_at_ >= 0) next.push_back(join(old(sum_at_), of_block(sum_)));
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
@@ -136,13 +145,18 @@ void decode_state::define_parts() {
     std::vector<Expr> elements;
     const FuncRef state = state_(x_ % vector_, x_ / (vector_ * state_size()), f_.qi, sp_, f_.qt, f_.h, f_.b);
     for (int i = 0; i < state_size(); ++i) elements.push_back(state_size() == 1 ? Expr(state) : Expr(state[i]));
-    partial_(x_, f_.qi, sp_, f_.qt, f_.h, f_.b) = elements.size() == 1 ? elements[0] : mux(x_ / vector_ % state_size(), elements);
+    partial_(x_, f_.qi, sp_, f_.qt, f_.h, f_.b) =
+        elements.size() == 1 ? elements[0] : mux(x_ / vector_ % state_size(), elements);
 }
 
-Expr decode_state::part(const Expr& lane, const Expr& chunk, int i, const Expr& split, const std::vector<Expr>& row) const {
-    const Expr query = row[0] + row[1], stacked = f_.queries_stacked(), blocks = (f_.inputs.query_length + stacked - 1) / stacked;
-    return partial_(lane + vector_ * (i + state_size() * chunk), clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1), split,
-                    clamp(query / stacked, 0, max(blocks, 1) - 1), clamp(row[2] / f_.group(), 0, f_.inputs.key_heads - 1), row[3]);
+Expr decode_state::part(const Expr& lane, const Expr& chunk, int i, const Expr& split,
+                        const std::vector<Expr>& row) const {
+    const Expr query = row[0] + row[1], stacked = f_.queries_stacked(),
+               blocks = (f_.inputs.query_length + stacked - 1) / stacked;
+    return partial_(lane + vector_ * (i + state_size() * chunk),
+                    clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1), split,
+                    clamp(query / stacked, 0, max(blocks, 1) - 1),
+                    clamp(row[2] / f_.group(), 0, f_.inputs.key_heads - 1), row[3]);
 }
 
 void decode_state::define_merge() {
@@ -154,12 +168,16 @@ void decode_state::define_merge() {
     if (maximum_at_ >= 0) {
         top_(row) = softmax() ? lowest_score : lowest;
         top_(row) = max(top_(row), part(0, 0, maximum_at_, parts_, of_row));
-        if (softmax()) factor = exp2_of_nonpositive((part(l_, dc_, maximum_at_, parts_, of_row) - top_(row)) * (scores_at_.scale * log2_of_e));
+        if (softmax())
+            factor = exp2_of_nonpositive((part(l_, dc_, maximum_at_, parts_, of_row) - top_(row)) *
+                                         (scores_at_.scale * log2_of_e));
     }
     std::vector<Expr> initial(static_cast<std::size_t>(state_size()), 0.0f), next;
     merged_(at) = Tuple(initial);
     const FuncRef ref = merged_(at);
-    for (int i = 0; i < state_size(); ++i) next.push_back((initial.size() == 1 ? Expr(ref) : Expr(ref[i])) + (i == maximum_at_ ? Expr(0.0f) : part(l_, dc_, i, parts_, of_row) * factor));
+    for (int i = 0; i < state_size(); ++i)
+        next.push_back((initial.size() == 1 ? Expr(ref) : Expr(ref[i])) +
+                       (i == maximum_at_ ? Expr(0.0f) : part(l_, dc_, i, parts_, of_row) * factor));
     merged_(at) = Tuple(next);
 }
 
@@ -182,14 +200,24 @@ Expr decode_state::accumulated(const std::vector<Expr>& row, const Expr& d) cons
 void decode_state::schedule(const LoopLevel& task) {
     // Schedule
     const Var xc("xc"), xl("xl");
-    const auto lanes = [&](auto stage) { if (vector_ > 1) stage.vectorize(l_, vector_); };
+    const auto lanes = [&](auto stage) {
+        if (vector_ > 1) stage.vectorize(l_, vector_);
+    };
     merged_.compute_at(task).bound_extent(l_, vector_);
     lanes(merged_);
     lanes(merged_.update().reorder(l_, parts_, dc_));
     if (maximum_at_ >= 0) top_.compute_at(task);
 
-    partial_.compute_root().bound(x_, 0, part_size()).split(x_, xc, x_, vector_ * state_size()).split(x_, x_, xl, vector_);
-    partial_.reorder(xl, x_, xc, f_.qi, sp_, f_.qt, f_.h, f_.b).unroll(x_).fuse(sp_, f_.qt, task_).fuse(task_, f_.h, task_).fuse(task_, f_.b, task_).parallel(task_);
+    partial_.compute_root()
+        .bound(x_, 0, part_size())
+        .split(x_, xc, x_, vector_ * state_size())
+        .split(x_, x_, xl, vector_);
+    partial_.reorder(xl, x_, xc, f_.qi, sp_, f_.qt, f_.h, f_.b)
+        .unroll(x_)
+        .fuse(sp_, f_.qt, task_)
+        .fuse(task_, f_.h, task_)
+        .fuse(task_, f_.b, task_)
+        .parallel(task_);
     if (vector_ > 1) partial_.vectorize(xl);
 
     const LoopLevel own(partial_, task_);
@@ -207,7 +235,8 @@ void decode_state::schedule(const LoopLevel& task) {
     schedule_blocks();
 }
 
-/// Keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page, of which a task reads one in some 300 ns.
+/// Keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page, of which
+/// a task reads one in some 300 ns.
 void decode_state::add_passes(Pipeline& pipeline) const {
     constexpr int bytes_ahead = 4096;
     scores_at_.fetch_keys(pipeline, scores_, bytes_ahead);
@@ -215,15 +244,21 @@ void decode_state::add_passes(Pipeline& pipeline) const {
     const prefetch_rows::loop added{accumulated_.name(), "ro"};
     const ImageParam& values = f_.inputs.tensor(f_.node(f_.core.value).input);
     const int bytes = values.type().bytes() * f_.value_depth();
-    pipeline.add_custom_lowering_pass(new prefetch_rows(added, added, std::max(bytes_ahead / bytes / f_.cut.value_tile, 1), values.name(), f_.value_depth()));
+    pipeline.add_custom_lowering_pass(new prefetch_rows(
+        added, added, std::max(bytes_ahead / bytes / f_.cut.value_tile, 1), values.name(), f_.value_depth()));
 }
 
 void decode_state::schedule_blocks() {
     // Schedule
     const LoopLevel own(partial_, task_), block(state_, blocks_.x);
     const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes), rows = f_.cut.query_tile, keys = f_.cut.value_tile;
-    const auto in_block = [&](Func& f) -> Func& { return f.compute_at(block).hoist_storage(own).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1); };
-    in_block(scores_).bound_extent(f_.ki, f_.cut.key_block).split(f_.ki, f_.ki, kx_, vector).split(f_.qi, f_.qi, qx_, rows, TailStrategy::RoundUp);
+    const auto in_block = [&](Func& f) -> Func& {
+        return f.compute_at(block).hoist_storage(own).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
+    };
+    in_block(scores_)
+        .bound_extent(f_.ki, f_.cut.key_block)
+        .split(f_.ki, f_.ki, kx_, vector)
+        .split(f_.qi, f_.qi, qx_, rows, TailStrategy::RoundUp);
     scores_.reorder(kx_, qx_, f_.qi, f_.ki).vectorize(kx_);
     scores_at_.schedule_dots(LoopLevel(scores_, qx_), LoopLevel(scores_, f_.qi), LoopLevel(scores_, f_.ki));
     const auto of_pairs = [&](Func& f) { in_block(f).bound_extent(f_.ki, f_.cut.key_block).vectorize(f_.ki, vector); };
@@ -241,10 +276,16 @@ void decode_state::schedule_blocks() {
     const RVar ro("ro"), rx("rx");
     const Var dx("dx");
     in_block(accumulated_).bound_extent(f_.d, f_.value_depth()).vectorize(f_.d, vector_);
-    accumulated_.update().split(rk_, ro, rx, keys).split(f_.d, f_.d, dx, vector_).split(f_.qi, f_.qi, qx_, rows, TailStrategy::RoundUp);
+    accumulated_.update()
+        .split(rk_, ro, rx, keys)
+        .split(f_.d, f_.d, dx, vector_)
+        .split(f_.qi, f_.qi, qx_, rows, TailStrategy::RoundUp);
     accumulated_.update().reorder(dx, rx, qx_, f_.d, f_.qi, ro).vectorize(dx).unroll(rx).unroll(qx_);
     if (f_.node(f_.core.value).op != operation::input)
-        values_.compute_at(accumulated_, ro).bound_extent(f_.d, f_.value_depth()).bound_extent(f_.ki, keys).vectorize(f_.d, vector_);
+        values_.compute_at(accumulated_, ro)
+            .bound_extent(f_.d, f_.value_depth())
+            .bound_extent(f_.ki, keys)
+            .vectorize(f_.d, vector_);
 }
 
 }  // namespace attune::generators

@@ -8,10 +8,12 @@ namespace attune::generators {
 
 /// The pass over the keys where queries are few, and keys and values are what there is to read.
 ///
-/// A task is all rows of a key head (the queries of every query head that reads it, one below the other) and a stretch of its keys, so that each
-/// key and value is read once. It goes through a block a few keys at a time: their products with each row, with the channels in lanes; then, again a few
-/// at a time, their values into each row's accumulators, which lie in the cache. What the tasks of a key head leave is merged by maximum and sum when rows are written, always in
-/// the same order: bits depend on the number of parts and on nothing else, neither threads nor batch nor the slots' length.
+/// A task is all rows of a key head (the queries of every query head that reads it, one below the other) and a stretch
+/// of its keys, so that each key and value is read once. It goes through a block a few keys at a time: their products
+/// with each row, with the channels in lanes; then, again a few at a time, their values into each row's accumulators,
+/// which lie in the cache. What the tasks of a key head leave is merged by maximum and sum when rows are written,
+/// always in the same order: bits depend on the number of parts and on nothing else, neither threads nor batch nor the
+/// slots' length.
 class decode_state : public row_state {
 public:
     explicit decode_state(const kernel_frame& frame);
@@ -27,7 +29,9 @@ public:
     bool depths_in_lanes() const override { return true; }
 
     void schedule(const Halide::LoopLevel& task) override;
-    std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()}; }
+    std::pair<std::string, std::string> guarded_loop() const override {
+        return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()};
+    }
     void add_passes(Halide::Pipeline& pipeline) const override;
 
 private:
@@ -43,22 +47,27 @@ private:
     int state_size() const { return chunk_ + extras_; }
     int part_size() const { return state_size() * vector_ * chunks_; }
     /// Element i, of a chunk of a row, of a part.
-    Halide::Expr part(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const Halide::Expr& split, const std::vector<Halide::Expr>& row) const;
-    Halide::Expr merged(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const std::vector<Halide::Expr>& row) const;
+    Halide::Expr part(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const Halide::Expr& split,
+                      const std::vector<Halide::Expr>& row) const;
+    Halide::Expr merged(const Halide::Expr& lane, const Halide::Expr& chunk, int i,
+                        const std::vector<Halide::Expr>& row) const;
 
     const kernel_frame& f_;
     score_tile scores_at_;
-    const int vector_;                 ///< value depths in a vector
-    const int chunk_, chunks_;         ///< vectors that share a maximum and a sum, 0 where no values are weighed; how many such there are
-    int extras_{};                     ///< numbers beside the accumulators
+    const int vector_;  ///< value depths in a vector
+    const int chunk_,
+        chunks_;    ///< vectors that share a maximum and a sum, 0 where no values are weighed; how many such there are
+    int extras_{};  ///< numbers beside the accumulators
     int maximum_at_{-1}, sum_at_{-1};  ///< places in the state
     std::map<int, int> summed_at_;     ///< by node
 
     Halide::Var sp_{"sp"}, l_{"l"}, dc_{"dc"}, x_{"x"}, task_{"task"}, kx_{"kx"}, qx_{"qx"};
     Halide::RDom rk_, blocks_, parts_;
-    Halide::Func visits_{"visits"}, span_{"span"}, range_{"range"}, visits_of_part_{"visits_of_part"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"}, partial_{"partial"},
-        top_{"top"}, merged_{"merged"};
-    std::vector<std::pair<Halide::Func, Halide::RDom>> lane_sums_;  ///< a vector of a row's maxima or sums, before they become one
+    Halide::Func visits_{"visits"}, span_{"span"}, range_{"range"}, visits_of_part_{"visits_of_part"},
+        scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"},
+        partial_{"partial"}, top_{"top"}, merged_{"merged"};
+    std::vector<std::pair<Halide::Func, Halide::RDom>>
+        lane_sums_;  ///< a vector of a row's maxima or sums, before they become one
 };
 
 }  // namespace attune::generators

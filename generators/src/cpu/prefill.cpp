@@ -1,8 +1,8 @@
 #include "cpu/prefill.hpp"
 
+#include "expr/math.hpp"
 #include "kernel/device.hpp"
 #include "passes/prefetch_rows.hpp"
-#include "expr/math.hpp"
 
 #include <cstdint>
 #include <limits>
@@ -12,7 +12,11 @@ namespace attune::generators {
 using namespace Halide;
 
 prefill_state::prefill_state(const kernel_frame& frame)
-    : f_(frame), scores_at_(frame, "", score_tile::lanes::queries), parts_(frame), visits_(parts_.visits), chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk) {
+    : f_(frame),
+      scores_at_(frame, "", score_tile::lanes::queries),
+      parts_(frame),
+      visits_(parts_.visits),
+      chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk) {
     // Where nothing can say so, the mask joins the scores' own pass.
     separate_mask_ = parts_.may_be_whole && !scores_at_.masked_by_product && !on_device(f_.request);
     define_scores();
@@ -39,7 +43,8 @@ void prefill_state::define_scores() {
 void prefill_state::define_weights() {
     // Algorithm
     rk_ = RDom(0, f_.cut.key_block, "rk");
-    const std::vector<Var> pair = scores_at_.pair(), row{f_.qi, f_.kb, f_.qt, f_.h, f_.b};  // query in block, key block, ...
+    const std::vector<Var> pair = scores_at_.pair(),
+                           row{f_.qi, f_.kb, f_.qt, f_.h, f_.b};  // query in block, key block, ...
     const std::vector<Expr> of_row(row.begin(), row.end()), along = score_tile::pair_of(f_, f_.qi, rk_);
     if (softmax() || f_.core.maximum) {
         highest_(row) = softmax() ? lowest_score : lowest;
@@ -52,27 +57,32 @@ void prefill_state::define_weights() {
     if (softmax()) {
         Expr weight = exp2_of_nonpositive((scores_(pair) - highest_(row)) * (scores_at_.scale * log2_of_e));
         // Rounded before they are added up, so that a row's weights sum to one.
-        if (paired()) weight = reinterpret<float>((reinterpret<std::uint32_t>(weight) + Expr(0x8000u)) & Expr(0xffff0000u));
+        if (paired())
+            weight = reinterpret<float>((reinterpret<std::uint32_t>(weight) + Expr(0x8000u)) & Expr(0xffff0000u));
         weights_(pair) = weight;
         add_up(sum_, weights_);
     } else {
         weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
     }
-    const Func weighing = define_further_weights(f_, scores_at_, weights_, softmax(), [&](const std::string& name, const Func& weights) {
-        Func total(name);
-        add_up(total, weights);
-        return total;
-    });
+    const Func weighing =
+        define_further_weights(f_, scores_at_, weights_, softmax(), [&](const std::string& name, const Func& weights) {
+            Func total(name);
+            add_up(total, weights);
+            return total;
+        });
     if (!chunk_) return;
     if (paired()) return define_pairs();
     values_ = scores_at_.rows_of(f_.core.value, false, "values");
-    if (on_device(f_.request)) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that one's values are
+    if (on_device(f_.request)) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that
+                                  // one's values are
         const Func read = values_;
         values_ = Func("values_in_use");
-        values_(f_.d, f_.ki, f_.kb, f_.h, f_.b) = select(f_.key_at(f_.ki) < f_.inputs.keys_in_use(f_.b), read(f_.d, f_.ki, f_.kb, f_.h, f_.b), 0.0f);
+        values_(f_.d, f_.ki, f_.kb, f_.h, f_.b) =
+            select(f_.key_at(f_.ki) < f_.inputs.keys_in_use(f_.b), read(f_.d, f_.ki, f_.kb, f_.h, f_.b), 0.0f);
     }
     const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
-    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;  // (query in block, value depth, key block, query block, head, batch)
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) =
+        0.0f;  // (query in block, value depth, key block, query block, head, batch)
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += weighing(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
@@ -83,11 +93,13 @@ void prefill_state::define_pairs() {
     const Var j("j"), k2("k2");
     pairs_ = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
     const Expr weight = weights_(score_tile::pair_of(f_, f_.qi, 2 * k2 + j)), depth = min(f_.d, f_.value_depth() - 1);
-    weight_pairs_(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
+    weight_pairs_(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
+        reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
     value_pairs_(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at_.element_of(f_.core.value, false, f_.d, 2 * k2 + j);
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += cast<float>(weight_pairs_(pairs_.x, f_.qi, pairs_.y, f_.kb, f_.qt, f_.h, f_.b)) *
-                                                         cast<float>(value_pairs_(pairs_.x, depth, pairs_.y, f_.kb, f_.h, f_.b));
+    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
+        cast<float>(weight_pairs_(pairs_.x, f_.qi, pairs_.y, f_.kb, f_.qt, f_.h, f_.b)) *
+        cast<float>(value_pairs_(pairs_.x, depth, pairs_.y, f_.kb, f_.h, f_.b));
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
 
@@ -109,7 +121,9 @@ void prefill_state::define_state() {
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(initial);
     const FuncRef ref = state_(f_.qi, dc_, f_.qt, f_.h, f_.b);
     const auto old = [&](int i) { return initial.size() == 1 ? Expr(ref) : Expr(ref[i]); };
-    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) { return before + here; };
+    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) {
+        return before + here;
+    };
     if (softmax()) {
         const Expr before = old(maximum_at_), here = of_block(highest_);
         // Of the two factors one is 1.
@@ -117,13 +131,15 @@ void prefill_state::define_state() {
         const Expr keep = select(before >= here, 1.0f, factor), take = select(here >= before, 1.0f, factor);
         join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
     }
-    for (int j = 0; j < chunk_; ++j) next.push_back(join(old(j), weighted_(f_.qi, dc_ * chunk_ + j, block, f_.qt, f_.h, f_.b)));
+    for (int j = 0; j < chunk_; ++j)
+        next.push_back(join(old(j), weighted_(f_.qi, dc_ * chunk_ + j, block, f_.qt, f_.h, f_.b)));
     if (maximum_at_ >= 0) next.push_back(max(old(maximum_at_), of_block(highest_)));
     if (sum_at_ >= 0) next.push_back(join(old(sum_at_), of_block(sum_)));
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
-    // Halide reuses shared memory after its last use in the order of the text, as if the loop over the blocks did not come back to it: what was computed before
-    // the loop is used once more at its end, to no effect.
-    if (on_device(f_.request)) next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_query(0), 0.0f);
+    // Halide reuses shared memory after its last use in the order of the text, as if the loop over the blocks did not
+    // come back to it: what was computed before the loop is used once more at its end, to no effect.
+    if (on_device(f_.request))
+        next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_query(0), 0.0f);
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(next);
     if (!on_device(f_.request) || static_cast<int>(next.size()) == chunk_) return;
     // The state lies in registers, each thread's own: what others ask of it is left where all can read.
@@ -161,13 +177,16 @@ Expr prefill_state::accumulated(const std::vector<Expr>& row, const Expr& d) con
 std::vector<clipped_loop> prefill_state::clipped_loops() const {
     if (!parts_.several()) return {};
     std::vector<clipped_loop> all;
-    const auto add = [&](const Func& f, const std::string& variable, int keys = 1) { all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()}); };
+    const auto add = [&](const Func& f, const std::string& variable, int keys = 1) {
+        all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()});
+    };
     add(scores_, f_.ki.name(), f_.cut.key_tile);
     if (has_weights()) add(weights_, f_.ki.name());
     for (const auto& [node, weights] : modified_) add(weights, f_.ki.name());
     for (const Func& sum : row_sums()) add(sum, rk_.x.name());
     if (paired())
-        add(weight_pairs_, weight_pairs_.args()[2].name(), 2), add(value_pairs_, value_pairs_.args()[2].name(), 2), add(accumulated_, pairs_.y.name(), 2);
+        add(weight_pairs_, weight_pairs_.args()[2].name(), 2), add(value_pairs_, value_pairs_.args()[2].name(), 2),
+            add(accumulated_, pairs_.y.name(), 2);
     else if (chunk_)
         add(accumulated_, rk_.x.name());
     return all;
@@ -203,7 +222,12 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
     // Schedule. Loops that are clipped (subblocks.hpp) are not partitioned.
     const int lanes = f_.cut.lanes, tile = f_.cut.query_tile;
     const auto in_tile = [&](Func& f) {
-        f.compute_at(state_, f_.qi).bound_extent(f_.qi, tile).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi);
+        f.compute_at(state_, f_.qi)
+            .bound_extent(f_.qi, tile)
+            .bound_extent(f_.qt, 1)
+            .bound_extent(f_.kb, 1)
+            .vectorize(f_.qi, lanes)
+            .unroll(f_.qi);
     };
     const auto tile_of_pairs = [&](Func& f) {
         in_tile(f);
@@ -216,7 +240,11 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
     scores_at_.schedule_products(LoopLevel(scores_, f_.ki), tile, f_.cut.key_tile, lanes);
     for (Func row : row_sums()) {
         in_tile(row);
-        row.update().reorder(f_.qi, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).never_partition(std::vector<VarOrRVar>{rk_});
+        row.update()
+            .reorder(f_.qi, rk_)
+            .vectorize(f_.qi, lanes)
+            .unroll(f_.qi)
+            .never_partition(std::vector<VarOrRVar>{rk_});
     }
     std::vector<Func> weights;
     if (has_weights()) weights.push_back(weights_);
@@ -230,19 +258,34 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
     weight_pairs_.never_partition(std::vector<VarOrRVar>{k2});
     value_pairs_.never_partition(std::vector<VarOrRVar>{k2});
     in_tile(weight_pairs_);
-    weight_pairs_.hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).reorder(j, f_.qi, k2).unroll(j);
-    value_pairs_.compute_at(state_, blocks_.x).hoist_storage(task).bound_extent(j, 2).bound_extent(k2, f_.cut.key_block / 2).bound_extent(f_.kb, 1);
-    value_pairs_.bound_extent(f_.d, f_.value_depth()).reorder(j, f_.d, k2).unroll(j).vectorize(f_.d, std::gcd(2 * lanes, f_.value_depth()));
+    weight_pairs_.hoist_storage(task)
+        .bound_extent(j, 2)
+        .bound_extent(k2, f_.cut.key_block / 2)
+        .reorder(j, f_.qi, k2)
+        .unroll(j);
+    value_pairs_.compute_at(state_, blocks_.x)
+        .hoist_storage(task)
+        .bound_extent(j, 2)
+        .bound_extent(k2, f_.cut.key_block / 2)
+        .bound_extent(f_.kb, 1);
+    value_pairs_.bound_extent(f_.d, f_.value_depth())
+        .reorder(j, f_.d, k2)
+        .unroll(j)
+        .vectorize(f_.d, std::gcd(2 * lanes, f_.value_depth()));
 }
 
-/// The next tile of keys is asked for while one is computed with: where a head's keys come from memory that takes 3 % off short calls at depth 128. Shorter rows gain nothing,
-/// nor do values, of which a block's are on their way since its first chunk.
+/// The next tile of keys is asked for while one is computed with: where a head's keys come from memory that takes 3 %
+/// off short calls at depth 128. Shorter rows gain nothing, nor do values, of which a block's are on their way since
+/// its first chunk.
 void prefill_state::add_passes(Pipeline& pipeline) const {
     constexpr int bytes_of_long_rows = 512;
     const instruction& key = f_.node(f_.core.key);
-    if (key.op != operation::input || f_.inputs.is_converted(key.input) || f_.depth() * static_cast<int>(sizeof(float)) < bytes_of_long_rows) return;
+    if (key.op != operation::input || f_.inputs.is_converted(key.input) ||
+        f_.depth() * static_cast<int>(sizeof(float)) < bytes_of_long_rows)
+        return;
     const prefetch_rows::loop tiles{scores_.name(), f_.ki.name()};
-    pipeline.add_custom_lowering_pass(new prefetch_rows(tiles, tiles, 1, f_.inputs.tensor(key.input).name(), f_.depth()));
+    pipeline.add_custom_lowering_pass(
+        new prefetch_rows(tiles, tiles, 1, f_.inputs.tensor(key.input).name(), f_.depth()));
 }
 
 void prefill_state::schedule_state(const LoopLevel& task) {
@@ -257,13 +300,34 @@ void prefill_state::schedule_state(const LoopLevel& task) {
         .unroll(qv_);
     state_.update().never_partition(std::vector<VarOrRVar>{blocks_});  // one loop, for skip_blocks to guard
     if (!chunk_) return;
-    weighted_.compute_at(state_, dc_).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).split(f_.d, f_.d, dx_, f_.cut.value_tile).reorder(f_.qi, dx_, f_.d);
+    weighted_.compute_at(state_, dc_)
+        .bound_extent(f_.qt, 1)
+        .bound_extent(f_.kb, 1)
+        .split(f_.d, f_.d, dx_, f_.cut.value_tile)
+        .reorder(f_.qi, dx_, f_.d);
     weighted_.vectorize(f_.qi, lanes).unroll(f_.qi).unroll(dx_);
-    accumulated_.compute_at(weighted_, f_.d).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d);
+    accumulated_.compute_at(weighted_, f_.d)
+        .bound_extent(f_.qt, 1)
+        .bound_extent(f_.kb, 1)
+        .vectorize(f_.qi, lanes)
+        .unroll(f_.qi)
+        .unroll(f_.d);
     if (paired())
-        accumulated_.update().reorder(pairs_.x, f_.qi, f_.d, pairs_.y).atomic().vectorize(pairs_.x).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d).never_partition(std::vector<VarOrRVar>{pairs_.y});
+        accumulated_.update()
+            .reorder(pairs_.x, f_.qi, f_.d, pairs_.y)
+            .atomic()
+            .vectorize(pairs_.x)
+            .vectorize(f_.qi, lanes)
+            .unroll(f_.qi)
+            .unroll(f_.d)
+            .never_partition(std::vector<VarOrRVar>{pairs_.y});
     else
-        accumulated_.update().reorder(f_.qi, f_.d, rk_).vectorize(f_.qi, lanes).unroll(f_.qi).unroll(f_.d).never_partition(std::vector<VarOrRVar>{rk_});
+        accumulated_.update()
+            .reorder(f_.qi, f_.d, rk_)
+            .vectorize(f_.qi, lanes)
+            .unroll(f_.qi)
+            .unroll(f_.d)
+            .never_partition(std::vector<VarOrRVar>{rk_});
 }
 
 }  // namespace attune::generators

@@ -15,14 +15,19 @@ namespace {
 /// An identifier that C and C++ both take.
 std::string identifier(std::string_view name) {
     static const std::set<std::string_view> words = {
-        "and", "asm", "auto", "bool", "break", "case", "catch", "char", "class", "const", "continue", "default", "delete", "do", "double", "else", "enum", "export",
-        "extern", "false", "float", "for", "friend", "goto", "if", "inline", "int", "long", "namespace", "new", "not", "operator", "or", "private", "protected", "public",
-        "register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "template", "this", "throw", "true", "try", "typedef", "typename",
-        "union", "unsigned", "using", "virtual", "void", "volatile", "while", "xor"};
+        "and",      "asm",       "auto",    "bool",     "break",    "case",    "catch",    "char",      "class",
+        "const",    "continue",  "default", "delete",   "do",       "double",  "else",     "enum",      "export",
+        "extern",   "false",     "float",   "for",      "friend",   "goto",    "if",       "inline",    "int",
+        "long",     "namespace", "new",     "not",      "operator", "or",      "private",  "protected", "public",
+        "register", "restrict",  "return",  "short",    "signed",   "sizeof",  "static",   "struct",    "switch",
+        "template", "this",      "throw",   "true",     "try",      "typedef", "typename", "union",     "unsigned",
+        "using",    "virtual",   "void",    "volatile", "while",    "xor"};
     return words.contains(name) ? std::string(name) + "_" : std::string(name);
 }
 
-std::string joined(const std::vector<std::string>& list, std::string_view separator) { return fmt::format("{}", fmt::join(list, separator)); }
+std::string joined(const std::vector<std::string>& list, std::string_view separator) {
+    return fmt::format("{}", fmt::join(list, separator));
+}
 
 void add_once(std::vector<std::string>& list, std::string part) {
     if (std::find(list.begin(), list.end(), part) == list.end()) list.push_back(std::move(part));
@@ -53,7 +58,9 @@ struct choices {
             if (k.of != &v) continue;
             const element_types& t = k.request.types;
             const bool same = t.query == t.key && t.key == t.value && t.value == t.output;
-            add_once(types, same ? std::string(name_of(t.query)) : fmt::format("q:{},k:{},v:{},out:{}", name_of(t.query), name_of(t.key), name_of(t.value), name_of(t.output)));
+            add_once(types, same ? std::string(name_of(t.query))
+                                 : fmt::format("q:{},k:{},v:{},out:{}", name_of(t.query), name_of(t.key),
+                                               name_of(t.value), name_of(t.output)));
             add_once(depths, fmt::format("{}x{}", k.request.depths.depth, k.request.depths.value_depth));
         }
     }
@@ -67,19 +74,31 @@ std::vector<field> fields_of(const variant& v) {
     std::vector<field> fields;
     const auto tensor = [&](std::string_view name, std::string comment) {
         const std::string field = identifier(name);
-        fields.push_back({"attune_tensor", field, std::string(name), std::move(comment), fmt::format("attune_tensor_argument(\"{}\", given->{})", name, field)});
+        fields.push_back({"attune_tensor", field, std::string(name), std::move(comment),
+                          fmt::format("attune_tensor_argument(\"{}\", given->{})", name, field)});
     };
     for (const input_declaration& d : v.graph.inputs) {
         const std::string name = identifier(d.name);
-        if (!d.is_scalar) tensor(d.name, fmt::format("{} ({})", d.element == element_type::any ? "element type of the kernel" : name_of(d.element), axes_of(d)));
-        else if (d.element == element_type::f32) fields.push_back({"float", name, std::string(d.name), "", fmt::format("attune_real_argument(\"{}\", (double)given->{})", d.name, name)});
-        else if (d.element == element_type::boolean) fields.push_back({"int32_t", name, std::string(d.name), "0 or 1", fmt::format("attune_boolean_argument(\"{}\", given->{})", d.name, name)});
-        else fields.push_back({"int32_t", name, std::string(d.name), "", fmt::format("attune_integer_argument(\"{}\", given->{})", d.name, name)});
+        if (!d.is_scalar)
+            tensor(d.name,
+                   fmt::format("{} ({})",
+                               d.element == element_type::any ? "element type of the kernel" : name_of(d.element),
+                               axes_of(d)));
+        else if (d.element == element_type::f32)
+            fields.push_back({"float", name, std::string(d.name), "",
+                              fmt::format("attune_real_argument(\"{}\", (double)given->{})", d.name, name)});
+        else if (d.element == element_type::boolean)
+            fields.push_back({"int32_t", name, std::string(d.name), "0 or 1",
+                              fmt::format("attune_boolean_argument(\"{}\", given->{})", d.name, name)});
+        else
+            fields.push_back({"int32_t", name, std::string(d.name), "",
+                              fmt::format("attune_integer_argument(\"{}\", given->{})", d.name, name)});
     }
     tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
     for (const output_declaration& d : v.graph.outputs) {
         const kind is = v.graph.nodes[static_cast<std::size_t>(d.node)].kind;
-        tensor(d.name, fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32", axes_of(is)));
+        tensor(d.name,
+               fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32", axes_of(is)));
     }
     return fields;
 }
@@ -93,15 +112,21 @@ std::string declarations(const variant& v, std::span<const listed_kernel> kernel
         text += fmt::format("///     {}\n", line);
         rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     }
-    text += fmt::format("///\n/// Kernels of {}; depth x value depth {}.\nconst attune_variant* {}_variant(void);\n", joined(chosen.types, " or "), joined(chosen.depths, " or "), name);
+    text += fmt::format("///\n/// Kernels of {}; depth x value depth {}.\nconst attune_variant* {}_variant(void);\n",
+                        joined(chosen.types, " or "), joined(chosen.depths, " or "), name);
     text += fmt::format("\ntypedef struct {}_arguments {{\n", name);
     const std::vector<field> fields = fields_of(v);
-    for (const field& f : fields) text += fmt::format("    {} {};{}\n", f.type, f.name, f.comment.empty() ? "" : "  ///< " + f.comment);
-    text += fmt::format("}} {0}_arguments;\n\n/// attune_run with the arguments by their names in a struct, which is to be all zeros before it is filled.\n"
-                        "static inline attune_status {0}_run(const {0}_arguments* given, const attune_options* options) {{\n"
-                        "    attune_argument list[{1}];\n    size_t count = 0;\n", name, fields.size());
     for (const field& f : fields)
-        text += f.said == "kv_lengths" ? fmt::format("    if (given->kv_lengths.shape) list[count++] = {};\n", f.pass) : fmt::format("    list[count++] = {};\n", f.pass);
+        text += fmt::format("    {} {};{}\n", f.type, f.name, f.comment.empty() ? "" : "  ///< " + f.comment);
+    text += fmt::format(
+        "}} {0}_arguments;\n\n/// attune_run with the arguments by their names in a struct, which is to be all zeros "
+        "before it is filled.\n"
+        "static inline attune_status {0}_run(const {0}_arguments* given, const attune_options* options) {{\n"
+        "    attune_argument list[{1}];\n    size_t count = 0;\n",
+        name, fields.size());
+    for (const field& f : fields)
+        text += f.said == "kv_lengths" ? fmt::format("    if (given->kv_lengths.shape) list[count++] = {};\n", f.pass)
+                                       : fmt::format("    list[count++] = {};\n", f.pass);
     return text + fmt::format("    return attune_run({}_variant(), list, count, options);\n}}\n", name);
 }
 
@@ -111,8 +136,10 @@ std::string c_name(std::string_view variant) {
     std::string name;
     for (const char c : variant) {
         const bool keeps = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-        if (keeps) name += c;
-        else if (!name.empty() && name.back() != '_') name += '_';
+        if (keeps)
+            name += c;
+        else if (!name.empty() && name.back() != '_')
+            name += '_';
     }
     return name;
 }
@@ -120,10 +147,17 @@ std::string c_name(std::string_view variant) {
 void emit_c_header(std::span<const variant> variants, std::span<const listed_kernel> kernels, const std::string& file) {
     std::set<std::string> names;
     for (const variant& v : variants)
-        if (!names.insert(c_name(v.name)).second) throw std::runtime_error(fmt::format("expected variants of different names in C, got {0} twice, also for {1}; try a library of its own for {1}", c_name(v.name), v.name));
+        if (!names.insert(c_name(v.name)).second)
+            throw std::runtime_error(
+                fmt::format("expected variants of different names in C, got {0} twice, also for {1}; try a library of "
+                            "its own for {1}",
+                            c_name(v.name), v.name));
     const std::string guard = fmt::format("ATTUNE_KERNELS_{}_H", c_name(std::filesystem::path(file).stem().string()));
-    std::string text = fmt::format("#ifndef {0}\n#define {0}\n/// Written by `emit --c-header`: the variants of this library for C. attune/c.h says how they are called.\n#include <attune/c.h>\n\n"
-                                   "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n", guard);
+    std::string text = fmt::format(
+        "#ifndef {0}\n#define {0}\n/// Written by `emit --c-header`: the variants of this library for C. attune/c.h "
+        "says how they are called.\n#include <attune/c.h>\n\n"
+        "#ifdef __cplusplus\nextern \"C\" {{\n#endif\n",
+        guard);
     for (const variant& v : variants) text += declarations(v, kernels);
     text += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
     std::ofstream out(file);
@@ -134,9 +168,12 @@ void emit_c_header(std::span<const variant> variants, std::span<const listed_ker
 std::string c_handles(std::span<const variant> variants) {
     std::string text = "\n#include <attune/runtime/detail/c_variant.hpp>\n";
     for (const variant& v : variants)
-        text += fmt::format("\nextern \"C\" const attune_variant* {}_variant() {{\n"
-                            "    static constexpr attune_variant variant{{ATTUNE_C_VERSION, &attune::detail::this_runtime, &attune::kernels_of<{}, {}ull>}};\n"
-                            "    return &variant;\n}}\n", c_name(v.name), v.name, v.graph.fingerprint);
+        text += fmt::format(
+            "\nextern \"C\" const attune_variant* {}_variant() {{\n"
+            "    static constexpr attune_variant variant{{ATTUNE_C_VERSION, &attune::detail::this_runtime, "
+            "&attune::kernels_of<{}, {}ull>}};\n"
+            "    return &variant;\n}}\n",
+            c_name(v.name), v.name, v.graph.fingerprint);
     return text;
 }
 

@@ -35,7 +35,8 @@ private:
 
 }  // namespace
 
-std::string object_key(std::span<const listed_kernel> kernels, std::span<const std::string> code, std::string_view how) {
+std::string object_key(std::span<const listed_kernel> kernels, std::span<const std::string> code,
+                       std::string_view how) {
     if (code.empty()) return {};
     digest all;
     all.add(ATTUNE_HALIDE_VERSION);
@@ -53,7 +54,9 @@ std::string object_key(std::span<const listed_kernel> kernels, std::span<const s
     return all.text();
 }
 
-fs::path kernel_cache::place_of(const std::string& key) const { return folder_.empty() || key.empty() ? fs::path() : folder_ / (key + ".o"); }
+fs::path kernel_cache::place_of(const std::string& key) const {
+    return folder_.empty() || key.empty() ? fs::path() : folder_ / (key + ".o");
+}
 
 bool kernel_cache::fetch(const std::string& key, const fs::path& file) const {
     const fs::path kept = place_of(key);
@@ -69,7 +72,8 @@ void kernel_cache::store(const std::string& key, const fs::path& file) const {
     if (kept.empty()) return;
     std::error_code problem;
     fs::create_directories(folder_, problem);
-    const fs::path whole = folder_ / fmt::format("{}.{}", kept.filename().string(), getpid());  // another build may be at it, too
+    const fs::path whole =
+        folder_ / fmt::format("{}.{}", kept.filename().string(), getpid());  // another build may be at it, too
     if (fs::copy_file(file, whole, fs::copy_options::overwrite_existing, problem)) fs::rename(whole, kept, problem);
     if (problem) fs::remove(whole, problem);
 }

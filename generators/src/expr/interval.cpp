@@ -8,7 +8,9 @@ using namespace Halide;
 namespace {
 
 /// An i64 end (of a product) meets an i32 one in i64.
-Expr alike(const Expr& x, const Expr& other) { return x.type() == other.type() || other.type().bits() < 64 ? x : cast(other.type(), x); }
+Expr alike(const Expr& x, const Expr& other) {
+    return x.type() == other.type() || other.type().bits() < 64 ? x : cast(other.type(), x);
+}
 
 template <class Operation> Expr joined(const Expr& a, const Expr& b, Operation&& operation) {
     if (!a.defined() || !b.defined()) return {};
@@ -56,7 +58,9 @@ verdict never() { return {no(), no()}; }
 
 interval point(const Expr& value) { return {value, value}; }
 
-interval negate(const interval& a) { return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.masked}; }
+interval negate(const interval& a) {
+    return {a.hi.defined() ? -a.hi : Expr(), a.lo.defined() ? -a.lo : Expr(), a.masked};
+}
 
 interval absolute(const interval& a) {
     if (!bounded(a)) return {{}, {}, a.masked};
@@ -85,7 +89,8 @@ interval multiply(const interval& a, const interval& b) {
         if (x->is_point() && !x->lo.type().is_float()) return {product(x->lo, y->lo), product(x->lo, y->lo), masked};
         if (positive) return {product(x->lo, y->lo), product(x->hi, y->lo), masked};
     }
-    const interval result = corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi), masked);
+    const interval result =
+        corners(product(a.lo, b.lo), product(a.lo, b.hi), product(a.hi, b.lo), product(a.hi, b.hi), masked);
     return result.lo.type().is_float() ? widened(result, magnitude(result)) : result;
 }
 
@@ -109,7 +114,8 @@ interval divide(const interval& a, const interval& b) {
     const Expr largest = max(-a.lo, a.hi);  // no quotient of integers exceeds its dividend
     const Expr low = alike(min(-largest, a.lo), a.lo), high = max(largest, -a.lo);
     const Expr safe = b.lo > Internal::make_zero(b.lo.type());
-    const interval inner = corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi), masked);
+    const interval inner =
+        corners(quotient(a.lo, b.lo), quotient(a.lo, b.hi), quotient(a.hi, b.lo), quotient(a.hi, b.hi), masked);
     return {select(safe, inner.lo, alike(low, inner.lo)), select(safe, inner.hi, alike(high, inner.hi)), masked};
 }
 
@@ -119,8 +125,8 @@ interval remainder(const interval& a, const interval& b) {
     if (!b.is_point()) return whole;
     // Within one period the remainder is as regular as its dividend.
     const Expr one_period = b.lo > 0 && divide_down(a.lo, b.lo) == divide_down(a.hi, b.lo);
-    return {select(one_period, remainder_down(a.lo, b.lo), whole.lo), select(one_period, remainder_down(a.hi, b.lo), whole.hi),
-            whole.masked};
+    return {select(one_period, remainder_down(a.lo, b.lo), whole.lo),
+            select(one_period, remainder_down(a.hi, b.lo), whole.hi), whole.masked};
 }
 
 interval minimum(const interval& a, const interval& b) {
@@ -149,7 +155,9 @@ interval bit_and(const interval& a, const interval& b) {
 interval bit_or(const interval& a, const interval& b) {
     if (!bounded(a) || !bounded(b) || a.lo.type() != Int(32) || b.lo.type() != Int(32)) return unknown(a, b);
     // No bit above the highest one of either end.
-    const Expr ends = a.hi | b.hi, bits = cast<int>((cast<uint32_t>(-1) >> min(cast<uint32_t>(count_leading_zeros(ends)), cast<uint32_t>(31))));
+    const Expr ends = a.hi | b.hi,
+               bits = cast<int>(
+                   (cast<uint32_t>(-1) >> min(cast<uint32_t>(count_leading_zeros(ends)), cast<uint32_t>(31))));
     const Expr positive = a.lo >= 0 && b.lo >= 0;
     return {select(positive, 0, Int(32).min()), select(positive, bits, Int(32).max()), a.masked || b.masked};
 }
@@ -188,14 +196,16 @@ verdict less(const interval& a, const interval& b) {
     verdict v;
     if (a.lo.defined() && b.hi.defined()) v.may = alike(a.lo, b.hi) < alike(b.hi, a.lo);
     if (a.hi.defined() && b.lo.defined()) v.must = alike(a.hi, b.lo) < alike(b.lo, a.hi);
-    return {either(v.may, either(a.masked.may, b.masked.may)), both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
+    return {either(v.may, either(a.masked.may, b.masked.may)),
+            both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
 }
 
 verdict less_equal(const interval& a, const interval& b) {
     verdict v;
     if (a.lo.defined() && b.hi.defined()) v.may = alike(a.lo, b.hi) <= alike(b.hi, a.lo);
     if (a.hi.defined() && b.lo.defined()) v.must = alike(a.hi, b.lo) <= alike(b.lo, a.hi);
-    return {either(v.may, either(a.masked.may, b.masked.may)), both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
+    return {either(v.may, either(a.masked.may, b.masked.may)),
+            both(v.must, both(opposite(a.masked.may), opposite(b.masked.may)))};
 }
 
 verdict equal(const interval& a, const interval& b) { return less_equal(a, b) && less_equal(b, a); }

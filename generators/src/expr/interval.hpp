@@ -4,7 +4,8 @@
 /// Interval arithmetic on Halide expressions, for values over a tile of (query, key) pairs. Never too narrow.
 namespace attune::generators {
 
-/// What is known of a condition over a tile: `may` = false only where no pair satisfies it, `must` = true only where all do.
+/// What is known of a condition over a tile: `may` = false only where no pair satisfies it, `must` = true only where
+/// all do.
 struct verdict {
     Halide::Expr may = Halide::Internal::const_true();
     Halide::Expr must = Halide::Internal::const_false();
@@ -28,8 +29,8 @@ verdict operator!(const verdict& a);
 verdict always();
 verdict never();
 
-/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `masked` = standing for -infinity, which
-/// the bounds leave out.
+/// Bounds of a value; an undefined end is unbounded. i32, i64 (a product of two ranges) or f32. `masked` = standing for
+/// -infinity, which the bounds leave out.
 struct interval {
     Halide::Expr lo, hi;
     verdict masked = never();

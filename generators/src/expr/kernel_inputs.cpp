@@ -1,7 +1,7 @@
 #include "expr/kernel_inputs.hpp"
 
-#include "kernel/device.hpp"
 #include "expr/pointwise.hpp"
+#include "kernel/device.hpp"
 
 #include <stdexcept>
 
@@ -59,7 +59,8 @@ void kernel_inputs::read_numbers(const kernel_request& request, const plan& core
     const std::vector<dependence> depends = dependences(graph);
     const auto stated = [&](std::initializer_list<int> tensors, int argument, Expr otherwise) {
         for (const int tensor : tensors)
-            if (tensor >= 0 && graph.nodes[tensor].op != operation::input && graph.nodes[tensor].argument_count > argument)
+            if (tensor >= 0 && graph.nodes[tensor].op != operation::input &&
+                graph.nodes[tensor].argument_count > argument)
                 return max(pointwise(request, *this, depends, {})(graph.nodes[tensor].arguments[argument]).value, 0);
         return otherwise;
     };
@@ -68,11 +69,14 @@ void kernel_inputs::read_numbers(const kernel_request& request, const plan& core
     query_length = queries, key_length = keys;
 
     const auto missing = [](const char* what, const char* where) {
-        throw std::runtime_error(std::string("no input has an axis that says how many ") + what + " there are; " + where);
+        throw std::runtime_error(std::string("no input has an axis that says how many ") + what + " there are; " +
+                                 where);
     };
     if (core.has_core() && !key_length.defined()) missing("keys", "state it: keys(formula, length)");
-    if (!heads.defined() && !key_heads.defined() && uses(graph, operation::heads)) missing("heads", "pass a tensor with the axis head");
-    if (!query_length.defined() && uses(graph, operation::query_length)) missing("queries", "state it: queries(formula, length)");
+    if (!heads.defined() && !key_heads.defined() && uses(graph, operation::heads))
+        missing("heads", "pass a tensor with the axis head");
+    if (!query_length.defined() && uses(graph, operation::query_length))
+        missing("queries", "state it: queries(formula, length)");
     if (!key_length.defined()) key_length = 0;
     // The outputs know; nothing is read along the axis.
     if (!query_length.defined()) query_length = 1 << 30;
@@ -134,7 +138,9 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
 
 Expr kernel_inputs::keys_in_use(const Expr& b) const { return clamp(kv_lengths_(b), 0, key_length); }
 
-Expr kernel_inputs::key_head(const Expr& h) const { return clamp(h / max(heads / max(key_heads, 1), 1), 0, key_heads - 1); }
+Expr kernel_inputs::key_head(const Expr& h) const {
+    return clamp(h / max(heads / max(key_heads, 1), 1), 0, key_heads - 1);
+}
 
 std::vector<Argument> kernel_inputs::arguments() const { return arguments_; }
 

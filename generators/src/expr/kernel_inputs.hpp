@@ -19,16 +19,19 @@ public:
     /// Position in graph_ir::inputs; a tensor.
     const Halide::ImageParam& tensor(int input) const { return tensors_[input]; }
     /// Whether a tensor's elements are narrower floats than what kernels compute in.
-    bool is_converted(int input) const { return tensors_[input].type().is_float() && tensors_[input].type().bits() < 32; }
+    bool is_converted(int input) const {
+        return tensors_[input].type().is_float() && tensors_[input].type().bits() < 32;
+    }
     /// Position in graph_ir::inputs; a run-time number.
     Halide::Expr scalar(int input) const { return scalars_[input]; }
 
-    /// Of the first input that has the axis, those of any element type first; a length that a computed tensor states comes before.
+    /// Of the first input that has the axis, those of any element type first; a length that a computed tensor states
+    /// comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
     Halide::Expr key_splits;  ///< parts of the keys, in decode
 
-    /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch), outputs and computed tensors
-    /// (channel, position, head, batch).
+    /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch),
+    /// outputs and computed tensors (channel, position, head, batch).
     std::map<int, Halide::Func> computed;
 
     /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.

@@ -19,13 +19,17 @@ Expr exp2_of_nonpositive(const Expr& x) {
 }
 
 Expr hyperbolic_tangent(const Expr& x) {
-    // An odd rational function on the range where tanh is not yet 1 in f32: minimax of the relative error, 1.3e-7. Its two polynomials are short, and of one length, as scores
-    // wait for all of their steps. A constant factor of x, such as a scale over a cap, goes into the coefficients.
-    constexpr double above[] = {0.999999869, 0.12934417, 0.00296047237, 1.15318262e-5}, below[] = {1, 0.462676436, 0.0238540787, 0.000240011897, 2.49254356e-7}, last = 7.9;
+    // An odd rational function on the range where tanh is not yet 1 in f32: minimax of the relative error, 1.3e-7. Its
+    // two polynomials are short, and of one length, as scores wait for all of their steps. A constant factor of x, such
+    // as a scale over a cap, goes into the coefficients.
+    constexpr double above[] = {0.999999869, 0.12934417, 0.00296047237, 1.15318262e-5},
+                     below[] = {1, 0.462676436, 0.0238540787, 0.000240011897, 2.49254356e-7}, last = 7.9;
     Expr of = Internal::simplify(x);
     double factor = 1;
     if (const auto* times = of.as<Internal::Mul>())
-        if (const auto constant = as_const_float(times->b); constant && std::abs(*constant) > 1e-3 && std::abs(*constant) < 1e3) of = times->a, factor = *constant;
+        if (const auto constant = as_const_float(times->b);
+            constant && std::abs(*constant) > 1e-3 && std::abs(*constant) < 1e3)
+            of = times->a, factor = *constant;
     const float limit = static_cast<float>(last / std::abs(factor));
     const Expr y = clamp(of, -limit, limit), z = y * y;
     const auto polynomial = [&](const auto& coefficients, double scale) {
@@ -63,15 +67,18 @@ Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return 
 Expr stored_as(const Type& element, const Expr& x) {
     if (element == x.type() || !element.is_float() || element.bits() != 16) return cast(element, x);
     const auto word = [](std::uint32_t value) { return Expr(value); };
-    const Expr bits = reinterpret<std::uint32_t>(x), magnitude = bits & word(0x7fffffff), nan = magnitude > word(0x7f800000);
+    const Expr bits = reinterpret<std::uint32_t>(x), magnitude = bits & word(0x7fffffff),
+               nan = magnitude > word(0x7f800000);
     Expr result;
     if (element.is_bfloat()) {
         result = select(nan, (bits >> 16) | word(0x40), (bits + word(0x7fff) + ((bits >> 16) & word(1))) >> 16);
     } else {
         // Below 2^-14 an addition of 0.5 leaves the multiple of 2^-24 in the lowest bits, and rounds it.
         const Expr normal = (magnitude - word(0x38000000) + word(0xfff) + ((magnitude >> 13) & word(1))) >> 13;
-        const Expr small = reinterpret<std::uint32_t>(reinterpret<float>(min(magnitude, word(0x38800000))) + 0.5f) - word(0x3f000000);
-        const Expr half = select(nan, word(0x7e00), magnitude >= word(0x477ff000), word(0x7c00), magnitude >= word(0x38800000), normal, small);
+        const Expr small =
+            reinterpret<std::uint32_t>(reinterpret<float>(min(magnitude, word(0x38800000))) + 0.5f) - word(0x3f000000);
+        const Expr half = select(nan, word(0x7e00), magnitude >= word(0x477ff000), word(0x7c00),
+                                 magnitude >= word(0x38800000), normal, small);
         result = ((bits >> 16) & word(0x8000)) | half;
     }
     return reinterpret(element, cast<std::uint16_t>(result));
@@ -109,12 +116,15 @@ Expr philox(const Expr& seed, const Expr& upper_half, const Expr& b, const Expr&
     std::array<Expr, 4> c{word(k) / word(4), word(q), word(h), word(b)};
     for (Expr& each : c) each = named(each);
     for (std::uint32_t round = 0; round < 10; ++round) {
-        const Expr x = named(cast<uint64_t>(c[0]) * cast<uint64_t>(Expr(0xd2511f53u))), y = named(cast<uint64_t>(c[2]) * cast<uint64_t>(Expr(0xcd9e8d57u)));
-        const Expr first = word(seed) + Expr(round * 0x9e3779b9u), second = word(upper_half) + Expr(round * 0xbb67ae85u);
+        const Expr x = named(cast<uint64_t>(c[0]) * cast<uint64_t>(Expr(0xd2511f53u))),
+                   y = named(cast<uint64_t>(c[2]) * cast<uint64_t>(Expr(0xcd9e8d57u)));
+        const Expr first = word(seed) + Expr(round * 0x9e3779b9u),
+                   second = word(upper_half) + Expr(round * 0xbb67ae85u);
         c = {named(word(y >> 32) ^ c[1] ^ first), named(word(y)), named(word(x >> 32) ^ c[3] ^ second), named(word(x))};
     }
     Expr result = mux(cast<int>(word(k) % word(4)), {c[0], c[1], c[2], c[3]});
-    for (auto let = lets.rbegin(); let != lets.rend(); ++let) result = Internal::Let::make(let->first, let->second, result);
+    for (auto let = lets.rbegin(); let != lets.rend(); ++let)
+        result = Internal::Let::make(let->first, let->second, result);
     return result;
 }
 

@@ -16,12 +16,12 @@ Halide::Expr error_function(const Halide::Expr& x);
 /// Natural exponential; +infinity is never made: saturates near the largest float.
 Halide::Expr exponential(const Halide::Expr& x);
 
-/// An f32 as an element of another type: rounded to nearest even, too large becomes infinity, NaN stays NaN. In integers, so that every level, with instructions
-/// for it or without, stores the same bits.
+/// An f32 as an element of another type: rounded to nearest even, too large becomes infinity, NaN stays NaN. In
+/// integers, so that every level, with instructions for it or without, stores the same bits.
 Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
 
-/// select(condition, a, b) of which both sides are always computed: bounds inference would otherwise cut the tile that `a` or `b`
-/// is computed over to where the condition holds, and take it apart.
+/// select(condition, a, b) of which both sides are always computed: bounds inference would otherwise cut the tile that
+/// `a` or `b` is computed over to where the condition holds, and take it apart.
 Halide::Expr choose_whole(const Halide::Expr& condition, const Halide::Expr& a, const Halide::Expr& b);
 
 /// i32; rounds down whatever the signs, 0 where b is 0. Vectors of unknown divisors go through f64, exactly.
@@ -31,10 +31,11 @@ Halide::Expr divide_down(const Halide::Expr& a, const Halide::Expr& b);
 Halide::Expr remainder_down(const Halide::Expr& a, const Halide::Expr& b);
 
 /// Word `k % 4` of Philox 4x32-10 with counter (k / 4, q, h, b), u32. (Salmon et al. 2011)
-Halide::Expr philox(const Halide::Expr& seed, const Halide::Expr& upper_half, const Halide::Expr& b, const Halide::Expr& h, const Halide::Expr& q, const Halide::Expr& k);
+Halide::Expr philox(const Halide::Expr& seed, const Halide::Expr& upper_half, const Halide::Expr& b,
+                    const Halide::Expr& h, const Halide::Expr& q, const Halide::Expr& k);
 
-/// An i32 that the caller passes, as one side of an order: what lies beyond +-2^30 is as good as infinite beside positions and
-/// lengths, and moving terms across the comparison, as compilers do, must not overflow.
+/// An i32 that the caller passes, as one side of an order: what lies beyond +-2^30 is as good as infinite beside
+/// positions and lengths, and moving terms across the comparison, as compilers do, must not overflow.
 Halide::Expr as_limit(const Halide::Expr& x);
 
 /// Whether x is -infinity, by its bits: arithmetic may assume that infinities do not occur.

@@ -29,7 +29,8 @@ Expr real_function(operation op, const Expr& x) {
     switch (op) {
         case operation::exp: return fold(x, folded, [](double v) { return std::exp(v); }) ? folded : exponential(x);
         case operation::log: return fold(x, folded, [](double v) { return std::log(v); }) ? folded : log(x);
-        case operation::tanh: return fold(x, folded, [](double v) { return std::tanh(v); }) ? folded : hyperbolic_tangent(x);
+        case operation::tanh:
+            return fold(x, folded, [](double v) { return std::tanh(v); }) ? folded : hyperbolic_tangent(x);
         case operation::erf: return fold(x, folded, [](double v) { return std::erf(v); }) ? folded : error_function(x);
         case operation::sqrt: return fold(x, folded, [](double v) { return std::sqrt(v); }) ? folded : sqrt(x);
         default: return fold(x, folded, [](double v) { return 1 / std::sqrt(v); }) ? folded : 1.0f / sqrt(x);
@@ -80,14 +81,18 @@ bool pointwise::length_is_given(operation formed) const {
 quantity pointwise::load_computed(const instruction& node) {
     const Func& tensor = inputs_.computed.at(node.arguments[0]);
     const instruction& of = request_.graph.nodes[node.arguments[0]];
-    const auto index = [&](int i, const Expr& extent) { return clamp(evaluate(node.arguments[i + 1], true).value, 0, extent - 1); };
+    const auto index = [&](int i, const Expr& extent) {
+        return clamp(evaluate(node.arguments[i + 1], true).value, 0, extent - 1);
+    };
     const auto bare = [&](int i, operation op) { return request_.graph.nodes[node.arguments[i + 1]].op == op; };
     const Expr batch = bare(0, operation::b) ? at_.b : index(0, inputs_.batches);
     if (of.op == operation::tokens) {
         const Expr width = pointwise(request_, inputs_, depends_, {})(of.arguments[1]).value;
         return {tensor(index(2, width), index(1, inputs_.query_length), batch), {}};
     }
-    return {tensor(index(3, request_.depths.value_depth), index(2, inputs_.query_length), index(1, inputs_.heads), batch), {}};
+    return {
+        tensor(index(3, request_.depths.value_depth), index(2, inputs_.query_length), index(1, inputs_.heads), batch),
+        {}};
 }
 
 quantity pointwise::load(const instruction& node) {
@@ -107,10 +112,12 @@ quantity pointwise::load(const instruction& node) {
         }
         const Expr position = evaluate(argument, true).value;
         const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
-        const bool inside = (along == axis_kind::batch && index == operation::b) || (along == axis_kind::head && index == operation::h) ||
-                            (along == axis_kind::query && index == operation::q_idx && !length_is_given(operation::queries)) ||
-                            (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
-                            (is_channel && index == operation::d_idx);
+        const bool inside =
+            (along == axis_kind::batch && index == operation::b) ||
+            (along == axis_kind::head && index == operation::h) ||
+            (along == axis_kind::query && index == operation::q_idx && !length_is_given(operation::queries)) ||
+            (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
+            (is_channel && index == operation::d_idx);
         const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
         at.push_back(inside ? position : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
     }
@@ -136,7 +143,8 @@ quantity pointwise::compare(operation op, const quantity& x, const quantity& y) 
         }
     }
     // -infinity is below every number and equal to itself.
-    const Expr never = Internal::const_false(), p = x.masked.defined() ? x.masked : never, q = y.masked.defined() ? y.masked : never;
+    const Expr never = Internal::const_false(), p = x.masked.defined() ? x.masked : never,
+               q = y.masked.defined() ? y.masked : never;
     switch (op) {
         case operation::equal: return {(p && q) || (!p && !q && a == b), {}};
         case operation::not_equal: return {(p != q) || (!p && a != b), {}};
@@ -148,7 +156,8 @@ quantity pointwise::compare(operation op, const quantity& x, const quantity& y) 
 quantity pointwise::divide(const instruction& node, const quantity& a, const quantity& b) {
     const Expr masked = either(a.masked, b.masked);
     if (a.value.type().is_int()) return {divide_down(a.value, b.value), {}};
-    // Scores over one number of the task are multiplied by its inverse; conditions may ask for equality, so they divide.
+    // Scores over one number of the task are multiplied by its inverse; conditions may ask for equality, so they
+    // divide.
     const dependence &dividend = depends_[node.arguments[0]], &divisor = depends_[node.arguments[1]];
     const bool uniform = dividend.score && !divisor.query && !divisor.key && !divisor.score;
     return {uniform ? a.value * (1.0f / b.value) : a.value / b.value, masked};
@@ -169,7 +178,9 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
     inside.indices[index] = each;
     // Anew, as what was computed so far may have been for another index of this name.
     const quantity x = pointwise(request_, inputs_, depends_, std::move(inside)).evaluate(node.arguments[2], as_index);
-    const auto for_any = [&](const Expr& condition) { return maximum(each, cast<uint8_t>(condition), "any") != cast<uint8_t>(0); };
+    const auto for_any = [&](const Expr& condition) {
+        return maximum(each, cast<uint8_t>(condition), "any") != cast<uint8_t>(0);
+    };
     if (node.op == operation::any) return {for_any(x.value), {}};
     if (x.value.type().is_int()) return {cast<int>(Halide::sum(each, cast<uint32_t>(x.value), "sum")), {}};
     if (!x.masked.defined()) return {Halide::sum(each, x.value, "sum"), {}};
@@ -180,21 +191,28 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
     if (node.op == operation::load) return load(node);
     if (node.op == operation::sum || node.op == operation::any) return reduce(node, as_index);
     if (node.op == operation::keep) {
-        const Expr p = evaluate(node.arguments[0], false).value, seed = evaluate(node.arguments[1], false).value, upper = evaluate(node.arguments[2], false).value;
+        const Expr p = evaluate(node.arguments[0], false).value, seed = evaluate(node.arguments[1], false).value,
+                   upper = evaluate(node.arguments[2], false).value;
         const instruction& probability = request_.graph.nodes[node.arguments[0]];
         const auto real = [](double x) { return Internal::make_const(Float(64), x); };
         const Expr exact = probability.op == operation::constant ? real(probability.number) : cast<double>(p);
         const Expr limit = cast<uint64_t>(floor(clamp(exact, real(0), real(1)) * real(4294967296) + real(0.5)));
         const Expr word = philox(seed, upper, at_.b, at_.h, at_.q, at_.k);
-        return {word >= cast<uint32_t>(min(limit, cast<uint64_t>(Expr(0xffffffffu)))) && limit <= cast<uint64_t>(Expr(0xffffffffu)), {}};
+        return {word >= cast<uint32_t>(min(limit, cast<uint64_t>(Expr(0xffffffffu)))) &&
+                    limit <= cast<uint64_t>(Expr(0xffffffffu)),
+                {}};
     }
     if (node.op == operation::extent) {
         const instruction& tensor = request_.graph.nodes[node.arguments[0]];
-        return {inputs_.tensor(tensor.input).dim(request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer)).extent(), {}};
+        return {inputs_.tensor(tensor.input)
+                    .dim(request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer))
+                    .extent(),
+                {}};
     }
     if (node.op == operation::constant) {
         if (node.kind == kind::integer) return {static_cast<int>(node.integer), {}};
-        if (node.kind == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
+        if (node.kind == kind::condition)
+            return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
         if (std::isinf(node.number) && node.number < 0) return {0.0f, Internal::const_true()};
         return {static_cast<float>(node.number), {}};
     }
@@ -247,7 +265,9 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
             // `where(c, s, -inf)` keeps s: only `masked` depends on the condition.
             const bool b_never_counts = b.masked.defined() && is_const_one(b.masked),
                        c_never_counts = c.masked.defined() && is_const_one(c.masked);
-            const Expr value = b_never_counts ? c.value : c_never_counts ? b.value : choose_whole(a.value, b.value, c.value);
+            const Expr value = b_never_counts   ? c.value
+                               : c_never_counts ? b.value
+                                                : choose_whole(a.value, b.value, c.value);
             if (!b.masked.defined() && !c.masked.defined()) return {value, {}};
             const Expr never = Internal::const_false();
             const Expr p = b.masked.defined() ? b.masked : never, q = c.masked.defined() ? c.masked : never;

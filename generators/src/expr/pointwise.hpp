@@ -8,8 +8,8 @@ namespace attune::generators {
 /// Whether a node is a number as the caller passes it, a scalar or an element of an input.
 constexpr bool is_passed(const instruction& node) { return node.op == operation::scalar || node.op == operation::load; }
 
-/// A value as kernels carry it. Reals never hold -infinity: `masked` says where one would stand (undefined: nowhere), and
-/// `value` is any finite number there.
+/// A value as kernels carry it. Reals never hold -infinity: `masked` says where one would stand (undefined: nowhere),
+/// and `value` is any finite number there.
 struct quantity {
     Halide::Expr value;
     Halide::Expr masked;
@@ -18,17 +18,18 @@ struct quantity {
 /// Where a node is evaluated.
 struct place {
     Halide::Expr b, h, q, k;
-    Halide::Expr key_limit;                 ///< keys at or beyond it are not read
-    std::map<int, quantity> known{};        ///< nodes that are already computed here: the contraction, rows, what was kept
-    Halide::Expr d{};                       ///< channel; inside the depth that it counts
+    Halide::Expr key_limit;           ///< keys at or beyond it are not read
+    std::map<int, quantity> known{};  ///< nodes that are already computed here: the contraction, rows, what was kept
+    Halide::Expr d{};                 ///< channel; inside the depth that it counts
     std::map<int, Halide::Expr> indices{};  ///< of sums around this place, by position in graph_ir::indices
 };
 
-/// Nodes of a graph as Halide expressions at one place. Integers are i32, reals, rows and outputs f32, conditions Boolean. Sums are
-/// inline reductions.
+/// Nodes of a graph as Halide expressions at one place. Integers are i32, reals, rows and outputs f32, conditions
+/// Boolean. Sums are inline reductions.
 class pointwise {
 public:
-    pointwise(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends, place at)
+    pointwise(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends,
+              place at)
         : request_(request), inputs_(inputs), depends_(depends), at_(std::move(at)) {}
 
     quantity operator()(int node) { return evaluate(node, false); }
@@ -42,7 +43,8 @@ private:
     quantity reduce(const instruction& node, bool as_index);
     quantity compare(operation op, const quantity& a, const quantity& b);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
-    /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then differ from that.
+    /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
+    /// differ from that.
     bool length_is_given(operation formed) const;
     Halide::Expr number(const instruction& node, bool as_index);
 

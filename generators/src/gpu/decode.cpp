@@ -1,8 +1,8 @@
 #include "gpu/decode.hpp"
 
-#include "passes/gpu_passes.hpp"
-#include "kernel/gpu_schedule.hpp"
 #include "expr/math.hpp"
+#include "kernel/gpu_schedule.hpp"
+#include "passes/gpu_passes.hpp"
 #include "passes/skip_blocks.hpp"
 
 #include <algorithm>
@@ -18,7 +18,9 @@ namespace {
 constexpr int looked_at_once = 8;  ///< blocks of keys that are decided on together
 constexpr int lanes = 16;          ///< threads that share a row's maximum or sum
 constexpr int warp = 32;
-constexpr int mergers = 8, merged_at_once = 8;  ///< threads that share the parts of an element, and parts that each of them asks for at a time
+constexpr int mergers = 8,
+              merged_at_once =
+                  8;  ///< threads that share the parts of an element, and parts that each of them asks for at a time
 
 /// Into how many shares `keys` are cut: as many as there are threads, of the same length each.
 int shares_of(int keys, int threads) {
@@ -59,30 +61,36 @@ gpu_decode_state::gpu_decode_state(const kernel_frame& frame)
     define_merge();
 }
 
-/// A part is a stretch of the blocks between the first and the last of which some row of the key head sees something, so that what a mask or a length leaves is
-/// shared out. Each task finds them for itself, a few threads going over all blocks interleaved.
+/// A part is a stretch of the blocks between the first and the last of which some row of the key head sees something,
+/// so that what a mask or a length leaves is shared out. Each task finds them for itself, a few threads going over all
+/// blocks interleaved.
 void gpu_decode_state::define_ranges() {
     // Algorithm
-    const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may), zero = cast<uint8_t>(0), blocks = f_.key_blocks();
+    const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may), zero = cast<uint8_t>(0),
+               blocks = f_.key_blocks();
     const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b};
     if (Internal::expr_uses_var(visible, f_.h.name())) {
         const RDom head(0, f_.group(), "head_of_group");
         seen_(block) = zero;
-        seen_(block) = max(seen_(block), substitute(f_.h.name(), clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1), visible));
+        seen_(block) = max(seen_(block),
+                           substitute(f_.h.name(), clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1), visible));
     } else {
         seen_(block) = visible;
     }
     const Expr stacked = f_.queries_stacked();
-    every_ = RDom({{0, (blocks + warp - 1) / warp}, {0, max((f_.inputs.query_length + stacked - 1) / stacked, 1)}}, "every_block");
+    every_ = RDom({{0, (blocks + warp - 1) / warp}, {0, max((f_.inputs.query_length + stacked - 1) / stacked, 1)}},
+                  "every_block");
     const Expr at = every_.x * warp + l_, counts = at < blocks && seen_(at, every_.y, f_.h, f_.b) != zero;
     const std::vector<Var> of_thread{l_, f_.h, f_.b};
     span_of_thread_(of_thread) = Tuple(blocks, 0);
     const FuncRef so_far = span_of_thread_(of_thread);
-    span_of_thread_(of_thread) = Tuple(select(counts, min(so_far[0], at), so_far[0]), select(counts, at + 1, so_far[1]));
+    span_of_thread_(of_thread) =
+        Tuple(select(counts, min(so_far[0], at), so_far[0]), select(counts, at + 1, so_far[1]));
     spans_(of_thread) = Tuple(so_far[0], so_far[1]);
     std::vector<Expr> firsts, ends;
     for (int l = 0; l < warp; ++l) firsts.push_back(spans_(l, f_.h, f_.b)[0]), ends.push_back(spans_(l, f_.h, f_.b)[1]);
-    const Expr first = joined(firsts, [](const Expr& a, const Expr& b) { return min(a, b); }), end = joined(ends, [](const Expr& a, const Expr& b) { return max(a, b); });
+    const Expr first = joined(firsts, [](const Expr& a, const Expr& b) { return min(a, b); }),
+               end = joined(ends, [](const Expr& a, const Expr& b) { return max(a, b); });
     span_(f_.h, f_.b) = Tuple(first, max(end - first, 0));
     const FuncRef span = span_(f_.h, f_.b);
     range_(sp_, f_.h, f_.b) = Tuple(span[0] + span[1] * sp_ / splits_, span[0] + span[1] * (sp_ + 1) / splits_);
@@ -110,15 +118,18 @@ Func gpu_decode_state::reduced(const std::string& name, const Func& pairs, bool 
 
 void gpu_decode_state::define_weights() {
     // Algorithm
-    const Func weighing = define_weights_of_block(f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
-                                                  [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
+    const Func weighing = define_weights_of_block(
+        f_, scores_at_, softmax(), {scores_, highest_, weights_, sum_},
+        [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
     if (!chunk_) return;
     values_ = scores_at_.rows_of(f_.core.value, false, "values");
     rk_ = RDom(0, keys_ / shares_, "rk");
-    // (of a thread's depths, thread, row, share of the keys, key block, query block, key head, batch); beyond the last key stands 0, whatever that one's values are
+    // (of a thread's depths, thread, row, share of the keys, key block, query block, key head, batch); beyond the last
+    // key stands 0, whatever that one's values are
     const std::vector<Var> at{j_, dt_, f_.qi, g_, f_.kb, f_.qt, f_.h, f_.b};
     const Expr key = g_ * (keys_ / shares_) + rk_, depth = min(j_ * across_ + dt_, f_.value_depth() - 1);
-    const Expr value = select(f_.key_at(key) < f_.inputs.keys_in_use(f_.b), values_(depth, key, f_.kb, f_.h, f_.b), 0.0f);
+    const Expr value =
+        select(f_.key_at(key) < f_.inputs.keys_in_use(f_.b), values_(depth, key, f_.kb, f_.h, f_.b), 0.0f);
     accumulated_(at) = 0.0f;
     accumulated_(at) += weighing(score_tile::pair_of(f_, key, f_.qi)) * value;
 }
@@ -136,7 +147,8 @@ void gpu_decode_state::define_state() {
     blocks_.where(blocks_.y >= from / looked_at_once);
     blocks_.where(blocks_.y < (to + looked_at_once - 1) / looked_at_once);
     blocks_.where(visits_of_part_(block, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
-    // (thread, row, share of the keys, part, query block, key head, batch): a thread's accumulators, and in every thread the row's maximum, sum, other sums
+    // (thread, row, share of the keys, part, query block, key head, batch): a thread's accumulators, and in every
+    // thread the row's maximum, sum, other sums
     std::vector<Expr> initial(static_cast<std::size_t>(chunk_), 0.0f), next;
     const auto place = [&](const Expr& value) {
         initial.push_back(value);
@@ -148,7 +160,9 @@ void gpu_decode_state::define_state() {
     const std::vector<Var> at{dt_, f_.qi, g_, sp_, f_.qt, f_.h, f_.b};
     state_(at) = Tuple(initial);
     const auto of_block = [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); };
-    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) { return before + here; };
+    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& before, const Expr& here) {
+        return before + here;
+    };
     if (softmax()) {
         const Expr before = old(chunk_ + maximum_at_), here = of_block(highest_);
         // Of the two factors one is 1.
@@ -156,13 +170,16 @@ void gpu_decode_state::define_state() {
         const Expr keep = select(before >= here, 1.0f, factor), take = select(here >= before, 1.0f, factor);
         join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
     }
-    for (int j = 0; j < chunk_; ++j) next.push_back(join(old(j), accumulated_(j, dt_, f_.qi, g_, block, f_.qt, f_.h, f_.b)));
+    for (int j = 0; j < chunk_; ++j)
+        next.push_back(join(old(j), accumulated_(j, dt_, f_.qi, g_, block, f_.qt, f_.h, f_.b)));
     if (maximum_at_ >= 0) next.push_back(max(old(chunk_ + maximum_at_), of_block(highest_)));
     if (sum_at_ >= 0) next.push_back(join(old(chunk_ + sum_at_), of_block(sum_)));
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(chunk_ + summed_at_[node]), of_block(sum)));
     // What was computed before the loop is used once more at its end, to no effect: as in prefill_state::define_state.
-    Expr before_loop = scores_at_.of_query(f_.qi) + cast<float>(from + to + f_.query_of_row(f_.qi, f_.qt) + f_.head_of_row(f_.qi, f_.h));
-    for (const score_tile::contraction& c : scores_at_.contractions_) before_loop = before_loop + c.query_rows(0, f_.qi, f_.qt, f_.h, f_.b);
+    Expr before_loop = scores_at_.of_query(f_.qi) +
+                       cast<float>(from + to + f_.query_of_row(f_.qi, f_.qt) + f_.head_of_row(f_.qi, f_.h));
+    for (const score_tile::contraction& c : scores_at_.contractions_)
+        before_loop = before_loop + c.query_rows(0, f_.qi, f_.qt, f_.h, f_.b);
     next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), before_loop, 0.0f);
     state_(at) = Tuple(next);
 }
@@ -175,8 +192,12 @@ void gpu_decode_state::define_parts() {
     std::vector<Expr> sums, others;
     for (int j = 0; j < chunk_; ++j) sums.push_back(old(j));
     for (int i = 0; i < extras_; ++i) others.push_back(old(chunk_ + i));
-    const auto element = [](const Func& f, const std::vector<Expr>& where, int i) { return f.outputs() == 1 ? Expr(f(where)) : Expr(f(where)[i]); };
-    const auto chosen = [](const Expr& which, const std::vector<Expr>& all) { return all.size() == 1 ? all.front() : mux(which, all); };
+    const auto element = [](const Func& f, const std::vector<Expr>& where, int i) {
+        return f.outputs() == 1 ? Expr(f(where)) : Expr(f(where)[i]);
+    };
+    const auto chosen = [](const Expr& which, const std::vector<Expr>& all) {
+        return all.size() == 1 ? all.front() : mux(which, all);
+    };
     Expr number;
     if (extras_ > 0) {
         left_of_rows_(at) = Tuple(others);
@@ -189,7 +210,8 @@ void gpu_decode_state::define_parts() {
         std::vector<Expr> all;
         for (int j = 0; j < chunk_; ++j) {
             std::vector<Expr> of_shares;
-            for (int g = 0; g < shares_; ++g) of_shares.push_back(element(left_, {x_ % across_, f_.qi, g, sp_, f_.qt, f_.h, f_.b}, j));
+            for (int g = 0; g < shares_; ++g)
+                of_shares.push_back(element(left_, {x_ % across_, f_.qi, g, sp_, f_.qt, f_.h, f_.b}, j));
             all.push_back(joined(of_shares, [](const Expr& a, const Expr& b) { return a + b; }));
         }
         const Expr accumulated = chosen(x_ / across_, all);
@@ -199,8 +221,10 @@ void gpu_decode_state::define_parts() {
 }
 
 Expr gpu_decode_state::part(const Expr& x, const Expr& split, const std::vector<Expr>& row) const {
-    const Expr query = row[0] + row[1], stacked = f_.queries_stacked(), blocks = (f_.inputs.query_length + stacked - 1) / stacked;
-    return partial_(x, clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1), min(split, splits_ - 1), clamp(query / stacked, 0, max(blocks, 1) - 1),
+    const Expr query = row[0] + row[1], stacked = f_.queries_stacked(),
+               blocks = (f_.inputs.query_length + stacked - 1) / stacked;
+    return partial_(x, clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1),
+                    min(split, splits_ - 1), clamp(query / stacked, 0, max(blocks, 1) - 1),
                     clamp(row[2] / f_.group(), 0, f_.inputs.key_heads - 1), row[3]);
 }
 
@@ -214,12 +238,16 @@ void gpu_decode_state::define_merge() {
     const auto higher = [](const Expr& a, const Expr& b) { return max(a, b); };
     if (maximum_at_ >= 0) {
         std::vector<Expr> of_thread, of_all;
-        for (int i = 0; i < f_.cut.key_splits; i += warp) of_thread.push_back(select(i + l_ < splits_, part(first_extra + maximum_at_, i + l_, of_row), softmax() ? lowest_score : lowest));
+        for (int i = 0; i < f_.cut.key_splits; i += warp)
+            of_thread.push_back(select(i + l_ < splits_, part(first_extra + maximum_at_, i + l_, of_row),
+                                       softmax() ? lowest_score : lowest));
         tops_(with(l_)) = joined(of_thread, higher);
         for (int l = 0; l < warp; ++l) of_all.push_back(tops_(at(l)));
         top_(row) = joined(of_all, higher);
     }
-    if (softmax()) factor_(with(sp_)) = exp2_of_nonpositive((part(first_extra + maximum_at_, sp_, of_row) - top_(row)) * (scores_at_.scale * log2_of_e));
+    if (softmax())
+        factor_(with(sp_)) = exp2_of_nonpositive((part(first_extra + maximum_at_, sp_, of_row) - top_(row)) *
+                                                 (scores_at_.scale * log2_of_e));
     constexpr int together = mergers * merged_at_once;
     parts_ = RDom({{0, merged_at_once}, {0, (splits_ + together - 1) / together}}, "parts");
     const Expr split = (parts_.y * merged_at_once + parts_.x) * mergers + g_;
@@ -238,19 +266,27 @@ Expr gpu_decode_state::merged(const Expr& x, const std::vector<Expr>& row) const
 }
 
 Expr gpu_decode_state::maximum(const std::vector<Expr>& row) const { return top_(row); }
-Expr gpu_decode_state::sum(const std::vector<Expr>& row) const { return merged((chunk_ ? f_.value_depth() : 0) + sum_at_, row); }
+Expr gpu_decode_state::sum(const std::vector<Expr>& row) const {
+    return merged((chunk_ ? f_.value_depth() : 0) + sum_at_, row);
+}
 Expr gpu_decode_state::summed(int weights, const std::vector<Expr>& row) const {
-    return weights == f_.core.statistic_node && softmax() ? sum(row) : merged((chunk_ ? f_.value_depth() : 0) + summed_at_.at(weights), row);
+    return weights == f_.core.statistic_node && softmax()
+               ? sum(row)
+               : merged((chunk_ ? f_.value_depth() : 0) + summed_at_.at(weights), row);
 }
 Expr gpu_decode_state::accumulated(const std::vector<Expr>& row, const Expr& d) const { return merged(d, row); }
 
 /// Numbers from 0 to what a loop's extent is, one a thread.
 Stage gpu_decode_state::in_threads(Stage stage, const VarOrRVar& i) const {
     const TailStrategy guard = TailStrategy::GuardWithIf;
-    return stage.split(i, i, tx_, gpu_threads_a_key, guard).split(i, i, ty_, down_, guard).reorder(i, tx_, ty_).gpu_threads(tx_, ty_);
+    return stage.split(i, i, tx_, gpu_threads_a_key, guard)
+        .split(i, i, ty_, down_, guard)
+        .reorder(i, tx_, ty_)
+        .gpu_threads(tx_, ty_);
 }
 
-/// Something of each row and of each of `extent` others, one element a thread; neighbouring threads have neighbours along `i`.
+/// Something of each row and of each of `extent` others, one element a thread; neighbouring threads have neighbours
+/// along `i`.
 void gpu_decode_state::by_rows(Func f, const Var& i, int extent) const {
     f.bound_extent(i, extent).bound_extent(f_.qi, rows_).fuse(i, f_.qi, p_);
     in_threads(f, p_);
@@ -258,16 +294,33 @@ void gpu_decode_state::by_rows(Func f, const Var& i, int extent) const {
 
 /// A tile of pairs: neighbouring threads have neighbouring rows, up to four a thread.
 void gpu_decode_state::by_pairs(Func f) const {
-    f.bound_extent(f_.ki, keys_).bound_extent(f_.qi, rows_).reorder_storage(f_.qi, f_.ki).split(f_.qi, i_, f_.qi, std::gcd(rows_, 4)).fuse(i_, f_.ki, p_);
-    f.split(p_, p_, tx_, gpu_threads_a_key, TailStrategy::GuardWithIf).split(p_, p_, ty_, down_, TailStrategy::GuardWithIf).reorder(f_.qi, p_, tx_, ty_).unroll(f_.qi).gpu_threads(tx_, ty_);
+    f.bound_extent(f_.ki, keys_)
+        .bound_extent(f_.qi, rows_)
+        .reorder_storage(f_.qi, f_.ki)
+        .split(f_.qi, i_, f_.qi, std::gcd(rows_, 4))
+        .fuse(i_, f_.ki, p_);
+    f.split(p_, p_, tx_, gpu_threads_a_key, TailStrategy::GuardWithIf)
+        .split(p_, p_, ty_, down_, TailStrategy::GuardWithIf)
+        .reorder(f_.qi, p_, tx_, ty_)
+        .unroll(f_.qi)
+        .gpu_threads(tx_, ty_);
 }
 
 void gpu_decode_state::schedule(const LoopLevel& task) {
     // Schedule
     schedule_merge(task);
     const TailStrategy guard = TailStrategy::GuardWithIf;
-    partial_.compute_root().bound(x_, 0, part_size()).split(f_.qi, i_, f_.qi, rows_, guard).fuse(x_, f_.qi, p_).fuse(i_, sp_, s_).fuse(s_, f_.qt, s_);
-    partial_.split(p_, p_, tx_, gpu_threads_a_key, guard).split(p_, p_, ty_, down_, guard).reorder(p_, tx_, ty_, s_, f_.h, f_.b).gpu_blocks(s_, f_.h, f_.b).gpu_threads(tx_, ty_);
+    partial_.compute_root()
+        .bound(x_, 0, part_size())
+        .split(f_.qi, i_, f_.qi, rows_, guard)
+        .fuse(x_, f_.qi, p_)
+        .fuse(i_, sp_, s_)
+        .fuse(s_, f_.qt, s_);
+    partial_.split(p_, p_, tx_, gpu_threads_a_key, guard)
+        .split(p_, p_, ty_, down_, guard)
+        .reorder(p_, tx_, ty_, s_, f_.h, f_.b)
+        .gpu_blocks(s_, f_.h, f_.b)
+        .gpu_threads(tx_, ty_);
     const LoopLevel own(partial_, s_);
     schedule_ranges(own);
     schedule_rows(own);
@@ -278,13 +331,25 @@ void gpu_decode_state::schedule(const LoopLevel& task) {
 /// A row a block of threads: depths in the threads of a warp, parts in turn in several warps.
 void gpu_decode_state::schedule_merge(const LoopLevel& task) {
     // Schedule
-    const auto kept = [&](Func& f) -> Func& { return f.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qi, 1).bound_extent(f_.qt, 1); };
+    const auto kept = [&](Func& f) -> Func& {
+        return f.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
+    };
     if (tops_.defined()) {
         kept(tops_).bound_extent(l_, warp).gpu_threads(l_);
         kept(top_);
     }
-    if (factor_.defined()) kept(factor_).bound_extent(sp_, f_.cut.key_splits).split(sp_, sp_, tx_, warp, TailStrategy::GuardWithIf).reorder(tx_, sp_).gpu_threads(tx_);
-    kept(merged_).bound_extent(x_, part_size()).bound_extent(g_, mergers).split(x_, x_, tx_, warp, TailStrategy::GuardWithIf).reorder(x_, tx_, g_).gpu_threads(tx_, g_);
+    if (factor_.defined())
+        kept(factor_)
+            .bound_extent(sp_, f_.cut.key_splits)
+            .split(sp_, sp_, tx_, warp, TailStrategy::GuardWithIf)
+            .reorder(tx_, sp_)
+            .gpu_threads(tx_);
+    kept(merged_)
+        .bound_extent(x_, part_size())
+        .bound_extent(g_, mergers)
+        .split(x_, x_, tx_, warp, TailStrategy::GuardWithIf)
+        .reorder(x_, tx_, g_)
+        .gpu_threads(tx_, g_);
     merging_.compute_at(merged_, x_).update().unroll(parts_.x);
 }
 
@@ -292,13 +357,25 @@ void gpu_decode_state::schedule_ranges(const LoopLevel& own) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     if (seen_.has_update_definition()) {
-        for (Stage stage : {Stage(seen_), seen_.update()}) stage.split(f_.kb, f_.kb, tx_, warp, guard).reorder(tx_, f_.kb, f_.qt, f_.h, f_.b).fuse(f_.qt, f_.h, s_).gpu_blocks(f_.kb, s_, f_.b).gpu_threads(tx_);
+        for (Stage stage : {Stage(seen_), seen_.update()})
+            stage.split(f_.kb, f_.kb, tx_, warp, guard)
+                .reorder(tx_, f_.kb, f_.qt, f_.h, f_.b)
+                .fuse(f_.qt, f_.h, s_)
+                .gpu_blocks(f_.kb, s_, f_.b)
+                .gpu_threads(tx_);
         seen_.compute_root();
     }
-    spans_.compute_at(own).store_in(MemoryType::GPUShared).bound_extent(l_, warp).split(l_, ty_, tx_, gpu_threads_a_key).gpu_threads(tx_, ty_);
+    spans_.compute_at(own)
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(l_, warp)
+        .split(l_, ty_, tx_, gpu_threads_a_key)
+        .gpu_threads(tx_, ty_);
     span_of_thread_.compute_at(spans_, tx_);
     for (Func f : {span_, range_}) f.compute_at(own).store_in(MemoryType::GPUShared);
-    visits_of_part_.compute_at(state_, blocks_.y).store_in(MemoryType::GPUShared).bound_extent(f_.kb, looked_at_once).gpu_threads(f_.kb);
+    visits_of_part_.compute_at(state_, blocks_.y)
+        .store_in(MemoryType::GPUShared)
+        .bound_extent(f_.kb, looked_at_once)
+        .gpu_threads(f_.kb);
 }
 
 /// What serves all keys of a task.
@@ -317,15 +394,30 @@ void gpu_decode_state::schedule_rows(const LoopLevel& own) {
 void gpu_decode_state::schedule_blocks(const LoopLevel&) {
     // Schedule
     const LoopLevel block(state_, blocks_.x);
-    const auto of_block = [&](Func f) -> Func { return f.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1); };
+    const auto of_block = [&](Func f) -> Func {
+        return f.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1);
+    };
     for (const Func& f : scores_at_.hoisted_of_keys_) in_threads(of_block(f).bound_extent(f_.ki, keys_), f_.ki);
     for (score_tile::contraction& c : scores_at_.contractions_) {
         const Var l = c.collected.args()[0];
         const int channels = scores_at_.channel_vector(), steps = f_.depth() / channels;
-        of_block(c.collected).bound_extent(l, channels).bound_extent(f_.ki, keys_).bound_extent(f_.qi, rows_).reorder_storage(f_.qi, f_.ki, l).align_storage(f_.ki, keys_ + 1);
-        c.collected.split(f_.ki, ty_, f_.ki, f_.cut.key_tile).reorder(f_.qi, f_.ki, l, ty_).unroll(f_.qi).unroll(f_.ki).gpu_threads(l, ty_);
+        of_block(c.collected)
+            .bound_extent(l, channels)
+            .bound_extent(f_.ki, keys_)
+            .bound_extent(f_.qi, rows_)
+            .reorder_storage(f_.qi, f_.ki, l)
+            .align_storage(f_.ki, keys_ + 1);
+        c.collected.split(f_.ki, ty_, f_.ki, f_.cut.key_tile)
+            .reorder(f_.qi, f_.ki, l, ty_)
+            .unroll(f_.qi)
+            .unroll(f_.ki)
+            .gpu_threads(l, ty_);
         c.dots.compute_at(c.collected, l).unroll(f_.ki).unroll(f_.qi);
-        c.dots.update().reorder(f_.qi, f_.ki, c.each).unroll(f_.qi).unroll(f_.ki).unroll(c.each, std::gcd(f_.cut.depth_unroll, steps));
+        c.dots.update()
+            .reorder(f_.qi, f_.ki, c.each)
+            .unroll(f_.qi)
+            .unroll(f_.ki)
+            .unroll(c.each, std::gcd(f_.cut.depth_unroll, steps));
         c.product.compute_at(scores_, p_).unroll(f_.qi).update().reorder(f_.qi, c.lane).unroll(f_.qi).unroll(c.lane);
     }
     by_pairs(of_block(scores_));
@@ -346,30 +438,52 @@ void gpu_decode_state::schedule_blocks(const LoopLevel&) {
 
 void gpu_decode_state::schedule_state(const LoopLevel& own) {
     // Schedule
-    const auto in_place = [&](Stage stage) { return stage.split(dt_, dt_, tx_, gpu_threads_a_key, TailStrategy::GuardWithIf).fuse(dt_, g_, ty_); };
-    state_.compute_at(own).store_in(MemoryType::Register).bound_extent(dt_, across_).bound_extent(f_.qi, rows_).bound_extent(g_, shares_).bound_extent(sp_, 1).bound_extent(f_.qt, 1);
+    const auto in_place = [&](Stage stage) {
+        return stage.split(dt_, dt_, tx_, gpu_threads_a_key, TailStrategy::GuardWithIf).fuse(dt_, g_, ty_);
+    };
+    state_.compute_at(own)
+        .store_in(MemoryType::Register)
+        .bound_extent(dt_, across_)
+        .bound_extent(f_.qi, rows_)
+        .bound_extent(g_, shares_)
+        .bound_extent(sp_, 1)
+        .bound_extent(f_.qt, 1);
     in_place(state_).reorder(f_.qi, tx_, ty_).gpu_threads(tx_, ty_).unroll(f_.qi);
     Stage update = in_place(state_.update());
     update.reorder(f_.qi, tx_, ty_, blocks_.x, blocks_.y).gpu_threads(tx_, ty_).unroll(f_.qi);
     update.never_partition(std::vector<VarOrRVar>{blocks_.x, blocks_.y});  // one loop, for skip_blocks to guard
     if (left_.defined()) {
-        left_.compute_at(own).store_in(MemoryType::GPUShared).bound_extent(dt_, across_).bound_extent(f_.qi, rows_).bound_extent(g_, shares_);
+        left_.compute_at(own)
+            .store_in(MemoryType::GPUShared)
+            .bound_extent(dt_, across_)
+            .bound_extent(f_.qi, rows_)
+            .bound_extent(g_, shares_);
         in_place(left_).reorder(f_.qi, tx_, ty_).gpu_threads(tx_, ty_).unroll(f_.qi);
     }
     if (left_of_rows_.defined()) {  // by the thread that holds the first depth of all
-        left_of_rows_.compute_at(own).store_in(MemoryType::GPUShared).bound_extent(dt_, 1).bound_extent(f_.qi, rows_).bound_extent(g_, 1);
+        left_of_rows_.compute_at(own)
+            .store_in(MemoryType::GPUShared)
+            .bound_extent(dt_, 1)
+            .bound_extent(f_.qi, rows_)
+            .bound_extent(g_, 1);
         left_of_rows_.reorder(f_.qi, dt_, g_).gpu_threads(dt_, g_).unroll(f_.qi);
     }
     if (!chunk_) return;
     accumulated_.compute_at(state_, tx_).unroll(j_).unroll(f_.qi);
-    accumulated_.update().reorder(f_.qi, j_, rk_).unroll(f_.qi).unroll(j_).unroll(rk_, std::gcd(f_.cut.value_tile, keys_ / shares_));
+    accumulated_.update()
+        .reorder(f_.qi, j_, rk_)
+        .unroll(f_.qi)
+        .unroll(j_)
+        .unroll(rk_, std::gcd(f_.cut.value_tile, keys_ / shares_));
 }
 
 void gpu_decode_state::add_passes(Pipeline& pipeline) const {
     pipeline.add_custom_lowering_pass(new private_state(state_.name()));
     pipeline.add_custom_lowering_pass(new bounded_loop(state_.name() + ".s1." + blocks_.y.name()));
-    // As in gpu_prefill_schedule::add_passes: the table has lost its name in shared memory, and nothing else there is of bytes.
-    pipeline.add_custom_lowering_pass(new skip_blocks(guarded_loop().first, [](const Internal::Load& load) { return load.type == UInt(8); }));
+    // As in gpu_prefill_schedule::add_passes: the table has lost its name in shared memory, and nothing else there is
+    // of bytes.
+    pipeline.add_custom_lowering_pass(
+        new skip_blocks(guarded_loop().first, [](const Internal::Load& load) { return load.type == UInt(8); }));
 }
 
 }  // namespace attune::generators

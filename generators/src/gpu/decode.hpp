@@ -8,11 +8,12 @@ namespace attune::generators {
 
 /// The pass over the keys of a GPU where queries are few, and keys and values are what there is to read.
 ///
-/// A block of threads has some rows of a key head (the queries of every query head that reads it, one below the other) and a stretch of its keys, so that each
-/// key and value is read once for all of these rows. Eight neighbouring threads share a key and read 8 of its channels side by side; what they sum for each
-/// row meets in shared memory. Value depths lie in threads too, and a block of keys is shared out among as many as there are threads left, each with a
-/// running state of its own in registers. What a block of threads leaves goes to memory, and a second kernel merges it by maximum and sum, always in the same
-/// order: bits depend on the number of parts and on nothing else.
+/// A block of threads has some rows of a key head (the queries of every query head that reads it, one below the other)
+/// and a stretch of its keys, so that each key and value is read once for all of these rows. Eight neighbouring threads
+/// share a key and read 8 of its channels side by side; what they sum for each row meets in shared memory. Value depths
+/// lie in threads too, and a block of keys is shared out among as many as there are threads left, each with a running
+/// state of its own in registers. What a block of threads leaves goes to memory, and a second kernel merges it by
+/// maximum and sum, always in the same order: bits depend on the number of parts and on nothing else.
 class gpu_decode_state : public row_state {
 public:
     explicit gpu_decode_state(const kernel_frame& frame);
@@ -29,7 +30,9 @@ public:
 
     /// `task`: a row, of the kernel that merges.
     void schedule(const Halide::LoopLevel& task) override;
-    std::pair<std::string, std::string> guarded_loop() const override { return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()}; }
+    std::pair<std::string, std::string> guarded_loop() const override {
+        return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()};
+    }
     void add_passes(Halide::Pipeline& pipeline) const override;
 
 private:
@@ -57,20 +60,23 @@ private:
 
     const kernel_frame& f_;
     score_tile scores_at_;
-    const int rows_, keys_;                    ///< of a task, of a block
-    const int chunk_, across_;                 ///< value depths of a thread, 0 where no values are weighed; threads that go over a row's
-    const int down_;                           ///< threads beside the eight that share a key
-    const int shares_;                         ///< of a block's keys, while values are weighed
-    const Halide::Expr splits_;                ///< parts of the keys
-    int extras_{};                             ///< numbers of a row beside its accumulators
-    int maximum_at_{-1}, sum_at_{-1};          ///< places among them
-    std::map<int, int> summed_at_;             ///< by node
+    const int rows_, keys_;  ///< of a task, of a block
+    const int chunk_,
+        across_;        ///< value depths of a thread, 0 where no values are weighed; threads that go over a row's
+    const int down_;    ///< threads beside the eight that share a key
+    const int shares_;  ///< of a block's keys, while values are weighed
+    const Halide::Expr splits_;        ///< parts of the keys
+    int extras_{};                     ///< numbers of a row beside its accumulators
+    int maximum_at_{-1}, sum_at_{-1};  ///< places among them
+    std::map<int, int> summed_at_;     ///< by node
 
-    Halide::Var sp_{"sp"}, l_{"l"}, x_{"x"}, j_{"j"}, dt_{"dt"}, g_{"g"}, i_{"i"}, p_{"p"}, s_{"s"}, tx_{"tx"}, ty_{"ty"};
+    Halide::Var sp_{"sp"}, l_{"l"}, x_{"x"}, j_{"j"}, dt_{"dt"}, g_{"g"}, i_{"i"}, p_{"p"}, s_{"s"}, tx_{"tx"},
+        ty_{"ty"};
     Halide::RDom rk_, blocks_, parts_, every_;
-    Halide::Func seen_{"seen"}, span_of_thread_{"span_of_thread"}, spans_{"spans"}, span_{"span"}, range_{"range"}, visits_of_part_{"visits_of_part"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_,
-        accumulated_{"accumulated"}, state_{"state"}, left_{"left"}, left_of_rows_{"left_of_rows"}, partial_{"partial"}, tops_{"tops"}, top_{"top"}, factor_{"factor"}, merging_{"merging"},
-        merged_{"merged"};
+    Halide::Func seen_{"seen"}, span_of_thread_{"span_of_thread"}, spans_{"spans"}, span_{"span"}, range_{"range"},
+        visits_of_part_{"visits_of_part"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_,
+        accumulated_{"accumulated"}, state_{"state"}, left_{"left"}, left_of_rows_{"left_of_rows"}, partial_{"partial"},
+        tops_{"tops"}, top_{"top"}, factor_{"factor"}, merging_{"merging"}, merged_{"merged"};
     std::vector<Halide::Func> lane_sums_;  ///< a few of a row's maxima or sums, before they become one
 };
 

@@ -1,7 +1,7 @@
 #include "gpu/prefill.hpp"
 
-#include "passes/gpu_passes.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "passes/gpu_passes.hpp"
 #include "passes/skip_blocks.hpp"
 
 #include <algorithm>
@@ -17,13 +17,15 @@ namespace {
 
 constexpr int visits_at_once = 32;  ///< blocks that are decided on together, one a thread
 
-/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time would tell: masked blocks would be computed
-/// and then dropped. (A number of blocks that is known at run time only is a loop always.)
+/// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time
+/// would tell: masked blocks would be computed and then dropped. (A number of blocks that is known at run time only is
+/// a loop always.)
 class skip_blocks_on_gpu : public skip_blocks {
 public:
-    /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate would ask for. All threads of a block agree
-    /// on what it says, so that they may wait for each other inside.
-    explicit skip_blocks_on_gpu(std::string loop) : skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }), loop_(std::move(loop)) {}
+    /// The table of visits has lost its name in shared memory, where nothing else is of bytes that a loop's predicate
+    /// would ask for. All threads of a block agree on what it says, so that they may wait for each other inside.
+    explicit skip_blocks_on_gpu(std::string loop)
+        : skip_blocks(loop, [](const Internal::Load& load) { return load.type == UInt(8); }), loop_(std::move(loop)) {}
 
     using skip_blocks::mutate;
     Internal::Stmt mutate(const Internal::Stmt& s) override {
@@ -59,38 +61,58 @@ gpu_prefill_schedule::gpu_prefill_schedule(const kernel_frame& frame)
 /// One element of a row a thread.
 void gpu_prefill_schedule::one_a_thread(Func f, const Var& i, int extent) const {
     const Var thread_x("thread_x"), thread_y("thread_y");
-    f.bound_extent(i, extent).split(i, thread_y, thread_x, across_, TailStrategy::GuardWithIf).gpu_threads(thread_x, thread_y);
+    f.bound_extent(i, extent)
+        .split(i, thread_y, thread_x, across_, TailStrategy::GuardWithIf)
+        .gpu_threads(thread_x, thread_y);
 }
 
-/// A tile whose elements the threads take in turn. What is read from memory is asked for many elements at a time, so that one wait serves them all.
-void gpu_prefill_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory) const {
+/// A tile whose elements the threads take in turn. What is read from memory is asked for many elements at a time, so
+/// that one wait serves them all.
+void gpu_prefill_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent,
+                                          bool from_memory) const {
     constexpr int at_a_time = 16;
     const Var thread_x("thread_x"), thread_y("thread_y"), some("some");
     f.bound_extent(x, x_extent).bound_extent(y, y_extent);
-    f.split(x, x, thread_x, std::min(across_, x_extent), TailStrategy::GuardWithIf).split(y, y, thread_y, std::min(down_, y_extent), TailStrategy::GuardWithIf);
-    const int columns = x_extent / across_, rows = std::gcd(y_extent / down_, std::max(at_a_time / std::max(columns, 1), 1));
+    f.split(x, x, thread_x, std::min(across_, x_extent), TailStrategy::GuardWithIf)
+        .split(y, y, thread_y, std::min(down_, y_extent), TailStrategy::GuardWithIf);
+    const int columns = x_extent / across_,
+              rows = std::gcd(y_extent / down_, std::max(at_a_time / std::max(columns, 1), 1));
     if (!from_memory || x_extent % across_ != 0 || y_extent % down_ != 0 || columns > at_a_time) {
         f.reorder(x, y, thread_x, thread_y).gpu_threads(thread_x, thread_y);
         return;
     }
-    f.split(y, y, some, rows).reorder(x, some, y, thread_x, thread_y).unroll(x).unroll(some).gpu_threads(thread_x, thread_y);
+    f.split(y, y, some, rows)
+        .reorder(x, some, y, thread_x, thread_y)
+        .unroll(x)
+        .unroll(some)
+        .gpu_threads(thread_x, thread_y);
 }
 
-/// A tile of pairs whose elements are made one by one: neighbouring threads have neighbouring queries, in different banks, and each goes through keys.
+/// A tile of pairs whose elements are made one by one: neighbouring threads have neighbouring queries, in different
+/// banks, and each goes through keys.
 void gpu_prefill_schedule::by_queries(Func f, const Var& qi, const Var& ki) const {
-    const int rows = cut_.query_block / across_, threads = down_ / std::max(rows, 1), keys = cut_.key_block / std::max(threads, 1);
+    const int rows = cut_.query_block / across_, threads = down_ / std::max(rows, 1),
+              keys = cut_.key_block / std::max(threads, 1);
     if (cut_.query_block % across_ != 0 || rows > down_ || down_ % rows != 0 || cut_.key_block % threads != 0)
         return by_all_threads(f, qi, cut_.query_block, ki, cut_.key_block, false);
     const Var thread_x("thread_x"), thread_y("thread_y"), ko("ko"), kj("kj");
     f.bound_extent(qi, cut_.query_block).bound_extent(ki, cut_.key_block);
-    f.split(qi, qi, thread_x, across_).split(ki, ko, ki, keys).split(ki, ki, kj, std::gcd(keys, 4)).reorder(kj, ki, thread_x, qi, ko);
+    f.split(qi, qi, thread_x, across_)
+        .split(ki, ko, ki, keys)
+        .split(ki, ki, kj, std::gcd(keys, 4))
+        .reorder(kj, ki, thread_x, qi, ko);
     f.fuse(qi, ko, thread_y).unroll(kj).gpu_threads(thread_x, thread_y);
 }
 
 /// A tile of `of_x` x `of_y` a thread, in registers.
 void gpu_prefill_schedule::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const VarOrRVar& y, int of_y) const {
     const Var thread_x("thread_x"), thread_y("thread_y");
-    stage.split(x, thread_x, x, of_x).split(y, thread_y, y, of_y).reorder(x, y, thread_x, thread_y).gpu_threads(thread_x, thread_y).unroll(x).unroll(y);
+    stage.split(x, thread_x, x, of_x)
+        .split(y, thread_y, y, of_y)
+        .reorder(x, y, thread_x, thread_y)
+        .gpu_threads(thread_x, thread_y)
+        .unroll(x)
+        .unroll(y);
 }
 
 void gpu_prefill_schedule::bind(epilogue& rows) const {
@@ -111,10 +133,19 @@ void gpu_prefill_schedule::schedule_decode(epilogue& rows) const {
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, thread_x("thread_x"), thread_y("thread_y");
     bind(rows);
-    rows.outputs.split(d, d, thread_x, 32, guard).split(d, d, thread_y, 8, guard).reorder(d, thread_x, thread_y, q, h, b).gpu_blocks(q, h, b).gpu_threads(thread_x, thread_y);
+    rows.outputs.split(d, d, thread_x, 32, guard)
+        .split(d, d, thread_y, 8, guard)
+        .reorder(d, thread_x, thread_y, q, h, b)
+        .gpu_blocks(q, h, b)
+        .gpu_threads(thread_x, thread_y);
     const LoopLevel task(rows.outputs, q);
     for (auto& [sink, row] : rows.denominators_) rows.rows_.push_back(row);
-    for (Func& row : rows.rows_) row.compute_at(task).bound_extent(f_.qi, 1).bound_extent(f_.qt, 1).store_in(MemoryType::GPUShared).gpu_threads(f_.qi);
+    for (Func& row : rows.rows_)
+        row.compute_at(task)
+            .bound_extent(f_.qi, 1)
+            .bound_extent(f_.qt, 1)
+            .store_in(MemoryType::GPUShared)
+            .gpu_threads(f_.qi);
     rows.state_->schedule(task);
 }
 
@@ -126,8 +157,14 @@ void gpu_prefill_schedule::schedule(epilogue& rows) const {
     const Var qo("qo"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
     Func& outputs = rows.outputs;
     bind(rows);
-    outputs.split(q, qo, qi, cut_.query_block, guard).split(qi, thread_y, qi, cut_.query_tile, guard).split(d, thread_x, dj, cut_.chunk, guard);
-    outputs.reorder(dj, qi, thread_x, thread_y, qo, h, b).gpu_blocks(qo, h, b).gpu_threads(thread_x, thread_y).unroll(dj).unroll(qi);
+    outputs.split(q, qo, qi, cut_.query_block, guard)
+        .split(qi, thread_y, qi, cut_.query_tile, guard)
+        .split(d, thread_x, dj, cut_.chunk, guard);
+    outputs.reorder(dj, qi, thread_x, thread_y, qo, h, b)
+        .gpu_blocks(qo, h, b)
+        .gpu_threads(thread_x, thread_y)
+        .unroll(dj)
+        .unroll(qi);
     const LoopLevel task(outputs, qo);
     for (auto& [sink, row] : rows.denominators_) rows.rows_.push_back(row);
     for (Func& row : rows.rows_) {
@@ -146,10 +183,15 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
     Func& state = its.state_;
     const int chunks = its.chunk_ ? (f_.value_depth() + cut_.chunk - 1) / cut_.chunk : 1;
 
-    state.compute_at(task).store_in(MemoryType::Register).bound_extent(qi, cut_.query_block).bound_extent(qt, 1).bound_extent(dc, chunks);
+    state.compute_at(task)
+        .store_in(MemoryType::Register)
+        .bound_extent(qi, cut_.query_block)
+        .bound_extent(qt, 1)
+        .bound_extent(dc, chunks);
     state.split(qi, thread_y, qi, cut_.query_tile).reorder(qi, dc, thread_y).gpu_threads(dc, thread_y).unroll(qi);
     Stage update = state.update();
-    update.split(its.blocks_.x, decided, visited, visits_at_once, TailStrategy::GuardWithIf).split(qi, thread_y, qi, cut_.query_tile);
+    update.split(its.blocks_.x, decided, visited, visits_at_once, TailStrategy::GuardWithIf)
+        .split(qi, thread_y, qi, cut_.query_tile);
     update.reorder(qi, dc, thread_y, visited, decided).gpu_threads(dc, thread_y).unroll(qi);
     update.never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     const LoopLevel block(state, visited), thread(state, dc);
@@ -159,9 +201,13 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
 
     schedule_queries(its.scores_at_, task);
     schedule_keys(its.scores_at_, block);
-    const auto of_block = [&](Func& f) { f.compute_at(block).store_in(shared).bound_extent(qt, 1).bound_extent(kb, 1); };
+    const auto of_block = [&](Func& f) {
+        f.compute_at(block).store_in(shared).bound_extent(qt, 1).bound_extent(kb, 1);
+    };
     of_block(its.scores_);
-    its.scores_.bound_extent(ki, cut_.key_block).bound_extent(qi, cut_.query_block).align_storage(qi, padded(cut_.query_block));
+    its.scores_.bound_extent(ki, cut_.key_block)
+        .bound_extent(qi, cut_.query_block)
+        .align_storage(qi, padded(cut_.query_block));
     in_tiles(its.scores_, ki, cut_.key_tile, qi, cut_.query_tile);
     for (score_tile::contraction& c : its.scores_at_.contractions_) {
         c.product.compute_at(its.scores_, thread_x).unroll(qi).unroll(ki);
@@ -174,9 +220,14 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
     for (const auto& [node, sum] : its.row_sums_) sums.push_back(sum);
     for (Func& row : sums) {
         of_block(row);
-        row.hoist_storage(task);  // a place of their own: what becomes free while the block is worked on is left to tiles
+        row.hoist_storage(
+            task);  // a place of their own: what becomes free while the block is worked on is left to tiles
         one_a_thread(row, qi, cut_.query_block);
-        row.update().split(qi, thread_y, thread_x, across_, TailStrategy::GuardWithIf).reorder(its.rk_.x, thread_x, thread_y).gpu_threads(thread_x, thread_y).unroll(its.rk_.x, 8);
+        row.update()
+            .split(qi, thread_y, thread_x, across_, TailStrategy::GuardWithIf)
+            .reorder(its.rk_.x, thread_x, thread_y)
+            .gpu_threads(thread_x, thread_y)
+            .unroll(its.rk_.x, 8);
     }
     std::vector<Func> weights;
     if (f_.core.weights_by != statistic::none || its.softmax()) weights.push_back(its.weights_);
@@ -186,8 +237,15 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
         by_queries(of, qi, ki);
     }
     if (its.final_.defined()) {  // by the threads that hold the first chunk
-        its.final_.compute_at(task).store_in(shared).bound_extent(dc, 1).bound_extent(qi, cut_.query_block).bound_extent(qt, 1);
-        its.final_.split(qi, thread_y, qi, cut_.query_tile).reorder(qi, dc, thread_y).gpu_threads(dc, thread_y).unroll(qi);
+        its.final_.compute_at(task)
+            .store_in(shared)
+            .bound_extent(dc, 1)
+            .bound_extent(qi, cut_.query_block)
+            .bound_extent(qt, 1);
+        its.final_.split(qi, thread_y, qi, cut_.query_tile)
+            .reorder(qi, dc, thread_y)
+            .gpu_threads(dc, thread_y)
+            .unroll(qi);
     }
     if (!its.chunk_) return;
     its.values_.compute_at(block).store_in(shared).bound_extent(kb, 1);
@@ -205,7 +263,10 @@ void gpu_prefill_schedule::schedule_queries(score_tile& scores, const LoopLevel&
     }
     for (score_tile::contraction& c : scores.contractions_) {
         if (!c.fixed) continue;  // its depth is known at run time only: read where it lies
-        c.panel.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1).align_storage(f_.qi, padded(cut_.query_block));
+        c.panel.compute_at(task)
+            .store_in(MemoryType::GPUShared)
+            .bound_extent(f_.qt, 1)
+            .align_storage(f_.qi, padded(cut_.query_block));
         by_all_threads(c.panel, f_.d, f_.depth(), f_.qi, cut_.query_block, lies_in_memory(f_.core.query));
     }
 }
@@ -219,7 +280,11 @@ void gpu_prefill_schedule::schedule_keys(score_tile& scores, const LoopLevel& bl
     }
     for (score_tile::contraction& c : scores.contractions_) {
         if (!c.fixed) continue;
-        c.key_rows.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1).reorder_storage(f_.ki, f_.d).align_storage(f_.ki, padded(cut_.key_block));
+        c.key_rows.compute_at(block)
+            .store_in(MemoryType::GPUShared)
+            .bound_extent(f_.kb, 1)
+            .reorder_storage(f_.ki, f_.d)
+            .align_storage(f_.ki, padded(cut_.key_block));
         by_all_threads(c.key_rows, f_.d, f_.depth(), f_.ki, cut_.key_block, lies_in_memory(f_.core.key));
     }
 }
@@ -232,7 +297,8 @@ void gpu_prefill_schedule::schedule(quadratic_outputs& pairs) const {
     Func& outputs = pairs.outputs;
     std::vector<OutputImageParam> buffers = outputs.output_buffers();
     for (OutputImageParam& buffer : buffers) buffer.dim(0).set_stride(1);
-    for (int dim = 0; dim < outputs.dimensions(); ++dim) buffers.front().dim(dim).set_min(0);  // and so all further ones
+    for (int dim = 0; dim < outputs.dimensions(); ++dim)
+        buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut_.key_block, guard);
     // A block of the pairs' own is a single one (see lower): each thread has its own.
     if (pairs.of_ == quadratic_outputs::shape::columns) {
@@ -259,8 +325,10 @@ void gpu_prefill_schedule::schedule(computed_tensors& tensors) const {
             each.result.output_buffer().dim(0).set_stride(1);
         }
         each.result.split(p, po, p, 8, guard).split(d, d, dx, 16, guard);
-        if (each.tokens_) each.result.reorder(dx, p, d, po, b).gpu_blocks(d, po, b);
-        else each.result.reorder(dx, p, d, po, h, b).fuse(h, b, b).gpu_blocks(d, po, b);
+        if (each.tokens_)
+            each.result.reorder(dx, p, d, po, b).gpu_blocks(d, po, b);
+        else
+            each.result.reorder(dx, p, d, po, h, b).fuse(h, b, b).gpu_blocks(d, po, b);
         each.result.gpu_threads(dx, p);
     }
 }
@@ -269,7 +337,8 @@ void gpu_prefill_schedule::add_passes(Pipeline& attention, const prefill_state* 
     if (state) {
         const std::string name = state->state_.name();
         attention.add_custom_lowering_pass(new private_state(name));
-        attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state->blocks_.x.name() + ".visited"));
+        attention.add_custom_lowering_pass(
+            new skip_blocks_on_gpu(name + ".s1." + state->blocks_.x.name() + ".visited"));
     }
     attention.add_custom_lowering_pass(new halves_as_words);
 }

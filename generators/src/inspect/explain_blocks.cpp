@@ -1,9 +1,9 @@
 #include "inspect/explain_blocks.hpp"
 
-#include "stages/subblocks.hpp"
-#include "block_mask/block_mask.hpp"
 #include "analysis/node_text.hpp"
 #include "base/formatting.hpp"
+#include "block_mask/block_mask.hpp"
+#include "stages/subblocks.hpp"
 
 #include <cmath>
 #include <map>
@@ -21,7 +21,9 @@ struct visible_where {
     bool negated;  ///< the pair is visible where it does not hold
 };
 
-bool is_minus_infinity(const instruction& node) { return node.op == operation::constant && node.kind == kind::real && std::isinf(node.number); }
+bool is_minus_infinity(const instruction& node) {
+    return node.op == operation::constant && node.kind == kind::real && std::isinf(node.number);
+}
 
 void conditions_of(const graph_ir& graph, int at, bool negated, std::vector<visible_where>& all) {
     const instruction& node = graph.nodes[at];
@@ -34,33 +36,45 @@ void conditions_of(const graph_ir& graph, int at, bool negated, std::vector<visi
 }
 
 /// Masks and infinities from the scores down to the contraction; `tensors`: those whose elements may be -infinity.
-void collect(const graph_ir& graph, const std::vector<dependence>& depends, int at, std::set<int>& seen, std::vector<visible_where>& conditions, std::set<int>& tensors) {
+void collect(const graph_ir& graph, const std::vector<dependence>& depends, int at, std::set<int>& seen,
+             std::vector<visible_where>& conditions, std::set<int>& tensors) {
     if (!seen.insert(at).second) return;
     const instruction& node = graph.nodes[at];
-    if (node.op == operation::contract || node.kind == kind::condition || node.kind == kind::integer || node.kind == kind::tensor) return;
-    if (node.op == operation::load && depends[at].query && depends[at].key) tensors.insert(graph.nodes[node.arguments[0]].input);
+    if (node.op == operation::contract || node.kind == kind::condition || node.kind == kind::integer ||
+        node.kind == kind::tensor)
+        return;
+    if (node.op == operation::load && depends[at].query && depends[at].key)
+        tensors.insert(graph.nodes[node.arguments[0]].input);
     if (node.op == operation::mask) conditions_of(graph, node.arguments[1], false, conditions);
     if (node.op == operation::where)
         for (const int branch : {1, 2})
-            if (is_minus_infinity(graph.nodes[node.arguments[branch]])) conditions_of(graph, node.arguments[0], branch == 1, conditions);
+            if (is_minus_infinity(graph.nodes[node.arguments[branch]]))
+                conditions_of(graph, node.arguments[0], branch == 1, conditions);
     for (int i = 0; i < node.argument_count; ++i) collect(graph, depends, node.arguments[i], seen, conditions, tensors);
 }
 
 /// Tensors that a node reads by query and key together.
-void dense_tensors(const graph_ir& graph, const std::vector<dependence>& depends, int at, std::set<std::string>& names) {
+void dense_tensors(const graph_ir& graph, const std::vector<dependence>& depends, int at,
+                   std::set<std::string>& names) {
     const instruction& node = graph.nodes[at];
-    if (node.op == operation::load && depends[at].query && depends[at].key) names.emplace(graph.inputs[graph.nodes[node.arguments[0]].input].name);
+    if (node.op == operation::load && depends[at].query && depends[at].key)
+        names.emplace(graph.inputs[graph.nodes[node.arguments[0]].input].name);
     for (int i = 0; i < node.argument_count; ++i) dense_tensors(graph, depends, node.arguments[i], names);
 }
 
-std::string joined(const std::set<std::string>& names) {
-    return fmt::format("{}", fmt::join(names, ", "));
-}
+std::string joined(const std::set<std::string>& names) { return fmt::format("{}", fmt::join(names, ", ")); }
 
 std::string sentence(const block_reason& r, std::size_t tables, const std::set<std::string>& dense) {
-    if (!r.skips && !r.unmasked && !dense.empty()) return joined(dense) + (dense.size() > 1 ? " are" : " is") + " read by query and key together: nothing is known of a block before it is visited";
-    if (!r.skips && !r.unmasked) return "its values over a block have no bounds that could be computed without looking at pairs";
-    std::string text = tables == 0 ? "the indices' ranges over a block decide" : fmt::format("the smallest and largest values of each tile decide, tabulated once a call ({} table{})", tables, tables > 1 ? "s" : "");
+    if (!r.skips && !r.unmasked && !dense.empty())
+        return joined(dense) + (dense.size() > 1 ? " are" : " is") +
+               " read by query and key together: nothing is known of a block before it is visited";
+    if (!r.skips && !r.unmasked)
+        return "its values over a block have no bounds that could be computed without looking at pairs";
+    std::string text =
+        tables == 0
+            ? "the indices' ranges over a block decide"
+            : fmt::format("the smallest and largest values of each tile decide, tabulated once a call ({} table{})",
+                          tables, tables > 1 ? "s" : "");
     if (!r.skips) text += "; only whether a block is visible throughout";
     if (!r.unmasked) text += "; visited blocks are masked pair by pair";
     return text;
@@ -87,8 +101,10 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
 
         tile_tables tables(request, inputs, depends);
         const Var q("q"), k("k"), h("h"), b("b");
-        const verdict holds = block_mask(request, inputs, depends, tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
-        reason.skips = !is_const_one(Internal::simplify(visible.may)), reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
+        const verdict holds = block_mask(request, inputs, depends, tables, {q, k, h, b}).decide(condition),
+                      visible = negated ? !holds : holds;
+        reason.skips = !is_const_one(Internal::simplify(visible.may)),
+        reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
         std::set<std::string> dense;
         dense_tensors(graph, depends, condition, dense);
         const std::size_t count = tables.sizes().size();
@@ -100,7 +116,9 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
         const element_type element = graph.inputs[tensor].element;
         if (element == element_type::i32 || element == element_type::u8 || element == element_type::boolean) continue;
         const std::string name(graph.inputs[tensor].name);
-        reasons.push_back({fmt::format("-infinity in {}", name), false, false, "nothing", name + " is read by query and key together: nothing is known of a block before it is visited"});
+        reasons.push_back(
+            {fmt::format("-infinity in {}", name), false, false, "nothing",
+             name + " is read by query and key together: nothing is known of a block before it is visited"});
     }
     return reasons;
 }
@@ -116,12 +134,15 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
         const Var q("q"), k("k"), h("h"), b("b");
         block_mask(parts, inputs, depends, tables, {q, k, h, b}).visible(core.scores);
         std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
-        for (const tile_tables::size& table : tables.sizes()) bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
+        for (const tile_tables::size& table : tables.sizes())
+            bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
         for (const auto& [of, all] : bytes) {
             const auto [of_queries, by_batch, by_head] = of;
             const int block = of_queries ? parts.schedule.query_block : parts.schedule.key_block;
-            total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all, by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
-            total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) * std::ceil((of_queries ? call.queries : call.keys) / block);
+            total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all,
+                                         by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
+            total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) *
+                           std::ceil((of_queries ? call.queries : call.keys) / block);
         }
     }
     return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;

@@ -6,7 +6,8 @@
 
 namespace attune::generators {
 
-/// What one part of a mask does for the blocks of a kernel. The parts hold together: a block is skipped where any of them says so.
+/// What one part of a mask does for the blocks of a kernel. The parts hold together: a block is skipped where any of
+/// them says so.
 struct block_reason {
     std::string condition;  ///< as the language spells it
     bool skips{};           ///< whether blocks without a visible pair are found

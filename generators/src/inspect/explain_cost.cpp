@@ -56,7 +56,8 @@ double number_of(const graph_ir& graph, int node, const depth_pair& depths, cons
         case operation::heads: return call.heads;
         case operation::extent: {
             const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
-            const axis_declaration& axis = graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
+            const axis_declaration& axis =
+                graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
             return size_of(axis.kind, axis.name, depths, call).value;
         }
         case operation::multiply: return x(0) * x(1);
@@ -70,17 +71,22 @@ double number_of(const graph_ir& graph, int node, const depth_pair& depths, cons
 /// A number of the call under the name that it has first.
 size named_number(const graph_ir& graph, int node, const depth_pair& depths, const call_sizes& call) {
     int named = node;
-    while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same) named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
+    while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same)
+        named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
     return {text_of(graph, named), number_of(graph, node, depths, call)};
 }
 
 /// Tokens (B, Lq, width), or a computed tensor (B, H, its length, its depth).
-std::vector<size> sizes_of_computed(const graph_ir& graph, int tensor, const depth_pair& depths, const call_sizes& call) {
+std::vector<size> sizes_of_computed(const graph_ir& graph, int tensor, const depth_pair& depths,
+                                    const call_sizes& call) {
     const instruction& it = graph.nodes[static_cast<std::size_t>(tensor)];
     if (it.op == operation::tokens)
         return {{"B", call.batches}, {"Lq", call.queries}, named_number(graph, it.arguments[1], depths, call)};
     const bool values = it.op == operation::values, of_keys = values || it.op == operation::keys;
-    return {{"B", call.batches}, {"H", call.heads}, size_of(of_keys ? axis_kind::key : axis_kind::query, "", depths, call), size_of(values ? axis_kind::value_depth : axis_kind::depth, "", depths, call)};
+    return {{"B", call.batches},
+            {"H", call.heads},
+            size_of(of_keys ? axis_kind::key : axis_kind::query, "", depths, call),
+            size_of(values ? axis_kind::value_depth : axis_kind::depth, "", depths, call)};
 }
 
 }  // namespace
@@ -88,15 +94,25 @@ std::vector<size> sizes_of_computed(const graph_ir& graph, int tensor, const dep
 call_sizes call_sizes_from(const std::string& text) {
     long long b = 0, h = 0, hk = 0, lq = 0, lk = 0;
     int used = 0;
-    const auto whole = [&] { return used == static_cast<int>(text.size()) && b > 0 && h > 0 && hk > 0 && lq >= 0 && lk >= 0; };
-    if (std::sscanf(text.c_str(), "%lldx%lld:%lldx%lldx%lld%n", &b, &h, &hk, &lq, &lk, &used) == 5 && whole()) return {double(b), double(h), double(hk), double(lq), double(lk)};
+    const auto whole = [&] {
+        return used == static_cast<int>(text.size()) && b > 0 && h > 0 && hk > 0 && lq >= 0 && lk >= 0;
+    };
+    if (std::sscanf(text.c_str(), "%lldx%lld:%lldx%lldx%lld%n", &b, &h, &hk, &lq, &lk, &used) == 5 && whole())
+        return {double(b), double(h), double(hk), double(lq), double(lk)};
     used = 0;
-    if (std::sscanf(text.c_str(), "%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &used) == 4 && (hk = h, whole())) return {double(b), double(h), double(h), double(lq), double(lk)};
-    throw std::runtime_error("expected a shape as batch x heads x queries x keys, such as 1x8x2048x2048, or 1x8:2x2048x2048 with 2 key heads, got \"" + text + "\"");
+    if (std::sscanf(text.c_str(), "%lldx%lldx%lldx%lld%n", &b, &h, &lq, &lk, &used) == 4 && (hk = h, whole()))
+        return {double(b), double(h), double(h), double(lq), double(lk)};
+    throw std::runtime_error(
+        "expected a shape as batch x heads x queries x keys, such as 1x8x2048x2048, or 1x8:2x2048x2048 with 2 key "
+        "heads, got \"" +
+        text + "\"");
 }
 
 cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, const call_sizes& call) {
-    const auto count = [&](operation op) { return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& node) { return node.op == op; })); };
+    const auto count = [&](operation op) {
+        return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
+                                              [&](const instruction& node) { return node.op == op; }));
+    };
     const std::vector<size> pairs{{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}, {"Lk", call.keys}};
     cost total;
     const auto contracted_over = [&](int times, const size& channels) {
@@ -105,8 +121,10 @@ cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, c
         sizes.push_back(channels);
         add(total, product(2 * times, sizes));
     };
-    contracted_over(count(operation::contract) * (saved_rows > 0 ? 2 : 1), {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
-    for (const further_contraction& other : plan_of(graph).further) contracted_over(1, {text_of(graph, other.extent), 1});
+    contracted_over(count(operation::contract) * (saved_rows > 0 ? 2 : 1),
+                    {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
+    for (const further_contraction& other : plan_of(graph).further)
+        contracted_over(1, {text_of(graph, other.extent), 1});
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
     for (const int tensor : computed_in_full(graph))
         for (const matrix_product& of : products_of(graph, tensor)) {
@@ -120,14 +138,17 @@ cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, c
 cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const call_sizes& call) {
     cost total;
     for (const int tensor : computed_in_full(graph))
-        if (std::none_of(graph.outputs.begin(), graph.outputs.end(), [tensor](const output_declaration& o) { return o.node == tensor; }))
+        if (std::none_of(graph.outputs.begin(), graph.outputs.end(),
+                         [tensor](const output_declaration& o) { return o.node == tensor; }))
             add(total, product(4, sizes_of_computed(graph, tensor, depths, call)));
     return total.formula.empty() ? cost{"0", 0} : total;
 }
 
-cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call) {
+cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
+                    const call_sizes& call) {
     std::vector<size> sizes;
-    for (int axis = 0; axis < input.rank; ++axis) sizes.push_back(size_of(input.axes[axis].kind, input.axes[axis].name, depths, call));
+    for (int axis = 0; axis < input.rank; ++axis)
+        sizes.push_back(size_of(input.axes[axis].kind, input.axes[axis].name, depths, call));
     return product(bytes_of(input.element == element_type::any ? of_any : input.element), sizes);
 }
 
@@ -145,7 +166,12 @@ std::vector<std::string> axes_of_output(kind output) {
 cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call) {
     std::vector<size> sizes;
     for (const std::string& axis : axes_of_output(output)) {
-        const axis_kind is = axis == "batch" ? axis_kind::batch : axis == "head" ? axis_kind::head : axis == "query" ? axis_kind::query : axis == "key" ? axis_kind::key : axis == "value_depth" ? axis_kind::value_depth : axis_kind::free;
+        const axis_kind is = axis == "batch"         ? axis_kind::batch
+                             : axis == "head"        ? axis_kind::head
+                             : axis == "query"       ? axis_kind::query
+                             : axis == "key"         ? axis_kind::key
+                             : axis == "value_depth" ? axis_kind::value_depth
+                                                     : axis_kind::free;
         sizes.push_back(size_of(is, axis, depths, call));
     }
     return product(output == kind::output ? bytes_of(of_output) : 4, sizes);

@@ -21,11 +21,13 @@ struct cost {
     double value{};       ///< of a call; axes that only tables have count once
 };
 
-/// Multiplications and additions of the contractions and projections, all pairs counted: what blocks that are skipped save comes off.
+/// Multiplications and additions of the contractions and projections, all pairs counted: what blocks that are skipped
+/// save comes off.
 cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, const call_sizes& call);
 
 /// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
-cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths, const call_sizes& call);
+cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
+                    const call_sizes& call);
 cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call);
 
 /// Tensors that a kernel computes in full and that are no outputs.

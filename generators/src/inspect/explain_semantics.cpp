@@ -42,7 +42,9 @@ void add_terms(const graph_ir& graph, int at, int sign, distance& d) {
 
 std::string limit_text(const distance& d, int shift) {
     std::string text;
-    for (const std::string& term : d.limit) text += text.empty() ? (term[0] == '+' ? term.substr(1) : term) : fmt::format(" {} {}", term[0], term.substr(1));
+    for (const std::string& term : d.limit)
+        text +=
+            text.empty() ? (term[0] == '+' ? term.substr(1) : term) : fmt::format(" {} {}", term[0], term.substr(1));
     const int constant = shift - d.constant;
     if (text.empty()) return std::to_string(constant);
     return constant == 0 ? text : fmt::format("{} {} {}", text, constant < 0 ? '-' : '+', std::abs(constant));
@@ -51,7 +53,8 @@ std::string limit_text(const distance& d, int shift) {
 /// A comparison of q_idx with kv_idx, said in words; nothing for others.
 void add_comparison(const graph_ir& graph, const instruction& node, std::vector<choice>& all) {
     distance d;
-    const bool less = node.op == operation::less || node.op == operation::less_equal, strict = node.op == operation::less || node.op == operation::greater;
+    const bool less = node.op == operation::less || node.op == operation::less_equal,
+               strict = node.op == operation::less || node.op == operation::greater;
     add_terms(graph, node.arguments[0], less ? 1 : -1, d);
     add_terms(graph, node.arguments[1], less ? -1 : 1, d);  // now: d <= 0, or d < 0
     if (d.queries * d.keys != -1 || !d.is_simple()) return;
@@ -60,9 +63,13 @@ void add_comparison(const graph_ir& graph, const instruction& node, std::vector<
     const std::string from = last_meets_last ? "its place from the end of the keys" : "its own position";
     const std::string limit = limit_text(d, strict ? -1 : 0);  // inclusive
     if (d.queries < 0 && limit == "0")
-        all.push_back({"alignment", last_meets_last ? "bottom-right: the last query meets the last key (key_length - query_length more keys come before the first query)" : "top-left: query i sees no key after i"});
+        all.push_back({"alignment", last_meets_last ? "bottom-right: the last query meets the last key (key_length - "
+                                                      "query_length more keys come before the first query)"
+                                                    : "top-left: query i sees no key after i"});
     else if (d.queries > 0)
-        all.push_back({"window", fmt::format("a query sees keys down to {} before {}, inclusive: {} + 1 keys with that position", limit, from, limit)});
+        all.push_back(
+            {"window", fmt::format("a query sees keys down to {} before {}, inclusive: {} + 1 keys with that position",
+                                   limit, from, limit)});
     else
         all.push_back({"window", fmt::format("a query sees keys up to {} after {}, inclusive", limit, from)});
 }
@@ -77,29 +84,48 @@ std::vector<choice> choices_of(const graph_ir& graph) {
     std::vector<choice> all, distances;
     bool masks = uses(graph, operation::mask), sink = false;
     for (const instruction& node : graph.nodes) {
-        if (node.op == operation::less || node.op == operation::less_equal || node.op == operation::greater || node.op == operation::greater_equal) add_comparison(graph, node, distances);
+        if (node.op == operation::less || node.op == operation::less_equal || node.op == operation::greater ||
+            node.op == operation::greater_equal)
+            add_comparison(graph, node, distances);
         if (node.op == operation::constant && node.kind == kind::real && node.number == -HUGE_VAL) masks = true;
         if (node.op == operation::softmax && node.argument_count == 2) {
-            all.push_back({"sink", text_of(graph, node.arguments[1]) + " joins the denominator only, as a further key whose value is 0"});
+            all.push_back({"sink", text_of(graph, node.arguments[1]) +
+                                       " joins the denominator only, as a further key whose value is 0"});
             sink = true;
         }
         if (node.op == operation::log_sum_exp && node.argument_count == 2) sink = true;
     }
     for (const choice& each : distances)  // the same may be said in several places
-        if (std::none_of(all.begin(), all.end(), [&](const choice& c) { return c.says == each.says; })) all.push_back(each);
-    if (uses(graph, operation::mask)) all.push_back({"order", "modifications of the scores, then the mask, then what makes them weights; a masked pair weighs exactly 0"});
-    if (uses(graph, operation::unnormalized)) all.push_back({"weights", "the scores themselves, not normalised; 0 where masked"});
+        if (std::none_of(all.begin(), all.end(), [&](const choice& c) { return c.says == each.says; }))
+            all.push_back(each);
+    if (uses(graph, operation::mask))
+        all.push_back({"order",
+                       "modifications of the scores, then the mask, then what makes them weights; a masked pair weighs "
+                       "exactly 0"});
+    if (uses(graph, operation::unnormalized))
+        all.push_back({"weights", "the scores themselves, not normalised; 0 where masked"});
     if (uses(graph, operation::softmax) || uses(graph, operation::log_sum_exp))
-        all.push_back({"empty rows", !uses(graph, operation::log_sum_exp) ? "a row without a visible key is 0" : sink ? "a row without a visible key is 0, its log-sum-exp the sink" : "a row without a visible key is 0, its log-sum-exp -infinity"});
-    if (uses(graph, operation::log_sum_exp)) all.push_back({"log-sum-exp", "natural logarithm, of the scores as softmax sees them: scaled, modified, masked"});
-    if (masks || std::any_of(graph.inputs.begin(), graph.inputs.end(), [](const input_declaration& i) { return !i.is_scalar && i.element == element_type::f32; }))
-        all.push_back({"infinities", "-infinity, in where(...) or in a float input, means masked; every finite value is a score"});
+        all.push_back({"empty rows", !uses(graph, operation::log_sum_exp) ? "a row without a visible key is 0"
+                                     : sink ? "a row without a visible key is 0, its log-sum-exp the sink"
+                                            : "a row without a visible key is 0, its log-sum-exp -infinity"});
+    if (uses(graph, operation::log_sum_exp))
+        all.push_back(
+            {"log-sum-exp", "natural logarithm, of the scores as softmax sees them: scaled, modified, masked"});
+    if (masks || std::any_of(graph.inputs.begin(), graph.inputs.end(),
+                             [](const input_declaration& i) { return !i.is_scalar && i.element == element_type::f32; }))
+        all.push_back({"infinities",
+                       "-infinity, in where(...) or in a float input, means masked; every finite value is a score"});
     const auto has_axis = [&](axis_kind axis) {
-        return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const input_declaration& i) { return std::any_of(i.axes.begin(), i.axes.begin() + i.rank, [&](const axis_declaration& a) { return a.kind == axis; }); });
+        return std::any_of(graph.inputs.begin(), graph.inputs.end(), [&](const input_declaration& i) {
+            return std::any_of(i.axes.begin(), i.axes.begin() + i.rank,
+                               [&](const axis_declaration& a) { return a.kind == axis; });
+        });
     };
     if (has_axis(axis_kind::key_head)) all.push_back({"heads", "query head h reads key head h / (heads / key_heads)"});
-    all.push_back({"key lengths", "kv_lengths(b), where it is passed, ends the keys of batch element b: nothing beyond is read"});
-    all.push_back({"broadcasting", "an input's axis of extent 1 repeats; indices that are computed are clamped to the axis"});
+    all.push_back(
+        {"key lengths", "kv_lengths(b), where it is passed, ends the keys of batch element b: nothing beyond is read"});
+    all.push_back(
+        {"broadcasting", "an input's axis of extent 1 repeats; indices that are computed are clamped to the axis"});
     return all;
 }
 

@@ -10,7 +10,11 @@ namespace {
 /// Borders run along cell edges with the marked cells to their right. Directions: 0 right, 1 down, 2 left, 3 up.
 class tracer {
 public:
-    tracer(const std::vector<std::uint8_t>& marked, int width, int height) : marked_(marked), width_(width), height_(height), leaving_(static_cast<std::size_t>(width + 1) * static_cast<std::size_t>(height + 1)) {
+    tracer(const std::vector<std::uint8_t>& marked, int width, int height)
+        : marked_(marked),
+          width_(width),
+          height_(height),
+          leaving_(static_cast<std::size_t>(width + 1) * static_cast<std::size_t>(height + 1)) {
         for (int y = 0; y < height; ++y)
             for (int x = 0; x < width; ++x) {
                 if (!in(x, y)) continue;
@@ -29,8 +33,14 @@ public:
     }
 
 private:
-    bool in(int x, int y) const { return x >= 0 && y >= 0 && x < width_ && y < height_ && marked_[static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x)]; }
-    std::uint8_t& at(int x, int y) { return leaving_[static_cast<std::size_t>(y) * static_cast<std::size_t>(width_ + 1) + static_cast<std::size_t>(x)]; }
+    bool in(int x, int y) const {
+        return x >= 0 && y >= 0 && x < width_ && y < height_ &&
+               marked_[static_cast<std::size_t>(y) * static_cast<std::size_t>(width_) + static_cast<std::size_t>(x)];
+    }
+    std::uint8_t& at(int x, int y) {
+        return leaving_[static_cast<std::size_t>(y) * static_cast<std::size_t>(width_ + 1) +
+                        static_cast<std::size_t>(x)];
+    }
 
     void loop(int start_x, int start_y) {
         fmt::format_to(std::back_inserter(text_), "M{} {}", start_x, start_y);
@@ -39,7 +49,8 @@ private:
             x += direction == 0 ? 1 : direction == 2 ? -1 : 0;
             y += direction == 1 ? 1 : direction == 3 ? -1 : 0;
             ++steps;
-            for (const int turn : {1, 0, 3}) {  // to the right first: cells that touch at a corner only are not joined there
+            for (const int turn :
+                 {1, 0, 3}) {  // to the right first: cells that touch at a corner only are not joined there
                 const int next = (direction + turn) % 4;
                 if (!(at(x, y) & (1 << next))) continue;
                 if (turn != 0) side(direction, steps), steps = 0;
@@ -53,7 +64,9 @@ private:
         text_ += 'z';
     }
 
-    void side(int direction, int steps) { fmt::format_to(std::back_inserter(text_), "{}{}", direction % 2 ? 'v' : 'h', direction < 2 ? steps : -steps); }
+    void side(int direction, int steps) {
+        fmt::format_to(std::back_inserter(text_), "{}{}", direction % 2 ? 'v' : 'h', direction < 2 ? steps : -steps);
+    }
 
     const std::vector<std::uint8_t>& marked_;
     int width_, height_;
@@ -63,6 +76,8 @@ private:
 
 }  // namespace
 
-std::string outline(const std::vector<std::uint8_t>& marked, int width, int height) { return tracer(marked, width, height).path(); }
+std::string outline(const std::vector<std::uint8_t>& marked, int width, int height) {
+    return tracer(marked, width, height).path();
+}
 
 }  // namespace attune::generators

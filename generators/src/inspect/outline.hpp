@@ -5,8 +5,8 @@
 
 namespace attune::generators {
 
-/// The outline of the marked cells of a grid as SVG path data, in cells: holes included (fill-rule evenodd or nonzero). It grows with the length
-/// of the border, not with the area.
+/// The outline of the marked cells of a grid as SVG path data, in cells: holes included (fill-rule evenodd or nonzero).
+/// It grows with the length of the border, not with the area.
 std::string outline(const std::vector<std::uint8_t>& marked, int width, int height);
 
 }  // namespace attune::generators

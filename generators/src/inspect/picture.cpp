@@ -12,15 +12,18 @@ namespace {
 
 Buffer<> buffer_of(const drawn_input& input) {
     std::vector<halide_dimension_t> dims;  // innermost first
-    for (std::size_t axis = input.shape.size(); axis-- > 0;) dims.emplace_back(0, input.shape[axis], input.strides[axis]);
-    return Buffer<>(halide_type(input.element), const_cast<std::byte*>(input.bytes.data()), static_cast<int>(dims.size()), dims.data());
+    for (std::size_t axis = input.shape.size(); axis-- > 0;)
+        dims.emplace_back(0, input.shape[axis], input.strides[axis]);
+    return Buffer<>(halide_type(input.element), const_cast<std::byte*>(input.bytes.data()),
+                    static_cast<int>(dims.size()), dims.data());
 }
 
 /// Gives a pipeline's parameters the values of the inputs that they stand for.
 void bind(const std::vector<Internal::Function>& outputs, const std::vector<drawn_input>& inputs) {
     for (const Internal::InferredArgument& inferred : Internal::infer_arguments({}, outputs)) {
         Parameter parameter = inferred.param;
-        const auto input = std::find_if(inputs.begin(), inputs.end(), [&](const drawn_input& i) { return "input_" + i.name == inferred.arg.name; });
+        const auto input = std::find_if(inputs.begin(), inputs.end(),
+                                        [&](const drawn_input& i) { return "input_" + i.name == inferred.arg.name; });
         if (!parameter.defined() || input == inputs.end()) continue;
         if (parameter.is_buffer())
             parameter.set_buffer(buffer_of(*input));
@@ -35,8 +38,16 @@ void bind(const std::vector<Internal::Function>& outputs, const std::vector<draw
 class drawing {
 public:
     drawing(const kernel_request& request, const draw_request& of)
-        : request_(request), core_(plan_of(request.graph)), depends_(dependences(request.graph)), inputs_(request, core_), tables_(request, inputs_, depends_), b_(of.batch), h_(of.head) {
-        if (!core_.has_core()) throw std::runtime_error("expected a variant with scores q * t(k), got one without; there is nothing to draw");
+        : request_(request),
+          core_(plan_of(request.graph)),
+          depends_(dependences(request.graph)),
+          inputs_(request, core_),
+          tables_(request, inputs_, depends_),
+          b_(of.batch),
+          h_(of.head) {
+        if (!core_.has_core())
+            throw std::runtime_error(
+                "expected a variant with scores q * t(k), got one without; there is nothing to draw");
         define_pairs();
         define_blocks();
     }
@@ -51,7 +62,8 @@ public:
     }
 
     void compute(picture& p, const std::vector<drawn_input>& inputs) {
-        Buffer<std::uint8_t> visible(p.visible.data(), p.keys, p.queries), blocks(p.blocks.data(), p.key_blocks(), p.query_blocks());
+        Buffer<std::uint8_t> visible(p.visible.data(), p.keys, p.queries),
+            blocks(p.blocks.data(), p.key_blocks(), p.query_blocks());
         Buffer<float> score(p.score.data(), p.keys, p.queries);
         Pipeline all({pairs_, blocks_});
         bind({pairs_.function(), blocks_.function()}, inputs);
@@ -76,7 +88,8 @@ private:
     void define_blocks() {
         // Algorithm
         const verdict visible = block_mask(request_, inputs_, depends_, tables_, {q, k, h_, b_}).visible(core_.scores);
-        blocks_(k, q) = select(!visible.may, cast<std::uint8_t>(0), select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
+        blocks_(k, q) = select(!visible.may, cast<std::uint8_t>(0),
+                               select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
     }
 
     const kernel_request& request_;
@@ -112,7 +125,8 @@ picture picture_of(const variant& v, const schedule& cut, draw_request request, 
     std::tie(p.queries, p.keys) = drawn.lengths(p.inputs);
     if (p.queries > 1 << 24) p.queries = request.queries;  // no input says how many there are
     if (p.queries < 1 || p.keys < 1 || static_cast<double>(p.queries) * p.keys > (1 << 24))
-        throw std::runtime_error("expected a picture of 1 to 2^24 pairs, got " + std::to_string(p.queries) + " queries and " + std::to_string(p.keys) + " keys");
+        throw std::runtime_error("expected a picture of 1 to 2^24 pairs, got " + std::to_string(p.queries) +
+                                 " queries and " + std::to_string(p.keys) + " keys");
     p.heads = request.heads, p.key_heads = request.key_heads, p.head = request.head, p.batch = request.batch;
     const std::size_t pairs = static_cast<std::size_t>(p.queries) * static_cast<std::size_t>(p.keys);
     p.visible.resize(pairs), p.score.resize(pairs);

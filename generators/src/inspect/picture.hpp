@@ -18,17 +18,20 @@ struct picture {
     std::vector<std::uint8_t> visible;  ///< 1 where softmax sees the pair
     std::vector<float> score;           ///< what it sees where q . k is `product`
     float product{};
-    bool varies{};                      ///< whether visible scores differ
+    bool varies{};  ///< whether visible scores differ
 
     schedule cut;
-    std::vector<std::uint8_t> blocks;   ///< (query block, key block): 0 skipped, 1 visited, 2 visited without mask
+    std::vector<std::uint8_t> blocks;  ///< (query block, key block): 0 skipped, 1 visited, 2 visited without mask
     int query_blocks() const { return (queries + cut.query_block - 1) / cut.query_block; }
     int key_blocks() const { return (keys + cut.key_block - 1) / cut.key_block; }
-    std::uint8_t block_of(int q, int k) const { return blocks[static_cast<std::size_t>(q / cut.query_block * key_blocks() + k / cut.key_block)]; }
+    std::uint8_t block_of(int q, int k) const {
+        return blocks[static_cast<std::size_t>(q / cut.query_block * key_blocks() + k / cut.key_block)];
+    }
 };
 
-/// Computed by what kernels are made of: the lowering's own pointwise code and its verdicts over blocks, compiled in this process. `product` is 0 unless given, and 1
-/// where at 0 all scores are alike. Throws std::runtime_error, a sentence, for a graph without scores and for inputs that do not fit.
+/// Computed by what kernels are made of: the lowering's own pointwise code and its verdicts over blocks, compiled in
+/// this process. `product` is 0 unless given, and 1 where at 0 all scores are alike. Throws std::runtime_error, a
+/// sentence, for a graph without scores and for inputs that do not fit.
 picture picture_of(const variant& v, const schedule& cut, draw_request request, std::optional<float> product);
 
 }  // namespace attune::generators

@@ -30,7 +30,8 @@ std::string stored(const std::string& bytes) {
     for (std::size_t at = 0; at < bytes.size();) {
         const std::size_t length = std::min<std::size_t>(bytes.size() - at, 65535);
         stream += at + length == bytes.size() ? '\1' : '\0';
-        for (const std::size_t x : {length, ~length}) stream += static_cast<char>(x & 255), stream += static_cast<char>(x >> 8 & 255);
+        for (const std::size_t x : {length, ~length})
+            stream += static_cast<char>(x & 255), stream += static_cast<char>(x >> 8 & 255);
         stream.append(bytes, at, length);
         at += length;
     }
@@ -45,7 +46,8 @@ std::string base64(const std::string& bytes) {
     std::string text;
     for (std::size_t at = 0; at < bytes.size(); at += 3) {
         std::uint32_t group = 0;
-        for (std::size_t i = 0; i < 3; ++i) group = group << 8 | (at + i < bytes.size() ? static_cast<std::uint8_t>(bytes[at + i]) : 0);
+        for (std::size_t i = 0; i < 3; ++i)
+            group = group << 8 | (at + i < bytes.size() ? static_cast<std::uint8_t>(bytes[at + i]) : 0);
         for (std::size_t i = 0; i < 4; ++i) text += at + i > bytes.size() ? '=' : digits[group >> (18 - 6 * i) & 63];
     }
     return text;
@@ -53,7 +55,8 @@ std::string base64(const std::string& bytes) {
 
 }  // namespace
 
-std::string png_address(const std::vector<std::uint8_t>& cells, int width, int height, const std::vector<std::array<std::uint8_t, 3>>& palette) {
+std::string png_address(const std::vector<std::uint8_t>& cells, int width, int height,
+                        const std::vector<std::array<std::uint8_t, 3>>& palette) {
     const int bits = palette.size() <= 2 ? 1 : palette.size() <= 4 ? 2 : palette.size() <= 16 ? 4 : 8;
     std::string rows;
     for (int y = 0; y < height; ++y) {
@@ -61,7 +64,10 @@ std::string png_address(const std::vector<std::uint8_t>& cells, int width, int h
         for (int x = 0; x < width; x += 8 / bits) {
             int byte = 0;
             for (int i = 0; i < 8 / bits; ++i)
-                byte = byte << bits | (x + i < width ? cells[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) + static_cast<std::size_t>(x + i)] : 0);
+                byte = byte << bits |
+                       (x + i < width ? cells[static_cast<std::size_t>(y) * static_cast<std::size_t>(width) +
+                                              static_cast<std::size_t>(x + i)]
+                                      : 0);
             rows += static_cast<char>(byte);
         }
     }
@@ -70,7 +76,8 @@ std::string png_address(const std::vector<std::uint8_t>& cells, int width, int h
     head += static_cast<char>(bits), head += '\3', head.append(3, '\0');
     for (const auto& colour : palette)
         for (const std::uint8_t part : colour) colours += static_cast<char>(part);
-    put_chunk(png, "IHDR", head), put_chunk(png, "PLTE", colours), put_chunk(png, "IDAT", stored(rows)), put_chunk(png, "IEND", "");
+    put_chunk(png, "IHDR", head), put_chunk(png, "PLTE", colours), put_chunk(png, "IDAT", stored(rows)),
+        put_chunk(png, "IEND", "");
     return "data:image/png;base64," + base64(png);
 }
 

@@ -22,8 +22,8 @@ struct tensor_file {
     std::map<std::string, double> numbers;
 };
 
-/// Throws std::runtime_error, a sentence with the path, for a file that is missing, truncated or not described by its header. Tensors
-/// of element types that no input has are left out; 64-bit integers become 32-bit ones.
+/// Throws std::runtime_error, a sentence with the path, for a file that is missing, truncated or not described by its
+/// header. Tensors of element types that no input has are left out; 64-bit integers become 32-bit ones.
 tensor_file read_tensor_file(const std::string& path);
 
 }  // namespace attune::generators

@@ -11,9 +11,11 @@ namespace attune::generators {
 inline bool is_device(const level& target) { return target.lanes == 1; }
 inline bool on_device(const kernel_request& request) { return request.schedule.lanes == 1; }
 
-/// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute capability 8.0 and later 99 KB to who asks, Vulkan's
-/// 32 KB of nearly all (the least that may be is 16 KB).
-constexpr int most_shared_memory(std::string_view device) { return (device == "cuda" ? 99 : device == "vulkan" ? 32 : 48) << 10; }
+/// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute
+/// capability 8.0 and later 99 KB to who asks, Vulkan's 32 KB of nearly all (the least that may be is 16 KB).
+constexpr int most_shared_memory(std::string_view device) {
+    return (device == "cuda" ? 99 : device == "vulkan" ? 32 : 48) << 10;
+}
 inline int most_shared_memory(const level& target) { return most_shared_memory(target.name); }
 
 /// A kernel that needs more shared memory than there is.

@@ -10,31 +10,38 @@
 namespace attune::generators {
 namespace {
 
-/// Whether blocks fit side by side: queries, keys and values, the tiles of scores and of each kind of weights, and what is kept of a query or a key.
+/// Whether blocks fit side by side: queries, keys and values, the tiles of scores and of each kind of weights, and what
+/// is kept of a query or a key.
 class shared_memory_plan {
 public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
         const graph_ir& graph = request.graph;
         const plan core = plan_of(graph);
         if (core.weights >= 0 && core.weights != core.statistic_node) ++further_tiles_;
-        for (const int node : core.summed_weights) further_tiles_ += node != core.statistic_node && node != core.weights;
+        for (const int node : core.summed_weights)
+            further_tiles_ += node != core.statistic_node && node != core.weights;
         std::vector<int> roots, known{core.contraction};
         for (const further_contraction& further : core.further) known.push_back(further.node);
         for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-            if (const kind is = graph.nodes[n].kind; is == kind::scores || is == kind::weights || is == kind::output || is == kind::row) roots.push_back(n);
+            if (const kind is = graph.nodes[n].kind;
+                is == kind::scores || is == kind::weights || is == kind::output || is == kind::row)
+                roots.push_back(n);
         hoisted_ = static_cast<int>(hoistable(graph, dependences(graph), roots, known).size() + core.outputs.size());
     }
     int bytes(int queries, int keys) const {
         const int scores = padded(queries) * keys, weights = queries * keys, values = keys * depths_.value_depth;
-        int floats = padded(queries) * depths_.depth + std::max(padded(keys) * depths_.depth, weights);  // weights lie where the keys were
-        floats += further_tiles_ == 0 ? std::max(scores, values) : scores + values + further_tiles_ * weights;  // and values where the scores were
+        int floats = padded(queries) * depths_.depth +
+                     std::max(padded(keys) * depths_.depth, weights);  // weights lie where the keys were
+        floats += further_tiles_ == 0 ? std::max(scores, values)
+                                      : scores + values + further_tiles_ * weights;  // and values where the scores were
         const int rows = (2 * hoisted_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
         return 4 * (floats + rows);
     }
     /// The same in decode, for so many rows and the keys of a visit.
     int bytes_of_decode(int rows, int keys, int threads_down) const {
         const int sums = (keys + 1) * rows * gpu_threads_a_key, left = rows * gpu_threads_a_key * threads_down * 4;
-        return 4 * (padded(rows) * depths_.depth + std::max(sums, left) + (2 + further_tiles_) * rows * keys + (2 * hoisted_ + 40) * (rows + keys));
+        return 4 * (padded(rows) * depths_.depth + std::max(sums, left) + (2 + further_tiles_) * rows * keys +
+                    (2 * hoisted_ + 40) * (rows + keys));
     }
 
 private:
@@ -42,14 +49,17 @@ private:
     int further_tiles_{}, hoisted_{};
 };
 
-/// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each pair that a thread makes.
+/// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each
+/// pair that a thread makes.
 bool sums_a_pair(const graph_ir& graph) {
     const plan core = plan_of(graph);
     const std::vector<dependence> depends = dependences(graph);
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const bool real_sum = graph.nodes[n].op == operation::sum && graph.nodes[n].kind == kind::real;
         const auto is_further = [&](const further_contraction& each) { return each.node == n; };
-        if (real_sum && depends[n].query && depends[n].key && !depends[n].bound && std::ranges::none_of(core.further, is_further)) return true;
+        if (real_sum && depends[n].query && depends[n].key && !depends[n].bound &&
+            std::ranges::none_of(core.further, is_further))
+            return true;
     }
     return false;
 }
@@ -59,13 +69,16 @@ bool sums_a_pair(const graph_ir& graph) {
 int most_pairs_of_block(const graph_ir& graph) { return sums_a_pair(graph) ? 16 * 16 : 64 * 32; }
 
 schedule default_gpu_schedule(const kernel_request& request, const level& target) {
-    // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as many warps as 8 x 4 would.
+    // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as
+    // many warps as 8 x 4 would.
     constexpr int queries_a_thread = 4, least_down = 8, most_accumulators = 64;
     const auto [depth, value_depth] = request.depths;
-    schedule s = default_schedule(level_named("x86-64-v2"), depth, value_depth, masking::none);  // what follows is what is not the CPU's
+    schedule s = default_schedule(level_named("x86-64-v2"), depth, value_depth,
+                                  masking::none);  // what follows is what is not the CPU's
     s.lanes = 1;
     const shared_memory_plan memory(request);
-    constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16}, {16, 8}, {8, 8}, {8, 4}, {4, 4}};  // queries, keys
+    constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16},
+                                             {16, 8},  {8, 8},   {8, 4},   {4, 4}};  // queries, keys
     const int most_pairs = most_pairs_of_block(request.graph);
     for (const auto& [queries, keys] : sizes) {
         if (queries * keys > most_pairs) continue;
@@ -98,20 +111,25 @@ schedule default_gpu_decode_schedule(const kernel_request& request, const level&
     s.chunk = std::clamp(value_depth / depths_a_load, 1, most_depths_a_thread);
     s.key_splits = 128;
     const shared_memory_plan memory(request);
-    while (s.query_tile > 1 && memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile) > most_shared_memory(target)) s.query_tile /= 2;
+    while (s.query_tile > 1 &&
+           memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile) > most_shared_memory(target))
+        s.query_tile /= 2;
     return s;
 }
 
 int gpu_threads_of(const schedule& s, const depth_pair& depths) {
     const int across = (depths.value_depth + s.chunk - 1) / s.chunk;
-    if (s.shapes == shape_class::prefill) return std::max(s.key_block / s.key_tile, across) * (s.query_block / s.query_tile);
+    if (s.shapes == shape_class::prefill)
+        return std::max(s.key_block / s.key_tile, across) * (s.query_block / s.query_tile);
     return gpu_threads_a_key * std::max(s.key_block / s.key_tile, (across + gpu_threads_a_key - 1) / gpu_threads_a_key);
 }
 
 int estimated_shared_memory(const kernel_request& request) {
     const shared_memory_plan memory(request);
     const schedule& s = request.schedule;
-    return s.shapes == shape_class::prefill ? memory.bytes(s.query_block, s.key_block) : memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile);
+    return s.shapes == shape_class::prefill
+               ? memory.bytes(s.query_block, s.key_block)
+               : memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile);
 }
 
 }  // namespace attune::generators

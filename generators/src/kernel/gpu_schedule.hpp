@@ -4,19 +4,22 @@
 
 namespace attune::generators {
 
-/// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while scores are made, and with `chunk` value
-/// depths while values are weighed. Of the request, all but its schedule counts: what a formula keeps in shared memory takes room from the blocks.
+/// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while
+/// scores are made, and with `chunk` value depths while values are weighed. Of the request, all but its schedule
+/// counts: what a formula keeps in shared memory takes room from the blocks.
 schedule default_gpu_schedule(const kernel_request& request, const level& target);
 
-/// The same for few queries: eight threads share a key, of which each takes key_tile for query_tile rows; then a thread has `chunk` value depths of the same rows, and
-/// asks for the values of value_tile keys at a time.
+/// The same for few queries: eight threads share a key, of which each takes key_tile for query_tile rows; then a thread
+/// has `chunk` value depths of the same rows, and asks for the values of value_tile keys at a time.
 schedule default_gpu_decode_schedule(const kernel_request& request, const level& target);
 inline constexpr int gpu_threads_a_key = 8;
 
-/// Pairs of a query and a key that a block may have at most where nothing else is asked for. Where each has sums of its own, more loops in one kernel take a device's compiler minutes.
+/// Pairs of a query and a key that a block may have at most where nothing else is asked for. Where each has sums of its
+/// own, more loops in one kernel take a device's compiler minutes.
 int most_pairs_of_block(const graph_ir& graph);
 
-/// Threads of a block under a schedule, and about how many bytes of shared memory it has: what a kernel has is known once it is compiled.
+/// Threads of a block under a schedule, and about how many bytes of shared memory it has: what a kernel has is known
+/// once it is compiled.
 int gpu_threads_of(const schedule& s, const depth_pair& depths);
 int estimated_shared_memory(const kernel_request& request);
 

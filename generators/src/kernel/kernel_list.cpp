@@ -1,9 +1,9 @@
 #include "kernel/kernel_list.hpp"
 
-#include "kernel/device.hpp"
-#include "kernel/gpu_schedule.hpp"
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
+#include "kernel/device.hpp"
+#include "kernel/gpu_schedule.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -31,14 +31,16 @@ std::string symbol_text(std::string_view text) {
 bool wants(const build_request& build, shape_class shapes, std::string_view graph) {
     return std::any_of(build.shapes.begin(), build.shapes.end(), [&](const std::string& text) {
         const std::size_t colon = text.find(':');
-        return shape_class_from(text.substr(0, colon)) == shapes && (colon == std::string::npos || text.substr(colon + 1) == graph);
+        return shape_class_from(text.substr(0, colon)) == shapes &&
+               (colon == std::string::npos || text.substr(colon + 1) == graph);
     });
 }
 
 /// Where keys and values of 16 bits are converted as they are read.
 void use_for_types(schedule& s, const element_types& types, const level& isa, masking hides) {
     if (isa.lanes != 8 || s.pairing != 1 || (bytes_of(types.key) == 4 && bytes_of(types.value) == 4)) return;
-    if (s.shapes == shape_class::decode) {  // what is computed takes as long as reading does: sums are loaded and stored less often, 5 to 9 % less time
+    if (s.shapes == shape_class::decode) {  // what is computed takes as long as reading does: sums are loaded and
+                                            // stored less often, 5 to 9 % less time
         s.value_tile = s.depth_unroll = 4;
         if (hides == masking::none) s.key_block = 256;
     } else {
@@ -52,30 +54,42 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
     for (const std::string& target : build.targets) level_named(target);
     std::vector<listed_kernel> all;
     for (const variant& each : variants) {
-        const bool prefill = wants(build, shape_class::prefill, each.name), decode = wants(build, shape_class::decode, each.name), decodes = decode_unsupported_reason(each.graph).empty();
-        if (!prefill && !decode) throw std::runtime_error(each.name + ": expected prefill or decode in SHAPES, for every graph or for this one, got neither");
-        if (!prefill && !decodes) throw std::runtime_error(each.name + ": no kernel for decode: " + decode_unsupported_reason(each.graph) + "; try SHAPES prefill");
+        const bool prefill = wants(build, shape_class::prefill, each.name),
+                   decode = wants(build, shape_class::decode, each.name),
+                   decodes = decode_unsupported_reason(each.graph).empty();
+        if (!prefill && !decode)
+            throw std::runtime_error(
+                each.name + ": expected prefill or decode in SHAPES, for every graph or for this one, got neither");
+        if (!prefill && !decodes)
+            throw std::runtime_error(each.name + ": no kernel for decode: " + decode_unsupported_reason(each.graph) +
+                                     "; try SHAPES prefill");
         for (const level& isa : levels()) {
             if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
-            if (!prefill && isa.name == "vulkan") throw std::runtime_error(each.name + ": no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
+            if (!prefill && isa.name == "vulkan")
+                throw std::runtime_error(
+                    each.name + ": no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
             for (const std::string& dtype : build.dtypes)
                 for (const std::string& depths : build.depths) {
                     kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
                     const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                         request.schedule = cut;
-                        all.push_back({&each, &isa, request,
-                                       fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name), symbol_part(request.types), request.depths.depth,
-                                                   request.depths.value_depth, symbol_text(isa.name), serves, each.graph.fingerprint),
-                                       1, to_queries});
+                        all.push_back(
+                            {&each, &isa, request,
+                             fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
+                                         symbol_part(request.types), request.depths.depth, request.depths.value_depth,
+                                         symbol_text(isa.name), serves, each.graph.fingerprint),
+                             1, to_queries});
                     };
                     const masking hides = masking_of(each.graph);
-                    schedule usual = is_device(isa) ? default_gpu_schedule(request, isa)
-                                                    : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
+                    schedule usual =
+                        is_device(isa) ? default_gpu_schedule(request, isa)
+                                       : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
                     if (isa.pairs && can_use_bf16_dot(request)) usual.pairing = 2;
                     use_for_types(usual, request.types, isa, hides);
                     if (prefill) add(usual, std::numeric_limits<int>::max(), "");
                     if (!decode || !decodes || isa.name == "vulkan") continue;
-                    schedule few = is_device(isa) ? default_gpu_decode_schedule(request, isa) : decode_schedule(isa, hides);
+                    schedule few =
+                        is_device(isa) ? default_gpu_decode_schedule(request, isa) : decode_schedule(isa, hides);
                     use_for_types(few, request.types, isa, hides);
                     add(few, most_decoded, prefill ? "decode_" : "");
                 }

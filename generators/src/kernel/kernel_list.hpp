@@ -1,6 +1,6 @@
 #pragma once
-#include "kernel/kernel_request.hpp"
 #include <attune/generators/main.hpp>
+#include "kernel/kernel_request.hpp"
 
 #include <limits>
 #include <span>
@@ -14,13 +14,14 @@ struct listed_kernel {
     const variant* of{};
     const level* isa{};
     kernel_request request;
-    std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]; see kernel_table.hpp
+    std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]; see
+                         ///< kernel_table.hpp
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};  ///< that it serves, inclusive
-    std::string schedule_from{"the default"};  ///< where its schedule comes from, for people
+    std::string schedule_from{"the default"};                          ///< where its schedule comes from, for people
 };
 
-/// Sorted by variant, then as kernel tables want them: most demanding ISA level first. Throws std::runtime_error, a sentence, for an
-/// unknown target or element type, a malformed depth.
+/// Sorted by variant, then as kernel tables want them: most demanding ISA level first. Throws std::runtime_error, a
+/// sentence, for an unknown target or element type, a malformed depth.
 std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build);
 
 }  // namespace attune::generators

@@ -32,7 +32,8 @@ element_types element_types_from(std::string_view text) {
                                      : tensor == "out" ? &types.output
                                                        : nullptr;
         if (!target || tensor.size() == part.size())
-            throw std::runtime_error("expected element types as \"f32\" or \"q:f32,k:bf16,v:bf16\", got \"" + std::string(text) + "\"");
+            throw std::runtime_error("expected element types as \"f32\" or \"q:f32,k:bf16,v:bf16\", got \"" +
+                                     std::string(text) + "\"");
         *target = floating_element(part.substr(tensor.size() + 1));
     }
     if (types.query == element_type::any || types.key == element_type::any || types.value == element_type::any)
@@ -44,15 +45,19 @@ element_types element_types_from(std::string_view text) {
 std::string symbol_part(const element_types& types) {
     const auto name = [](element_type e) { return std::string(name_of(e)); };
     if (types == element_types{types.query, types.query, types.query, types.query}) return name(types.query);
-    return "q_" + name(types.query) + "_k_" + name(types.key) + "_v_" + name(types.value) + "_out_" + name(types.output);
+    return "q_" + name(types.query) + "_k_" + name(types.key) + "_v_" + name(types.value) + "_out_" +
+           name(types.output);
 }
 
 bool can_use_bf16_dot(const kernel_request& request) {
     const plan core = plan_of(request.graph);
-    const auto is_passed = [&](int tensor) { return tensor >= 0 && request.graph.nodes[static_cast<std::size_t>(tensor)].op == operation::input; };
+    const auto is_passed = [&](int tensor) {
+        return tensor >= 0 && request.graph.nodes[static_cast<std::size_t>(tensor)].op == operation::input;
+    };
     const auto& [query, key, value, output] = request.types;
-    return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 && request.depths.depth % 2 == 0 && core.weights_by == statistic::softmax &&
-           is_passed(core.query) && is_passed(core.key) && is_passed(core.value) && core.weights == core.statistic_node;
+    return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 &&
+           request.depths.depth % 2 == 0 && core.weights_by == statistic::softmax && is_passed(core.query) &&
+           is_passed(core.key) && is_passed(core.value) && core.weights == core.statistic_node;
 }
 
 depth_pair depth_pair_from(std::string_view text) {
@@ -60,7 +65,8 @@ depth_pair depth_pair_from(std::string_view text) {
         int value = 0;
         const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
         if (error != std::errc{} || end != digits.data() + digits.size() || value < 1 || value > 4096)
-            throw std::runtime_error("expected depths as \"64\" or \"64x32\", from 1 to 4096, got \"" + std::string(text) + "\"");
+            throw std::runtime_error("expected depths as \"64\" or \"64x32\", from 1 to 4096, got \"" +
+                                     std::string(text) + "\"");
         return value;
     };
     const auto x = text.find('x');

@@ -13,7 +13,8 @@ struct element_types {
     bool operator==(const element_types&) const = default;
 };
 
-/// "bf16" for all four, or "q:f32,k:bf16,v:bf16" with `out:` optional (then q's). Throws std::runtime_error for anything else.
+/// "bf16" for all four, or "q:f32,k:bf16,v:bf16" with `out:` optional (then q's). Throws std::runtime_error for
+/// anything else.
 element_types element_types_from(std::string_view text);
 
 /// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
@@ -35,15 +36,18 @@ struct kernel_request {
     generators::schedule schedule;
 };
 
-/// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed by softmax's own weights.
+/// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed
+/// by softmax's own weights.
 bool can_use_bf16_dot(const kernel_request& request);
 
-/// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and from panels whose depth only the call
-/// knows: those of sums over products of a query's and a key's numbers. Throws std::runtime_error for a graph that is not one kernel.
-/// Of a kernel for decode it is what does not depend on the number of rows that are stacked.
+/// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
+/// from panels whose depth only the call knows: those of sums over products of a query's and a key's numbers. Throws
+/// std::runtime_error for a graph that is not one kernel. Of a kernel for decode it is what does not depend on the
+/// number of rows that are stacked.
 std::size_t scratch_bytes(const kernel_request& request);
 
-/// Of a kernel for decode: what one thread allocates for each row beside that, and what is kept of each row for each part of the keys. Else 0.
+/// Of a kernel for decode: what one thread allocates for each row beside that, and what is kept of each row for each
+/// part of the keys. Else 0.
 struct row_memory {
     std::size_t scratch_bytes{}, part_bytes{};
 };

@@ -13,7 +13,8 @@ namespace {
 #endif
 
 constexpr level table[] = {
-    {"x86-64-v4-bf16", "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41", 16, 32, true},
+    {"x86-64-v4-bf16", "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41", 16,
+     32, true},
     {"x86-64-v4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41", 16, 32},
     {"x86-64-v3", "x86-64-linux-avx-avx2-f16c-fma-sse41", 8, 16},
     {"x86-64-v2", "x86-64-linux-sse41", 4, 16},

@@ -35,7 +35,8 @@ std::string field_names() {
 
 constexpr int most_splits = 1024;  ///< of a GPU: each has its weight in shared memory when they are merged
 
-/// The chunk that leaves least of itself unused at the end of the depth; of equals one of whole vectors, then the longer one.
+/// The chunk that leaves least of itself unused at the end of the depth; of equals one of whole vectors, then the
+/// longer one.
 int fitting_chunk(int value_depth, int tile, int lanes) {
     constexpr int longest = 16;
     int best = tile, best_cost = 2 * value_depth + 2 * tile;
@@ -80,14 +81,18 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
     s.value_tile = value_depth < s.key_tile ? value_depth : s.key_tile;
     s.chunk = fitting_chunk(value_depth, s.value_tile, isa.lanes);
     s.depth_unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
-    // Two tiles of queries keep the grain of skipping fine; keys are read again for each at no cost that could be measured.
+    // Two tiles of queries keep the grain of skipping fine; keys are read again for each at no cost that could be
+    // measured.
     s.query_block = depth + value_depth >= 512 ? s.query_tile : std::max(48, s.query_tile);
-    // Where something is masked a fine grain leaves less of it in the blocks that are visited, windows above all. Where nothing is, twice as many keys as these are
-    // within 2 % on long calls, and make calls of fewer keys than a block twice as slow.
+    // Where something is masked a fine grain leaves less of it in the blocks that are visited, windows above all. Where
+    // nothing is, twice as many keys as these are within 2 % on long calls, and make calls of fewer keys than a block
+    // twice as slow.
     s.key_block = hides == masking::none ? 128 : 64;
-    // On 8 lanes, measured: a diagonal is met by one tile at a time; of a longer block of keys there parts alone are visited. 5 to 8 % on causal calls of 100 to 1000 queries.
+    // On 8 lanes, measured: a diagonal is met by one tile at a time; of a longer block of keys there parts alone are
+    // visited. 5 to 8 % on causal calls of 100 to 1000 queries.
     if (isa.lanes == 8 && hides == masking::some) s.query_block = s.query_tile, s.key_block = 128;
-    // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in between.
+    // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in
+    // between.
     if (isa.lanes == 8 && hides == masking::none && depth <= 32 && value_depth == 32) {
         s.query_tile = 32, s.query_block = 64;
         s.key_tile = s.value_tile = 2, s.chunk = value_depth;
@@ -97,10 +102,13 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
 
 void check(const schedule& s, int depth) {
     const auto refuse = [](const std::string& field, const std::string& rule, int got, int instead) {
-        throw std::runtime_error(fmt::format("expected a schedule's {} to be {}, got {}; try {}", field, rule, got, instead));
+        throw std::runtime_error(
+            fmt::format("expected a schedule's {} to be {}, got {}; try {}", field, rule, got, instead));
     };
     const auto multiple = [&](const char* name, int whole, const char* part_name, int part, const char* where = "") {
-        if (whole % part != 0) refuse(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole, std::max(1, whole / part) * part);
+        if (whole % part != 0)
+            refuse(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole,
+                   std::max(1, whole / part) * part);
     };
     for (const auto& [name, member] : fields)
         if (s.*member < 1) refuse(name, "1 or more", s.*member, 1);
@@ -108,24 +116,30 @@ void check(const schedule& s, int depth) {
         multiple("key_block", s.key_block, "the threads that share a key", 8, ", in decode");
         multiple("key_block", s.key_block, "key_tile", s.key_tile);
         if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
-        if (s.key_splits > most_splits) refuse("key_splits", fmt::format("{} at most", most_splits), s.key_splits, most_splits);
+        if (s.key_splits > most_splits)
+            refuse("key_splits", fmt::format("{} at most", most_splits), s.key_splits, most_splits);
         return;
     }
     if (s.shapes == shape_class::decode) {
         if (s.chunk != 1) refuse("chunk", "1 in decode", s.chunk, 1);
         if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
-        if (s.lanes % s.key_tile != 0) refuse("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile, std::gcd(s.lanes, s.key_tile));
+        if (s.lanes % s.key_tile != 0)
+            refuse("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile,
+                   std::gcd(s.lanes, s.key_tile));
         multiple("key_block", s.key_block, "lanes", s.lanes, ", in decode");
         multiple("key_block", s.key_block, "value_tile", s.value_tile, ", in decode");
         return;
     }
     if (s.key_splits != 1) refuse("key_splits", "1 in prefill", s.key_splits, 1);
     if (s.pairing > 2) refuse("pairing", "1 or 2", s.pairing, 1);
-    if (s.pairing == 2 && depth % 2 != 0) refuse("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
+    if (s.pairing == 2 && depth % 2 != 0)
+        refuse("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
     if (s.pairing == 2) multiple("key_block", s.key_block, "pairing", s.pairing);
     multiple("query_tile", s.query_tile, "lanes", s.lanes);
     multiple("query_block", s.query_block, "query_tile", s.query_tile);
-    if (depth % s.depth_unroll != 0) refuse("depth_unroll", fmt::format("a divisor of the depth, {}", depth), s.depth_unroll, std::gcd(depth, s.depth_unroll));
+    if (depth % s.depth_unroll != 0)
+        refuse("depth_unroll", fmt::format("a divisor of the depth, {}", depth), s.depth_unroll,
+               std::gcd(depth, s.depth_unroll));
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
     multiple("chunk", s.chunk, "value_tile", s.value_tile);
 }
@@ -140,15 +154,23 @@ std::string to_json(const schedule& s) {
 schedule schedule_from_json(std::string_view text) {
     const auto object = nlohmann::json::parse(text, nullptr, false);
     const auto shown = [](const std::string& all) { return all.size() > 40 ? all.substr(0, 40) + "..." : all; };
-    if (!object.is_object()) throw std::runtime_error(fmt::format("expected a schedule as a JSON object with the fields {}, got {}; try what `explain --json` says", field_names(), text.empty() ? "nothing" : shown(std::string(text))));
+    if (!object.is_object())
+        throw std::runtime_error(fmt::format(
+            "expected a schedule as a JSON object with the fields {}, got {}; try what `explain --json` says",
+            field_names(), text.empty() ? "nothing" : shown(std::string(text))));
     const auto field = [&](const char* name) {
         const auto at = object.find(name);
-        if (at == object.end()) throw std::runtime_error(fmt::format("expected a schedule with the field \"{}\", got none; its fields are {}; try what `explain --json` says", name, field_names()));
+        if (at == object.end())
+            throw std::runtime_error(
+                fmt::format("expected a schedule with the field \"{}\", got none; its fields are {}; try what `explain "
+                            "--json` says",
+                            name, field_names()));
         return *at;
     };
     const auto refuse = [&](const char* name, const char* wanted) {
         const std::string got = field(name).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-        throw std::runtime_error(fmt::format("expected a schedule's \"{}\" to be {}, got {}; try what `explain --json` says", name, wanted, shown(got)));
+        throw std::runtime_error(fmt::format(
+            "expected a schedule's \"{}\" to be {}, got {}; try what `explain --json` says", name, wanted, shown(got)));
     };
     schedule s{};
     const auto shapes = field("shapes");
@@ -157,14 +179,17 @@ schedule schedule_from_json(std::string_view text) {
     for (const auto& [name, member] : fields) {
         const auto value = field(name);
         constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
-        const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most) : value.is_number_integer() && value.get<std::int64_t>() >= least;
+        const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
+                                                     : value.is_number_integer() && value.get<std::int64_t>() >= least;
         if (!fits) refuse(name, "an integer of 32 bits");
         s.*member = value.get<int>();
     }
     for (const auto& [key, value] : object.items()) {
         bool known = key == "shapes";
         for (const auto& [name, member] : fields) known |= key == name;
-        if (!known) throw std::runtime_error(fmt::format("expected a schedule with the fields {}, got \"{}\"; try without it", field_names(), key));
+        if (!known)
+            throw std::runtime_error(
+                fmt::format("expected a schedule with the fields {}, got \"{}\"; try without it", field_names(), key));
     }
     return s;
 }

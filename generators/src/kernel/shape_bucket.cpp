@@ -32,7 +32,8 @@ call_shape measured_shape(shape_bucket bucket) {
     switch (bucket) {
         case shape_bucket::prefill: return {1, 1, 1, 1024, 1024};
         case shape_bucket::short_prefill: return {8, 4, 4, 96, 96};
-        case shape_bucket::decode: return {1, 32, 8, 1, 16384};  // of f32 and depth 64 keys and values take 64 MiB: more than caches hold
+        case shape_bucket::decode:
+            return {1, 32, 8, 1, 16384};  // of f32 and depth 64 keys and values take 64 MiB: more than caches hold
     }
     return {};
 }

@@ -1,5 +1,5 @@
-#include "kernel/device.hpp"
 #include "analysis/plan.hpp"
+#include "kernel/device.hpp"
 
 #include "kernel/kernel_request.hpp"
 
@@ -15,9 +15,12 @@ std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const schedul
     for (const further_contraction& further : core.further) known.push_back(further.node);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
-        const bool computed = node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
+        const bool computed =
+            node.op == operation::queries || node.op == operation::keys || node.op == operation::values;
         if (computed) roots.push_back(node.arguments[0]);
-        if (node.kind == kind::scores || node.kind == kind::weights || node.kind == kind::output || node.kind == kind::row) roots.push_back(static_cast<int>(n));
+        if (node.kind == kind::scores || node.kind == kind::weights || node.kind == kind::output ||
+            node.kind == kind::row)
+            roots.push_back(static_cast<int>(n));
     }
     const auto kept = hoistable(graph, dependences(graph), roots, known);
     return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
@@ -28,39 +31,56 @@ std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const schedul
 std::size_t scratch_bytes(const kernel_request& request) {
     const auto& [graph, types, depths, cut] = request;
     const plan core = plan_of(graph);
-    if (cut.shapes == shape_class::decode) {  // tiles of keys and values that are computed, rows that fill the last tile, and 32 allocations rounded up
-        const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth + cut.lanes * cut.lanes * cut.query_tile);
-        return sizeof(float) * tile + static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes + 3 * hoisted_bytes(graph, core, cut) + 32 * 128;
+    if (cut.shapes == shape_class::decode) {  // tiles of keys and values that are computed, rows that fill the last
+                                              // tile, and 32 allocations rounded up
+        const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth +
+                                                   cut.lanes * cut.lanes * cut.query_tile);
+        return sizeof(float) * tile +
+               static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes +
+               3 * hoisted_bytes(graph, core, cut) + 32 * 128;
     }
-    if (!core.has_core()) return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
+    if (!core.has_core())
+        return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
     const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
-    const auto computed = [&](int tensor) { return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input; };
+    const auto computed = [&](int tensor) {
+        return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input;
+    };
     // What is read by broadcast is converted first.
-    const auto converted = [&](int tensor, element_type type) { return tensor >= 0 && !computed(tensor) && bytes_of(type) < 4; };
-    const std::size_t of_queries = computed(core.query) ? size(cut.query_block, depths.depth) : 0, of_keys = computed(core.key) ? size(cut.key_block, depths.depth) : 0;
+    const auto converted = [&](int tensor, element_type type) {
+        return tensor >= 0 && !computed(tensor) && bytes_of(type) < 4;
+    };
+    const std::size_t of_queries = computed(core.query) ? size(cut.query_block, depths.depth) : 0,
+                      of_keys = computed(core.key) ? size(cut.key_block, depths.depth) : 0;
     std::size_t floats = 0;
     if (core.needs_state()) {
         floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
-        if (computed(core.value) || (cut.pairing == 1 && converted(core.value, types.value))) floats += size(cut.key_block, depths.value_depth);
+        if (computed(core.value) || (cut.pairing == 1 && converted(core.value, types.value)))
+            floats += size(cut.key_block, depths.value_depth);
         if (cut.pairing == 1 && converted(core.key, types.key)) floats += size(cut.key_block, depths.depth);
         if (cut.pairing == 2) floats += size(cut.key_block, depths.value_depth + 2 * cut.lanes + cut.query_tile) / 2;
         // Modified weights lie in a tile of their own, and have sums.
-        const int modified = static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
-        floats += size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
+        const int modified =
+            static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
+        floats +=
+            size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
         floats += size(cut.query_block, 3 * (static_cast<int>(core.outputs.size()) + 4));  // rows
         std::vector<int> roots{core.scores};
         roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
         if (core.weights >= 0) roots.push_back(core.weights);
-        floats += loads_of_pairs(graph, dependences(graph), roots, {core.contraction}).size() * (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // turned
+        floats += loads_of_pairs(graph, dependences(graph), roots, {core.contraction}).size() *
+                  (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // turned
     }
-    // The second pass: keys turned, the queries' rows, a block of each output, or of up to four blocks of queries, and the tile that is added to it.
-    for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column), std::pair(kind::head_mean, kind::head_mean)}) {
+    // The second pass: keys turned, the queries' rows, a block of each output, or of up to four blocks of queries, and
+    // the tile that is added to it.
+    for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column),
+                                        std::pair(kind::head_mean, kind::head_mean)}) {
         int made = 0;
         for (const kind output : core.outputs) made += output == first || output == second;
         if (made == 0) continue;
         const int blocks = first == kind::head_mean ? 4 : 1;
-        floats += size(cut.key_block + 2 * cut.lanes, depths.depth) + size(cut.query_block, depths.depth) + of_queries + of_keys + size(2, cut.query_block) +
-                  size(made * blocks, cut.key_block * cut.query_block) + size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
+        floats += size(cut.key_block + 2 * cut.lanes, depths.depth) + size(cut.query_block, depths.depth) + of_queries +
+                  of_keys + size(2, cut.query_block) + size(made * blocks, cut.key_block * cut.query_block) +
+                  size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
     return sizeof(float) * floats + 3 * hoisted_bytes(graph, core, cut);
 }
@@ -70,13 +90,19 @@ row_memory row_memory_of(const kernel_request& request) {
     if (cut.shapes != shape_class::decode) return {};
     const plan core = plan_of(graph);
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
-    const int modified = static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
-    if (on_device(request)) return {0, size((core.weights >= 0 ? depths.value_depth : 0) + 2 + modified)};  // what is kept of a block of threads is in the device's shared memory
-    const int vector = core.weights >= 0 ? cut.lanes : 1, chunks = core.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
+    const int modified =
+        static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
+    if (on_device(request))
+        return {0, size((core.weights >= 0 ? depths.value_depth : 0) + 2 +
+                        modified)};  // what is kept of a block of threads is in the device's shared memory
+    const int vector = core.weights >= 0 ? cut.lanes : 1,
+              chunks = core.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
     const int state = depths.value_depth + vector * chunks * (2 + modified);
     row_memory each;
     each.part_bytes = size(state);
-    each.scratch_bytes = size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) + 3 * hoisted_bytes(graph, core, cut) / static_cast<std::size_t>(cut.key_block);
+    each.scratch_bytes =
+        size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) +
+        3 * hoisted_bytes(graph, core, cut) / static_cast<std::size_t>(cut.key_block);
     return each;
 }
 

@@ -18,12 +18,16 @@ bool is_thread(const std::string& name) { return name.find(".thread_id_") != std
 class without_threads : public IRMutator {
 protected:
     using IRMutator::visit;
-    Expr visit(const Variable* variable) override { return is_thread(variable->name) ? make_zero(variable->type) : Expr(variable); }
+    Expr visit(const Variable* variable) override {
+        return is_thread(variable->name) ? make_zero(variable->type) : Expr(variable);
+    }
 };
 
 }  // namespace
 
-bool private_state::is_its(const std::string& buffer) const { return buffer == function_ || starts_with(buffer, function_ + "."); }
+bool private_state::is_its(const std::string& buffer) const {
+    return buffer == function_ || starts_with(buffer, function_ + ".");
+}
 
 /// An address without the thread in it.
 Expr private_state::own(Expr index) const {
@@ -59,18 +63,21 @@ Stmt private_state::visit(const Store* store) {
     if (!at) throw std::runtime_error("a thread's state is addressed by more than the thread");
     int& largest = largest_[store->name];
     largest = std::max(largest, static_cast<int>(*at));
-    return Store::make(store->name, mutate(store->value), index, store->param, mutate(store->predicate), ModulusRemainder());
+    return Store::make(store->name, mutate(store->value), index, store->param, mutate(store->predicate),
+                       ModulusRemainder());
 }
 
 Stmt private_state::visit(const Allocate* allocation) {
     if (!is_its(allocation->name)) return IRMutator::visit(allocation);
     const Stmt body = mutate(allocation->body);
-    return Allocate::make(allocation->name, allocation->type, allocation->memory_type, {largest_[allocation->name] + 1}, allocation->condition, body);
+    return Allocate::make(allocation->name, allocation->type, allocation->memory_type, {largest_[allocation->name] + 1},
+                          allocation->condition, body);
 }
 
 namespace {
 
-/// Finds `first <= variable` and `variable < end` around what is done in a loop, with neither side depending on inner loops, and takes them off.
+/// Finds `first <= variable` and `variable < end` around what is done in a loop, with neither side depending on inner
+/// loops, and takes them off.
 class take_bounds : public IRMutator {
 public:
     explicit take_bounds(std::string variable) : variable_(std::move(variable)) {}
@@ -99,7 +106,8 @@ private:
             return variable && variable->name == variable_;
         };
         const auto keep = [](Expr& bound, const Expr& found) {
-            if (bound.defined() && !equal(bound, found)) throw std::runtime_error("a loop over blocks has two different bounds");
+            if (bound.defined() && !equal(bound, found))
+                throw std::runtime_error("a loop over blocks has two different bounds");
             bound = found;
             return true;
         };
@@ -117,9 +125,11 @@ Stmt bounded_loop::visit(const For* loop) {
     if (!ends_with(loop->name, loop_)) return IRMutator::visit(loop);
     take_bounds taking(loop->name);
     const Stmt body = taking.mutate(loop->body);
-    if (!taking.first.defined() || !taking.end.defined()) throw std::runtime_error("a loop over blocks lost its bounds");
+    if (!taking.first.defined() || !taking.end.defined())
+        throw std::runtime_error("a loop over blocks lost its bounds");
     const Expr first = max(loop->min, taking.first), end = min(loop->min + loop->extent, taking.end);
-    return For::make(loop->name, first, max(end - first, 0), loop->for_type, loop->partition_policy, loop->device_api, body);
+    return For::make(loop->name, first, max(end - first, 0), loop->for_type, loop->partition_policy, loop->device_api,
+                     body);
 }
 
 namespace {
@@ -132,9 +142,11 @@ Expr widened(const Expr& word, const Type& from) {
     if (from.is_bfloat()) return reinterpret<float>(bits << 16);
     const auto number = [](std::uint32_t value) { return Expr(value); };
     const Expr magnitude = bits & number(0x7fff), exponent = magnitude & number(0x7c00);
-    // Below 2^-14 an integer times 2^-24. Else the exponent moves by 112, and what has the largest one keeps the largest.
+    // Below 2^-14 an integer times 2^-24. Else the exponent moves by 112, and what has the largest one keeps the
+    // largest.
     const Expr moved = (magnitude << 13) + select(exponent == number(0x7c00), number(224u << 23), number(112u << 23));
-    const Expr positive = select(exponent == number(0), reinterpret<std::uint32_t>(cast<float>(magnitude) * 5.9604644775390625e-8f), moved);
+    const Expr positive = select(exponent == number(0),
+                                 reinterpret<std::uint32_t>(cast<float>(magnitude) * 5.9604644775390625e-8f), moved);
     return reinterpret<float>(positive | ((bits & number(0x8000)) << 16));
 }
 
@@ -142,17 +154,21 @@ Expr widened(const Expr& word, const Type& from) {
 
 Expr halves_as_words::mutate(const Expr& e) {
     Expr changed = IRMutator::mutate(e);
-    if (changed.defined() && is_half(changed.type())) throw std::runtime_error("a GPU's kernel computes with 16-bit floats");
+    if (changed.defined() && is_half(changed.type()))
+        throw std::runtime_error("a GPU's kernel computes with 16-bit floats");
     return changed;
 }
 
 Expr halves_as_words::visit(const Load* load) {
     const Type type = is_half(load->type) ? load->type.with_code(halide_type_uint) : load->type;
-    return Load::make(type, load->name, mutate(load->index), load->image, load->param, mutate(load->predicate), load->alignment);
+    return Load::make(type, load->name, mutate(load->index), load->image, load->param, mutate(load->predicate),
+                      load->alignment);
 }
 
 Expr halves_as_words::visit(const Variable* variable) {
-    return is_half(variable->type) ? Variable::make(UInt(16), variable->name, variable->image, variable->param, variable->reduction_domain) : Expr(variable);
+    return is_half(variable->type)
+               ? Variable::make(UInt(16), variable->name, variable->image, variable->param, variable->reduction_domain)
+               : Expr(variable);
 }
 
 Expr halves_as_words::visit(const Cast* conversion) {
@@ -176,12 +192,14 @@ Expr halves_as_words::visit(const Call* call) {
 
 Stmt halves_as_words::visit(const Allocate* allocation) {
     if (!is_half(allocation->type)) return IRMutator::visit(allocation);
-    return Allocate::make(allocation->name, UInt(16), allocation->memory_type, allocation->extents, allocation->condition, mutate(allocation->body));
+    return Allocate::make(allocation->name, UInt(16), allocation->memory_type, allocation->extents,
+                          allocation->condition, mutate(allocation->body));
 }
 
 namespace {
 
-/// What a binary operation on unsigned numbers makes of a signed one x: of x itself where it is not negative, of -1 - x where it is, as those are x's bits inverted.
+/// What a binary operation on unsigned numbers makes of a signed one x: of x itself where it is not negative, of -1 - x
+/// where it is, as those are x's bits inverted.
 template <class Operation> Expr downwards(const Expr& x, Operation of) {
     const Type bits = x.type().with_code(halide_type_uint);
     const Expr sign = select(x < 0, make_const(x.type(), -1), make_zero(x.type()));
@@ -230,7 +248,9 @@ Stmt words_for_vulkan::visit(const LetStmt* let) {
 Expr words_for_vulkan::visit(const Div* division) {
     if (!in_kernel_ || !division->type.is_int() || !division->type.is_scalar()) return IRMutator::visit(division);
     const Expr a = mutate(division->a), b = mutate(division->b), zero = make_zero(b.type());
-    const auto quotient = [&](const Expr& divisor) { return downwards(a, [&](const Expr& x) { return x / cast(x.type(), divisor); }); };
+    const auto quotient = [&](const Expr& divisor) {
+        return downwards(a, [&](const Expr& x) { return x / cast(x.type(), divisor); });
+    };
     if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return quotient(b);
     // Halide's remainders are not negative, whatever the divisor's sign is, and nothing is what there is of zeros.
     const Expr by_magnitude = quotient(select(b == zero, make_one(b.type()), b < zero, -b, b));
@@ -241,7 +261,8 @@ Expr words_for_vulkan::visit(const Mod* remainder) {
     if (!in_kernel_ || !remainder->type.is_scalar() || remainder->type.is_uint()) return IRMutator::visit(remainder);
     const Expr &a = remainder->a, &b = remainder->b, quotient = Div::make(a, b);
     if (remainder->type.is_float()) return mutate(a - b * floor(quotient));
-    return mutate(is_const(b) ? a - b * quotient : select(b == make_zero(b.type()), make_zero(b.type()), a - b * quotient));
+    return mutate(is_const(b) ? a - b * quotient
+                              : select(b == make_zero(b.type()), make_zero(b.type()), a - b * quotient));
 }
 
 Expr words_for_vulkan::visit(const Call* call) {
@@ -266,7 +287,8 @@ Stmt words_for_vulkan::visit(const For* loop) {
     const bool serial = before && !is_gpu(loop->for_type);
     in_kernel_ = before;
     if (!serial) {
-        Stmt result = For::make(loop->name, first, extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+        Stmt result =
+            For::make(loop->name, first, extent, loop->for_type, loop->partition_policy, loop->device_api, body);
         if (before || passed_.empty()) return result;
         for (const auto& [name, value] : passed_) result = LetStmt::make(name + ".word", cast<int>(value), result);
         passed_.clear(), own_.clear();
@@ -277,7 +299,8 @@ Stmt words_for_vulkan::visit(const For* loop) {
         body = LetStmt::make(loop->name, Variable::make(Int(32), from_zero) + first, body);
         return For::make(from_zero, 0, max(extent, 0), loop->for_type, loop->partition_policy, loop->device_api, body);
     }
-    return For::make(loop->name, first, as_const_int(extent) ? extent : max(extent, 0), loop->for_type, loop->partition_policy, loop->device_api, body);
+    return For::make(loop->name, first, as_const_int(extent) ? extent : max(extent, 0), loop->for_type,
+                     loop->partition_policy, loop->device_api, body);
 }
 
 namespace {

@@ -11,8 +11,9 @@ namespace attune::generators {
 
 /// Lowering pass: makes each thread's part of a function its own.
 ///
-/// Halide gives every thread a copy of all that a block of threads computes where that lies in registers, and addresses it by the thread's number, so that it would
-/// be memory. Here each thread only ever meets what it wrote itself, in the same place: the thread's number is taken out of the address.
+/// Halide gives every thread a copy of all that a block of threads computes where that lies in registers, and addresses
+/// it by the thread's number, so that it would be memory. Here each thread only ever meets what it wrote itself, in the
+/// same place: the thread's number is taken out of the address.
 class private_state : public Halide::Internal::IRMutator {
 public:
     /// `function` names the buffers: itself, or itself with a number behind a dot.
@@ -37,7 +38,8 @@ private:
 
 /// Lowering pass: lets a loop begin and end where predicates on its variable alone say, which are left out then.
 ///
-/// Halide does so itself where they read no memory that the kernel wrote; else it goes through all iterations and stores nothing in most.
+/// Halide does so itself where they read no memory that the kernel wrote; else it goes through all iterations and
+/// stores nothing in most.
 class bounded_loop : public Halide::Internal::IRMutator {
 public:
     /// `loop` ends the name of the loop.
@@ -51,8 +53,9 @@ private:
     std::string loop_;
 };
 
-/// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer arithmetic. Not every device knows
-/// such floats, nor can every back end of Halide store them; what is computed with them is f32 anyway.
+/// Lowering pass: tensors of bf16 and f16 are words of 16 bits to a GPU's kernel, which are widened by integer
+/// arithmetic. Not every device knows such floats, nor can every back end of Halide store them; what is computed with
+/// them is f32 anyway.
 class halves_as_words : public Halide::Internal::IRMutator {
 public:
     using IRMutator::mutate;
@@ -70,9 +73,11 @@ protected:
 
 /// Lowering pass: what Halide 21 compiles wrongly for Vulkan, said in other words inside kernels.
 ///
-/// It shifts every signed number as if it were unsigned, which is also how it divides by constants, and so what is negative comes out as something large. It takes
-/// the remainder of reals by truncation, has no floor of f64 and counts no zeros, and compares a loop's variable as an unsigned number: a loop from below 0 never
-/// runs, and one of a negative extent never ends. What a launch passes beside buffers lies in a block of memory in which Vulkan has no truth values: theirs are passed as words.
+/// It shifts every signed number as if it were unsigned, which is also how it divides by constants, and so what is
+/// negative comes out as something large. It takes the remainder of reals by truncation, has no floor of f64 and counts
+/// no zeros, and compares a loop's variable as an unsigned number: a loop from below 0 never runs, and one of a
+/// negative extent never ends. What a launch passes beside buffers lies in a block of memory in which Vulkan has no
+/// truth values: theirs are passed as words.
 class words_for_vulkan : public Halide::Internal::IRMutator {
 protected:
     using IRMutator::visit;
@@ -86,7 +91,7 @@ protected:
 
 private:
     bool in_kernel_{};
-    std::set<std::string> own_;                  ///< lets of the kernel
+    std::set<std::string> own_;                   ///< lets of the kernel
     std::map<std::string, Halide::Expr> passed_;  ///< narrower than a word, and from outside
 };
 

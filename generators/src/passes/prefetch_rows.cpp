@@ -19,7 +19,8 @@ Expr with_lets(Expr e, const std::vector<std::pair<std::string, Expr>>& lets) {
 /// The rows of a tensor that a loop's body reads, where each begins, at the first iteration of the loops inside.
 class rows_read : public IRVisitor {
 public:
-    rows_read(const std::string& tensor, int elements, std::vector<std::pair<std::string, Expr>> lets) : tensor_(tensor), elements_(elements), lets_(std::move(lets)) {}
+    rows_read(const std::string& tensor, int elements, std::vector<std::pair<std::string, Expr>> lets)
+        : tensor_(tensor), elements_(elements), lets_(std::move(lets)) {}
     std::vector<Expr> first;
     Type element;
 
@@ -62,7 +63,8 @@ private:
 }  // namespace
 
 bool prefetch_rows::loop::is(const std::string& name) const {
-    return starts_with(name, function + ".s") && (ends_with(name, "." + variable) || ends_with(name, "." + variable + ".rebased"));
+    return starts_with(name, function + ".s") &&
+           (ends_with(name, "." + variable) || ends_with(name, "." + variable + ".rebased"));
 }
 
 Stmt prefetch_rows::visit(const LetStmt* let) {
@@ -84,13 +86,16 @@ Stmt prefetch_rows::visit(const For* loop) {
             const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + ahead_, row);
             const int line = line_bytes / reads.element.bytes();
             for (int i = 0; i < elements_; i += line)
-                all.push_back(Evaluate::make(Call::make(reads.element, Call::prefetch, {Variable::make(Handle(), tensor_), later + i, 1, 0}, Call::Intrinsic)));
+                all.push_back(
+                    Evaluate::make(Call::make(reads.element, Call::prefetch,
+                                              {Variable::make(Handle(), tensor_), later + i, 1, 0}, Call::Intrinsic)));
         }
         all.push_back(body);
         body = Block::make(all);
     }
     if (outer) advanced_.clear();
-    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
+                     body);
 }
 
 }  // namespace attune::generators

@@ -21,10 +21,13 @@ public:
 protected:
     using IRMutator::visit;
     Stmt visit(const IfThenElse* branch) override {
-        if (!compares_table_with_zero(branch->condition) || branch->else_case.defined()) return IRMutator::visit(branch);
+        if (!compares_table_with_zero(branch->condition) || branch->else_case.defined())
+            return IRMutator::visit(branch);
         Expr condition = branch->condition;
-        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let) condition = substitute(let->first, let->second, condition);
-        if (guard.defined() && !equal(guard, condition)) throw std::runtime_error("a block loop has two different predicates");
+        for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+            condition = substitute(let->first, let->second, condition);
+        if (guard.defined() && !equal(guard, condition))
+            throw std::runtime_error("a block loop has two different predicates");
         guard = condition;
         return mutate(branch->then_case);
     }
@@ -48,20 +51,24 @@ private:
 /// Lets loops over the keys of a block begin and end where they are told.
 class clip_loops : public IRMutator {
 public:
-    clip_loops(const std::vector<clipped_loop>& clipped, visited_subblocks parts) : clipped_(clipped), parts_(std::move(parts)) {}
+    clip_loops(const std::vector<clipped_loop>& clipped, visited_subblocks parts)
+        : clipped_(clipped), parts_(std::move(parts)) {}
 
     /// Throws unless each loop is there: what one leaves out, another must not read.
     Stmt clip(const Stmt& body) {
         Stmt result = mutate(body);
         for (const clipped_loop& each : clipped_)
-            if (!seen_.contains(&each)) throw std::runtime_error("no loop over a block's keys along " + each.is.variable + " of " + each.is.function);
+            if (!seen_.contains(&each))
+                throw std::runtime_error("no loop over a block's keys along " + each.is.variable + " of " +
+                                         each.is.function);
         return result;
     }
 
 protected:
     using IRMutator::visit;
     Stmt visit(const For* loop) override {
-        const auto found = std::find_if(clipped_.begin(), clipped_.end(), [&](const clipped_loop& each) { return each.is.is(loop->name); });
+        const auto found = std::find_if(clipped_.begin(), clipped_.end(),
+                                        [&](const clipped_loop& each) { return each.is.is(loop->name); });
         if (found == clipped_.end()) return IRMutator::visit(loop);
         seen_.insert(&*found);
         // A part has the same length always, so that its loop can be unrolled.
@@ -72,9 +79,12 @@ protected:
             throw std::runtime_error("a loop over a block's keys does not go over all of them: " + loop->name);
         }
         const std::string part = loop->name + ".part";
-        const Stmt body = substitute(loop->name, Variable::make(Int(32), part) * iterations + Variable::make(Int(32), loop->name), loop->body);
-        const Stmt inner = For::make(loop->name, 0, iterations, loop->for_type, loop->partition_policy, loop->device_api, body);
-        return For::make(part, parts_.first, parts_.end - parts_.first, loop->for_type, loop->partition_policy, loop->device_api, inner);
+        const Stmt body = substitute(
+            loop->name, Variable::make(Int(32), part) * iterations + Variable::make(Int(32), loop->name), loop->body);
+        const Stmt inner =
+            For::make(loop->name, 0, iterations, loop->for_type, loop->partition_policy, loop->device_api, body);
+        return For::make(part, parts_.first, parts_.end - parts_.first, loop->for_type, loop->partition_policy,
+                         loop->device_api, inner);
     }
 
 private:
@@ -86,13 +96,15 @@ private:
 }  // namespace
 
 Stmt skip_blocks::visit(const For* loop) {
-    if (!ends_with(loop->name, loop_) && !ends_with(loop->name, loop_ + ".rebased")) return IRMutator::visit(loop);  // rebased: does not begin at 0
+    if (!ends_with(loop->name, loop_) && !ends_with(loop->name, loop_ + ".rebased"))
+        return IRMutator::visit(loop);  // rebased: does not begin at 0
     take_guard taking(table_);
     Stmt body = taking.mutate(loop->body);
     if (!taking.guard.defined()) throw std::runtime_error("a block loop lost its predicate");
     if (!clipped_.empty()) body = clip_loops(clipped_, parts_(taking.guard.as<NE>()->a)).clip(body);
     body = IfThenElse::make(taking.guard, body);
-    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api, body);
+    return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
+                     body);
 }
 
 Stmt allow_empty_inputs::visit(const AssertStmt* assertion) {

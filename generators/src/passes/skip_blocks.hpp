@@ -22,8 +22,9 @@ struct visited_subblocks {
 
 /// Lowering pass: makes one `if` around a loop's body of the condition that guards its innermost stores.
 ///
-/// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of visits does, and then computes what feeds
-/// them for skipped iterations too. The predicate depends on the loop alone, so the whole body may be skipped.
+/// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of visits does, and then
+/// computes what feeds them for skipped iterations too. The predicate depends on the loop alone, so the whole body may
+/// be skipped.
 class skip_blocks : public Halide::Internal::IRMutator {
 public:
     /// Whether the predicate compares what is loaded with 0.
@@ -47,7 +48,8 @@ private:
     parts_of parts_;
 };
 
-/// Lowering pass: an input axis of extent 0 is no error. Positions are clamped to at least 0, so Halide counts the first one as read.
+/// Lowering pass: an input axis of extent 0 is no error. Positions are clamped to at least 0, so Halide counts the
+/// first one as read.
 class allow_empty_inputs : public Halide::Internal::IRMutator {
 protected:
     using IRMutator::visit;

@@ -12,7 +12,8 @@ struct row_loop {
     int rows{};
 };
 
-/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that what a block makes at once, be it long, costs short calls nothing.
+/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that what a block
+/// makes at once, be it long, costs short calls nothing.
 ///
 /// Halide makes a block whole, for its size has to be known where storage is; only what is written is guarded.
 class trim_tail_rows : public Halide::Internal::IRMutator {

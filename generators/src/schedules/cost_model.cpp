@@ -16,7 +16,7 @@ double step_cycles(const machine_model& machine, const level& isa, int vectors, 
     const double sums = static_cast<double>(vectors) * size;
     const double arithmetic = sums / machine.fmas_a_cycle, loads = (vectors + size) / machine.loads_a_cycle;
     const double missing = std::max(0.0, sums + vectors + 1 - isa.registers);  // are spilt and filled
-    const double addresses = std::max(0, size - 8);                            // rows that have no register for their address
+    const double addresses = std::max(0, size - 8);  // rows that have no register for their address
     return std::max({arithmetic, loads, machine.fma_latency}) + 2 * missing * missing + addresses;
 }
 
@@ -26,45 +26,58 @@ struct visits {
 
 /// Key blocks that a causal mask or a window leaves, and those of them that it crosses.
 visits visited(const schedule& s, masking hides, const call_shape& call) {
-    const double tasks = std::ceil(static_cast<double>(call.queries) / s.query_block), blocks = std::ceil(static_cast<double>(call.keys) / s.key_block);
+    const double tasks = std::ceil(static_cast<double>(call.queries) / s.query_block),
+                 blocks = std::ceil(static_cast<double>(call.keys) / s.key_block);
     if (hides == masking::none) return {tasks * blocks, 0};
     visits sum{};
     const double width = static_cast<double>(hides == masking::window ? usual_width(call) : call.keys);
     for (double task = 0; task < tasks; ++task) {
-        const double first_query = task * s.query_block, last_query = std::min<double>(first_query + s.query_block, static_cast<double>(call.queries)) - 1;
-        const double last = std::min(blocks - 1, std::floor(last_query / s.key_block)), first = std::max(0.0, std::floor((first_query - width) / s.key_block));
+        const double first_query = task * s.query_block,
+                     last_query = std::min<double>(first_query + s.query_block, static_cast<double>(call.queries)) - 1;
+        const double last = std::min(blocks - 1, std::floor(last_query / s.key_block)),
+                     first = std::max(0.0, std::floor((first_query - width) / s.key_block));
         sum.blocks += last - first + 1;
-        sum.masked += std::min(last - first + 1, 1 + std::floor(last_query / s.key_block) - std::floor(first_query / s.key_block) + (hides == masking::window ? 1 : 0));
+        sum.masked +=
+            std::min(last - first + 1, 1 + std::floor(last_query / s.key_block) -
+                                           std::floor(first_query / s.key_block) + (hides == masking::window ? 1 : 0));
     }
     return sum;
 }
 
-/// Few queries, their channels in lanes: tiles of rows and keys, sums kept in registers, then of rows and values, sums in the first-level cache; keys and values
-/// stream meanwhile. Constants are fitted, as below.
+/// Few queries, their channels in lanes: tiles of rows and keys, sums kept in registers, then of rows and values, sums
+/// in the first-level cache; keys and values stream meanwhile. Constants are fitted, as below.
 double decode_cycles(const kernel_request& request, const level& isa, const call_shape& call) {
     const machine_model machine = machine_of(isa);
     const schedule& s = request.schedule;
-    const double stacked = static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads), keys = static_cast<double>(call.keys);
+    const double stacked = static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads),
+                 keys = static_cast<double>(call.keys);
     const double rows = std::ceil(stacked / s.query_tile) * s.query_tile;
     const double depth = request.depths.depth, value_depth = request.depths.value_depth;
     const double channels = std::ceil(depth / s.lanes), value_channels = std::ceil(value_depth / s.lanes);
 
     // Of a row and a key.
     const double tile = s.query_tile * s.key_tile, value_tile = s.query_tile * s.value_tile;
-    const double step = std::max({tile / machine.fmas_a_cycle, (s.query_tile + s.key_tile) / machine.loads_a_cycle, 2.0});
+    const double step =
+        std::max({tile / machine.fmas_a_cycle, (s.query_tile + s.key_tile) / machine.loads_a_cycle, 2.0});
     const bool is_tight = tile + s.query_tile + s.key_tile > isa.registers - 3;
     const double product = channels * (step + 0.7 / s.depth_unroll) / tile + 3 + (is_tight ? 11 : 0);
-    const double sum = value_channels * std::max({value_tile / machine.fmas_a_cycle, (s.value_tile + 2 * s.query_tile) / machine.loads_a_cycle, double(s.query_tile)}) / value_tile;
+    const double sum = value_channels *
+                       std::max({value_tile / machine.fmas_a_cycle,
+                                 (s.value_tile + 2 * s.query_tile) / machine.loads_a_cycle, double(s.query_tile)}) /
+                       value_tile;
     const double arithmetic = keys * rows * (product + sum);
 
-    // What is fetched ahead arrives beside it: keys, where their tiles make a loop, values while no more is asked for at a time than a core waits for.
+    // What is fetched ahead arrives beside it: keys, where their tiles make a loop, values while no more is asked for
+    // at a time than a core waits for.
     const double rate = 4.4, lines_at_a_time = 16, line = 64;  // bytes a cycle, of one core
     const double slower_keys = s.key_tile == s.lanes ? 1.9 : 1;
-    const double slower_values = 1 + 0.016 * std::max(0.0, sizeof_f32 * s.value_tile * value_depth / line - lines_at_a_time);
+    const double slower_values =
+        1 + 0.016 * std::max(0.0, sizeof_f32 * s.value_tile * value_depth / line - lines_at_a_time);
     const double memory = sizeof_f32 * keys * (depth * slower_keys + value_depth * slower_values) / rate;
 
     const double blocks = std::ceil(keys / s.key_block) * rows * 280;
-    return (std::max(arithmetic, memory) + 0.28 * std::min(arithmetic, memory) + blocks) * static_cast<double>(call.batches * call.key_heads);
+    return (std::max(arithmetic, memory) + 0.28 * std::min(arithmetic, memory) + blocks) *
+           static_cast<double>(call.batches * call.key_heads);
 }
 
 }  // namespace
@@ -85,28 +98,37 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
     const double tile_bytes = sizeof_f32 * s.query_tile * s.key_block;
 
     const double chunks = std::ceil(value_depth / s.chunk), value_tiles = chunks * s.chunk / s.value_tile;
-    const double first_level = static_cast<double>(machine.first_level_bytes), second_level = static_cast<double>(machine.second_level_bytes);
+    const double first_level = static_cast<double>(machine.first_level_bytes),
+                 second_level = static_cast<double>(machine.second_level_bytes);
 
     // A tile of queries in a block of keys.
-    const double loop = 0.4;  // cycles of a loop's own, a step
+    const double loop = 0.4;                                    // cycles of a loop's own, a step
     const auto around = [](double sums) { return sums + 12; };  // zeros before a loop, stores after it
-    double products = s.key_block / static_cast<double>(s.key_tile) * (depth * (step_cycles(machine, isa, vectors, s.key_tile) + loop / s.depth_unroll) + around(vectors * s.key_tile));
+    double products = s.key_block / static_cast<double>(s.key_tile) *
+                      (depth * (step_cycles(machine, isa, vectors, s.key_tile) + loop / s.depth_unroll) +
+                       around(vectors * s.key_tile));
     products += 2 * sizeof_f32 * s.key_block * depth / machine.second_level_rate;  // keys arrive
-    const double passes = 21 * tile_vectors;  // maximum, exponential, sum
-    double pass = s.key_block * (step_cycles(machine, isa, vectors, s.value_tile) + loop) + around(vectors * s.value_tile);
+    const double passes = 21 * tile_vectors;                                       // maximum, exponential, sum
+    double pass =
+        s.key_block * (step_cycles(machine, isa, vectors, s.value_tile) + loop) + around(vectors * s.value_tile);
     if (s.value_tile > 1 && s.value_tile % 2 != 0) pass *= 1.25;  // values that are no pairs are read one by one
     // Every pass reads the weights and a line of each value again.
     const double lines = 64.0 * s.key_block;
     pass += 0.2 * std::max(0.0, tile_bytes + lines - 0.9 * first_level) / machine.second_level_rate;
-    const double spilled_tile = 0.75 * std::max(0.0, 2 * tile_bytes + lines - 1.15 * first_level) / machine.second_level_rate;
+    const double spilled_tile =
+        0.75 * std::max(0.0, 2 * tile_bytes + lines - 1.15 * first_level) / machine.second_level_rate;
     const double merges = chunks * (vectors * (0.6 * (s.chunk + 2) + 28) + 40);
     const double tile = products + passes + value_tiles * pass + spilled_tile + merges;
 
     const visits seen = visited(s, hides, call);
-    const double tiles_a_task = static_cast<double>(s.query_block) / s.query_tile, tasks = std::ceil(static_cast<double>(call.queries) / s.query_block);
-    const double block_bytes = sizeof_f32 * s.key_block * (depth + value_depth), all_keys = sizeof_f32 * static_cast<double>(call.keys) * (depth + value_depth);
-    const double task_bytes = sizeof_f32 * s.query_block * (depth + chunks * (s.chunk + 2)) + 2 * tile_bytes;  // queries, state, scores and weights
-    double block = tiles_a_task * tile + 50 + 0.08 * std::max(0.0, task_bytes - 2 * first_level) / machine.second_level_rate;
+    const double tiles_a_task = static_cast<double>(s.query_block) / s.query_tile,
+                 tasks = std::ceil(static_cast<double>(call.queries) / s.query_block);
+    const double block_bytes = sizeof_f32 * s.key_block * (depth + value_depth),
+                 all_keys = sizeof_f32 * static_cast<double>(call.keys) * (depth + value_depth);
+    const double task_bytes = sizeof_f32 * s.query_block * (depth + chunks * (s.chunk + 2)) +
+                              2 * tile_bytes;  // queries, state, scores and weights
+    double block =
+        tiles_a_task * tile + 50 + 0.08 * std::max(0.0, task_bytes - 2 * first_level) / machine.second_level_rate;
     if (all_keys + task_bytes > 0.8 * second_level) block += block_bytes / machine.memory_rate / 8;
     double cycles = seen.blocks * block + seen.masked * tiles_a_task * tile_vectors * 5.5;
     cycles += tasks * (700 + 12 * s.query_block * (depth + 2 * value_depth) / s.lanes);
@@ -115,28 +137,41 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
 
 double estimated_gpu_cycles(const kernel_request& request, masking hides, const call_shape& call) {
     const schedule& s = request.schedule;
-    const double depth = request.depths.depth, value_depth = request.depths.value_depth, threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
+    const double depth = request.depths.depth, value_depth = request.depths.value_depth,
+                 threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
     const bool decodes = s.shapes == shape_class::decode;
     const double rows = decodes ? s.query_tile : s.query_block, keys = s.key_block;
-    // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values that arrive, barriers.
+    // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values
+    // that arrive, barriers.
     const double lanes = decodes ? gpu_threads_a_key : 1, pairs = rows * keys;
     double slots = pairs * (depth + value_depth) / threads;
-    slots += decodes ? keys * depth / threads * (rows / 4 / s.key_tile + 1) + pairs * lanes / threads * 2 : pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;
-    slots += decodes ? keys * value_depth / threads * (rows / 4 / s.chunk + 1) : pairs * value_depth / threads * (1.0 / s.query_tile + 1.0 / s.chunk) / 2 + keys * (depth + value_depth) / threads * 3;
+    slots += decodes ? keys * depth / threads * (rows / 4 / s.key_tile + 1) + pairs * lanes / threads * 2
+                     : pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;
+    slots += decodes ? keys * value_depth / threads * (rows / 4 / s.chunk + 1)
+                     : pairs * value_depth / threads * (1.0 / s.query_tile + 1.0 / s.chunk) / 2 +
+                           keys * (depth + value_depth) / threads * 3;
     slots += pairs / threads * 30 + (s.chunk + 2) * (decodes ? rows : s.query_tile) * 2 + 150;
     // Of an SM, as in roofline.py: what waits is hidden by other warps.
     constexpr double shared_of_sm = 228 << 10, registers_of_sm = 65536, enough_warps = 12, sms = 132;
-    const double sums = decodes ? std::max(rows * s.key_tile, rows * s.chunk) + rows * (s.chunk + 2) : s.query_tile * (std::max(s.key_tile, s.chunk) + s.chunk + 2);
-    const double room = std::floor(std::min({shared_of_sm / (estimated_shared_memory(request) + 1024), registers_of_sm / (32 * warps * (sums + 50)), 64 / warps}));
-    const double key_heads = static_cast<double>(call.batches * call.key_heads), heads = static_cast<double>(call.batches * call.heads);
+    const double sums = decodes ? std::max(rows * s.key_tile, rows * s.chunk) + rows * (s.chunk + 2)
+                                : s.query_tile * (std::max(s.key_tile, s.chunk) + s.chunk + 2);
+    const double room = std::floor(std::min({shared_of_sm / (estimated_shared_memory(request) + 1024),
+                                             registers_of_sm / (32 * warps * (sums + 50)), 64 / warps}));
+    const double key_heads = static_cast<double>(call.batches * call.key_heads),
+                 heads = static_cast<double>(call.batches * call.heads);
     const double parts = std::clamp(1024.0 / key_heads, 1.0, static_cast<double>(s.key_splits));
-    const double stacked = std::ceil(static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads) / rows);
-    const double all = decodes ? key_heads * parts * stacked : heads * std::ceil(static_cast<double>(call.queries) / s.query_block), of_sm = std::max(1.0, all / sms);
-    const double blocks = std::clamp(room, 1.0, of_sm), idle = std::ceil(of_sm / blocks) * blocks / of_sm;  // some SMs wait for the last blocks
+    const double stacked =
+        std::ceil(static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads) / rows);
+    const double all = decodes ? key_heads * parts * stacked
+                               : heads * std::ceil(static_cast<double>(call.queries) / s.query_block),
+                 of_sm = std::max(1.0, all / sms);
+    const double blocks = std::clamp(room, 1.0, of_sm),
+                 idle = std::ceil(of_sm / blocks) * blocks / of_sm;  // some SMs wait for the last blocks
     const double waits = (1 + std::max(0.0, enough_warps / blocks / warps - 1)) * idle;
     if (!decodes) return visited(s, hides, call).blocks * slots * warps * waits * heads;
     const double memory = sizeof_f32 * keys * (depth + value_depth) / 5;  // bytes a cycle that an SM has of it
-    return (static_cast<double>(call.keys) / keys * std::max(slots * warps / 4, memory) * waits + parts * 2000) * stacked * key_heads;
+    return (static_cast<double>(call.keys) / keys * std::max(slots * warps / 4, memory) * waits + parts * 2000) *
+           stacked * key_heads;
 }
 
 }  // namespace attune::generators

@@ -15,8 +15,10 @@ std::string cpu_model::id() const {
     std::string words;  // in small letters and digits, with lines between
     for (const char c : name) {
         const bool large = c >= 'A' && c <= 'Z', part = large || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-        if (part) words += large ? static_cast<char>(c | 0x20) : c;
-        else if (!words.empty() && words.back() != '-') words += '-';
+        if (part)
+            words += large ? static_cast<char>(c | 0x20) : c;
+        else if (!words.empty() && words.back() != '-')
+            words += '-';
     }
     while (!words.empty() && words.back() == '-') words.pop_back();
     return words;
@@ -62,7 +64,8 @@ cpu_model this_cpu_model() {
         const std::string value = line.substr(colon + 2);
         if (line.starts_with("CPU implementer")) cpu.vendor = "arm-" + value;
         if (line.starts_with("CPU architecture")) cpu.family = std::stoi(value);
-        if (line.starts_with("CPU part")) cpu.model = std::stoi(value, nullptr, 16), cpu.name = cpu.vendor + " part " + value;
+        if (line.starts_with("CPU part"))
+            cpu.model = std::stoi(value, nullptr, 16), cpu.name = cpu.vendor + " part " + value;
     }
     return cpu;
 }

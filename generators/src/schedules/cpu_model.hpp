@@ -3,12 +3,13 @@
 
 namespace attune::generators {
 
-/// Which CPU schedules were measured on: the model by its numbers, for names differ between a machine and its virtual halves. Or which GPU: by its name.
+/// Which CPU schedules were measured on: the model by its numbers, for names differ between a machine and its virtual
+/// halves. Or which GPU: by its name.
 struct cpu_model {
     std::string vendor;  ///< "amd", "intel", as CPUID abbreviates; "arm-0x41" on aarch64
     int family{}, model{};
-    std::string name;    ///< what it calls itself, for people: "AMD EPYC"
-    bool is_device{};    ///< a GPU, "NVIDIA H200": it has a name only
+    std::string name;  ///< what it calls itself, for people: "AMD EPYC"
+    bool is_device{};  ///< a GPU, "NVIDIA H200": it has a name only
 
     /// "amd-25-1", "nvidia-h200": a file's name without its ending, and what TUNED_FOR says.
     std::string id() const;

@@ -1,7 +1,7 @@
 #include "schedules/database.hpp"
 
-#include "kernel/device.hpp"
 #include "base/formatting.hpp"
+#include "kernel/device.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -28,7 +28,9 @@ using json = nlohmann::ordered_json;
 constexpr const char* schema = "attune-schedules";
 constexpr int version = 1;
 
-auto order_of(const schedule_key& k) { return std::tie(k.variants, k.types, k.depth, k.value_depth, k.level, k.bucket); }
+auto order_of(const schedule_key& k) {
+    return std::tie(k.variants, k.types, k.depth, k.value_depth, k.level, k.bucket);
+}
 
 /// Reads the fields of one object, each once, and none besides.
 class fields {
@@ -55,7 +57,8 @@ public:
         const json& value = (*this)[name];
         const std::string wanted = fmt::format("an integer from {} to {} in \"{}\"", least, most, name);
         if (!value.is_number_integer()) refuse(wanted, describe(value));
-        if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most)) refuse(wanted, value.dump());
+        if (value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most))
+            refuse(wanted, value.dump());
         if (value.get<std::int64_t>() < least || value.get<std::int64_t>() > most) refuse(wanted, value.dump());
         return value.get<std::int64_t>();
     }
@@ -69,10 +72,12 @@ public:
     }
     void end() const {
         for (const auto& [name, value] : object_.items())
-            if (!known_.contains(name)) refuse(fmt::format("the fields {}", fmt::join(known_, ", ")), fmt::format("\"{}\"", name));
+            if (!known_.contains(name))
+                refuse(fmt::format("the fields {}", fmt::join(known_, ", ")), fmt::format("\"{}\"", name));
     }
     [[noreturn]] void refuse(const std::string& wanted, const std::string& got) const {
-        throw std::runtime_error(fmt::format("{}: expected {}, got {}; try the tuner again, or the file's last version", where_, wanted, got));
+        throw std::runtime_error(fmt::format("{}: expected {}, got {}; try the tuner again, or the file's last version",
+                                             where_, wanted, got));
     }
 
 private:
@@ -88,12 +93,17 @@ private:
 
 json json_of(const database_entry& e) {
     json entry;
-    entry["variants"] = e.key.variants, entry["types"] = e.key.types, entry["depth"] = e.key.depth, entry["value_depth"] = e.key.value_depth;
+    entry["variants"] = e.key.variants, entry["types"] = e.key.types, entry["depth"] = e.key.depth,
+    entry["value_depth"] = e.key.value_depth;
     entry["level"] = e.key.level, entry["bucket"] = name_of(e.key.bucket);
     if (e.up_to_queries != 0) entry["up_to_queries"] = e.up_to_queries;
     entry["schedule"] = json::parse(to_json(e.schedule));
-    entry["measured"] = {{"shape", {e.shape.batches, e.shape.heads, e.shape.key_heads, e.shape.queries, e.shape.keys}}, {"threads", e.threads}, {"seconds", e.seconds},
-                         {"default_over_this", e.default_over_this}, {"noise", e.noise}, {"tried", e.tried}};
+    entry["measured"] = {{"shape", {e.shape.batches, e.shape.heads, e.shape.key_heads, e.shape.queries, e.shape.keys}},
+                         {"threads", e.threads},
+                         {"seconds", e.seconds},
+                         {"default_over_this", e.default_over_this},
+                         {"noise", e.noise},
+                         {"tried", e.tried}};
     entry["made_by"] = {{"attune", e.attune}, {"halide", e.halide}, {"date", e.date}};
     return entry;
 }
@@ -102,7 +112,8 @@ database_entry entry_from(const json& object, const std::string& where) {
     database_entry e;
     fields entry(object, where);
     e.key.variants = entry.text("variants"), e.key.types = entry.text("types");
-    e.key.depth = static_cast<int>(entry.integer("depth", 1, 4096)), e.key.value_depth = static_cast<int>(entry.integer("value_depth", 1, 4096));
+    e.key.depth = static_cast<int>(entry.integer("depth", 1, 4096)),
+    e.key.value_depth = static_cast<int>(entry.integer("value_depth", 1, 4096));
     e.key.level = entry.text("level");
     const std::string bucket = entry.text("bucket");
     if (entry.has("up_to_queries")) e.up_to_queries = entry.integer("up_to_queries", 1);
@@ -120,10 +131,12 @@ database_entry entry_from(const json& object, const std::string& where) {
     if (shape.is_array())
         for (const json& size : shape)
             if (size.is_number_integer() && size.get<std::int64_t>() > 0) sizes.push_back(size.get<std::int64_t>());
-    if (sizes.size() != 5 || shape.size() != 5) measured.refuse("five positive integers in \"shape\": batches, heads, key heads, queries, keys", shape.dump());
+    if (sizes.size() != 5 || shape.size() != 5)
+        measured.refuse("five positive integers in \"shape\": batches, heads, key heads, queries, keys", shape.dump());
     e.shape = {sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
     e.threads = static_cast<int>(measured.integer("threads", 1)), e.seconds = measured.positive("seconds");
-    e.default_over_this = measured.positive("default_over_this"), e.noise = measured.positive("noise", true), e.tried = static_cast<int>(measured.integer("tried", 1));
+    e.default_over_this = measured.positive("default_over_this"), e.noise = measured.positive("noise", true),
+    e.tried = static_cast<int>(measured.integer("tried", 1));
     measured.end();
     fields made(entry["made_by"], where + ", made_by");
     e.attune = made.text("attune"), e.halide = made.text("halide"), e.date = made.text("date");
@@ -144,10 +157,14 @@ struct descriptor {
 
 }  // namespace
 
-std::string schedule_key::text() const { return fmt::format("{} {} {}x{} {} {}", variants, types, depth, value_depth, level, name_of(bucket)); }
+std::string schedule_key::text() const {
+    return fmt::format("{} {} {}x{} {} {}", variants, types, depth, value_depth, level, name_of(bucket));
+}
 
 void database::put(database_entry entry) {
-    const auto before = [](const database_entry& a, const database_entry& b) { return order_of(a.key) < order_of(b.key); };
+    const auto before = [](const database_entry& a, const database_entry& b) {
+        return order_of(a.key) < order_of(b.key);
+    };
     const auto at = std::lower_bound(entries.begin(), entries.end(), entry, before);
     if (at != entries.end() && at->key == entry.key)
         *at = std::move(entry);
@@ -159,14 +176,18 @@ const database_entry* database::nearest(const schedule_key& key) const {
     const database_entry* best = nullptr;
     double best_distance = 0;
     for (const database_entry& e : entries) {
-        if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level || e.key.bucket != key.bucket) continue;
-        if (is_device(level_named(key.level)) && !(e.key == key)) continue;  // of other depths it need not fit a GPU's shared memory
+        if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level ||
+            e.key.bucket != key.bucket)
+            continue;
+        if (is_device(level_named(key.level)) && !(e.key == key))
+            continue;  // of other depths it need not fit a GPU's shared memory
         try {
             check(e.schedule, key.depth);
         } catch (const std::runtime_error&) {
             continue;
         }
-        const double distance = std::abs(std::log2(double(e.key.depth) / key.depth)) + std::abs(std::log2(double(e.key.value_depth) / key.value_depth));
+        const double distance = std::abs(std::log2(double(e.key.depth) / key.depth)) +
+                                std::abs(std::log2(double(e.key.value_depth) / key.value_depth));
         if (best == nullptr || distance < best_distance) best = &e, best_distance = distance;
     }
     return best;
@@ -176,12 +197,16 @@ std::string to_json(const database& all) {
     json file;
     file["schema"] = schema, file["version"] = version;
     const char* const kind = all.cpu.is_device ? "device" : "cpu";
-    if (all.cpu.is_device) file[kind] = {{"name", all.cpu.name}};
-    else file[kind] = {{"vendor", all.cpu.vendor}, {"family", all.cpu.family}, {"model", all.cpu.model}, {"name", all.cpu.name}};
+    if (all.cpu.is_device)
+        file[kind] = {{"name", all.cpu.name}};
+    else
+        file[kind] = {
+            {"vendor", all.cpu.vendor}, {"family", all.cpu.family}, {"model", all.cpu.model}, {"name", all.cpu.name}};
     file["entries"] = json::array();
     for (const database_entry& e : all.entries) file["entries"].push_back(json_of(e));
     // A line for what an entry is, what it says and where it comes from, so that differences can be read.
-    std::string text = fmt::format("{{\n\"schema\": {}, \"version\": {},\n\"{}\": {},\n\"entries\": [", file["schema"].dump(), version, kind, file[kind].dump());
+    std::string text = fmt::format("{{\n\"schema\": {}, \"version\": {},\n\"{}\": {},\n\"entries\": [",
+                                   file["schema"].dump(), version, kind, file[kind].dump());
     for (std::size_t i = 0; i < file["entries"].size(); ++i) {
         json entry = file["entries"][i];
         std::string parts;
@@ -198,19 +223,26 @@ std::string to_json(const database& all) {
 
 database database_from_json(std::string_view text, const std::string& name) {
     const json parsed = json::parse(text, nullptr, false);
-    if (parsed.is_discarded()) throw std::runtime_error(name + ": expected a JSON file of schedules, got text that is no JSON: cut short or damaged; try the file's last version");
+    if (parsed.is_discarded())
+        throw std::runtime_error(name +
+                                 ": expected a JSON file of schedules, got text that is no JSON: cut short or damaged; "
+                                 "try the file's last version");
     fields file(parsed, name);
-    if (const std::string is = file.text("schema"); is != schema) file.refuse(fmt::format("\"schema\": \"{}\"", schema), "\"" + is + "\"");
-    if (const auto is = file.integer("version", 0); is != version) file.refuse(fmt::format("\"version\": {}", version), std::to_string(is));
+    if (const std::string is = file.text("schema"); is != schema)
+        file.refuse(fmt::format("\"schema\": \"{}\"", schema), "\"" + is + "\"");
+    if (const auto is = file.integer("version", 0); is != version)
+        file.refuse(fmt::format("\"version\": {}", version), std::to_string(is));
     database all;
     if (file.has("device")) {
         fields device(file["device"], name + ", device");
         all.cpu = {"", 0, 0, device.text("name"), true};
-        if (all.cpu.id().empty()) device.refuse("a name with a letter or digit in \"name\"", "\"" + all.cpu.name + "\"");
+        if (all.cpu.id().empty())
+            device.refuse("a name with a letter or digit in \"name\"", "\"" + all.cpu.name + "\"");
         device.end();
     } else {
         fields cpu(file["cpu"], name + ", cpu");
-        all.cpu = {cpu.text("vendor"), static_cast<int>(cpu.integer("family", 0)), static_cast<int>(cpu.integer("model", 0)), cpu.text("name")};
+        all.cpu = {cpu.text("vendor"), static_cast<int>(cpu.integer("family", 0)),
+                   static_cast<int>(cpu.integer("model", 0)), cpu.text("name")};
         cpu.end();
     }
     const json& entries = file["entries"];
@@ -220,7 +252,9 @@ database database_from_json(std::string_view text, const std::string& name) {
         const std::string where = fmt::format("{}, entry {}", name, all.entries.size() + 1);
         database_entry e = entry_from(each, where);
         if (!all.entries.empty() && !(order_of(all.entries.back().key) < order_of(e.key)))
-            throw std::runtime_error(fmt::format("{}: expected a key after \"{}\", got \"{}\"; entries are in the order of their keys, each once", where, all.entries.back().key.text(), e.key.text()));
+            throw std::runtime_error(fmt::format(
+                "{}: expected a key after \"{}\", got \"{}\"; entries are in the order of their keys, each once", where,
+                all.entries.back().key.text(), e.key.text()));
         all.entries.push_back(std::move(e));
     }
     return all;
@@ -238,7 +272,8 @@ void write_database(const fs::path& file, const database& all) {
         const std::string why = std::strerror(errno);
         std::error_code ignored;
         fs::remove(whole, ignored);
-        throw std::runtime_error(fmt::format("expected a file that can be written, got \"{}\": {}", file.string(), why));
+        throw std::runtime_error(
+            fmt::format("expected a file that can be written, got \"{}\": {}", file.string(), why));
     };
     {
         const descriptor out(open(whole.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
@@ -258,15 +293,20 @@ void update_database(const fs::path& folder, const cpu_model& cpu, const std::ve
     std::error_code problem;
     fs::create_directories(folder, problem);
     const descriptor lock(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    if (lock.fd < 0 || flock(lock.fd, LOCK_EX) != 0) throw std::runtime_error("expected a folder of schedules that can be used, got \"" + folder.string() + "\": " + std::strerror(errno));
+    if (lock.fd < 0 || flock(lock.fd, LOCK_EX) != 0)
+        throw std::runtime_error("expected a folder of schedules that can be used, got \"" + folder.string() +
+                                 "\": " + std::strerror(errno));
     // What a killed process left half written; nobody else writes now.
     for (const auto& each : fs::directory_iterator(folder, problem))
-        if (const std::string name = each.path().filename().string(); name.starts_with(cpu.id() + ".json.")) fs::remove(each.path(), problem);
+        if (const std::string name = each.path().filename().string(); name.starts_with(cpu.id() + ".json."))
+            fs::remove(each.path(), problem);
     const fs::path file = folder / (cpu.id() + ".json");
     database all{cpu, {}};
     if (fs::exists(file)) {
         all = read_database(file);
-        if (!all.cpu.same_as(cpu)) throw std::runtime_error(fmt::format("{}: expected schedules of {}, got those of {}; try another folder", file.string(), cpu.id(), all.cpu.id()));
+        if (!all.cpu.same_as(cpu))
+            throw std::runtime_error(fmt::format("{}: expected schedules of {}, got those of {}; try another folder",
+                                                 file.string(), cpu.id(), all.cpu.id()));
     }
     for (const database_entry& e : entries) all.put(e);
     write_database(file, all);
@@ -276,9 +316,13 @@ database merged(const std::vector<database>& all) {
     if (all.empty()) throw std::runtime_error("expected files of schedules to merge, got none");
     database result{all.front().cpu, {}};
     for (const database& each : all) {
-        if (!each.cpu.same_as(result.cpu)) throw std::runtime_error(fmt::format("expected files of one CPU or GPU, {}, got one of {}; each has a file of its own", result.cpu.id(), each.cpu.id()));
+        if (!each.cpu.same_as(result.cpu))
+            throw std::runtime_error(
+                fmt::format("expected files of one CPU or GPU, {}, got one of {}; each has a file of its own",
+                            result.cpu.id(), each.cpu.id()));
         for (const database_entry& e : each.entries) {
-            const auto before = std::find_if(result.entries.begin(), result.entries.end(), [&](const database_entry& other) { return other.key == e.key; });
+            const auto before = std::find_if(result.entries.begin(), result.entries.end(),
+                                             [&](const database_entry& other) { return other.key == e.key; });
             if (before == result.entries.end() || before->date <= e.date) result.put(e);
         }
     }

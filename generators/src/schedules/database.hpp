@@ -1,7 +1,7 @@
 #pragma once
-#include "schedules/cpu_model.hpp"
 #include "kernel/kernel_list.hpp"
 #include "kernel/shape_bucket.hpp"
+#include "schedules/cpu_model.hpp"
 
 #include <filesystem>
 #include <optional>
@@ -13,7 +13,8 @@ namespace attune::generators {
 
 /// What a schedule was found for.
 struct schedule_key {
-    std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pairs" where something of size queries x keys is written
+    std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pairs" where something of
+                           ///< size queries x keys is written
     std::string types;     ///< "f32", "q_f32_k_bf16_v_bf16_out_f32"
     int depth{}, value_depth{};
     std::string level;
@@ -28,35 +29,39 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket);
 struct database_entry {
     schedule_key key;
     generators::schedule schedule;
-    std::int64_t up_to_queries{};  ///< 0, or the longest calls that it is for, where the tuner found that another one serves longer ones better
+    std::int64_t up_to_queries{};  ///< 0, or the longest calls that it is for, where the tuner found that another one
+                                   ///< serves longer ones better
 
-    call_shape shape;       ///< of the calls by which it was chosen
+    call_shape shape;  ///< of the calls by which it was chosen
     int threads{};
-    double seconds{};       ///< of such a call
+    double seconds{};            ///< of such a call
     double default_over_this{};  ///< the default schedule's time over this one's: 1.1 is a tenth more speed
-    double noise{};         ///< half of the interval around it, relative
-    int tried{};            ///< candidates
+    double noise{};              ///< half of the interval around it, relative
+    int tried{};                 ///< candidates
     std::string attune, halide, date;
 
     bool operator==(const database_entry&) const = default;
 };
 
-/// The schedules that are known for one CPU model or GPU: one JSON file, generators/schedules/schema.json says of what form.
+/// The schedules that are known for one CPU model or GPU: one JSON file, generators/schedules/schema.json says of what
+/// form.
 struct database {
     cpu_model cpu;
     std::vector<database_entry> entries;  ///< by key, each once
 
     /// Replaces the entry of that key, or adds it in its place.
     void put(database_entry entry);
-    /// The entry of the key; else of the same class, types, level and bucket the one whose depths are nearest; else one of other types likewise; else null.
-    /// A schedule that is not valid for the key's depths is no candidate; of a GPU those of other depths are none.
+    /// The entry of the key; else of the same class, types, level and bucket the one whose depths are nearest; else one
+    /// of other types likewise; else null. A schedule that is not valid for the key's depths is no candidate; of a GPU
+    /// those of other depths are none.
     const database_entry* nearest(const schedule_key& key) const;
 };
 
 std::string to_json(const database& all);
 
-/// Throws std::runtime_error, "expected ..., got ...", for text that is not such a file: cut short, another version, unknown or missing fields,
-/// numbers out of range, entries out of order or twice, schedules that break their rules. `name` is how sentences call the text.
+/// Throws std::runtime_error, "expected ..., got ...", for text that is not such a file: cut short, another version,
+/// unknown or missing fields, numbers out of range, entries out of order or twice, schedules that break their rules.
+/// `name` is how sentences call the text.
 database database_from_json(std::string_view text, const std::string& name);
 
 /// The same of a file, which must be there.
@@ -66,9 +71,11 @@ database read_database(const std::filesystem::path& file);
 void write_database(const std::filesystem::path& file, const database& all);
 
 /// Reads, changes and writes a CPU's file in a folder, one process at a time. The file is made if it is not there.
-void update_database(const std::filesystem::path& folder, const cpu_model& cpu, const std::vector<database_entry>& entries);
+void update_database(const std::filesystem::path& folder, const cpu_model& cpu,
+                     const std::vector<database_entry>& entries);
 
-/// All entries of several files of one CPU; of one key the newest, of one date the last. Throws std::runtime_error where the CPUs differ.
+/// All entries of several files of one CPU; of one key the newest, of one date the last. Throws std::runtime_error
+/// where the CPUs differ.
 database merged(const std::vector<database>& all);
 
 }  // namespace attune::generators

@@ -1,5 +1,5 @@
-#include "schedules/database.hpp"
 #include "analysis/plan.hpp"
+#include "schedules/database.hpp"
 
 namespace attune::generators {
 
@@ -12,7 +12,9 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
         case masking::window: variants = "window"; break;
     }
     const plan core = plan_of(graph);
-    if (core.makes(kind::scores) || core.makes(kind::weights) || core.makes(kind::column) || core.makes(kind::head_mean)) variants += "+pairs";
+    if (core.makes(kind::scores) || core.makes(kind::weights) || core.makes(kind::column) ||
+        core.makes(kind::head_mean))
+        variants += "+pairs";
     return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(kernel.isa->name), bucket};
 }
 

@@ -1,8 +1,8 @@
 #include "schedules/schedule_source.hpp"
 
+#include "base/formatting.hpp"
 #include "kernel/device.hpp"
 #include "schedules/search_space.hpp"
-#include "base/formatting.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -28,7 +28,8 @@ schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
 }
 
 std::string provenance(const database_entry& entry, const schedule_key& wanted, const std::string& file) {
-    return fmt::format("{}: {}{}, {:+.1f} % on the default ({:.1f} % noise), measured {} by attune {}", file, entry.key.text(), entry.key == wanted ? "" : ", the nearest to this",
+    return fmt::format("{}: {}{}, {:+.1f} % on the default ({:.1f} % noise), measured {} by attune {}", file,
+                       entry.key.text(), entry.key == wanted ? "" : ", the nearest to this",
                        100 * (entry.default_over_this - 1), 100 * entry.noise, entry.date, entry.attune);
 }
 
@@ -54,7 +55,8 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 /// What the cost model takes for the fastest of a kernel's space.
 void use_model(listed_kernel& kernel) {
     if (is_device(*kernel.isa)) return;
-    const auto [best, part] = modelled_choice({kernel, kernel.request.schedule.shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill});
+    const auto [best, part] = modelled_choice(
+        {kernel, kernel.request.schedule.shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill});
     if (best == kernel.request.schedule) return;
     kernel.request.schedule = best;
     kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * part);
@@ -64,7 +66,8 @@ std::string names_in(const fs::path& folder) {
     std::vector<std::string> names;
     std::error_code problem;
     for (const auto& each : fs::directory_iterator(folder, problem))
-        if (each.path().extension() == ".json" && each.path().filename() != "schema.json") names.push_back(each.path().stem().string());
+        if (each.path().extension() == ".json" && each.path().filename() != "schema.json")
+            names.push_back(each.path().stem().string());
     std::sort(names.begin(), names.end());
     return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
 }
@@ -79,10 +82,13 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const database&
         use(kernel, measured, decodes ? shape_bucket::decode : shape_bucket::prefill, file);
         if (!decodes) {
             const database_entry* const entry = measured.nearest(key_of(kernel, shape_bucket::short_prefill));
-            if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries && use(short_prefill, measured, shape_bucket::short_prefill, file) &&
+            if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries &&
+                use(short_prefill, measured, shape_bucket::short_prefill, file) &&
                 !(short_prefill.request.schedule == kernel.request.schedule)) {
                 short_prefill.to_queries = static_cast<int>(entry->up_to_queries);
-                short_prefill.symbol.insert(short_prefill.symbol.size() - 16, fmt::format("short{}_", short_prefill.to_queries));  // before the fingerprint
+                short_prefill.symbol.insert(
+                    short_prefill.symbol.size() - 16,
+                    fmt::format("short{}_", short_prefill.to_queries));  // before the fingerprint
                 all.push_back(short_prefill);
             }
         }
@@ -97,7 +103,8 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
         return use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(comma + 1)});
     }
     if (from.tuned_for == "model") std::for_each(kernels.begin(), kernels.end(), use_model);
-    if (from.folder.empty() || from.tuned_for.empty() || from.tuned_for == "generic" || from.tuned_for == "model") return;
+    if (from.folder.empty() || from.tuned_for.empty() || from.tuned_for == "generic" || from.tuned_for == "model")
+        return;
     const bool native = from.tuned_for == "native";
     const std::string id = native ? this_cpu_model().id() : from.tuned_for;
     const fs::path file = from.folder / (id + ".json");
@@ -106,16 +113,25 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_
             std::for_each(kernels.begin(), kernels.end(), use_model);
             return;
         }
-        throw std::runtime_error(fmt::format("expected schedules of {} in {}, got those of: {}; try \"native\", \"model\" or \"generic\"", id, from.folder.string(), names_in(from.folder)));
+        throw std::runtime_error(
+            fmt::format("expected schedules of {} in {}, got those of: {}; try \"native\", \"model\" or \"generic\"",
+                        id, from.folder.string(), names_in(from.folder)));
     }
     const database measured = read_database(file);
-    if (measured.cpu.id() != id) throw std::runtime_error(fmt::format("{}: expected schedules of {}, got those of {}", file.string(), id, measured.cpu.id()));
+    if (measured.cpu.id() != id)
+        throw std::runtime_error(
+            fmt::format("{}: expected schedules of {}, got those of {}", file.string(), id, measured.cpu.id()));
     use_measured_schedules(kernels, measured, file.filename().string());
 }
 
 void add_schedules_to(CLI::App& command, build_request& what) {
-    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU or GPU")->capture_default_str();
-    command.add_option("--tuned-for", what.tuned_for, "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, else model), model (what the cost model says) or generic (none); a GPU's, too, after a comma")->capture_default_str();
+    command.add_option("--schedules", what.schedules, "a folder of measured schedules, a file a CPU or GPU")
+        ->capture_default_str();
+    command
+        .add_option("--tuned-for", what.tuned_for,
+                    "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, "
+                    "else model), model (what the cost model says) or generic (none); a GPU's, too, after a comma")
+        ->capture_default_str();
 }
 
 std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what) {

@@ -1,8 +1,8 @@
 #include "schedules/search_space.hpp"
 
-#include "schedules/cost_model.hpp"
 #include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "schedules/cost_model.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -10,8 +10,8 @@
 namespace attune::generators {
 namespace {
 
-/// How many rows or columns the register tiles may have beside `vectors` vectors of queries: at least half of the registers' worth, for less
-/// leaves the arithmetic units waiting, and no more than there are.
+/// How many rows or columns the register tiles may have beside `vectors` vectors of queries: at least half of the
+/// registers' worth, for less leaves the arithmetic units waiting, and no more than there are.
 std::vector<int> tile_sizes(int vectors, const level& isa) {
     std::vector<int> sizes;
     for (const int size : {1, 2, 3, 4, 6, 8, 12, 14, 16, 24, 28})
@@ -35,9 +35,9 @@ bool is_valid(const schedule& s, const tuned_kernel& of) {
     return keeps_the_rules(s, depth);
 }
 
-/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels (`usual` is no reference, for what is added moves its original). Into how many parts the keys are split follows from a call's shape.
-template <class Add>
-void add_decode(schedule usual, const Add& add) {
+/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels (`usual` is no reference, for
+/// what is added moves its original). Into how many parts the keys are split follows from a call's shape.
+template <class Add> void add_decode(schedule usual, const Add& add) {
     for (const int rows : {1, 2, 4})
         for (const int key_tile : {1, 2, 4, 8})
             for (const int value_tile : {1, 2, 4, 8})
@@ -51,13 +51,15 @@ void add_decode(schedule usual, const Add& add) {
                     }
 }
 
-/// Of a GPU: enough threads and not too many, each with sums that leave registers for the rest, in the shared memory that there is.
+/// Of a GPU: enough threads and not too many, each with sums that leave registers for the rest, in the shared memory
+/// that there is.
 bool is_valid_there(const schedule& s, const tuned_kernel& of) {
     constexpr int fewest_threads = 32, most_threads = 256, most_sums = 64;
     const auto [depth, value_depth] = of.kernel.request.depths;
     const int threads = gpu_threads_of(s, {depth, value_depth}), across = (value_depth + s.chunk - 1) / s.chunk;
     if (threads < fewest_threads || threads > most_threads) return false;
-    if (s.query_tile * s.key_tile > most_sums || s.query_tile * s.chunk > most_sums || s.chunk > value_depth) return false;
+    if (s.query_tile * s.key_tile > most_sums || s.query_tile * s.chunk > most_sums || s.chunk > value_depth)
+        return false;
     // Threads along the keys and along the value depths are the same ones: few of either idle while the other works.
     const int along_keys = s.key_block / s.key_tile;
     if (s.shapes == shape_class::prefill && (2 * along_keys < across || 2 * across < along_keys)) return false;
@@ -67,8 +69,7 @@ bool is_valid_there(const schedule& s, const tuned_kernel& of) {
     return keeps_the_rules(s, depth);
 }
 
-template <class Add>
-void add_for_device(const schedule& usual, const Add& add) {
+template <class Add> void add_for_device(const schedule& usual, const Add& add) {
     for (const int query_block : {16, 32, 64, 128})
         for (const int key_block : {8, 16, 32, 64})
             for (const int query_tile : {2, 4, 8})
@@ -76,16 +77,17 @@ void add_for_device(const schedule& usual, const Add& add) {
                     for (const int chunk : {1, 2, 4, 8, 16})
                         for (const int unroll : {2, 4, 8}) {
                             schedule s = usual;
-                            s.query_block = query_block, s.key_block = key_block, s.query_tile = query_tile, s.key_tile = key_tile;
+                            s.query_block = query_block, s.key_block = key_block, s.query_tile = query_tile,
+                            s.key_tile = key_tile;
                             s.chunk = s.value_tile = chunk, s.depth_unroll = unroll;
                             if (query_tile * key_tile >= 4) add(s);
                         }
 }
 
 /// Of decode: as many keys and values asked for at a time, into as many parts at most.
-template <class Add>
-void add_decode_for_device(const schedule& usual, int depth, const Add& add) {
-    const int steps = std::max(depth / gpu_threads_a_key, 1);  // of a thread along a key's channels: more are not written out
+template <class Add> void add_decode_for_device(const schedule& usual, int depth, const Add& add) {
+    const int steps =
+        std::max(depth / gpu_threads_a_key, 1);  // of a thread along a key's channels: more are not written out
     for (const int rows : {2, 4, 8, 16})
         for (const int key_block : {32, 64, 128})
             for (const int key_tile : {2, 4, 8})
@@ -93,8 +95,10 @@ void add_decode_for_device(const schedule& usual, int depth, const Add& add) {
                     for (const int at_a_time : {8, 16, 32})
                         for (const int splits : {32, 64, 128, 256}) {
                             schedule s = usual;
-                            s.query_tile = rows, s.key_block = key_block, s.key_tile = key_tile, s.chunk = chunk, s.key_splits = splits;
-                            s.depth_unroll = std::clamp(at_a_time / key_tile, 1, steps), s.value_tile = std::max(at_a_time / chunk, 1);
+                            s.query_tile = rows, s.key_block = key_block, s.key_tile = key_tile, s.chunk = chunk,
+                            s.key_splits = splits;
+                            s.depth_unroll = std::clamp(at_a_time / key_tile, 1, steps),
+                            s.value_tile = std::max(at_a_time / chunk, 1);
                             add(s);
                         }
 }
@@ -102,14 +106,17 @@ void add_decode_for_device(const schedule& usual, int depth, const Add& add) {
 }  // namespace
 
 bool fits_registers(const schedule& s, const level& isa) {
-    const int vectors = s.shapes == shape_class::decode ? s.query_tile : s.query_tile / s.lanes, most = isa.registers - 2;
+    const int vectors = s.shapes == shape_class::decode ? s.query_tile : s.query_tile / s.lanes,
+              most = isa.registers - 2;
     return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
 }
 
 bool fits_device(const kernel_request& request, const level& device, int shared_memory) {
     const schedule& s = request.schedule;
-    const int every_one = most_shared_memory(device), most = shared_memory > 0 ? std::min(every_one, shared_memory) : every_one;
-    if (s.shapes == shape_class::prefill && s.query_block * s.key_block > 2 * most_pairs_of_block(request.graph)) return false;
+    const int every_one = most_shared_memory(device),
+              most = shared_memory > 0 ? std::min(every_one, shared_memory) : every_one;
+    if (s.shapes == shape_class::prefill && s.query_block * s.key_block > 2 * most_pairs_of_block(request.graph))
+        return false;
     return estimated_shared_memory(request) <= most;
 }
 
@@ -138,7 +145,9 @@ std::vector<schedule> candidates(const tuned_kernel& of) {
     const auto [depth, value_depth] = of.kernel.request.depths;
     std::vector<schedule> all{of.kernel.request.schedule};
     const auto add = [&](const schedule& s) {
-        if ((is_device(isa) ? is_valid_there(s, of) : is_valid(s, of)) && std::find(all.begin(), all.end(), s) == all.end()) all.push_back(s);
+        if ((is_device(isa) ? is_valid_there(s, of) : is_valid(s, of)) &&
+            std::find(all.begin(), all.end(), s) == all.end())
+            all.push_back(s);
     };
     const schedule usual = all.front();  // what is added moves the original
     const bool decodes = usual.shapes == shape_class::decode;
@@ -163,7 +172,8 @@ std::vector<schedule> candidates(const tuned_kernel& of) {
                             s.key_block = (key_block + key_tile / 2) / key_tile * key_tile;
                             s.value_tile = std::min(tile, value_depth);
                             s.chunk = tiles_a_chunk * s.value_tile;
-                            // A longer chunk is a state of more parts than compile in reasonable time, a shorter one is merged too often.
+                            // A longer chunk is a state of more parts than compile in reasonable time, a shorter one is
+                            // merged too often.
                             if (s.chunk <= std::max(16, s.value_tile) && s.chunk >= std::min(8, value_depth)) add(s);
                         }
     return all;

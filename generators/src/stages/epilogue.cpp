@@ -30,7 +30,8 @@ epilogue::epilogue(const kernel_frame& frame, row_state* state)
     for (std::size_t i = 0; i < core.outputs.size(); ++i) {
         const int node = f_.graph().outputs[i].node;
         if (core.outputs[i] != kind::output && core.outputs[i] != kind::row) continue;
-        made.push_back(core.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output)) : written_row(node));
+        made.push_back(core.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output))
+                                                       : written_row(node));
         made_.push_back(core.outputs[i]);
     }
     if (core.saved_rows > 0) {
@@ -59,7 +60,8 @@ Func epilogue::saved_output() const {
     return tensor;
 }
 
-/// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a visible key; and its logarithm.
+/// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a
+/// visible key; and its logarithm.
 const Func& epilogue::denominator(int sink) {
     const auto [at, is_new] = denominators_.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
@@ -72,7 +74,8 @@ const Func& epilogue::denominator(int sink) {
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     const Expr absent = x.masked.defined() ? x.masked : Internal::const_false();
     // Both relative to the larger of the two.
-    const Expr of_keys = select(none, x.value, highest), of_sink = select(absent, of_keys, x.value), top = max(of_keys, of_sink);
+    const Expr of_keys = select(none, x.value, highest), of_sink = select(absent, of_keys, x.value),
+               top = max(of_keys, of_sink);
     const Expr scale = exp2_of_nonpositive((of_keys - top) * log2_of_e);
     const Expr all = sum * scale + select(absent, 0.0f, exp2_of_nonpositive((of_sink - top) * log2_of_e));
     result(row_) = Tuple(select(none, 0.0f, scale / max(all, 1e-30f)), top + log(max(all, 1e-30f)));
@@ -139,14 +142,18 @@ Expr epilogue::written_output(int node, const Type& type) {
     const graph_ir& graph = f_.graph();
     place at{f_.b, f_.h, f_.q, 0, f_.inputs.keys_in_use(f_.b), {}, f_.d};
     // Rows on the way, and what else a query settles.
-    const auto is_done = [&](int n) { return f_.node(n).kind == kind::row || f_.node(n).op == operation::weighted_sum; };
+    const auto is_done = [&](int n) {
+        return f_.node(n).kind == kind::row || f_.node(n).op == operation::weighted_sum;
+    };
     const std::vector<bool> reached = under(graph, {node}, is_done);
     std::vector<int> known;
     for (int n = node; n >= 0; --n) {
         if (!reached[n] || !is_done(n)) continue;
         known.push_back(n);
-        if (f_.node(n).kind == kind::row) hoist(n), at.known[n] = read(hoisted_.at(n));
-        else at.known[n] = {normal_(f_.q, f_.d, f_.h, f_.b), {}};
+        if (f_.node(n).kind == kind::row)
+            hoist(n), at.known[n] = read(hoisted_.at(n));
+        else
+            at.known[n] = {normal_(f_.q, f_.d, f_.h, f_.b), {}};
     }
     for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = read(hoisted_.at(n));
     const quantity x = f_.evaluate(node, at);
@@ -167,16 +174,26 @@ void epilogue::schedule() {
         buffer.dim(0).set_bounds(0, depth);
         for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
     }
-    outputs.bound(d, 0, depth).bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent()).split(q, qo, qi, block, guard);
+    outputs.bound(d, 0, depth)
+        .bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent())
+        .split(q, qo, qi, block, guard);
     for (auto& [sink, row] : denominators_) rows_.push_back(row);
-    for (Func& row : rows_) row.compute_at(outputs, task_).bound_extent(qi, block).bound_extent(f_.qt, 1).vectorize(qi, std::min(lanes, block));
+    for (Func& row : rows_)
+        row.compute_at(outputs, task_)
+            .bound_extent(qi, block)
+            .bound_extent(f_.qt, 1)
+            .vectorize(qi, std::min(lanes, block));
     const int turned = std::gcd(lanes, std::gcd(depth, chunk));
     if (!chunk) {
         outputs.reorder(d, qi, qo, h, b);
         if (std::find(made_.begin(), made_.end(), kind::output) != made_.end()) outputs.vectorize(d, lanes, guard);
     } else if (state_->depths_in_lanes()) {
         const int vector = std::gcd(lanes, depth);
-        outputs.split(d, d, dj, chunk).split(dj, dj, dx, vector).reorder(dx, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
+        outputs.split(d, d, dj, chunk)
+            .split(dj, dj, dx, vector)
+            .reorder(dx, dj, d, qi, qo, h, b)
+            .vectorize(dx)
+            .unroll(dj);
     } else if (turned >= 4) {  // turned a square at a time, then written by rows
         outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, turned);
         outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);

@@ -6,14 +6,15 @@
 
 namespace attune::generators {
 
-/// Rows and outputs: arithmetic on what the pass over the keys left, once for each query, and the one function that writes them all, so that one
-/// loop over tasks makes them. Without an attention core it is all that a kernel does.
+/// Rows and outputs: arithmetic on what the pass over the keys left, once for each query, and the one function that
+/// writes them all, so that one loop over tasks makes them. Without an attention core it is all that a kernel does.
 class epilogue {
 public:
     /// `state` may be null.
     epilogue(const kernel_frame& frame, row_state* state);
 
-    /// Outputs and rows in the graph's order, then the saved rows and the saved output: (value depth, query, head, batch); rows repeat along the value depth.
+    /// Outputs and rows in the graph's order, then the saved rows and the saved output: (value depth, query, head,
+    /// batch); rows repeat along the value depth.
     Halide::Func outputs{"outputs"};
     bool empty() const { return !outputs.defined(); }
 
@@ -48,9 +49,9 @@ private:
     const int block_;  ///< queries that a task finishes
     Halide::Expr query_of_row() const { return f_.qt * block_ + f_.qi; }
     const Halide::Var task_{"task"};
-    const std::vector<Halide::Var> row_;       ///< query in block, query block, head, batch
+    const std::vector<Halide::Var> row_;                ///< query in block, query block, head, batch
     const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it
-    std::map<int, Halide::Func> denominators_;  ///< by sink: (inverse, logarithm) of the sum of weights
+    std::map<int, Halide::Func> denominators_;          ///< by sink: (inverse, logarithm) of the sum of weights
     std::map<int, quantity> primitives_;
     std::map<int, hoisted_row> hoisted_;
     std::vector<Halide::Func> rows_;

@@ -1,6 +1,6 @@
 #pragma once
-#include "block_mask/block_mask.hpp"
 #include "analysis/plan.hpp"
+#include "block_mask/block_mask.hpp"
 
 #include <cmath>
 #include <limits>
@@ -14,12 +14,22 @@ inline constexpr float log2_of_e = 1.44269504f;
 /// What the stages of one kernel share: inputs, and the names of the axes along which everything lies.
 struct kernel_frame {
     kernel_frame(const kernel_request& request, const plan& core)
-        : request(request), core(core), cut(request.schedule), depends(dependences(request.graph)), inputs(request, core), tables(request, inputs, depends) {
+        : request(request),
+          core(core),
+          cut(request.schedule),
+          depends(dependences(request.graph)),
+          inputs(request, core),
+          tables(request, inputs, depends) {
         if (decodes()) stack_heads();
     }
     /// The same tensors, cut otherwise; not in decode.
     kernel_frame(const kernel_frame& whole, const schedule& cut)
-        : request(whole.request), core(whole.core), cut(cut), depends(whole.depends), inputs(whole.inputs), tables(request, inputs, depends) {}
+        : request(whole.request),
+          core(whole.core),
+          cut(cut),
+          depends(whole.depends),
+          inputs(whole.inputs),
+          tables(request, inputs, depends) {}
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;
@@ -29,8 +39,8 @@ struct kernel_frame {
     kernel_inputs inputs;
     mutable tile_tables tables;
 
-    Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};       ///< axes of outputs
-    Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};       ///< query in block, query block, key in block, key block
+    Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};  ///< axes of outputs
+    Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};  ///< query in block, query block, key in block, key block
 
     const graph_ir& graph() const { return request.graph; }
     const instruction& node(int n) const { return request.graph.nodes[n]; }
@@ -42,14 +52,18 @@ struct kernel_frame {
     Halide::Expr read_query(const Halide::Expr& i) const { return clamp(query_at(i), 0, inputs.query_length - 1); }
     Halide::Expr key_blocks() const { return (inputs.key_length + cut.key_block - 1) / cut.key_block; }
 
-    /// In decode the queries of a key head's group stand one below the other, as rows: `qi` is a row in its block, and `h` a key head, wherever
-    /// pairs are looked at. `row_query`, `row_head` are the query and the query head of a row.
+    /// In decode the queries of a key head's group stand one below the other, as rows: `qi` is a row in its block, and
+    /// `h` a key head, wherever pairs are looked at. `row_query`, `row_head` are the query and the query head of a row.
     bool decodes() const { return cut.shapes == shape_class::decode; }
     Halide::Expr group() const { return max(inputs.heads / max(inputs.key_heads, 1), 1); }
     Halide::Expr queries_stacked() const { return clamp(inputs.query_length, 1, cut.query_block); }
     Halide::Expr rows() const { return group() * queries_stacked(); }
-    Halide::Expr row_query(const Halide::Expr& i) const { return decodes() ? Halide::Expr(query_of_row(i, qt)) : read_query(i); }
-    Halide::Expr row_head(const Halide::Expr& i) const { return decodes() ? Halide::Expr(head_of_row(i, h)) : Halide::Expr(h); }
+    Halide::Expr row_query(const Halide::Expr& i) const {
+        return decodes() ? Halide::Expr(query_of_row(i, qt)) : read_query(i);
+    }
+    Halide::Expr row_head(const Halide::Expr& i) const {
+        return decodes() ? Halide::Expr(head_of_row(i, h)) : Halide::Expr(h);
+    }
     /// A query head that reads the key head of keys and values at `h`.
     Halide::Expr some_head() const { return decodes() ? clamp(h * group(), 0, inputs.heads - 1) : Halide::Expr(h); }
     Halide::Func query_of_row{"query_of_row"}, head_of_row{"head_of_row"};  ///< (row, query block), (row, key head)
@@ -57,10 +71,13 @@ struct kernel_frame {
     quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, depends, at)(n); }
     /// Which blocks are visited for some scores: 0 not, 1 visited, 2 without a mask as all of their pairs are visible.
     Halide::Expr visit(const verdict& visible) const {
-        return select(!visible.may, Halide::cast<std::uint8_t>(0), select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
+        return select(!visible.may, Halide::cast<std::uint8_t>(0),
+                      select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }
     /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
-    verdict visible(int scores) const { return block_mask(request, inputs, depends, tables, {qt, kb, h, b}).visible(scores); }
+    verdict visible(int scores) const {
+        return block_mask(request, inputs, depends, tables, {qt, kb, h, b}).visible(scores);
+    }
 
 private:
     void stack_heads() {

@@ -14,9 +14,13 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
       node_(frame.node(node)),
       tokens_(node_.op == operation::tokens),
       of_keys_(node_.op == operation::keys || node_.op == operation::values),
-      rows_(on_device(frame.request) ? 1 : frame.cut.lanes >= 16 ? 12 : 6),  // a device's thread makes one element
+      rows_(on_device(frame.request) ? 1
+            : frame.cut.lanes >= 16  ? 12
+                                     : 6),  // a device's thread makes one element
       columns_(on_device(frame.request) ? 1 : 2 * frame.cut.lanes) {
-    width_ = tokens_ ? max(f_.evaluate(node_.arguments[1], {}).value, 0) : node_.op == operation::values ? Expr(f_.value_depth()) : Expr(f_.depth());
+    width_ = tokens_                         ? max(f_.evaluate(node_.arguments[1], {}).value, 0)
+             : node_.op == operation::values ? Expr(f_.value_depth())
+                                             : Expr(f_.depth());
     const int formula = node_.arguments[0];
     const std::vector<bool> made = under(f_.graph(), {formula}, [this](int n) { return is_made_before(n); });
     const std::vector<matrix_product> products = products_of(f_.graph(), node);
@@ -43,7 +47,8 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
     if (tokens_) over.erase(over.begin() + 2);
     dense_ = reads_dense(formula, 1, [this](int n) { return is_made_before(n) || f_.node(n).op == operation::sum; });
     for (int n = 0; n < formula; ++n)
-        if (made[n] && reads_along(n)) read_along_.push_back(f_.inputs.tensor(f_.node(f_.node(n).arguments[0]).input).parameter());
+        if (made[n] && reads_along(n))
+            read_along_.push_back(f_.inputs.tensor(f_.node(f_.node(n).arguments[0]).input).parameter());
     result(over) = f_.evaluate(formula, here).value;
 }
 
@@ -101,8 +106,10 @@ void computed_tensor::schedule() {
         result.output_buffer().dim(0).set_stride(1);
     }
     result.split(p_, po_, p_, block(), guard).split(d, d, c, columns_, guard).split(p_, pt, px, rows_, guard);
-    if (tokens_) result.reorder(c, px, pt, d, po_, b);
-    else result.reorder(c, px, pt, d, h, po_, b);
+    if (tokens_)
+        result.reorder(c, px, pt, d, po_, b);
+    else
+        result.reorder(c, px, pt, d, h, po_, b);
     result.vectorize(c, lanes, guard).fuse(po_, b, task).parallel(task);
     // Asked for before the sums that they are added to, which take longer than memory does.
     for (const Parameter& each : read_along_) result.prefetch(each, pt, pt, 0, PrefetchBoundStrategy::GuardWithIf);
@@ -112,7 +119,11 @@ void computed_tensor::schedule() {
         each.right.compute_root().bound_extent(ci_, columns_).vectorize(ci_, lanes).unroll(ci_).parallel(co_);
         each.left.compute_at(result, each.left_of_head && !tokens_ ? h : task);
         each.left.specialize(each.dense).vectorize(n_, lanes, guard);
-        each.sums.compute_at(result, pt).bound_extent(ci_, columns_).bound_extent(pi_, rows_).bound_extent(co_, 1).bound_extent(po_, 1);
+        each.sums.compute_at(result, pt)
+            .bound_extent(ci_, columns_)
+            .bound_extent(pi_, rows_)
+            .bound_extent(co_, 1)
+            .bound_extent(po_, 1);
         each.sums.vectorize(ci_, lanes).unroll(ci_).unroll(pi_);
         each.sums.update().reorder(ci_, pi_, each.each.x).vectorize(ci_, lanes).unroll(ci_).unroll(pi_);
     }
@@ -131,21 +142,26 @@ bool computed_tensor::reads_along(int n) const {
     bool positions = false, channels = false;
     for (int i = 1; i < it.argument_count; ++i) {
         const operation index = f_.node(it.arguments[i]).op;
-        const bool of_position = index == operation::q_idx || index == operation::kv_idx, of_channel = index == operation::d_idx;
+        const bool of_position = index == operation::q_idx || index == operation::kv_idx,
+                   of_channel = index == operation::d_idx;
         if (!of_position && !of_channel && index != operation::b && index != operation::h) return false;
         positions |= of_position, channels |= of_channel;
     }
     return positions && channels;
 }
 
-bool computed_tensor::is_made_before(int n) const { return f_.node(n).op == operation::tokens || f_.node(n).kind == kind::output; }
+bool computed_tensor::is_made_before(int n) const {
+    return f_.node(n).op == operation::tokens || f_.node(n).kind == kind::output;
+}
 
 /// Whether the innermost axes of what a formula reads, of tensors of so many axes at least, are without gaps.
 Expr computed_tensor::reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const {
     const std::vector<bool> read = under(f_.graph(), {formula}, ends);
     Expr dense = Internal::const_true();
     for (int n = 0; n < formula; ++n)
-        if (const instruction& it = f_.node(n); read[n] && it.op == operation::input && f_.inputs.tensor(it.input).defined() && f_.inputs.tensor(it.input).dimensions() >= axes)
+        if (const instruction& it = f_.node(n); read[n] && it.op == operation::input &&
+                                                f_.inputs.tensor(it.input).defined() &&
+                                                f_.inputs.tensor(it.input).dimensions() >= axes)
             dense = dense && f_.inputs.tensor(it.input).dim(0).stride() == 1;
     return dense;
 }

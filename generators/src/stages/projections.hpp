@@ -9,10 +9,12 @@
 
 namespace attune::generators {
 
-/// A tensor that a kernel computes in full before anything reads it: tokens, or what queries, keys or values form by a matrix product.
+/// A tensor that a kernel computes in full before anything reads it: tokens, or what queries, keys or values form by a
+/// matrix product.
 ///
-/// Sums over products of what depends on the position and what depends on the channel are matrix products, such as a linear projection: the one factor
-/// is copied a block of positions at a time, the other once a call in panels of channels, and both meet in registers. Other sums are taken once a position.
+/// Sums over products of what depends on the position and what depends on the channel are matrix products, such as a
+/// linear projection: the one factor is copied a block of positions at a time, the other once a call in panels of
+/// channels, and both meet in registers. Other sums are taken once a position.
 class computed_tensor {
 public:
     computed_tensor(const kernel_frame& frame, int node);
@@ -54,7 +56,9 @@ class computed_tensors {
 public:
     /// Those that are needed `before` the attention, or those that read what it made.
     computed_tensors(kernel_frame& frame, bool before);
-    void schedule() { for (computed_tensor& each : all_) each.schedule(); }
+    void schedule() {
+        for (computed_tensor& each : all_) each.schedule();
+    }
 
 private:
     friend class gpu_prefill_schedule;

@@ -1,7 +1,7 @@
 #include "stages/quadratic_outputs.hpp"
 
-#include "kernel/device.hpp"
 #include "expr/math.hpp"
+#include "kernel/device.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -12,7 +12,9 @@ using namespace Halide;
 namespace {
 
 const char* name_of(quadratic_outputs::shape of) {
-    return of == quadratic_outputs::shape::pairs ? "pairs_" : of == quadratic_outputs::shape::head_means ? "means_" : "columns_";
+    return of == quadratic_outputs::shape::pairs        ? "pairs_"
+           : of == quadratic_outputs::shape::head_means ? "means_"
+                                                        : "columns_";
 }
 
 }  // namespace
@@ -39,7 +41,8 @@ quadratic_outputs::quadratic_outputs(const kernel_frame& frame, const epilogue& 
       tile_(name_of(of) + std::string("tile")) {
     for (std::size_t i = 0; i < f_.core.outputs.size(); ++i) {
         const kind what = f_.core.outputs[i];
-        if (what != kind::output && what != kind::row && what != kind::tokens && shape_of(what) == of_) nodes_.push_back(f_.graph().outputs[i].node);
+        if (what != kind::output && what != kind::row && what != kind::tokens && shape_of(what) == of_)
+            nodes_.push_back(f_.graph().outputs[i].node);
     }
     define_visits();
     define_tile(values());
@@ -61,7 +64,8 @@ void quadratic_outputs::define_visits() {
 std::vector<Expr> quadratic_outputs::values() {
     // Algorithm
     const Expr query = f_.read_query(f_.qi);
-    const bool weighs = std::any_of(nodes_.begin(), nodes_.end(), [this](int node) { return f_.node(node).kind != kind::scores; });
+    const bool weighs =
+        std::any_of(nodes_.begin(), nodes_.end(), [this](int node) { return f_.node(node).kind != kind::scores; });
     Expr weight;
     if (!weighs) {  // scores alone need no row
     } else if (f_.core.weights_by == statistic::softmax) {
@@ -95,7 +99,8 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
     std::vector<Expr> at(pair.begin(), pair.end());
     const bool skips = !on_device(f_.request);  // a block of one pair is not worth the question
     if (of_ == shape::pairs) {
-        // One step, number 0, unless the block is skipped; how many only the caller knows, so that a loop remains to be guarded.
+        // One step, number 0, unless the block is skipped; how many only the caller knows, so that a loop remains to be
+        // guarded.
         steps_ = RDom(0, min(f_.inputs.batches, 1), "step");
         guarded_ = f_.qt;
         at[5] = f_.b + steps_.x;
@@ -116,8 +121,12 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
     }
     std::vector<Expr> initial, next;
     const FuncRef value = values_(at);
-    const auto each = [&](const FuncRef& ref, std::size_t i) { return values.size() == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]); };
-    for (int node : nodes_) initial.push_back(f_.node(node).kind == kind::scores ? or_negative_infinity(Internal::const_false(), 0.0f) : Expr(0.0f));
+    const auto each = [&](const FuncRef& ref, std::size_t i) {
+        return values.size() == 1 ? Expr(ref) : Expr(ref[static_cast<int>(i)]);
+    };
+    for (int node : nodes_)
+        initial.push_back(f_.node(node).kind == kind::scores ? or_negative_infinity(Internal::const_false(), 0.0f)
+                                                             : Expr(0.0f));
     tile_(over) = Tuple(initial);
     const FuncRef before = tile_(over);
     for (std::size_t i = 0; i < values.size(); ++i) {
@@ -131,7 +140,8 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
 
 void quadratic_outputs::define_outputs() {
     // Algorithm
-    const Expr ki = f_.k % f_.cut.key_block, kb = f_.k / f_.cut.key_block, qi = f_.q % f_.cut.query_block, qt = f_.q / f_.cut.query_block;
+    const Expr ki = f_.k % f_.cut.key_block, kb = f_.k / f_.cut.key_block, qi = f_.q % f_.cut.query_block,
+               qt = f_.q / f_.cut.query_block;
     std::vector<Var> over{f_.k, f_.q, f_.h, f_.b};
     std::vector<Expr> at{ki, qi, kb, qt, f_.h, f_.b};
     if (of_ == shape::head_means) over = {f_.k, f_.q, f_.b}, at = {ki, qi, kb, qt, f_.b};
@@ -156,10 +166,12 @@ void quadratic_outputs::schedule() {
 
     std::vector<OutputImageParam> buffers = outputs.output_buffers();
     for (OutputImageParam& buffer : buffers) buffer.dim(0).set_stride(1);
-    for (int dim = 0; dim < outputs.dimensions(); ++dim) buffers.front().dim(dim).set_min(0);  // and so all further ones
+    for (int dim = 0; dim < outputs.dimensions(); ++dim)
+        buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut.key_block, guard).vectorize(ki, cut.lanes, guard);
     // Keys are turned once for several blocks of queries, where there is work enough for that.
-    if (of_ != shape::columns) outputs.split(q, qo, qi, cut.query_block, guard).split(qo, qo, qs, blocks_together(), guard);
+    if (of_ != shape::columns)
+        outputs.split(q, qo, qi, cut.query_block, guard).split(qo, qo, qs, blocks_together(), guard);
     if (of_ == shape::pairs)
         outputs.reorder(ki, qi, qs, ko, qo, h, b).fuse(qo, h, task_).fuse(task_, b, task_).parallel(task_);
     else if (of_ == shape::head_means)
@@ -169,24 +181,47 @@ void quadratic_outputs::schedule() {
     const LoopLevel task(outputs, task_), step(tile_, guarded_);
 
     visits_.compute_at(task);
-    tile_.compute_at(of_ == shape::pairs ? LoopLevel(outputs, qs) : task).hoist_storage(task).bound_extent(ki, cut.key_block).vectorize(ki, vector);
+    tile_.compute_at(of_ == shape::pairs ? LoopLevel(outputs, qs) : task)
+        .hoist_storage(task)
+        .bound_extent(ki, cut.key_block)
+        .vectorize(ki, vector);
     Stage update = tile_.update();
     Func& tile = tile_;
     if (of_ == shape::columns) {
         const RVar rx("rx"), ro("ro");
-        update.split(ki, ki, kx, in_lanes).split(steps_.x, ro, rx, others).reorder(kx, rx, ro, ki, steps_.y).vectorize(kx, vector).unroll(kx).unroll(rx);
+        update.split(ki, ki, kx, in_lanes)
+            .split(steps_.x, ro, rx, others)
+            .reorder(kx, rx, ro, ki, steps_.y)
+            .vectorize(kx, vector)
+            .unroll(kx)
+            .unroll(rx);
         values_.compute_at(tile, ro);
     } else {
-        update.split(ki, ki, kx, in_lanes).split(qi, qi, qx, others).reorder(kx, qx, qi, ki, qt, steps_.x).vectorize(kx, vector).unroll(kx).unroll(qx);
+        update.split(ki, ki, kx, in_lanes)
+            .split(qi, qi, qx, others)
+            .reorder(kx, qx, qi, ki, qt, steps_.x)
+            .vectorize(kx, vector)
+            .unroll(kx)
+            .unroll(qx);
         values_.compute_at(tile, qi);
         tile_.bound_extent(qi, cut.query_block);
     }
     update.never_partition_all();  // one loop, for skip_blocks to guard
-    values_.bound_extent(ki, in_lanes).bound_extent(qi, others).bound_extent(kb, 1).bound_extent(qt, 1).vectorize(ki, vector).unroll(ki).unroll(qi);
-    scores_at_.schedule_products(LoopLevel(tile, of_ == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)), in_lanes, others, vector);
+    values_.bound_extent(ki, in_lanes)
+        .bound_extent(qi, others)
+        .bound_extent(kb, 1)
+        .bound_extent(qt, 1)
+        .vectorize(ki, vector)
+        .unroll(ki)
+        .unroll(qi);
+    scores_at_.schedule_products(LoopLevel(tile, of_ == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)),
+                                 in_lanes, others, vector);
     for (Func* row : {&maximum_, &inverse_})
-        if (row->defined()) row->compute_at(step).bound_extent(qi, cut.query_block).bound_extent(qt, 1).vectorize(qi, cut.lanes);
-    const LoopLevel keys = of_ == shape::pairs ? LoopLevel(outputs, ko) : of_ == shape::head_means ? LoopLevel(tile_, steps_.x) : step;
+        if (row->defined())
+            row->compute_at(step).bound_extent(qi, cut.query_block).bound_extent(qt, 1).vectorize(qi, cut.lanes);
+    const LoopLevel keys = of_ == shape::pairs        ? LoopLevel(outputs, ko)
+                           : of_ == shape::head_means ? LoopLevel(tile_, steps_.x)
+                                                      : step;
     scores_at_.schedule_shared(keys);
     scores_at_.schedule_keys(keys, task);
     scores_at_.schedule_queries(step, task);

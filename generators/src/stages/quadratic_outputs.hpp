@@ -4,8 +4,9 @@
 
 namespace attune::generators {
 
-/// Outputs that need every pair: scores and weights themselves, weights summed over the queries or averaged over the heads. They are made by a second pass
-/// over the scores, which reads what the first one found of each row; blocks that nothing of is visible are filled without being computed.
+/// Outputs that need every pair: scores and weights themselves, weights summed over the queries or averaged over the
+/// heads. They are made by a second pass over the scores, which reads what the first one found of each row; blocks that
+/// nothing of is visible are filled without being computed.
 ///
 /// One object makes all outputs of one kind of shape. Here the keys lie in lanes, for that is how the outputs lie.
 class quadratic_outputs {
@@ -20,7 +21,9 @@ public:
     Halide::Func outputs;
     void schedule();
     /// The loop to be guarded by a table (skip_blocks.hpp).
-    std::pair<std::string, std::string> guarded_loop() const { return {tile_.name() + ".s1." + guarded_.name(), visits_.name()}; }
+    std::pair<std::string, std::string> guarded_loop() const {
+        return {tile_.name() + ".s1." + guarded_.name(), visits_.name()};
+    }
 
 private:
     friend class gpu_prefill_schedule;

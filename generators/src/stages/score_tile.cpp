@@ -1,9 +1,9 @@
 #include "stages/score_tile.hpp"
 
+#include "expr/math.hpp"
 #include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "passes/prefetch_rows.hpp"
-#include "expr/math.hpp"
 
 #include <numeric>
 
@@ -18,12 +18,16 @@ std::string product_name(int contraction) { return "product_of_" + std::to_strin
 /// Whether scores are capped: no product makes one of them lower than every real score may be.
 bool is_small(const graph_ir& graph, int scores) {
     const instruction& node = graph.nodes[scores];
-    const auto is_number = [&](int n) { return graph.nodes[n].op == operation::constant && graph.nodes[n].kind == kind::real; };
+    const auto is_number = [&](int n) {
+        return graph.nodes[n].op == operation::constant && graph.nodes[n].kind == kind::real;
+    };
     switch (node.op) {
         case operation::tanh:
         case operation::erf: return true;
         case operation::mask: return is_small(graph, node.arguments[0]);
-        case operation::multiply: return (is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) || (is_number(node.arguments[1]) && is_small(graph, node.arguments[0]));
+        case operation::multiply:
+            return (is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) ||
+                   (is_number(node.arguments[1]) && is_small(graph, node.arguments[0]));
         default: return false;
     }
 }
@@ -43,7 +47,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     keys_(f_.b) = f_.inputs.keys_in_use(f_.b);
     last_key_(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
     // Beyond the last query a task that has its queries in lanes goes on counting; what is made there is not written.
-    at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi), f_.key_at(f_.ki), keys_(f_.b)};
+    at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
+           f_.key_at(f_.ki), keys_(f_.b)};
     std::vector<int> known;
     const auto add = [&](int node, bool fixed) {
         at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
@@ -58,13 +63,17 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     for (int n : f_.core.summed_weights) roots.push_back(n);
     if (f_.core.weights >= 0) roots.push_back(f_.core.weights);
     for (const output_declaration& output : f_.graph().outputs)
-        if (const kind what = f_.node(output.node).kind; what != kind::output && what != kind::row && what != kind::tokens) roots.push_back(output.node);
+        if (const kind what = f_.node(output.node).kind;
+            what != kind::output && what != kind::row && what != kind::tokens)
+            roots.push_back(output.node);
     hoist(roots, at_);
     if (along == lanes::queries && !on_device(f_.request)) transpose_pairs(roots);
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
     masked_by_product = !is_free_of_products(masked);
-    if (along != lanes::queries) real = substitute(product_name(f_.core.contraction), Internal::Variable::make(Float(32), product_name(f_.core.contraction)) * sign_, real);
+    if (along != lanes::queries)
+        real = substitute(product_name(f_.core.contraction),
+                          Internal::Variable::make(Float(32), product_name(f_.core.contraction)) * sign_, real);
     real = with_products(real);
     masked = with_products(masked);
 }
@@ -75,7 +84,8 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     for (const auto& [n, value] : at.known) known.push_back(n);
     for (int n : hoistable(f_.graph(), depends_, roots, known)) {
         const bool of_query = depends_[n].query, of_key = depends_[n].key;
-        const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
+        const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi),
+                                           min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
         if (is_const(x.value)) continue;
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
@@ -84,19 +94,25 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
         std::vector<Expr> values{condition ? cast<uint8_t>(x.value) : x.value};
         if (x.masked.defined()) values.push_back(cast<uint8_t>(x.masked));
         // (query in block, query block, head, batch) or (key in block, key block, head, batch) or (head, batch)
-        Func kept(pass_ + (of_query ? "hoisted_of_queries_" : of_key ? "hoisted_of_keys_" : "hoisted_of_task_") + std::to_string(n));
+        Func kept(pass_ +
+                  (of_query ? "hoisted_of_queries_"
+                   : of_key ? "hoisted_of_keys_"
+                            : "hoisted_of_task_") +
+                  std::to_string(n));
         if (values.size() == 1)
             kept(over) = values[0];
         else
             kept(over) = Tuple(values);
         const auto read = [&](int i) { return kept.outputs() == 1 ? Expr(kept(over)) : Expr(kept(over)[i]); };
         const Expr zero = cast<uint8_t>(0);
-        at.known.emplace(n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
+        at.known.emplace(
+            n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
         (of_query ? hoisted_of_queries_ : of_key ? hoisted_of_keys_ : hoisted_of_task_).push_back(kept);
     }
 }
 
-/// A tensor of pairs has its keys side by side. It is read so, and turned a square at a time, or each lane would come from a line of its own.
+/// A tensor of pairs has its keys side by side. It is read so, and turned a square at a time, or each lane would come
+/// from a line of its own.
 void score_tile::transpose_pairs(const std::vector<int>& roots) {
     // Algorithm
     std::vector<int> known;
@@ -107,7 +123,9 @@ void score_tile::transpose_pairs(const std::vector<int>& roots) {
         const quantity x = f_.evaluate(n, at);
         const bool condition = x.value.type().is_bool();
         Func rows(pass_ + "pairs_" + std::to_string(n)), turned(pass_ + "transposed_" + std::to_string(n));
-        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : condition ? cast<uint8_t>(x.value) : x.value;
+        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value)
+                                                       : condition        ? cast<uint8_t>(x.value)
+                                                                          : x.value;
         turned(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
         const Expr value = turned(pair());
         if (x.masked.defined()) {
@@ -125,9 +143,22 @@ void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage)
     const Var qx("qx"), kx("kx");
     const int lanes = f_.cut.lanes, square = std::gcd(lanes, f_.cut.key_block);
     for (auto& [turned, rows] : transposed_) {
-        turned.compute_at(tile).hoist_storage(storage).bound_extent(f_.qi, f_.cut.query_tile).bound_extent(f_.ki, f_.cut.key_block).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
-        turned.split(f_.qi, f_.qi, qx, lanes).split(f_.ki, f_.ki, kx, square).reorder(qx, kx, f_.ki, f_.qi).vectorize(qx).unroll(kx);
-        rows.compute_at(turned, f_.ki).bound_extent(f_.ki, square).bound_extent(f_.qi, lanes).vectorize(f_.ki, square).unroll(f_.qi);
+        turned.compute_at(tile)
+            .hoist_storage(storage)
+            .bound_extent(f_.qi, f_.cut.query_tile)
+            .bound_extent(f_.ki, f_.cut.key_block)
+            .bound_extent(f_.qt, 1)
+            .bound_extent(f_.kb, 1);
+        turned.split(f_.qi, f_.qi, qx, lanes)
+            .split(f_.ki, f_.ki, kx, square)
+            .reorder(qx, kx, f_.ki, f_.qi)
+            .vectorize(qx)
+            .unroll(kx);
+        rows.compute_at(turned, f_.ki)
+            .bound_extent(f_.ki, square)
+            .bound_extent(f_.qi, lanes)
+            .vectorize(f_.ki, square)
+            .unroll(f_.qi);
     }
 }
 
@@ -143,8 +174,9 @@ bool score_tile::is_free_of_products(const Expr& e) const {
     return true;
 }
 
-/// A product times numbers of the task keeps its factor until the maximum is subtracted: one multiplication less a score, and large
-/// scores lose nothing to its rounding. `real` is what is left of the score, `scale` the factor, positive.
+/// A product times numbers of the task keeps its factor until the maximum is subtracted: one multiplication less a
+/// score, and large scores lose nothing to its rounding. `real` is what is left of the score, `scale` the factor,
+/// positive.
 void score_tile::factor_out_scale() {
     const quantity score = f_.evaluate(f_.core.scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
@@ -175,9 +207,16 @@ void score_tile::factor_out_scale() {
     real = is_small(f_.graph(), f_.core.scores) ? left : max(left, lowest_score);
 }
 
-Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known) {
+Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name,
+                                 const std::map<int, quantity>& known) {
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
-    place at{f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi), min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b), known, f_.d};
+    place at{f_.b,
+             of_query ? f_.row_head(f_.qi) : f_.some_head(),
+             f_.row_query(f_.qi),
+             min(f_.key_at(f_.ki), last_key_(f_.b)),
+             keys_(f_.b),
+             known,
+             f_.d};
     hoist({formula}, at);
     Func rows(pass_ + name);
     rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
@@ -202,12 +241,15 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
         rows(f_.d, i, block, f_.h, f_.b) = cast<float>(element_of(tensor, of_query, f_.d, i));
         // What is read by broadcast is converted once a block, by vectors.
         const bool in_lanes = of_query == (along_ == lanes::queries);
-        if (!in_lanes && f_.inputs.is_converted(node.input)) stored_.push_back({rows, input.axes[3].kind == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
+        if (!in_lanes && f_.inputs.is_converted(node.input))
+            stored_.push_back(
+                {rows, input.axes[3].kind == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
         return rows;
     }
     if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end()) {
         Func rows(pass_ + name);
-        rows(f_.d, i, block, f_.h, f_.b) = computed->second(f_.d, of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b)), f_.h, f_.b);
+        rows(f_.d, i, block, f_.h, f_.b) =
+            computed->second(f_.d, of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b)), f_.h, f_.b);
         return rows;
     }
     const Func rows = rows_of_formula(node.arguments[0], of_query, name, {});
@@ -215,7 +257,8 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
     return rows;
 }
 
-/// The panel holds pairs of neighbouring channels beside each other, a pair of every query of a vector; a key's pairs lie so in memory.
+/// The panel holds pairs of neighbouring channels beside each other, a pair of every query of a vector; a key's pairs
+/// lie so in memory.
 void score_tile::contract_pairs(contraction& c) {
     const Var j("j");
     c.paired = true;
@@ -223,9 +266,11 @@ void score_tile::contract_pairs(contraction& c) {
     c.product = Func(pass_ + "product");
     c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "channel");
     const Expr element = element_of(f_.core.query, true, 2 * f_.d + j, f_.qi);
-    c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) = is_const_one(sign_) ? element : stored_as(BFloat(16), cast<float>(element) * sign_);
+    c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) =
+        is_const_one(sign_) ? element : stored_as(BFloat(16), cast<float>(element) * sign_);
     c.product(pair()) = 0.0f;
-    c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) * cast<float>(element_of(f_.core.key, false, 2 * c.each.y + c.each.x, other_));
+    c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) *
+                         cast<float>(element_of(f_.core.key, false, 2 * c.each.y + c.each.x, other_));
 }
 
 void score_tile::contract(contraction& c, bool signs_queries) {
@@ -256,7 +301,9 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
 }
 
-int score_tile::channel_vector() const { return std::gcd(on_device(f_.request) ? gpu_threads_a_key : f_.cut.lanes, f_.depth()); }
+int score_tile::channel_vector() const {
+    return std::gcd(on_device(f_.request) ? gpu_threads_a_key : f_.cut.lanes, f_.depth());
+}
 
 void score_tile::sum_in_lanes(contraction& c) {
     const int vector = channel_vector();
@@ -306,10 +353,14 @@ Expr score_tile::weights(int node, const Expr& weight) {
     return f_.evaluate(node, at).value;
 }
 
-void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block,
+                               const LoopLevel& storage) {
     // Schedule
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb, dx("dx");
-    rows.compute_at(block).hoist_storage(storage).bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block).bound_extent(of, 1);
+    rows.compute_at(block)
+        .hoist_storage(storage)
+        .bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block)
+        .bound_extent(of, 1);
     const int vector = fixed ? std::gcd(f_.cut.lanes, channels) : 1;
     if (vector < 4) {
         rows.vectorize(f_.d, f_.cut.lanes, TailStrategy::GuardWithIf);
@@ -328,7 +379,8 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
     const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
     const bool channels = along_ == lanes::channels;  // rows of a tensor then are where they are used
     for (const stored_rows& stored : stored_)
-        if (stored.of_query == of_query && !channels) schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
+        if (stored.of_query == of_query && !channels)
+            schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
     for (Func& kept : of_query ? hoisted_of_queries_ : hoisted_of_keys_) {
         kept.compute_at(block).bound_extent(of, 1);
         if (!(channels && of_query)) kept.bound_extent(i, positions);  // only the call knows how many rows are stacked
@@ -339,13 +391,20 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         if (c.paired) {
             if (!in_lanes) continue;
             const Var j = c.panel.args()[0];
-            c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1).bound_extent(j, 2).reorder(j, f_.d, i).unroll(j);
+            c.panel.compute_at(block)
+                .hoist_storage(storage)
+                .bound_extent(i, positions)
+                .bound_extent(of, 1)
+                .bound_extent(j, 2)
+                .reorder(j, f_.d, i)
+                .unroll(j);
             continue;
         }
         const Func rows = of_query ? c.query_rows : c.key_rows;
         bool stored = false;
         for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
-        if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has nothing left to decide
+        if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has
+                          // nothing left to decide
             if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
             continue;
         }
@@ -381,7 +440,9 @@ void score_tile::schedule_shared(const LoopLevel& level) {
     for (Func& kept : hoisted_of_task_) kept.compute_at(level);
 }
 
-void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) { schedule_side(false, block, storage); }
+void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) {
+    schedule_side(false, block, storage);
+}
 
 void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, const LoopLevel& keys) {
     // Schedule
@@ -392,25 +453,41 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
         c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
         c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
         c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
-        c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile).reorder(l, kj, f_.qi, f_.ki).vectorize(l).unroll(kj).unroll(f_.qi);
+        c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile)
+            .reorder(l, kj, f_.qi, f_.ki)
+            .vectorize(l)
+            .unroll(kj)
+            .unroll(f_.qi);
         c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
-        c.dots.update().reorder(l, f_.ki, f_.qi, c.each).vectorize(l).unroll(f_.ki).unroll(f_.qi).unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
-        if (f_.node(f_.core.key).op != operation::input) c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes).bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+        c.dots.update()
+            .reorder(l, f_.ki, f_.qi, c.each)
+            .vectorize(l)
+            .unroll(f_.ki)
+            .unroll(f_.qi)
+            .unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
+        if (f_.node(f_.core.key).op != operation::input)
+            c.key_rows.compute_at(keys)
+                .bound_extent(f_.ki, lanes)
+                .bound_extent(f_.d, f_.depth())
+                .vectorize(f_.d, vector);
     }
 }
 
 void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ahead) const {
     const instruction& node = f_.node(f_.core.key);
     if (node.op != operation::input) return;
-    const prefetch_rows::loop keys{scores.name(), f_.ki.name()}, products{contractions_.front().collected.name(), f_.ki.name()};
+    const prefetch_rows::loop keys{scores.name(), f_.ki.name()},
+        products{contractions_.front().collected.name(), f_.ki.name()};
     const ImageParam& tensor = f_.inputs.tensor(node.input);
     const int bytes = tensor.type().bytes() * f_.depth();
-    pipeline.add_custom_lowering_pass(new prefetch_rows(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
+    pipeline.add_custom_lowering_pass(
+        new prefetch_rows(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
 }
 
 std::vector<row_loop> score_tile::row_loops() const {
     std::vector<row_loop> all;
-    for (const contraction& c : contractions_) all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.cut.lanes, f_.cut.query_block)});
+    for (const contraction& c : contractions_)
+        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.cut.lanes, f_.cut.query_block)});
     return all;
 }
 
@@ -418,10 +495,20 @@ void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int othe
     // Schedule
     for (contraction& c : contractions_) {
         Func& product = c.product;
-        product.compute_at(tile).bound_extent(lane_, in_lanes).bound_extent(other_, others).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
+        product.compute_at(tile)
+            .bound_extent(lane_, in_lanes)
+            .bound_extent(other_, others)
+            .bound_extent(f_.qt, 1)
+            .bound_extent(f_.kb, 1);
         product.vectorize(lane_, vector).unroll(lane_).unroll(other_);
         if (c.paired) {
-            product.update().reorder(c.each.x, lane_, other_, c.each.y).atomic().vectorize(c.each.x).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+            product.update()
+                .reorder(c.each.x, lane_, other_, c.each.y)
+                .atomic()
+                .vectorize(c.each.x)
+                .vectorize(lane_, vector)
+                .unroll(lane_)
+                .unroll(other_);
             if (f_.depth() % (2 * f_.cut.depth_unroll) == 0) product.update().unroll(c.each.y, f_.cut.depth_unroll);
             continue;
         }

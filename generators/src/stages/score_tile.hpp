@@ -9,10 +9,12 @@
 
 namespace attune::generators {
 
-/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels that are summed.
+/// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels
+/// that are summed.
 ///
-/// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What depends on one side alone and
-/// costs something is computed once for a block and kept; tensors computed from a formula, and the side in lanes, lie in panels.
+/// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What
+/// depends on one side alone and costs something is computed once for a block and kept; tensors computed from a
+/// formula, and the side in lanes, lie in panels.
 class score_tile {
 public:
     enum class lanes : std::uint8_t { queries, keys, channels };
@@ -20,7 +22,8 @@ public:
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, lanes along);
 
-    /// What the statistic sees is `real * scale` and counts unless `masked`; the scale is positive and one for the task.
+    /// What the statistic sees is `real * scale` and counts unless `masked`; the scale is positive and one for the
+    /// task.
     Halide::Expr real, masked, scale;
     /// Whether `masked` depends on the products.
     bool masked_by_product{};
@@ -40,18 +43,20 @@ public:
     Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
 
     /// The arguments of a function of pairs.
-    template <class Lane, class Other> static std::vector<Halide::Expr> pair_of(const kernel_frame& f, const Lane& lane, const Other& other) {
+    template <class Lane, class Other>
+    static std::vector<Halide::Expr> pair_of(const kernel_frame& f, const Lane& lane, const Other& other) {
         return {Halide::Expr(lane), Halide::Expr(other), f.kb, f.qt, f.h, f.b};
     }
     std::vector<Halide::Var> pair() const { return {lane_, other_, f_.kb, f_.qt, f_.h, f_.b}; }
 
-    /// What serves all keys of a block of queries, what serves all queries of a block of keys, and where their storage stays.
+    /// What serves all keys of a block of queries, what serves all queries of a block of keys, and where their storage
+    /// stays.
     void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     /// What knows no position: at a level around both of the blocks above.
     void schedule_shared(const Halide::LoopLevel& level);
-    /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then within the vectors a `row`
-    /// at a time. Keys that are computed by a formula are, once for all `keys`.
+    /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then
+    /// within the vectors a `row` at a time. Keys that are computed by a formula are, once for all `keys`.
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
     /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
     void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
@@ -71,12 +76,14 @@ private:
         Halide::RDom each;
         bool paired{};  ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows, panel, product;
-        Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie in lanes; in registers, and of all keys of a vector
+        Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie
+                                       ///< in lanes; in registers, and of all keys of a vector
         Halide::RDom lane;
     };
 
     /// A formula over one side's positions and a channel, as rows.
-    Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name, const std::map<int, quantity>& known);
+    Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name,
+                                 const std::map<int, quantity>& known);
     void hoist(const std::vector<int>& roots, place& at);
     void transpose_pairs(const std::vector<int>& roots);
     void factor_out_scale();
@@ -87,7 +94,8 @@ private:
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;
-    void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
+                       const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
 
     struct stored_rows {
@@ -107,7 +115,8 @@ private:
     Halide::Expr sign_ = 1.0f;
     std::vector<Halide::Func> hoisted_of_queries_, hoisted_of_keys_, hoisted_of_task_;
     std::vector<stored_rows> stored_;
-    std::vector<std::pair<Halide::Func, Halide::Func>> transposed_;  ///< numbers of pairs with queries in lanes; the same as they lie in memory, keys side by side
+    std::vector<std::pair<Halide::Func, Halide::Func>>
+        transposed_;  ///< numbers of pairs with queries in lanes; the same as they lie in memory, keys side by side
 };
 
 }  // namespace attune::generators

@@ -1,7 +1,7 @@
 #pragma once
+#include "passes/skip_blocks.hpp"
 #include "passes/trim_tail_rows.hpp"
 #include "stages/score_tile.hpp"
-#include "passes/skip_blocks.hpp"
 
 #include <functional>
 #include <map>
@@ -17,15 +17,17 @@ public:
     virtual ~row_state() = default;
 
     /// At (in block, query block, head, batch), after the last key: queries in blocks of `block()`.
-    virtual Halide::Expr maximum(const std::vector<Halide::Expr>& row) const = 0;  ///< of the scores, divided by the scale; below every score where there is none
-    virtual Halide::Expr sum(const std::vector<Halide::Expr>& row) const = 0;      ///< of the softmax's weights relative to the maximum
+    virtual Halide::Expr maximum(const std::vector<Halide::Expr>& row)
+        const = 0;  ///< of the scores, divided by the scale; below every score where there is none
+    virtual Halide::Expr sum(
+        const std::vector<Halide::Expr>& row) const = 0;  ///< of the softmax's weights relative to the maximum
     virtual Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const = 0;  ///< what row_sum adds up
     virtual Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const = 0;
 
     virtual Halide::Expr scale() const = 0;
-    virtual int block() const = 0;            ///< queries that a task finishes
-    virtual int chunk() const = 0;            ///< value depths that lie side by side; 0 where no values are weighed
-    virtual bool depths_in_lanes() const = 0; ///< else the queries
+    virtual int block() const = 0;             ///< queries that a task finishes
+    virtual int chunk() const = 0;             ///< value depths that lie side by side; 0 where no values are weighed
+    virtual bool depths_in_lanes() const = 0;  ///< else the queries
 
     /// All that one task needs, inside it.
     virtual void schedule(const Halide::LoopLevel& task) = 0;
@@ -39,20 +41,23 @@ public:
     virtual void add_passes(Halide::Pipeline&) const {}
 
 protected:
-    /// Defines what the graph makes of the statistic's weights and which sums over the keys it asks for, each once; returns the weights that values are weighed by,
-    /// where any are. The sum of softmax's own weights is known without being asked for. `sum` adds up a function of pairs over the keys of a block.
-    Halide::Func define_further_weights(const kernel_frame& frame, score_tile& scores, const Halide::Func& weights, bool softmax,
-                                        const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs)>& sum);
+    /// Defines what the graph makes of the statistic's weights and which sums over the keys it asks for, each once;
+    /// returns the weights that values are weighed by, where any are. The sum of softmax's own weights is known without
+    /// being asked for. `sum` adds up a function of pairs over the keys of a block.
+    Halide::Func define_further_weights(
+        const kernel_frame& frame, score_tile& scores, const Halide::Func& weights, bool softmax,
+        const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs)>& sum);
 
     /// Of a block of keys where queries are few: all of a row's scores are there before its weights are made.
     struct block_of_scores {
         const Halide::Func& scores;
         Halide::Func &highest, &weights, &sum;  ///< of a row; of pairs; of a row
     };
-    /// Defines the statistic's weights of a block, with the maximum and the sum that they need, and then what define_further_weights does, which it returns.
-    /// `reduced` makes a row's maximum or sum of a function of pairs.
-    Halide::Func define_weights_of_block(const kernel_frame& frame, score_tile& scores_at, bool softmax, const block_of_scores& block,
-                                         const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs, bool maximum)>& reduced);
+    /// Defines the statistic's weights of a block, with the maximum and the sum that they need, and then what
+    /// define_further_weights does, which it returns. `reduced` makes a row's maximum or sum of a function of pairs.
+    Halide::Func define_weights_of_block(
+        const kernel_frame& frame, score_tile& scores_at, bool softmax, const block_of_scores& block,
+        const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs, bool maximum)>& reduced);
 
     std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
     std::map<int, Halide::Func> row_sums_;  ///< by node

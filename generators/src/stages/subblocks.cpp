@@ -22,10 +22,14 @@ kernel_request subblocks::in_subblocks(const kernel_request& request) {
 }
 
 subblocks::subblocks(const kernel_frame& frame)
-    : f_(frame), count_(count(frame.request)), of_subblocks_(in_subblocks(frame.request)), tables_(of_subblocks_, frame.inputs, frame.depends) {
+    : f_(frame),
+      count_(count(frame.request)),
+      of_subblocks_(in_subblocks(frame.request)),
+      tables_(of_subblocks_, frame.inputs, frame.depends) {
     // Algorithm
     const Var part("part");
-    const verdict visible = block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
+    const verdict visible =
+        block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
     parts_(part, f_.qt, f_.h, f_.b) = f_.visit(visible);
     if (count_ == 1) {
@@ -40,8 +44,10 @@ subblocks::subblocks(const kernel_frame& frame)
         behind = select(at(i) != number(0), number(count_ - 1 - i), behind);
         first = select(at(count_ - 1 - i) != number(0), number(count_ - 1 - i), first);
     }
-    for (int i = 0; i < count_; ++i) whole = whole && (at(i) == number(2) || number(i) < first || number(count_ - 1 - i) < behind);
-    visits(f_.kb, f_.qt, f_.h, f_.b) = select(any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
+    for (int i = 0; i < count_; ++i)
+        whole = whole && (at(i) == number(2) || number(i) < first || number(count_ - 1 - i) < behind);
+    visits(f_.kb, f_.qt, f_.h, f_.b) = select(
+        any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::parts_of(const kernel_request& request) {
@@ -55,7 +61,8 @@ std::function<visited_subblocks(const Expr&)> subblocks::parts_of(const kernel_r
 void subblocks::schedule(const LoopLevel& task) {
     // Schedule
     visits.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
-    if (count_ > 1) parts_.compute_at(task).bound_extent(f_.qt, 1).vectorize(parts_.args()[0], f_.cut.lanes, TailStrategy::RoundUp);
+    if (count_ > 1)
+        parts_.compute_at(task).bound_extent(f_.qt, 1).vectorize(parts_.args()[0], f_.cut.lanes, TailStrategy::RoundUp);
 }
 
 }  // namespace attune::generators

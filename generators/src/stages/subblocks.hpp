@@ -1,17 +1,18 @@
 #pragma once
-#include "stages/kernel_frame.hpp"
 #include "passes/skip_blocks.hpp"
+#include "stages/kernel_frame.hpp"
 
 namespace attune::generators {
 
-/// What the loop over the keys asks of a block of keys: whether any pair is visible, whether all are, and between which of its parts the visible keys lie. A block at an
-/// edge of what is visible then costs what its parts there cost.
+/// What the loop over the keys asks of a block of keys: whether any pair is visible, whether all are, and between which
+/// of its parts the visible keys lie. A block at an edge of what is visible then costs what its parts there cost.
 class subblocks {
 public:
     explicit subblocks(const kernel_frame& frame);
 
-    /// (key block, query block, head, batch): 0 not visited. Else the lower two bits are 1, or 2 where no pair of the parts that are visited is masked; above them
-    /// stand how many parts are left out at the front, in three bits, and how many at the end.
+    /// (key block, query block, head, batch): 0 not visited. Else the lower two bits are 1, or 2 where no pair of the
+    /// parts that are visited is masked; above them stand how many parts are left out at the front, in three bits, and
+    /// how many at the end.
     Halide::Func visits{"visits"};
     bool may_be_whole{};  ///< else nothing is known of any part without looking at its pairs
 
@@ -36,7 +37,8 @@ private:
     const int count_;
     const kernel_request of_subblocks_;
     tile_tables tables_;
-    Halide::Func parts_{"parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::visit says of a block
+    Halide::Func parts_{
+        "parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::visit says of a block
 };
 
 }  // namespace attune::generators

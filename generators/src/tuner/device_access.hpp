@@ -1,23 +1,25 @@
 #pragma once
-#include "kernel/level.hpp"
 #include <attune/runtime/tensor.hpp>
+#include "kernel/level.hpp"
 
 #include <memory>
 #include <string>
 
 namespace attune::generators {
 
-/// The first GPU of a target, opencl or cuda, by its driver's own functions: what the tuner asks of it, and memory there for tensors of timed calls.
+/// The first GPU of a target, opencl or cuda, by its driver's own functions: what the tuner asks of it, and memory
+/// there for tensors of timed calls.
 class device_access {
 public:
     /// Throws std::runtime_error, a sentence, where there is no driver or no device.
     explicit device_access(const level& target);
     device_access(const device_access&) = delete;
 
-    const std::string& name() const { return name_; }  ///< what it calls itself: "NVIDIA H200"
+    const std::string& name() const { return name_; }     ///< what it calls itself: "NVIDIA H200"
     int shared_memory() const { return shared_memory_; }  ///< bytes that a block of threads may have
 
-    /// A tensor there with the elements of one that lies in host memory without gaps; it is there as long as its memory, and this, are kept.
+    /// A tensor there with the elements of one that lies in host memory without gaps; it is there as long as its
+    /// memory, and this, are kept.
     struct copy {
         tensor view;
         std::shared_ptr<void> memory;

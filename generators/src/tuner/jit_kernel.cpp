@@ -1,9 +1,9 @@
 #include "tuner/jit_kernel.hpp"
 
-#include "kernel/device.hpp"
-#include "codegen/halide_target.hpp"
-#include "lower.hpp"
 #include "analysis/plan.hpp"
+#include "codegen/halide_target.hpp"
+#include "kernel/device.hpp"
+#include "lower.hpp"
 
 #include <HalideRuntime.h>
 #include <HalideRuntimeCuda.h>
@@ -15,10 +15,12 @@
 namespace attune::generators {
 namespace {
 
-/// What kernels call, at the addresses in this program: attune's copy of Halide's support library, not the one that Halide's own JIT brings.
+/// What kernels call, at the addresses in this program: attune's copy of Halide's support library, not the one that
+/// Halide's own JIT brings.
 Halide::Internal::JITModule support_library() {
     Halide::Internal::JITModule exports;
-#define ATTUNE_EXPORT(name) exports.add_symbol_for_export(#name, Halide::Internal::JITModule::Symbol(reinterpret_cast<void*>(&name)))
+#define ATTUNE_EXPORT(name) \
+    exports.add_symbol_for_export(#name, Halide::Internal::JITModule::Symbol(reinterpret_cast<void*>(&name)))
     ATTUNE_EXPORT(halide_malloc);
     ATTUNE_EXPORT(halide_free);
     ATTUNE_EXPORT(halide_do_par_for);
@@ -73,9 +75,11 @@ Halide::Internal::JITModule support_library() {
     return exports;
 }
 
-/// The same as a module for the machine at hand: what a device runs is data by then, and Halide's JIT, told of the device, would bring support for it of its own.
+/// The same as a module for the machine at hand: what a device runs is data by then, and Halide's JIT, told of the
+/// device, would bring support for it of its own.
 Halide::Module for_the_machine_alone(const Halide::Module& module) {
-    Halide::Module same(module.name(), module.target().without_feature(Halide::Target::CUDA).without_feature(Halide::Target::OpenCL));
+    Halide::Module same(module.name(),
+                        module.target().without_feature(Halide::Target::CUDA).without_feature(Halide::Target::OpenCL));
     for (const auto& buffer : module.buffers()) same.append(buffer);
     for (const auto& function : module.functions()) same.append(function);
     return same;
@@ -102,11 +106,31 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     } catch (const Halide::Error& problem) {  // not a std::exception
         throw std::runtime_error(made.of->name + ": Halide could not compile it: " + problem.what());
     }
-    const auto entry = reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
+    const auto entry =
+        reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
     const plan core = plan_of(graph);
-    c.row = {c.symbol.c_str(), made.isa->name.data(), types.query, types.key, types.value, types.output, depths.depth, depths.value_depth, cut.query_block, cut.key_block,
-             scratch_bytes(made.request), c.cut.c_str(), entry, nullptr, core.saved_rows, core.saved_output >= 0 ? 1 : 0, cut.shapes, made.from_queries, made.to_queries,
-             cut.shapes == shape_class::decode ? cut.key_splits : 0, row_memory_of(made.request).scratch_bytes, row_memory_of(made.request).part_bytes};
+    c.row = {c.symbol.c_str(),
+             made.isa->name.data(),
+             types.query,
+             types.key,
+             types.value,
+             types.output,
+             depths.depth,
+             depths.value_depth,
+             cut.query_block,
+             cut.key_block,
+             scratch_bytes(made.request),
+             c.cut.c_str(),
+             entry,
+             nullptr,
+             core.saved_rows,
+             core.saved_output >= 0 ? 1 : 0,
+             cut.shapes,
+             made.from_queries,
+             made.to_queries,
+             cut.shapes == shape_class::decode ? cut.key_splits : 0,
+             row_memory_of(made.request).scratch_bytes,
+             row_memory_of(made.request).part_bytes};
     c.table = {kernel_table_version, made.of->name.c_str(), graph, {&c.row, 1}};
     if (is_device(*made.isa)) c.table.devices = &attune::detail::gpus;
 }

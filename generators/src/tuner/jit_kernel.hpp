@@ -7,7 +7,8 @@
 
 namespace attune::generators {
 
-/// A kernel compiled in this process, to be called as a linked one is: memory, threads and errors go through attune's runtime.
+/// A kernel compiled in this process, to be called as a linked one is: memory, threads and errors go through attune's
+/// runtime.
 ///
 /// Compiling may go on in several threads at a time.
 class jit_kernel {

@@ -31,13 +31,18 @@ std::vector<round_times> rounds_from(const json& list) {
 }
 
 json json_of(const tried_candidate& tried) {
-    json object{{"schedule", json_of(tried.schedule)}, {"rounds", json_of(tried.rounds)}, {"compile_seconds", tried.compile_seconds}, {"at", tried.at}};
+    json object{{"schedule", json_of(tried.schedule)},
+                {"rounds", json_of(tried.rounds)},
+                {"compile_seconds", tried.compile_seconds},
+                {"at", tried.at}};
     if (!tried.wrong.empty()) object["wrong"] = tried.wrong;
     return object;
 }
 
 tried_candidate tried_from(const json& object) {
-    return {schedule_from_json(object.at("schedule").dump()), rounds_from(object.at("rounds")), object.value("wrong", std::string()), object.at("compile_seconds").get<double>(), object.at("at").get<double>()};
+    return {schedule_from_json(object.at("schedule").dump()), rounds_from(object.at("rounds")),
+            object.value("wrong", std::string()), object.at("compile_seconds").get<double>(),
+            object.at("at").get<double>()};
 }
 
 json json_of(const final_rounds& last) {
@@ -56,7 +61,8 @@ final_rounds final_from(const json& object) {
 }
 
 /// The searches of a log's text, and how much of it they take: the last line may be cut short.
-std::pair<std::map<std::string, recorded_search>, std::size_t> parsed(const std::string& text, const std::filesystem::path& file) {
+std::pair<std::map<std::string, recorded_search>, std::size_t> parsed(const std::string& text,
+                                                                      const std::filesystem::path& file) {
     std::map<std::string, recorded_search> searches;
     std::size_t at = 0;
     for (int number = 1;; ++number) {
@@ -72,9 +78,13 @@ std::pair<std::map<std::string, recorded_search>, std::size_t> parsed(const std:
             else if (line.contains("last"))
                 searches.at(of).last = final_from(line.at("last"));
             else
-                for (const json& each : line.at("lengths")) searches.at(of).lengths.push_back({each.at("queries").get<std::int64_t>(), rounds_from(each.at("rounds"))});
+                for (const json& each : line.at("lengths"))
+                    searches.at(of).lengths.push_back(
+                        {each.at("queries").get<std::int64_t>(), rounds_from(each.at("rounds"))});
         } catch (const std::exception& problem) {
-            throw std::runtime_error(fmt::format("{}, line {}: expected a line of a search's log, got one that is none ({})", file.string(), number, problem.what()));
+            throw std::runtime_error(
+                fmt::format("{}, line {}: expected a line of a search's log, got one that is none ({})", file.string(),
+                            number, problem.what()));
         }
         at = end + 1;
     }
@@ -92,7 +102,9 @@ tune_log::tune_log(const std::filesystem::path& file, bool keep) : file_(file) {
     std::size_t whole = 0;
     if (keep) std::tie(searches_, whole) = parsed(text_of(file_), file_);
     fd_ = open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(whole)) != 0) throw std::runtime_error(fmt::format("expected a log that can be written, got \"{}\": {}", file_.string(), std::strerror(errno)));
+    if (fd_ < 0 || ftruncate(fd_, static_cast<off_t>(whole)) != 0)
+        throw std::runtime_error(
+            fmt::format("expected a log that can be written, got \"{}\": {}", file_.string(), std::strerror(errno)));
 }
 
 tune_log::~tune_log() {
@@ -104,24 +116,31 @@ void tune_log::append(const json& line) {
     const std::string text = line.dump() + "\n";
     // One write of one line, so that two processes would not mix theirs.
     if (write(fd_, text.data(), text.size()) != static_cast<ssize_t>(text.size()) || fsync(fd_) != 0)
-        throw std::runtime_error(fmt::format("expected a log that can be written, got \"{}\": {}", file_.string(), std::strerror(errno)));
+        throw std::runtime_error(
+            fmt::format("expected a log that can be written, got \"{}\": {}", file_.string(), std::strerror(errno)));
 }
 
 void tune_log::begin(const std::string& search, const json& about) {
     searches_[search] = {about, {}, {}, {}};
     append({{"search", search}, {"begin", about}});
 }
-void tune_log::add(const std::string& search, const tried_candidate& tried) { append({{"search", search}, {"tried", json_of(tried)}}); }
-void tune_log::end(const std::string& search, const final_rounds& last) { append({{"search", search}, {"last", json_of(last)}}); }
+void tune_log::add(const std::string& search, const tried_candidate& tried) {
+    append({{"search", search}, {"tried", json_of(tried)}});
+}
+void tune_log::end(const std::string& search, const final_rounds& last) {
+    append({{"search", search}, {"last", json_of(last)}});
+}
 
 void tune_log::compare(const std::string& search, const std::vector<length_rounds>& lengths) {
     json list = json::array();
-    for (const length_rounds& each : lengths) list.push_back({{"queries", each.queries}, {"rounds", json_of(each.rounds)}});
+    for (const length_rounds& each : lengths)
+        list.push_back({{"queries", each.queries}, {"rounds", json_of(each.rounds)}});
     append({{"search", search}, {"lengths", list}});
 }
 
 std::map<std::string, recorded_search> tune_log::read(const std::filesystem::path& file) {
-    if (!std::filesystem::exists(file)) throw std::runtime_error("expected the log of a search, got \"" + file.string() + "\", which is not there");
+    if (!std::filesystem::exists(file))
+        throw std::runtime_error("expected the log of a search, got \"" + file.string() + "\", which is not there");
     return parsed(text_of(file), file).first;
 }
 

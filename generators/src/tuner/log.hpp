@@ -18,11 +18,12 @@ struct recorded_search {
     std::vector<length_rounds> lengths;  ///< of short calls, where another schedule serves longer ones
 };
 
-/// A file of JSON lines, one a candidate, each on the disk before the next is tried: what is killed loses the candidate at hand and no other.
+/// A file of JSON lines, one a candidate, each on the disk before the next is tried: what is killed loses the candidate
+/// at hand and no other.
 class tune_log {
 public:
-    /// Without a file nothing is kept. What a file holds is read if `keep` is set, a last line that was cut short left out; else it starts anew.
-    /// Throws std::runtime_error for a file that is no such log.
+    /// Without a file nothing is kept. What a file holds is read if `keep` is set, a last line that was cut short left
+    /// out; else it starts anew. Throws std::runtime_error for a file that is no such log.
     tune_log(const std::filesystem::path& file, bool keep);
     ~tune_log();
     tune_log(const tune_log&) = delete;

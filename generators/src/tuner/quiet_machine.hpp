@@ -5,8 +5,8 @@
 
 namespace attune::generators {
 
-/// A command that runs while times are taken, such as one that keeps a shared machine quiet: it prints a line when it is ready, and ends when its
-/// input does.
+/// A command that runs while times are taken, such as one that keeps a shared machine quiet: it prints a line when it
+/// is ready, and ends when its input does.
 class companion_process {
 public:
     /// Does nothing without a command. Throws std::runtime_error if the command ends before it is ready.

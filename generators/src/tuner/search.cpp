@@ -12,13 +12,15 @@ std::int64_t longest_served(const std::vector<length_rounds>& lengths, const due
     double gain = 0, most = 0;  // logarithms of the time ratios, so that half the time outweighs twice the time
     for (const length_rounds& at : lengths) {
         const standing is = judged(at.rounds, rules);
-        if (is == standing::faster || is == standing::slower) gain -= std::log(compared(at.rounds, rules.confidence).ratio);
+        if (is == standing::faster || is == standing::slower)
+            gain -= std::log(compared(at.rounds, rules.confidence).ratio);
         if (is == standing::faster && gain > most) most = gain, longest = at.queries;
     }
     return longest;
 }
 
-search_state::search_state(std::vector<schedule> space, const std::vector<double>& cost, unsigned seed, const duel_rules& rules, bool default_stays)
+search_state::search_state(std::vector<schedule> space, const std::vector<double>& cost, unsigned seed,
+                           const duel_rules& rules, bool default_stays)
     : default_(space.front()), incumbent_(space.front()), rules_(rules), default_stays_(default_stays) {
     std::vector<std::size_t> ranked(space.size() - 1);
     std::iota(ranked.begin(), ranked.end(), std::size_t{1});
@@ -50,7 +52,8 @@ standing search_state::record(const tried_candidate& tried) {
 }
 
 std::size_t search_state::wrong() const {
-    return static_cast<std::size_t>(std::count_if(tried_.begin(), tried_.end(), [](const tried_candidate& t) { return !t.wrong.empty(); }));
+    return static_cast<std::size_t>(
+        std::count_if(tried_.begin(), tried_.end(), [](const tried_candidate& t) { return !t.wrong.empty(); }));
 }
 
 bool search_state::knows(const schedule& s) const {
@@ -84,7 +87,8 @@ search_choice search_state::decide(const final_rounds& last) const {
         for (const auto& round : last.seconds) rounds.push_back({round.at(0), round.at(i)});
         const comparison c = compared(rounds, rules_.confidence);
         const bool faster = c.confidence > 0 && c.high < 1;
-        if (faster && c.ratio < best.over_default.ratio) best = {last.schedules[i], median(column(i)), default_seconds, c};
+        if (faster && c.ratio < best.over_default.ratio)
+            best = {last.schedules[i], median(column(i)), default_seconds, c};
     }
     return best;
 }

@@ -8,9 +8,12 @@
 namespace attune::generators {
 namespace {
 
-double sorted_median(const std::vector<double>& v) { return v.size() % 2 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2; }
+double sorted_median(const std::vector<double>& v) {
+    return v.size() % 2 ? v[v.size() / 2] : (v[v.size() / 2 - 1] + v[v.size() / 2]) / 2;
+}
 
-/// Probability that the median lies between the (drop + 1)-th smallest and largest of n independent values: 1 - 2 P(Binomial(n, 1/2) <= drop).
+/// Probability that the median lies between the (drop + 1)-th smallest and largest of n independent values: 1 - 2
+/// P(Binomial(n, 1/2) <= drop).
 double coverage_of_order(std::size_t n, std::size_t drop) {
     double tail = 0, term = std::pow(0.5, static_cast<double>(n));
     for (std::size_t i = 0; i <= drop; ++i) {

@@ -11,10 +11,12 @@ struct round_times {
     double incumbent{}, challenger{};
 };
 
-/// Of a challenger's time over the incumbent's: the median over the rounds, and an interval that holds it with the confidence asked for.
+/// Of a challenger's time over the incumbent's: the median over the rounds, and an interval that holds it with the
+/// confidence asked for.
 struct comparison {
     double ratio{}, low{}, high{};
-    double confidence{};  ///< that the interval has: of order statistics (the sign test), so that nothing is assumed of how times scatter; 0 for none
+    double confidence{};  ///< that the interval has: of order statistics (the sign test), so that nothing is assumed of
+                          ///< how times scatter; 0 for none
     /// Half the interval, relative.
     double noise() const { return (high - low) / 2; }
 };
@@ -24,8 +26,9 @@ enum class standing { undecided, faster, slower, same };
 
 struct duel_rules {
     double confidence = 0.95;
-    std::size_t rounds = 9;         ///< at most
-    std::size_t hopeless_after = 3; ///< rounds after which a challenger is given up whose best time is `hopeless` times the incumbent's worst
+    std::size_t rounds = 9;  ///< at most
+    std::size_t hopeless_after =
+        3;  ///< rounds after which a challenger is given up whose best time is `hopeless` times the incumbent's worst
     double hopeless = 1.1;
 };
 

@@ -18,42 +18,59 @@ namespace {
 std::map<std::string, double> numbers_for(const graph_ir& graph, const call_shape& call) {
     std::map<std::string, double> numbers;
     for (const input_declaration& input : graph.inputs)
-        if (input.is_scalar && input.name != "scale") numbers.emplace(input.name, input.element == element_type::i32 ? static_cast<double>(usual_width(call)) : 0.5);
+        if (input.is_scalar && input.name != "scale")
+            numbers.emplace(input.name,
+                            input.element == element_type::i32 ? static_cast<double>(usual_width(call)) : 0.5);
     return numbers;
 }
 
 support::shape shape_of(const kernel_request& of, const call_shape& call) {
-    return {.batches = call.batches, .heads = call.heads, .key_heads = call.key_heads, .queries = call.queries, .keys = call.keys, .depth = of.depths.depth, .value_depth = of.depths.value_depth};
+    return {.batches = call.batches,
+            .heads = call.heads,
+            .key_heads = call.key_heads,
+            .queries = call.queries,
+            .keys = call.keys,
+            .depth = of.depths.depth,
+            .value_depth = of.depths.value_depth};
 }
 
 /// Random inputs, and outputs, in a kernel's element types.
-support::workload typed_workload(const kernel_request& of, const call_shape& shape, const std::vector<std::int32_t>& key_lengths) {
+support::workload typed_workload(const kernel_request& of, const call_shape& shape,
+                                 const std::vector<std::int32_t>& key_lengths) {
     support::workload w(of.graph, shape_of(of, shape), 17, numbers_for(of.graph, shape));
     if (!key_lengths.empty()) w.set_lengths(key_lengths);
     for (const input_declaration& input : of.graph.inputs)
-        if (input.element == element_type::any) w.convert(input.name, input.name == "q" ? of.types.query : input.name == "k" ? of.types.key : of.types.value);
+        if (input.element == element_type::any)
+            w.convert(input.name, input.name == "q"   ? of.types.query
+                                  : input.name == "k" ? of.types.key
+                                                      : of.types.value);
     for (const output_declaration& output : of.graph.outputs)
-        if (of.graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output) w.convert(output.name, of.types.output);
+        if (of.graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
+            w.convert(output.name, of.types.output);
     return w;
 }
 
 double tolerance_of(const element_types& types) {
     double worst = 5e-5;
-    for (const element_type e : {types.query, types.key, types.value, types.output}) worst = std::max(worst, e == element_type::bf16 ? 2e-2 : e == element_type::f16 ? 3e-3 : 0.0);
+    for (const element_type e : {types.query, types.key, types.value, types.output})
+        worst = std::max(worst, e == element_type::bf16 ? 2e-2 : e == element_type::f16 ? 3e-3 : 0.0);
     return worst;
 }
 
-/// Whether scores have terms such as slope * (kv_idx - q_idx), which f32 rounds the more coarsely the more keys there are.
+/// Whether scores have terms such as slope * (kv_idx - q_idx), which f32 rounds the more coarsely the more keys there
+/// are.
 bool grows_with_distance(const graph_ir& graph) {
     const std::vector<dependence> depends = dependences(graph);
     return std::ranges::any_of(graph.nodes, [&](const instruction& node) {
-        return node.op == operation::to_real && (depends[static_cast<std::size_t>(node.arguments[0])].query || depends[static_cast<std::size_t>(node.arguments[0])].key);
+        return node.op == operation::to_real && (depends[static_cast<std::size_t>(node.arguments[0])].query ||
+                                                 depends[static_cast<std::size_t>(node.arguments[0])].key);
     });
 }
 
 }  // namespace
 
-checked_calls::checked_calls(const kernel_request& of, std::string_view target) : of_(of), target_(target), grows_with_distance_(grows_with_distance(of.graph)) {}
+checked_calls::checked_calls(const kernel_request& of, std::string_view target)
+    : of_(of), target_(target), grows_with_distance_(grows_with_distance(of.graph)) {}
 
 support::workload checked_calls::workload_of(const check_call& call) const {
     return typed_workload(of_, call.shape, call.key_lengths);
@@ -65,8 +82,9 @@ const reference::results& checked_calls::expected(const check_call& call) {
         if (const auto known = expected_.find(call); known != expected_.end()) return known->second;
     }
     const support::workload w = workload_of(call);
-    reference::results made =
-        reference::evaluate(of_.graph, w.reference_arguments(), {.rows = call.rows, .keep_visible = false, .depth = of_.depths.depth, .value_depth = of_.depths.value_depth});
+    reference::results made = reference::evaluate(
+        of_.graph, w.reference_arguments(),
+        {.rows = call.rows, .keep_visible = false, .depth = of_.depths.depth, .value_depth = of_.depths.value_depth});
     const std::lock_guard lock(mutex_);
     return expected_.emplace(call, std::move(made)).first->second;
 }
@@ -75,7 +93,8 @@ std::string checked_calls::wrong(const kernel_table& made, const check_call& cal
     const reference::results& right = expected(call);
     support::workload w = workload_of(call);
     const call_shape& s = call.shape;
-    const std::string where = fmt::format("{} queries and {} keys, {} x {} heads{}", s.queries, s.keys, s.batches, s.heads, call.key_lengths.empty() ? "" : ", with key lengths");
+    const std::string where = fmt::format("{} queries and {} keys, {} x {} heads{}", s.queries, s.keys, s.batches,
+                                          s.heads, call.key_lengths.empty() ? "" : ", with key lengths");
     try {
         attune::detail::call(made, w.arguments(), {.threads = 1, .target = target_});
     } catch (const std::exception& problem) {
@@ -86,8 +105,13 @@ std::string checked_calls::wrong(const kernel_table& made, const check_call& cal
         double largest = 1;
         for (const double x : output.values)
             if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
-        const double error = w.largest_error(right, output.name), allowed = tolerance_of(of_.types) * largest * (grows_with_distance_ ? std::max(1.0, static_cast<double>(s.keys) / exact_distance) : 1);
-        if (!(error <= allowed)) return fmt::format("{}: expected {} within {:.1e} of the double-precision reference, got an error of {:.1e}", where, output.name, allowed, error);
+        const double error = w.largest_error(right, output.name),
+                     allowed = tolerance_of(of_.types) * largest *
+                               (grows_with_distance_ ? std::max(1.0, static_cast<double>(s.keys) / exact_distance) : 1);
+        if (!(error <= allowed))
+            return fmt::format(
+                "{}: expected {} within {:.1e} of the double-precision reference, got an error of {:.1e}", where,
+                output.name, allowed, error);
     }
     return {};
 }
@@ -104,7 +128,9 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
     const std::int64_t many = 2 * queries + 1;
     const check_call calls[] = {
         {{1, 1, 1, queries + 1, keys + 1}, {}, {}},
-        {{2, 2, 1, many, 2 * keys + key_tile + 1}, at(many - 1, {0, tile - 1, tile, queries - 1, queries, 2 * queries - 1}), {static_cast<std::int32_t>(keys), static_cast<std::int32_t>(2 * keys - 1)}},
+        {{2, 2, 1, many, 2 * keys + key_tile + 1},
+         at(many - 1, {0, tile - 1, tile, queries - 1, queries, 2 * queries - 1}),
+         {static_cast<std::int32_t>(keys), static_cast<std::int32_t>(2 * keys - 1)}},
         {{1, 2, 2, queries - 1, keys - 1}, at(queries - 2, {0, tile - 1, tile, tile + 1}), {}},
         {{1, 1, 1, queries, keys}, at(queries - 1, {0, tile - 1}), {}},
         {{1, 1, 1, 1, 1}, {}, {}},
@@ -142,9 +168,11 @@ double timed_call::seconds(const kernel_table& made, double at_least) {
     return best;
 }
 
-round_times timed_call::seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least, std::size_t round) {
+round_times timed_call::seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least,
+                                std::size_t round) {
     const bool is_turned = round % 2 != 0;
-    const double first = seconds(is_turned ? challenger : incumbent, at_least), second = seconds(is_turned ? incumbent : challenger, at_least);
+    const double first = seconds(is_turned ? challenger : incumbent, at_least),
+                 second = seconds(is_turned ? incumbent : challenger, at_least);
     return is_turned ? round_times{second, first} : round_times{first, second};
 }
 

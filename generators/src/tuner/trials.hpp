@@ -1,7 +1,7 @@
 #pragma once
-#include "tuner/device_access.hpp"
 #include "kernel/kernel_list.hpp"
 #include "kernel/shape_bucket.hpp"
+#include "tuner/device_access.hpp"
 #include "tuner/statistics.hpp"
 
 #include <attune/runtime/detail/kernel_table.hpp>
@@ -14,7 +14,8 @@
 
 namespace attune::generators {
 
-/// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks. Several threads may ask at a time.
+/// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks.
+/// Several threads may ask at a time.
 class checked_calls {
 public:
     /// `target`: a GPU's, of kernels that run there; else empty.
@@ -48,11 +49,14 @@ public:
     /// `there`: the GPU that the kernels are for, in whose memory all tensors then lie; else null.
     timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there = nullptr);
 
-    /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine only ever adds to a call.
+    /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine
+    /// only ever adds to a call.
     double seconds(const kernel_table& made, double at_least);
 
-    /// The same of two kernels, one after the other; every other round the challenger is the first, for what ran before leaves caches and memory as it used them.
-    round_times seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least, std::size_t round);
+    /// The same of two kernels, one after the other; every other round the challenger is the first, for what ran before
+    /// leaves caches and memory as it used them.
+    round_times seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least,
+                        std::size_t round);
 
 private:
     support::workload workload_;

@@ -1,9 +1,9 @@
 #include "tuner/tuner.hpp"
 
-#include "tuner/quiet_machine.hpp"
-#include "kernel/device.hpp"
-#include "tuner/trials.hpp"
 #include "base/formatting.hpp"
+#include "kernel/device.hpp"
+#include "tuner/quiet_machine.hpp"
+#include "tuner/trials.hpp"
 
 #include <HalideRuntime.h>  // its version
 
@@ -21,10 +21,15 @@ namespace {
 using json = nlohmann::ordered_json;
 using clock = std::chrono::steady_clock;
 
-/// Candidates a phase: those at hand, which a kill loses, are as few as can be compiled at a time, unless phases are costly to others.
-std::size_t candidates_a_phase(const tune_options& how) { return how.while_timing.empty() ? static_cast<std::size_t>(std::max(1, how.jobs)) : 16; }
+/// Candidates a phase: those at hand, which a kill loses, are as few as can be compiled at a time, unless phases are
+/// costly to others.
+std::size_t candidates_a_phase(const tune_options& how) {
+    return how.while_timing.empty() ? static_cast<std::size_t>(std::max(1, how.jobs)) : 16;
+}
 
-std::string halide_version() { return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH); }
+std::string halide_version() {
+    return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+}
 
 std::string today() {
     const std::time_t now = std::time(nullptr);
@@ -45,7 +50,8 @@ search_state state_of(const tuned_kernel& of, const std::vector<schedule>& space
     return {space, costs_of(of, space), begin.at("seed").get<unsigned>(), rules, begin.at("exhaustive").get<bool>()};
 }
 
-tune_result result_of(const tuned_kernel& of, const std::vector<schedule>& space, const search_state& state, const recorded_search& record) {
+tune_result result_of(const tuned_kernel& of, const std::vector<schedule>& space, const search_state& state,
+                      const recorded_search& record) {
     tune_result result{name_of_search(of), of, record, state.decide(*record.last), space.size(), state.noise(), 0, {}};
     std::vector<schedule> timed;
     std::vector<double> times;
@@ -56,7 +62,9 @@ tune_result result_of(const tuned_kernel& of, const std::vector<schedule>& space
     return result;
 }
 
-device_access* device_of(const tuned_kernel& of, const tune_options& how) { return is_device(*of.kernel.isa) ? how.device : nullptr; }
+device_access* device_of(const tuned_kernel& of, const tune_options& how) {
+    return is_device(*of.kernel.isa) ? how.device : nullptr;
+}
 
 /// A candidate that was compiled and is right, or not.
 struct compiled_candidate {
@@ -70,21 +78,38 @@ struct compiled_candidate {
 /// One kernel's search while it goes on.
 class running_search {
 public:
-    running_search(const tuned_kernel& of, const tune_options& how, tune_log& log, const std::function<void(const tune_progress&)>& progress,
+    running_search(const tuned_kernel& of, const tune_options& how, tune_log& log,
+                   const std::function<void(const tune_progress&)>& progress,
                    const std::function<void(const search_state&)>& best_so_far)
-        : of_(of), how_(how), log_(log), progress_(progress), best_so_far_(best_so_far), name_(name_of_search(of)), space_(candidates(of)), record_(begun()), state_(state_of(of, space_, record_.begin)),
-          checks_(of.kernel.request, device_of(of, how) ? of.kernel.isa->name : ""), call_(of.kernel.request, of.shape, how.threads, device_of(of, how)) {
+        : of_(of),
+          how_(how),
+          log_(log),
+          progress_(progress),
+          best_so_far_(best_so_far),
+          name_(name_of_search(of)),
+          space_(candidates(of)),
+          record_(begun()),
+          state_(state_of(of, space_, record_.begin)),
+          checks_(of.kernel.request, device_of(of, how) ? of.kernel.isa->name : ""),
+          call_(of.kernel.request, of.shape, how.threads, device_of(of, how)) {
         for (const tried_candidate& t : record_.tried) state_.record(t);
         before_ = record_.tried.empty() ? 0 : record_.tried.back().at;
     }
 
     tune_result run() {
         if (record_.last) {
-            how_.note(name_ + ": the log holds the whole search, and nothing is timed again; without that log, or without --resume, it is");
+            how_.note(name_ +
+                      ": the log holds the whole search, and nothing is timed again; without that log, or without "
+                      "--resume, it is");
         } else {
             default_ = compiled(space_.front());
-            if (!default_.wrong.empty()) throw std::runtime_error(fmt::format("{}: expected a default schedule whose results are right, got {}", name_, default_.wrong));
-            if (!default_.fits) throw no_room(name_ + ": expected a default schedule that fits the device's shared memory, got one that does not; try other --depths");
+            if (!default_.wrong.empty())
+                throw std::runtime_error(fmt::format("{}: expected a default schedule whose results are right, got {}",
+                                                     name_, default_.wrong));
+            if (!default_.fits)
+                throw no_room(name_ +
+                              ": expected a default schedule that fits the device's shared memory, got one that does "
+                              "not; try other --depths");
             kept_.push_back(default_);
             for (std::vector<schedule> next = next_batch(); !next.empty(); next = next_batch()) {
                 const auto made = compiled_together(next);
@@ -100,39 +125,46 @@ public:
     }
 
 private:
-    /// What the log holds of this search, or a new one: its times say nothing of another kernel, space, machine or version. What the user asked for is
-    /// another matter.
+    /// What the log holds of this search, or a new one: its times say nothing of another kernel, space, machine or
+    /// version. What the user asked for is another matter.
     recorded_search begun() {
         const call_shape& shape = of_.shape;
-        const json asked{{"threads", how_.threads}, {"seed", how_.seed}, {"confidence", how_.confidence}, {"exhaustive", how_.exhaustive}};
-        json about{{"class", key_of(of_.kernel, of_.bucket).text()},
-                         {"fingerprint", fmt::format("{:016x}", of_.kernel.request.graph.fingerprint)},
-                         {"shape", {shape.batches, shape.heads, shape.key_heads, shape.queries, shape.keys}},
-                         {"threads", how_.threads},
-                         {"space", space_.size()},
-                         {"default", json::parse(to_json(space_.front()))},
+        const json asked{{"threads", how_.threads},
                          {"seed", how_.seed},
                          {"confidence", how_.confidence},
-                         {"exhaustive", how_.exhaustive},
-                         {"cpu", measured_machine(of_, how_).id()},
-                         {"attune", ATTUNE_VERSION},
-                         {"halide", halide_version()},
-                         {"date", today()}};
+                         {"exhaustive", how_.exhaustive}};
+        json about{{"class", key_of(of_.kernel, of_.bucket).text()},
+                   {"fingerprint", fmt::format("{:016x}", of_.kernel.request.graph.fingerprint)},
+                   {"shape", {shape.batches, shape.heads, shape.key_heads, shape.queries, shape.keys}},
+                   {"threads", how_.threads},
+                   {"space", space_.size()},
+                   {"default", json::parse(to_json(space_.front()))},
+                   {"seed", how_.seed},
+                   {"confidence", how_.confidence},
+                   {"exhaustive", how_.exhaustive},
+                   {"cpu", measured_machine(of_, how_).id()},
+                   {"attune", ATTUNE_VERSION},
+                   {"halide", halide_version()},
+                   {"date", today()}};
         if (of_.shared_memory > 0) about["shared_memory"] = of_.shared_memory;
         const auto known = log_.searches().find(name_);
         if (known == log_.searches().end()) return begun_anew(about);
         const auto before = [&](const std::string& field) { return known->second.begin.value(field, json()); };
         for (const auto& [field, value] : about.items())
             if (field != "date" && !asked.contains(field) && before(field) != value) {
-                how_.note(fmt::format("{}: the log's search had {} {}, today's has {}: a new one begins", name_, field, before(field).dump(), value.dump()));
+                how_.note(fmt::format("{}: the log's search had {} {}, today's has {}: a new one begins", name_, field,
+                                      before(field).dump(), value.dump()));
                 return begun_anew(about);
             }
         for (const auto& [field, value] : asked.items())
             if (before(field) != value)
-                throw std::runtime_error(fmt::format("{}: expected a log whose search has {} {}, got {}; try another --log, or no --resume", name_, field, value.dump(), before(field).dump()));
+                throw std::runtime_error(
+                    fmt::format("{}: expected a log whose search has {} {}, got {}; try another --log, or no --resume",
+                                name_, field, value.dump(), before(field).dump()));
         for (const tried_candidate& t : known->second.tried)
             if (std::find(space_.begin(), space_.end(), t.schedule) == space_.end()) {
-                how_.note(fmt::format("{}: the log's search tried {}, which is not in today's space: a new one begins", name_, to_json(t.schedule)));
+                how_.note(fmt::format("{}: the log's search tried {}, which is not in today's space: a new one begins",
+                                      name_, to_json(t.schedule)));
                 return begun_anew(about);
             }
         return known->second;
@@ -150,7 +182,8 @@ private:
         const std::size_t limit = how_.count == 0 ? state_.order().size() : std::min(how_.count, state_.order().size());
         if (how_.seconds > 0 && elapsed() >= how_.seconds) return {};
         for (const schedule& s : state_.order())
-            if (state_.tried() + next.size() < limit && next.size() < candidates_a_phase(how_) && !state_.knows(s)) next.push_back(s);
+            if (state_.tried() + next.size() < limit && next.size() < candidates_a_phase(how_) && !state_.knows(s))
+                next.push_back(s);
         return next;
     }
 
@@ -198,8 +231,10 @@ private:
         const bool is_right = c.fits && c.wrong.empty();
         if (is_right) {
             const kernel_table &before = incumbent().table(), &now = c.kernel->table();
-            for (const kernel_table* table : {&before, &now}) call_.seconds(*table, 0);  // caches, and memory of the first call
-            while (judged(tried.rounds, state_.rules()) == standing::undecided) tried.rounds.push_back(call_.seconds(before, now, how_.timing_seconds, tried.rounds.size()));
+            for (const kernel_table* table : {&before, &now})
+                call_.seconds(*table, 0);  // caches, and memory of the first call
+            while (judged(tried.rounds, state_.rules()) == standing::undecided)
+                tried.rounds.push_back(call_.seconds(before, now, how_.timing_seconds, tried.rounds.size()));
         }
         tried.at = elapsed();
         log_.add(name_, tried);
@@ -213,7 +248,8 @@ private:
         final_rounds last{state_.finalists(), {}};
         std::vector<std::shared_ptr<jit_kernel>> kernels;
         for (const schedule& s : last.schedules) {
-            const auto known = std::find_if(kept_.begin(), kept_.end(), [&](const compiled_candidate& c) { return c.cut == s; });
+            const auto known =
+                std::find_if(kept_.begin(), kept_.end(), [&](const compiled_candidate& c) { return c.cut == s; });
             kernels.push_back(known != kept_.end() ? known->kernel : compiled(s).kernel);
         }
         report(true);
@@ -232,8 +268,12 @@ private:
 
     void report(bool timing) const {
         const std::size_t of = how_.count == 0 ? state_.order().size() : std::min(how_.count, state_.order().size());
-        const double now = elapsed(), rest = state_.tried() == 0 ? 0 : now / static_cast<double>(state_.tried()) * static_cast<double>(of - std::min(of, state_.tried()));
-        progress_({state_.tried(), of, state_.cautious_over_default(), now, how_.seconds > 0 ? std::min(rest, std::max(0.0, how_.seconds - now)) : rest, timing});
+        const double now = elapsed(), rest = state_.tried() == 0
+                                                 ? 0
+                                                 : now / static_cast<double>(state_.tried()) *
+                                                       static_cast<double>(of - std::min(of, state_.tried()));
+        progress_({state_.tried(), of, state_.cautious_over_default(), now,
+                   how_.seconds > 0 ? std::min(rest, std::max(0.0, how_.seconds - now)) : rest, timing});
     }
 
     const tuned_kernel& of_;
@@ -262,17 +302,20 @@ cpu_model measured_machine(const tuned_kernel& of, const tune_options& how) {
 
 std::string name_of_search(const tuned_kernel& of) {
     const auto& [graph, types, depths, cut] = of.kernel.request;
-    return fmt::format("{} {} {}x{} {} {}", of.kernel.of->name, symbol_part(types), depths.depth, depths.value_depth, of.kernel.isa->name, name_of(of.bucket));
+    return fmt::format("{} {} {}x{} {} {}", of.kernel.of->name, symbol_part(types), depths.depth, depths.value_depth,
+                       of.kernel.isa->name, name_of(of.bucket));
 }
 
-tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log, const std::function<void(const tune_progress&)>& progress,
+tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log,
+                 const std::function<void(const tune_progress&)>& progress,
                  const std::function<void(const search_state&)>& best_so_far) {
     return running_search(of, how, log, progress, best_so_far).run();
 }
 
 void compare_lengths(tune_result& short_prefill, const schedule& usual, const tune_options& how, tune_log& log) {
     if (!short_prefill.record.lengths.empty() || short_prefill.choice.schedule == usual) return;
-    const std::unique_ptr<jit_kernel> longer = how.compile(under(short_prefill.of, usual)), shorter = how.compile(under(short_prefill.of, short_prefill.choice.schedule));
+    const std::unique_ptr<jit_kernel> longer = how.compile(under(short_prefill.of, usual)),
+                                      shorter = how.compile(under(short_prefill.of, short_prefill.choice.schedule));
     duel_rules rules;
     rules.confidence = how.confidence;
     const companion_process quiet(how.while_timing);
@@ -291,8 +334,12 @@ void compare_lengths(tune_result& short_prefill, const schedule& usual, const tu
 tune_result replayed(const tuned_kernel& of, const recorded_search& record) {
     const std::vector<schedule> space = candidates(of);
     if (record.begin.at("space") != space.size() || record.begin.at("default") != json::parse(to_json(space.front())))
-        throw std::runtime_error(name_of_search(of) + ": expected the log of a search of today's space of schedules, got one of another; try tune without --replay");
-    if (!record.last) throw std::runtime_error(name_of_search(of) + ": expected the log of a search that ended, got one that did not; try --resume");
+        throw std::runtime_error(name_of_search(of) +
+                                 ": expected the log of a search of today's space of schedules, got one of another; "
+                                 "try tune without --replay");
+    if (!record.last)
+        throw std::runtime_error(name_of_search(of) +
+                                 ": expected the log of a search that ended, got one that did not; try --resume");
     search_state state = state_of(of, space, record.begin);
     for (const tried_candidate& t : record.tried) state.record(t);
     return result_of(of, space, state, record);
@@ -310,14 +357,34 @@ database_entry entry_of(const tune_result& result) {
     const auto text = [&](const char* field) { return begin.at(field).get<std::string>(); };
     duel_rules rules;
     rules.confidence = begin.at("confidence").get<double>();
-    return {key_of(result.of.kernel, result.of.bucket), c.schedule, longest_served(result.record.lengths, rules), result.of.shape, begin.at("threads").get<int>(), c.seconds, 1 / c.over_default.ratio,
-            c.over_default.noise(), static_cast<int>(std::max<std::size_t>(1, result.record.tried.size())), text("attune"), text("halide"), text("date")};
+    return {key_of(result.of.kernel, result.of.bucket),
+            c.schedule,
+            longest_served(result.record.lengths, rules),
+            result.of.shape,
+            begin.at("threads").get<int>(),
+            c.seconds,
+            1 / c.over_default.ratio,
+            c.over_default.noise(),
+            static_cast<int>(std::max<std::size_t>(1, result.record.tried.size())),
+            text("attune"),
+            text("halide"),
+            text("date")};
 }
 
 database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& how, const search_state& state) {
     const comparison c = state.last_victory();
-    return {key_of(of.kernel, of.bucket), state.incumbent(), 0, of.shape, how.threads, state.incumbent_seconds(), 1 / state.cautious_over_default(), c.noise(),
-            static_cast<int>(state.tried()), ATTUNE_VERSION, halide_version(), today()};
+    return {key_of(of.kernel, of.bucket),
+            state.incumbent(),
+            0,
+            of.shape,
+            how.threads,
+            state.incumbent_seconds(),
+            1 / state.cautious_over_default(),
+            c.noise(),
+            static_cast<int>(state.tried()),
+            ATTUNE_VERSION,
+            halide_version(),
+            today()};
 }
 
 }  // namespace attune::generators

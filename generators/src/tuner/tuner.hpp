@@ -1,9 +1,9 @@
 #pragma once
+#include "schedules/search_space.hpp"
 #include "tuner/device_access.hpp"
 #include "tuner/jit_kernel.hpp"
 #include "tuner/log.hpp"
 #include "tuner/search.hpp"
-#include "schedules/search_space.hpp"
 
 #include <functional>
 #include <memory>
@@ -12,20 +12,22 @@
 namespace attune::generators {
 
 struct tune_options {
-    double seconds = 180;            ///< of a kernel's search; 0: no limit
-    std::size_t count = 0;           ///< candidates of a kernel's search; 0: no limit
+    double seconds = 180;   ///< of a kernel's search; 0: no limit
+    std::size_t count = 0;  ///< candidates of a kernel's search; 0: no limit
     unsigned seed = 1;
-    int threads = 1;                 ///< of timed calls
-    device_access* device = nullptr; ///< the GPU that searches of its target are for
-    int jobs = 2;                    ///< compile at a time
-    bool exhaustive{};               ///< all against the default, whatever was found
+    int threads = 1;                  ///< of timed calls
+    device_access* device = nullptr;  ///< the GPU that searches of its target are for
+    int jobs = 2;                     ///< compile at a time
+    bool exhaustive{};                ///< all against the default, whatever was found
     double confidence = 0.95;
-    double timing_seconds = 0.01;   ///< of one timing, at least
-    std::string while_timing;        ///< quiet_machine.hpp
+    double timing_seconds = 0.01;  ///< of one timing, at least
+    std::string while_timing;      ///< quiet_machine.hpp
     /// Told, a sentence at a time, what a user should know before the search goes on.
     std::function<void(const std::string&)> note = [](const std::string&) {};
     /// How candidates are compiled; a test may plant a wrong one.
-    std::function<std::unique_ptr<jit_kernel>(const listed_kernel&)> compile = [](const listed_kernel& k) { return std::make_unique<jit_kernel>(k); };
+    std::function<std::unique_ptr<jit_kernel>(const listed_kernel&)> compile = [](const listed_kernel& k) {
+        return std::make_unique<jit_kernel>(k);
+    };
 };
 
 /// A search while it goes on.
@@ -52,14 +54,16 @@ cpu_model measured_machine(const tuned_kernel& of, const tune_options& how);
 /// "my::alibi f32 64x64 x86-64-v3 prefill"
 std::string name_of_search(const tuned_kernel& of);
 
-/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. What the log holds of this search is not done again; of
-/// one of another kernel, space, machine or version nothing is used, which is noted.
-/// `best_so_far` is called with each new incumbent. Throws std::runtime_error for a kernel that cannot be tuned: a graph that random calls do not fit, or a
-/// default schedule whose results are wrong.
-tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log, const std::function<void(const tune_progress&)>& progress,
+/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. What the log
+/// holds of this search is not done again; of one of another kernel, space, machine or version nothing is used, which
+/// is noted. `best_so_far` is called with each new incumbent. Throws std::runtime_error for a kernel that cannot be
+/// tuned: a graph that random calls do not fit, or a default schedule whose results are wrong.
+tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log,
+                 const std::function<void(const tune_progress&)>& progress,
                  const std::function<void(const search_state&)>& best_so_far);
 
-/// Up to which length the schedule that was chosen for short calls is faster than `usual`, the one of longer calls: compared at rising lengths.
+/// Up to which length the schedule that was chosen for short calls is faster than `usual`, the one of longer calls:
+/// compared at rising lengths.
 void compare_lengths(tune_result& short_prefill, const schedule& usual, const tune_options& how, tune_log& log);
 
 /// The same decisions from a log alone.

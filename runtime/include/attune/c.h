@@ -8,13 +8,14 @@
 ///         attune_tensor_argument("out", attune_dense(out, ATTUNE_F32, 4, shape))};
 ///     if (attune_run(my_alibi_variant(), list, 4, NULL) != ATTUNE_OK) puts(attune_error_text());
 ///
-/// A library of kernels (attune_add_variant) has one function of its own for each variant, `my_alibi_variant` for my::alibi, declared
-/// in <target>.h beside a struct of that variant's arguments by name. Everything else is here, and takes arguments by name, so that a
-/// variant which gains an input keeps its ABI.
+/// A library of kernels (attune_add_variant) has one function of its own for each variant, `my_alibi_variant` for
+/// my::alibi, declared in <target>.h beside a struct of that variant's arguments by name. Everything else is here, and
+/// takes arguments by name, so that a variant which gains an input keeps its ABI.
 ///
-/// Nothing is copied, kept or freed: tensors are views, and what a call is given need only live until it returns. All functions may be
-/// called from several threads at once. No exception leaves them, they install no signal handler, and the threads that they start block
-/// all signals. Everything is checked before anything is written, as attune::run does (attune/runtime/run.hpp says what a call takes).
+/// Nothing is copied, kept or freed: tensors are views, and what a call is given need only live until it returns. All
+/// functions may be called from several threads at once. No exception leaves them, they install no signal handler, and
+/// the threads that they start block all signals. Everything is checked before anything is written, as attune::run does
+/// (attune/runtime/run.hpp says what a call takes).
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -26,7 +27,8 @@ extern "C" {
 #define ATTUNE_NOEXCEPT
 #endif
 
-/// Of the functions and structs below. It changes only if a program compiled for an older one could no longer be served.
+/// Of the functions and structs below. It changes only if a program compiled for an older one could no longer be
+/// served.
 #define ATTUNE_C_VERSION 1
 int32_t attune_c_version(void) ATTUNE_NOEXCEPT;
 
@@ -36,13 +38,13 @@ const char* attune_version(void) ATTUNE_NOEXCEPT;
 typedef int32_t attune_status;
 enum {
     ATTUNE_OK = 0,
-    ATTUNE_REFUSED = 1,   ///< the arguments do not make a call; nothing was written
-    ATTUNE_NO_MEMORY = 2, ///< there was no memory to prepare the call; nothing was written
-    ATTUNE_FAILED = 3     ///< the kernel began and could not finish; its outputs are undefined
+    ATTUNE_REFUSED = 1,    ///< the arguments do not make a call; nothing was written
+    ATTUNE_NO_MEMORY = 2,  ///< there was no memory to prepare the call; nothing was written
+    ATTUNE_FAILED = 3      ///< the kernel began and could not finish; its outputs are undefined
 };
 
-/// One sentence about the last call in this thread that returned anything but ATTUNE_OK: "attune: expected ..., got ...; try ...". Never
-/// null; valid until the next call of this thread.
+/// One sentence about the last call in this thread that returned anything but ATTUNE_OK: "attune: expected ..., got
+/// ...; try ...". Never null; valid until the next call of this thread.
 const char* attune_error_text(void) ATTUNE_NOEXCEPT;
 
 enum {
@@ -84,8 +86,8 @@ typedef struct attune_argument {
     attune_tensor tensor;  ///< of ATTUNE_TENSOR
 } attune_argument;
 
-/// The application's own thread pool: `run` has to call task(tasks, 0) ... task(tasks, count - 1), each once, on at most `threads` threads at a time, and to
-/// return when all are done.
+/// The application's own thread pool: `run` has to call task(tasks, 0) ... task(tasks, count - 1), each once, on at
+/// most `threads` threads at a time, and to return when all are done.
 typedef void (*attune_task)(void* tasks, int32_t index);
 typedef void (*attune_parallel_for)(void* state, int32_t count, int32_t threads, attune_task task, void* tasks);
 
@@ -94,51 +96,63 @@ typedef struct attune_options {
     size_t size;            ///< sizeof(attune_options); 0 stands for the struct of C version 1
     int32_t threads;        ///< at most so many; 0: as attune_set_threads says
     int32_t deterministic;  ///< not zero: bits that do not depend on the batch either; on threads they never do
-    const char* target;     ///< the ISA level, "cuda" or "opencl"; null: where the tensors lie, else the environment's ATTUNE_TARGET, else the best level that this CPU runs
-    attune_parallel_for pool;  ///< runs the tasks of this call; null: what attune_set_parallel_for was given, else attune's threads
-    void* pool_state;          ///< its first argument
+    const char* target;     ///< the ISA level, "cuda" or "opencl"; null: where the tensors lie, else the environment's
+                            ///< ATTUNE_TARGET, else the best level that this CPU runs
+    attune_parallel_for
+        pool;  ///< runs the tasks of this call; null: what attune_set_parallel_for was given, else attune's threads
+    void* pool_state;  ///< its first argument
     /* Of kernels for a GPU, and only read where `size` covers them. */
-    int32_t device;        ///< 1 + the GPU's index; 0: where the tensors say that they lie, else that of the context, else the first
+    int32_t device;  ///< 1 + the GPU's index; 0: where the tensors say that they lie, else that of the context, else
+                     ///< the first
     int32_t asynchronous;  ///< not zero: with all outputs on the device the call returns once the kernel is queued
-    void* context;         ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else the device's primary one; attune's own in OpenCL
-    void* stream;          ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
+    void* context;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else
+                    ///< the device's primary one; attune's own in OpenCL
+    void* stream;   ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
 } attune_options;
 
 /// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.
 typedef struct attune_variant attune_variant;
 
 /// Computes a variant. Arguments in any order.
-attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count, const attune_options* options) ATTUNE_NOEXCEPT;
+attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count,
+                         const attune_options* options) ATTUNE_NOEXCEPT;
 
-/// Waits until the kernels are done that asynchronous calls with such options have queued: ATTUNE_FAILED if one of them failed. Refused: what no call could be made with, and
-/// kernels of an attune that does not know the question.
+/// Waits until the kernels are done that asynchronous calls with such options have queued: ATTUNE_FAILED if one of them
+/// failed. Refused: what no call could be made with, and kernels of an attune that does not know the question.
 attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) ATTUNE_NOEXCEPT;
 
-/// Answers as JSON, in UTF-8: what a call with these arguments would do (outputs may be left out); the kernels that are linked for a variant and
-/// whether this CPU runs them; a variant's formula, inputs and outputs. The text is written to `json` with a terminating zero as far as
-/// `capacity` bytes reach, and its whole length, the zero not counted, to `length` unless that is null.
-attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, size_t count, const attune_options* options,
-                             char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
-attune_status attune_kernels(const attune_variant* variant, char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
-attune_status attune_describe(const attune_variant* variant, char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
+/// Answers as JSON, in UTF-8: what a call with these arguments would do (outputs may be left out); the kernels that are
+/// linked for a variant and whether this CPU runs them; a variant's formula, inputs and outputs. The text is written to
+/// `json` with a terminating zero as far as `capacity` bytes reach, and its whole length, the zero not counted, to
+/// `length` unless that is null.
+attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, size_t count,
+                             const attune_options* options, char* json, size_t capacity,
+                             size_t* length) ATTUNE_NOEXCEPT;
+attune_status attune_kernels(const attune_variant* variant, char* json, size_t capacity,
+                             size_t* length) ATTUNE_NOEXCEPT;
+attune_status attune_describe(const attune_variant* variant, char* json, size_t capacity,
+                              size_t* length) ATTUNE_NOEXCEPT;
 
-/// Threads of every later call whose options do not say; 0 returns to the default, the environment's ATTUNE_THREADS or else the CPUs that the
-/// process may use.
+/// Threads of every later call whose options do not say; 0 returns to the default, the environment's ATTUNE_THREADS or
+/// else the CPUs that the process may use.
 attune_status attune_set_threads(int32_t count) ATTUNE_NOEXCEPT;
 attune_status attune_threads(int32_t* count) ATTUNE_NOEXCEPT;
 
-/// Puts the application's own thread pool in the place of attune's, for all calls whose options have none. A null `run` brings attune's pool back.
+/// Puts the application's own thread pool in the place of attune's, for all calls whose options have none. A null `run`
+/// brings attune's pool back.
 attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTUNE_NOEXCEPT;
 
-/// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in memory that the CPU reads, of CUDA,
-/// or in an OpenCL buffer. The view refers to its memory, shape and strides and does not own it: the caller goes on to keep it and to delete it. Refused: other devices,
-/// an offset into an OpenCL buffer, element types that attune does not have, vectors, more than 8 axes, another major version.
+/// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in
+/// memory that the CPU reads, of CUDA, or in an OpenCL buffer. The view refers to its memory, shape and strides and
+/// does not own it: the caller goes on to keep it and to delete it. Refused: other devices, an offset into an OpenCL
+/// buffer, element types that attune does not have, vectors, more than 8 axes, another major version.
 attune_status attune_tensor_from_dlpack(const void* managed, int32_t versioned, attune_tensor* tensor) ATTUNE_NOEXCEPT;
 
-/// The other direction: a new DLManagedTensor (or DLManagedTensorVersioned) that refers to the tensor's memory. Its consumer calls its deleter, which calls
-/// release(owner) unless `release` is null. A read-only tensor needs the versioned form, the other cannot say so; a tensor of a GPU's memory
-/// has to say of which.
-attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, int32_t versioned, void (*release)(void* owner), void* owner, void** managed) ATTUNE_NOEXCEPT;
+/// The other direction: a new DLManagedTensor (or DLManagedTensorVersioned) that refers to the tensor's memory. Its
+/// consumer calls its deleter, which calls release(owner) unless `release` is null. A read-only tensor needs the
+/// versioned form, the other cannot say so; a tensor of a GPU's memory has to say of which.
+attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, int32_t versioned, void (*release)(void* owner),
+                                      void* owner, void** managed) ATTUNE_NOEXCEPT;
 
 static inline attune_tensor attune_dense(void* data, int32_t element, int32_t rank, const int64_t* shape) {
     attune_tensor tensor;

@@ -27,18 +27,22 @@ struct feature {
     int bit;
 };
 constexpr feature features[] = {
-    {"sse3", 2, leaf_1_ecx, 0},           {"ssse3", 2, leaf_1_ecx, 9},           {"cx16", 2, leaf_1_ecx, 13},
-    {"sse4.1", 2, leaf_1_ecx, 19},        {"sse4.2", 2, leaf_1_ecx, 20},         {"popcnt", 2, leaf_1_ecx, 23},
-    {"lahf", 2, leaf_80000001_ecx, 0},
-    {"fma", 3, leaf_1_ecx, 12},           {"movbe", 3, leaf_1_ecx, 22},          {"avx", 3, leaf_1_ecx, 28},
-    {"f16c", 3, leaf_1_ecx, 29},          {"bmi1", 3, leaf_7_ebx, 3},            {"avx2", 3, leaf_7_ebx, 5},
-    {"bmi2", 3, leaf_7_ebx, 8},           {"lzcnt", 3, leaf_80000001_ecx, 5},
-    {"avx512f", 4, leaf_7_ebx, 16},       {"avx512dq", 4, leaf_7_ebx, 17},       {"avx512cd", 4, leaf_7_ebx, 28},
+    {"sse3", 2, leaf_1_ecx, 0},           {"ssse3", 2, leaf_1_ecx, 9},
+    {"cx16", 2, leaf_1_ecx, 13},          {"sse4.1", 2, leaf_1_ecx, 19},
+    {"sse4.2", 2, leaf_1_ecx, 20},        {"popcnt", 2, leaf_1_ecx, 23},
+    {"lahf", 2, leaf_80000001_ecx, 0},    {"fma", 3, leaf_1_ecx, 12},
+    {"movbe", 3, leaf_1_ecx, 22},         {"avx", 3, leaf_1_ecx, 28},
+    {"f16c", 3, leaf_1_ecx, 29},          {"bmi1", 3, leaf_7_ebx, 3},
+    {"avx2", 3, leaf_7_ebx, 5},           {"bmi2", 3, leaf_7_ebx, 8},
+    {"lzcnt", 3, leaf_80000001_ecx, 5},   {"avx512f", 4, leaf_7_ebx, 16},
+    {"avx512dq", 4, leaf_7_ebx, 17},      {"avx512cd", 4, leaf_7_ebx, 28},
     {"avx512bw", 4, leaf_7_ebx, 30},      {"avx512vl", 4, leaf_7_ebx, 31},
-    {"avx512_ifma", 5, leaf_7_ebx, 21},   {"avx512_vbmi", 5, leaf_7_ecx, 1},     {"avx512_vbmi2", 5, leaf_7_ecx, 6},
-    {"avx512_vnni", 5, leaf_7_ecx, 11},   {"avx512_bitalg", 5, leaf_7_ecx, 12},  {"avx512_vpopcntdq", 5, leaf_7_ecx, 14},
-    {"avx512_bf16", 5, leaf_7_1_eax, 5},  {"gfni", 5, leaf_7_ecx, 8},            {"vaes", 5, leaf_7_ecx, 9},
-    {"vpclmulqdq", 5, leaf_7_ecx, 10},    {"sse4a", 5, leaf_80000001_ecx, 6},
+    {"avx512_ifma", 5, leaf_7_ebx, 21},   {"avx512_vbmi", 5, leaf_7_ecx, 1},
+    {"avx512_vbmi2", 5, leaf_7_ecx, 6},   {"avx512_vnni", 5, leaf_7_ecx, 11},
+    {"avx512_bitalg", 5, leaf_7_ecx, 12}, {"avx512_vpopcntdq", 5, leaf_7_ecx, 14},
+    {"avx512_bf16", 5, leaf_7_1_eax, 5},  {"gfni", 5, leaf_7_ecx, 8},
+    {"vaes", 5, leaf_7_ecx, 9},           {"vpclmulqdq", 5, leaf_7_ecx, 10},
+    {"sse4a", 5, leaf_80000001_ecx, 6},
 };
 
 constexpr std::uint64_t ymm_saved = 0x6;   // XCR0: SSE and AVX state
@@ -109,8 +113,7 @@ int rank_of(std::string_view level) {
 namespace {
 
 /// Calls `lacks` with each thing that `level` needs and `cpu` does not have.
-template <class Lacks>
-void each_missing(std::string_view level, const cpu_state& cpu, Lacks lacks) {
+template <class Lacks> void each_missing(std::string_view level, const cpu_state& cpu, Lacks lacks) {
     const int rank = rank_of(level);
     if (rank < 0) return lacks("a device or level that this build knows");
     if (is_aarch64(level)) {
@@ -120,8 +123,10 @@ void each_missing(std::string_view level, const cpu_state& cpu, Lacks lacks) {
     if (cpu.is != cpu_state::family::x86_64) return lacks("an x86-64 CPU");
     for (const feature& f : features)
         if (f.level <= rank + 2 && !(word(cpu, f.in) >> f.bit & 1u)) lacks(f.name);
-    if (rank >= 1 && (cpu.xcr0 & ymm_saved) != ymm_saved) lacks("ymm registers saved by the operating system");
-    else if (rank >= 2 && (cpu.xcr0 & zmm_saved) != zmm_saved) lacks("zmm registers saved by the operating system");
+    if (rank >= 1 && (cpu.xcr0 & ymm_saved) != ymm_saved)
+        lacks("ymm registers saved by the operating system");
+    else if (rank >= 2 && (cpu.xcr0 & zmm_saved) != zmm_saved)
+        lacks("zmm registers saved by the operating system");
     if (!cpu.at_most.empty() && rank > rank_of(cpu.at_most)) lacks("a higher ATTUNE_MAX_LEVEL");
 }
 

@@ -12,7 +12,9 @@ std::string refusal(const std::string& expected, const std::string& got, const s
     return say("attune: expected ", expected, ", got ", got, "; try ", attempt);
 }
 
-void fail(const std::string& expected, const std::string& got, const std::string& attempt) { throw error(refusal(expected, got, attempt)); }
+void fail(const std::string& expected, const std::string& got, const std::string& attempt) {
+    throw error(refusal(expected, got, attempt));
+}
 
 std::string list_of(std::span<const std::int64_t> numbers) {
     std::string result = "(";
@@ -58,13 +60,16 @@ std::string types_of(element_type q, element_type k, element_type v, element_typ
 std::string quoted(std::string_view text) {
     std::string result = "\"";
     for (const char c : text) {
-        if (c == '"' || c == '\\') result += '\\', result += c;
-        else if (c == '\n') result += "\\n";
+        if (c == '"' || c == '\\')
+            result += '\\', result += c;
+        else if (c == '\n')
+            result += "\\n";
         else if (static_cast<unsigned char>(c) < 0x20) {
             std::array<char, 8> escaped{};
             std::snprintf(escaped.data(), escaped.size(), "\\u%04x", static_cast<unsigned>(c));
             result += escaped.data();
-        } else result += c;
+        } else
+            result += c;
     }
     return result + '"';
 }

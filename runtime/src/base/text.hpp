@@ -11,12 +11,10 @@
 namespace attune::detail {
 
 inline void append(std::string& to, std::string_view part) { to += part; }
-template <std::integral Number>
-void append(std::string& to, Number part) { to += std::to_string(part); }
+template <std::integral Number> void append(std::string& to, Number part) { to += std::to_string(part); }
 
 /// say("expected ", 4, " axes"). Cold: optimised for size, as is whatever leads to it only.
-template <class... Parts>
-[[gnu::cold]] std::string say(const Parts&... parts) {
+template <class... Parts> [[gnu::cold]] std::string say(const Parts&... parts) {
     std::string result;
     (append(result, parts), ...);
     return result;
@@ -49,13 +47,13 @@ public:
     void add(std::string_view key, const char* value) { add(key, std::string_view(value)); }
     void add(std::string_view key, const std::string& value) { add(key, std::string_view(value)); }
     void add(std::string_view key, bool value) { add_raw(key, value ? "true" : "false"); }
-    template <std::integral Number>
-    void add(std::string_view key, Number value) { add_raw(key, std::to_string(value)); }
+    template <std::integral Number> void add(std::string_view key, Number value) {
+        add_raw(key, std::to_string(value));
+    }
     void add(std::string_view key, double value);
     void add_raw(std::string_view key, std::string_view json);  ///< a value that is JSON already
     /// A list of what `item` makes of each element: JSON.
-    template <class List, class Item>
-    void add_list(std::string_view key, const List& list, Item item) {
+    template <class List, class Item> void add_list(std::string_view key, const List& list, Item item) {
         std::string all;
         for (const auto& each : list) append(all, all.empty() ? "" : ", "), append(all, item(each));
         add_raw(key, "[" + all + "]");

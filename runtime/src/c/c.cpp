@@ -8,7 +8,8 @@
 #include <array>
 #include <new>
 
-/// The functions of attune/c.h that belong to no variant, and the way to those that do: through the variant, to the runtime that it is part of.
+/// The functions of attune/c.h that belong to no variant, and the way to those that do: through the variant, to the
+/// runtime that it is part of.
 namespace attune::detail {
 namespace {
 
@@ -21,18 +22,24 @@ attune_status refused(std::string_view text) noexcept {
 
 attune_status check(const attune_variant* variant) noexcept {
     if (!variant) return refused("attune: expected a variant, got null; try <variant>_variant() of <target>.h");
-    if (variant->version != ATTUNE_C_VERSION) return refused("attune: expected a variant of this version of attune/c.h, got one of another; try the functions of its own library");
+    if (variant->version != ATTUNE_C_VERSION)
+        return refused(
+            "attune: expected a variant of this version of attune/c.h, got one of another; try the functions of its "
+            "own library");
     return ATTUNE_OK;
 }
 
-attune_status answer(const attune_variant* variant, c_calls::question what, const attune_argument* arguments, std::size_t count, const attune_options* options,
-                     char* json, std::size_t capacity, std::size_t* length) noexcept {
+attune_status answer(const attune_variant* variant, c_calls::question what, const attune_argument* arguments,
+                     std::size_t count, const attune_options* options, char* json, std::size_t capacity,
+                     std::size_t* length) noexcept {
     if (const attune_status status = check(variant); status != ATTUNE_OK) return status;
-    return variant->calls->answer(*variant, what, arguments, count, options, json, capacity, length, last_error.data(), last_error.size());
+    return variant->calls->answer(*variant, what, arguments, count, options, json, capacity, length, last_error.data(),
+                                  last_error.size());
 }
 
-template <class Work>
-attune_status guarded_here(Work work) noexcept { return guarded(last_error.data(), last_error.size(), work); }
+template <class Work> attune_status guarded_here(Work work) noexcept {
+    return guarded(last_error.data(), last_error.size(), work);
+}
 
 }  // namespace
 }  // namespace attune::detail
@@ -43,27 +50,37 @@ std::int32_t attune_c_version() noexcept { return ATTUNE_C_VERSION; }
 const char* attune_version() noexcept { return ATTUNE_VERSION; }
 const char* attune_error_text() noexcept { return last_error.data(); }
 
-attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, std::size_t count, const attune_options* options) noexcept {
+attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, std::size_t count,
+                         const attune_options* options) noexcept {
     if (const attune_status status = check(variant); status != ATTUNE_OK) return status;
     return variant->calls->run(*variant, arguments, count, options, last_error.data(), last_error.size());
 }
 
 attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) noexcept {
     std::size_t length = 0;
-    if (const attune_status status = answer(variant, c_calls::question::synchronize, nullptr, 0, options, nullptr, 0, &length); status != ATTUNE_OK) return status;
-    return length > 0 ? ATTUNE_OK : refused("attune: expected kernels of an attune that has attune_synchronize, got those of an older one; try building them again");
+    if (const attune_status status =
+            answer(variant, c_calls::question::synchronize, nullptr, 0, options, nullptr, 0, &length);
+        status != ATTUNE_OK)
+        return status;
+    return length > 0 ? ATTUNE_OK
+                      : refused(
+                            "attune: expected kernels of an attune that has attune_synchronize, got those of an older "
+                            "one; try building them again");
 }
 
-attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, std::size_t count, const attune_options* options,
-                             char* json, std::size_t capacity, std::size_t* length) noexcept {
+attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, std::size_t count,
+                             const attune_options* options, char* json, std::size_t capacity,
+                             std::size_t* length) noexcept {
     return answer(variant, c_calls::question::explain, arguments, count, options, json, capacity, length);
 }
 
-attune_status attune_kernels(const attune_variant* variant, char* json, std::size_t capacity, std::size_t* length) noexcept {
+attune_status attune_kernels(const attune_variant* variant, char* json, std::size_t capacity,
+                             std::size_t* length) noexcept {
     return answer(variant, c_calls::question::kernels, nullptr, 0, nullptr, json, capacity, length);
 }
 
-attune_status attune_describe(const attune_variant* variant, char* json, std::size_t capacity, std::size_t* length) noexcept {
+attune_status attune_describe(const attune_variant* variant, char* json, std::size_t capacity,
+                              std::size_t* length) noexcept {
     return answer(variant, c_calls::question::describe, nullptr, 0, nullptr, json, capacity, length);
 }
 
@@ -72,7 +89,8 @@ attune_status attune_set_threads(std::int32_t count) noexcept {
 }
 
 attune_status attune_threads(std::int32_t* count) noexcept {
-    if (!count) return refused("attune: expected a place for the number of threads, got null; try the address of an int32_t");
+    if (!count)
+        return refused("attune: expected a place for the number of threads, got null; try the address of an int32_t");
     return guarded_here([&] { *count = attune::threads(); });
 }
 
@@ -87,6 +105,7 @@ attune_status attune_tensor_from_dlpack(const void* managed, std::int32_t versio
     return guarded_here([&] { from_dlpack(managed, versioned != 0, tensor); });
 }
 
-attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, std::int32_t versioned, void (*release)(void*), void* owner, void** managed) noexcept {
+attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, std::int32_t versioned, void (*release)(void*),
+                                      void* owner, void** managed) noexcept {
     return guarded_here([&] { to_dlpack(tensor, versioned != 0, release, owner, managed); });
 }

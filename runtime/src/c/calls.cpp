@@ -1,7 +1,7 @@
+#include "base/text.hpp"
 #include "c/support.hpp"
 #include "c/tensor.hpp"
 #include "call/shape.hpp"
-#include "base/text.hpp"
 
 #include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/call.hpp>
@@ -65,7 +65,8 @@ private:
     static attune_options as_known_here(const attune_options& given) {
         constexpr std::size_t of_version_1 = offsetof(attune_options, pool_state) + sizeof(void*);
         const std::size_t size = given.size == 0 ? of_version_1 : given.size;
-        if (size < of_version_1) fail(say("options of at least ", of_version_1, " bytes"), say(size), "size = sizeof(attune_options)");
+        if (size < of_version_1)
+            fail(say("options of at least ", of_version_1, " bytes"), say(size), "size = sizeof(attune_options)");
         attune_options known{};
         std::memcpy(&known, &given, std::min(size, sizeof known));
         return known;
@@ -76,8 +77,11 @@ private:
         how_.deterministic = given.deterministic != 0;
         if (given.target) how_.target = given.target;
         if (given.pool) pool_ = from_c(given.pool, given.pool_state), how_.pool = &pool_;
-        if (given.device < 0) fail("a device that is 0, or 1 + its index, in attune_options", say(given.device), "clearing the struct first");
-        how_.device = given.device - 1, how_.context = given.context, how_.stream = given.stream, how_.wait = given.asynchronous == 0;
+        if (given.device < 0)
+            fail("a device that is 0, or 1 + its index, in attune_options", say(given.device),
+                 "clearing the struct first");
+        how_.device = given.device - 1, how_.context = given.context, how_.stream = given.stream,
+        how_.wait = given.asynchronous == 0;
     }
 
     options how_{};
@@ -93,7 +97,9 @@ std::string joined(std::span<const std::string_view> names) {
 std::string description(const kernel_table& table) {
     const graph_ir& graph = table.graph;
     std::string inputs, outputs;
-    const auto add = [](std::string& to, const json_object& object) { append(to, to.empty() ? "" : ", "), append(to, object.text()); };
+    const auto add = [](std::string& to, const json_object& object) {
+        append(to, to.empty() ? "" : ", "), append(to, object.text());
+    };
     for (const input_declaration& d : graph.inputs) {
         json_object object;
         object.add("name", d.name);
@@ -131,16 +137,21 @@ std::string description(const kernel_table& table) {
     return whole.text();
 }
 
-attune_status run(const attune_variant& variant, const attune_argument* arguments, std::size_t count, const attune_options* how, char* error_text, std::size_t capacity) noexcept {
-    return guarded(error_text, capacity, [&] { call(variant.table(), c_arguments(arguments, count).view(), c_options(how)); });
+attune_status run(const attune_variant& variant, const attune_argument* arguments, std::size_t count,
+                  const attune_options* how, char* error_text, std::size_t capacity) noexcept {
+    return guarded(error_text, capacity,
+                   [&] { call(variant.table(), c_arguments(arguments, count).view(), c_options(how)); });
 }
 
-attune_status answer(const attune_variant& variant, c_calls::question what, const attune_argument* arguments, std::size_t count, const attune_options* how,
-                     char* json, std::size_t json_capacity, std::size_t* length, char* error_text, std::size_t capacity) noexcept {
+attune_status answer(const attune_variant& variant, c_calls::question what, const attune_argument* arguments,
+                     std::size_t count, const attune_options* how, char* json, std::size_t json_capacity,
+                     std::size_t* length, char* error_text, std::size_t capacity) noexcept {
     return guarded(error_text, capacity, [&] {
         std::string text;
         switch (what) {
-            case c_calls::question::explain: text = explain(variant.table(), c_arguments(arguments, count).view(), c_options(how)).json(); break;
+            case c_calls::question::explain:
+                text = explain(variant.table(), c_arguments(arguments, count).view(), c_options(how)).json();
+                break;
             case c_calls::question::kernels: text = kernels(variant.table()).json(); break;
             case c_calls::question::describe: text = description(variant.table()); break;
             case c_calls::question::synchronize: synchronize(variant.table(), c_options(how)), text = "{}"; break;

@@ -18,14 +18,17 @@ struct element_pair {
     DLDataType type;
 };
 constexpr element_pair elements[] = {
-    {element_type::f32, {kDLFloat, 32, 1}}, {element_type::f16, {kDLFloat, 16, 1}}, {element_type::bf16, {kDLBfloat, 16, 1}},
-    {element_type::i32, {kDLInt, 32, 1}},   {element_type::u8, {kDLUInt, 8, 1}},    {element_type::boolean, {kDLBool, 8, 1}},
+    {element_type::f32, {kDLFloat, 32, 1}},   {element_type::f16, {kDLFloat, 16, 1}},
+    {element_type::bf16, {kDLBfloat, 16, 1}}, {element_type::i32, {kDLInt, 32, 1}},
+    {element_type::u8, {kDLUInt, 8, 1}},      {element_type::boolean, {kDLBool, 8, 1}},
 };
 
 element_type element_from(DLDataType type) {
     for (const auto& [element, known] : elements)
         if (known.code == type.code && known.bits == type.bits && known.lanes == type.lanes) return element;
-    fail("DLPack elements of f32, f16, bf16, i32, u8 or bool", say("type code ", int{type.code}, " of ", int{type.bits}, " bits and ", int{type.lanes}, " lanes"), "a copy of such a type");
+    fail("DLPack elements of f32, f16, bf16, i32, u8 or bool",
+         say("type code ", int{type.code}, " of ", int{type.bits}, " bits and ", int{type.lanes}, " lanes"),
+         "a copy of such a type");
 }
 
 DLDataType type_from(element_type element) {
@@ -35,8 +38,7 @@ DLDataType type_from(element_type element) {
 }
 
 /// A view under way to another framework: what DLPack hands out first, then what that refers to.
-template <class Managed>
-struct exported {
+template <class Managed> struct exported {
     Managed managed{};
     std::array<std::int64_t, tensor::max_axes> shape{}, strides{};
     std::shared_ptr<const void> owner;
@@ -50,30 +52,43 @@ struct place {
 /// Pinned memory of a driver is the host's.
 place place_of(const DLDevice& given) {
     switch (given.device_type) {
-        case kDLCPU: case kDLCUDAHost: case kDLROCMHost: return {};
-        case kDLCUDA: case kDLCUDAManaged: return {memory::cuda, given.device_id};
+        case kDLCPU:
+        case kDLCUDAHost:
+        case kDLROCMHost: return {};
+        case kDLCUDA:
+        case kDLCUDAManaged: return {memory::cuda, given.device_id};
         case kDLOpenCL: return {memory::opencl, given.device_id};
         default: break;
     }
-    const char* const name = given.device_type == kDLVulkan ? "Vulkan" : given.device_type == kDLMetal ? "Metal" : given.device_type == kDLROCM ? "ROCm" : nullptr;
-    fail("a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer", name ? say("one of ", name) : say("device type ", static_cast<int>(given.device_type)), "a copy on the CPU");
+    const char* const name = given.device_type == kDLVulkan  ? "Vulkan"
+                             : given.device_type == kDLMetal ? "Metal"
+                             : given.device_type == kDLROCM  ? "ROCm"
+                                                             : nullptr;
+    fail("a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer",
+         name ? say("one of ", name) : say("device type ", static_cast<int>(given.device_type)), "a copy on the CPU");
 }
 
 DLDevice device_of(const tensor& view) {
     if (view.where() == memory::host) return {kDLCPU, 0};
-    if (view.device() == tensor::any_device) fail("a tensor that says on which device it lies", "one that says only whose memory it is", "attune::tensor::in(memory, device)");
+    if (view.device() == tensor::any_device)
+        fail("a tensor that says on which device it lies", "one that says only whose memory it is",
+             "attune::tensor::in(memory, device)");
     return {view.where() == memory::cuda ? kDLCUDA : kDLOpenCL, view.device()};
 }
 
-template <class Managed>
-Managed* export_as(const tensor& view, std::shared_ptr<const void> owner) {
+template <class Managed> Managed* export_as(const tensor& view, std::shared_ptr<const void> owner) {
     const DLDataType type = type_from(view.type());
     const DLDevice device = device_of(view);
     auto* const made = new exported<Managed>{.managed = {}, .shape = {}, .strides = {}, .owner = std::move(owner)};
     std::copy(view.shape().begin(), view.shape().end(), made->shape.begin());
     std::copy(view.strides().begin(), view.strides().end(), made->strides.begin());
-    made->managed.dl_tensor = {.data = const_cast<void*>(view.data()), .device = device, .ndim = view.rank(), .dtype = type,
-                               .shape = made->shape.data(), .strides = made->strides.data(), .byte_offset = 0};
+    made->managed.dl_tensor = {.data = const_cast<void*>(view.data()),
+                               .device = device,
+                               .ndim = view.rank(),
+                               .dtype = type,
+                               .shape = made->shape.data(),
+                               .strides = made->strides.data(),
+                               .byte_offset = 0};
     made->managed.manager_ctx = made;
     made->managed.deleter = [](Managed* self) { delete static_cast<exported<Managed>*>(self->manager_ctx); };
     return &made->managed;
@@ -83,15 +98,19 @@ Managed* export_as(const tensor& view, std::shared_ptr<const void> owner) {
 
 tensor from_dlpack(const DLTensor& given, bool read_only) {
     const auto [where, device] = place_of(given.device);
-    if (given.ndim < 0 || given.ndim > tensor::max_axes) fail(say("a DLPack tensor of at most ", tensor::max_axes, " axes"), say(given.ndim), "a view of the axes that attention knows");
+    if (given.ndim < 0 || given.ndim > tensor::max_axes)
+        fail(say("a DLPack tensor of at most ", tensor::max_axes, " axes"), say(given.ndim),
+             "a view of the axes that attention knows");
     if (given.ndim > 0 && !given.shape) fail("a DLPack tensor with a shape", "null", "to report this to who made it");
     const element_type element = element_from(given.dtype);
     const auto rank = static_cast<std::size_t>(given.ndim);
     const tensor::extents shape(given.shape, rank), strides(given.strides, given.strides ? rank : 0);
     if (where == memory::opencl && given.byte_offset != 0)
-        fail("an OpenCL buffer that the DLPack tensor begins with", say("an offset of ", given.byte_offset, " bytes"), "a part of the buffer that begins there (clCreateSubBuffer)");
+        fail("an OpenCL buffer that the DLPack tensor begins with", say("an offset of ", given.byte_offset, " bytes"),
+             "a part of the buffer that begins there (clCreateSubBuffer)");
     auto* const data = given.data ? static_cast<char*>(given.data) + given.byte_offset : nullptr;
-    const tensor view = read_only ? tensor(element, static_cast<const void*>(data), shape, strides) : tensor(element, static_cast<void*>(data), shape, strides);
+    const tensor view = read_only ? tensor(element, static_cast<const void*>(data), shape, strides)
+                                  : tensor(element, static_cast<void*>(data), shape, strides);
     return view.in(where, device);
 }
 
@@ -99,7 +118,8 @@ tensor from_dlpack(const DLManagedTensor& given) { return from_dlpack(given.dl_t
 
 tensor from_dlpack(const DLManagedTensorVersioned& given) {
     if (given.version.major != DLPACK_MAJOR_VERSION)
-        fail(say("a DLPack tensor of version ", DLPACK_MAJOR_VERSION), say("version ", given.version.major, ".", given.version.minor), "asking its producer for that version");
+        fail(say("a DLPack tensor of version ", DLPACK_MAJOR_VERSION),
+             say("version ", given.version.major, ".", given.version.minor), "asking its producer for that version");
     if (given.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) element_from({given.dl_tensor.dtype.code, 0, 0});
     return from_dlpack(given.dl_tensor, (given.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
 }
@@ -112,7 +132,9 @@ DLManagedTensorVersioned* to_dlpack(const tensor& view, std::shared_ptr<const vo
 }
 
 DLManagedTensor* to_dlpack_unversioned(const tensor& view, std::shared_ptr<const void> owner) {
-    if (view.read_only()) fail("a tensor that may be written, since DLPack before 1.0 cannot say otherwise", "a view of const elements", "attune::to_dlpack");
+    if (view.read_only())
+        fail("a tensor that may be written, since DLPack before 1.0 cannot say otherwise", "a view of const elements",
+             "attune::to_dlpack");
     return export_as<DLManagedTensor>(view, std::move(owner));
 }
 

@@ -25,8 +25,7 @@ inline void put(std::string_view text, char* to, std::size_t capacity, std::size
 }
 
 /// Does something that may throw and returns what became of it.
-template <class Work>
-attune_status guarded(char* error_text, std::size_t capacity, Work work) noexcept {
+template <class Work> attune_status guarded(char* error_text, std::size_t capacity, Work work) noexcept {
     const auto ended = [&](attune_status status, const char* text) {
         put(text, error_text, capacity, nullptr);
         return status;
@@ -39,17 +38,21 @@ attune_status guarded(char* error_text, std::size_t capacity, Work work) noexcep
     } catch (const error& e) {
         return ended(ATTUNE_REFUSED, e.what());
     } catch (const std::bad_alloc&) {
-        return ended(ATTUNE_NO_MEMORY, "attune: expected memory to prepare the call, got none; try again when there is some");
+        return ended(ATTUNE_NO_MEMORY,
+                     "attune: expected memory to prepare the call, got none; try again when there is some");
     } catch (const std::exception& e) {
         return ended(ATTUNE_FAILED, e.what());
     } catch (...) {
-        return ended(ATTUNE_FAILED, "attune: expected an end without an exception, got one of an unknown type; try to report this");
+        return ended(ATTUNE_FAILED,
+                     "attune: expected an end without an exception, got one of an unknown type; try to report this");
     }
 }
 
 inline parallel_for from_c(attune_parallel_for run, void* state) {
     return [run, state](int count, int threads, const std::function<void(int)>& task) {
-        run(state, count, threads, [](void* tasks, std::int32_t index) { (*static_cast<const std::function<void(int)>*>(tasks))(index); },
+        run(
+            state, count, threads,
+            [](void* tasks, std::int32_t index) { (*static_cast<const std::function<void(int)>*>(tasks))(index); },
             const_cast<std::function<void(int)>*>(&task));
     };
 }

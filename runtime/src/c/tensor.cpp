@@ -1,6 +1,6 @@
 #include "c/tensor.hpp"
-#include "c/support.hpp"
 #include "base/text.hpp"
+#include "c/support.hpp"
 
 #include <attune/dlpack.hpp>
 
@@ -13,15 +13,18 @@ struct element_pair {
     std::int32_t code;
     element_type element;
 };
-constexpr element_pair elements[] = {{ATTUNE_F32, element_type::f32}, {ATTUNE_BF16, element_type::bf16}, {ATTUNE_F16, element_type::f16},
-                                     {ATTUNE_I32, element_type::i32}, {ATTUNE_U8, element_type::u8},     {ATTUNE_BOOL, element_type::boolean}};
+constexpr element_pair elements[] = {{ATTUNE_F32, element_type::f32}, {ATTUNE_BF16, element_type::bf16},
+                                     {ATTUNE_F16, element_type::f16}, {ATTUNE_I32, element_type::i32},
+                                     {ATTUNE_U8, element_type::u8},   {ATTUNE_BOOL, element_type::boolean}};
 
-static_assert(static_cast<int>(memory::host) == ATTUNE_HOST && static_cast<int>(memory::cuda) == ATTUNE_CUDA && static_cast<int>(memory::opencl) == ATTUNE_OPENCL);
+static_assert(static_cast<int>(memory::host) == ATTUNE_HOST && static_cast<int>(memory::cuda) == ATTUNE_CUDA &&
+              static_cast<int>(memory::opencl) == ATTUNE_OPENCL);
 
 element_type element_from(std::string_view name, std::int32_t code) {
     for (const auto& pair : elements)
         if (pair.code == code) return pair.element;
-    fail(say("an element type of ", name, ", from ", elements[0].code, " to ", std::end(elements)[-1].code), say(code), "ATTUNE_F32");
+    fail(say("an element type of ", name, ", from ", elements[0].code, " to ", std::end(elements)[-1].code), say(code),
+         "ATTUNE_F32");
 }
 
 std::int32_t code_of(element_type element) {
@@ -34,14 +37,21 @@ std::int32_t code_of(element_type element) {
 
 tensor from_c(std::string_view name, const attune_tensor& given) {
     const element_type element = element_from(name, given.element);
-    if (given.rank < 0 || given.rank > tensor::max_axes) fail(say(name, " with 0 to ", tensor::max_axes, " axes"), say(given.rank), "the rank of its shape");
-    if (given.rank > 0 && !given.shape) fail(say("a shape of ", given.rank, " extents for ", name), "null", "the address of the first of them");
-    if (given.memory < ATTUNE_HOST || given.memory > ATTUNE_OPENCL) fail(say("memory of ", name, " from 0 to ", int{ATTUNE_OPENCL}), say(given.memory), "ATTUNE_HOST, or clearing the struct first");
+    if (given.rank < 0 || given.rank > tensor::max_axes)
+        fail(say(name, " with 0 to ", tensor::max_axes, " axes"), say(given.rank), "the rank of its shape");
+    if (given.rank > 0 && !given.shape)
+        fail(say("a shape of ", given.rank, " extents for ", name), "null", "the address of the first of them");
+    if (given.memory < ATTUNE_HOST || given.memory > ATTUNE_OPENCL)
+        fail(say("memory of ", name, " from 0 to ", int{ATTUNE_OPENCL}), say(given.memory),
+             "ATTUNE_HOST, or clearing the struct first");
     if (given.device < 0 || (given.memory == ATTUNE_HOST && given.device != 0))
-        fail(say("a device of ", name, given.memory == ATTUNE_HOST ? " that is 0, for memory of the host" : " that is 0, or 1 + its index"), say(given.device), "attune_on_device, or clearing the struct first");
+        fail(say("a device of ", name,
+                 given.memory == ATTUNE_HOST ? " that is 0, for memory of the host" : " that is 0, or 1 + its index"),
+             say(given.device), "attune_on_device, or clearing the struct first");
     const auto rank = static_cast<std::size_t>(given.rank);
     const tensor::extents shape(given.shape, rank), strides(given.strides, given.strides ? rank : 0);
-    const tensor view = given.read_only ? tensor(element, static_cast<const void*>(given.data), shape, strides) : tensor(element, given.data, shape, strides);
+    const tensor view = given.read_only ? tensor(element, static_cast<const void*>(given.data), shape, strides)
+                                        : tensor(element, given.data, shape, strides);
     return view.in(static_cast<memory>(given.memory), given.device - 1);
 }
 
@@ -51,8 +61,14 @@ void from_dlpack(const void* managed, bool versioned, attune_tensor* to) {
     const auto* const recent = static_cast<const DLManagedTensorVersioned*>(managed);
     const tensor view = versioned ? attune::from_dlpack(*recent) : attune::from_dlpack(*old);
     const DLTensor& described = versioned ? recent->dl_tensor : old->dl_tensor;
-    *to = {.data = const_cast<void*>(view.data()), .shape = described.shape, .strides = described.strides, .rank = view.rank(),
-           .element = code_of(view.type()), .read_only = view.read_only(), .memory = static_cast<std::int16_t>(view.where()), .device = static_cast<std::int16_t>(view.device() + 1)};
+    *to = {.data = const_cast<void*>(view.data()),
+           .shape = described.shape,
+           .strides = described.strides,
+           .rank = view.rank(),
+           .element = code_of(view.type()),
+           .read_only = view.read_only(),
+           .memory = static_cast<std::int16_t>(view.where()),
+           .device = static_cast<std::int16_t>(view.device() + 1)};
 }
 
 void to_dlpack(const attune_tensor* given, bool versioned, void (*release)(void*), void* owner, void** managed) {
@@ -67,7 +83,8 @@ void to_dlpack(const attune_tensor* given, bool versioned, void (*release)(void*
         }
     };
     const auto held = std::make_shared<holder>();
-    *managed = versioned ? static_cast<void*>(attune::to_dlpack(view, held)) : static_cast<void*>(to_dlpack_unversioned(view, held));
+    *managed = versioned ? static_cast<void*>(attune::to_dlpack(view, held))
+                         : static_cast<void*>(to_dlpack_unversioned(view, held));
     held->release = release, held->owner = owner;
 }
 

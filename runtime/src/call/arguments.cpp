@@ -36,7 +36,8 @@ void check_form(const named_argument& given, bool scalar) {
 
 }  // namespace
 
-matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed, std::pmr::memory_resource& memory) {
+matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed,
+                        std::pmr::memory_resource& memory) {
     const graph_ir& graph = table.graph;
     matched_arguments result(memory);
     result.inputs.resize(graph.inputs.size());
@@ -49,15 +50,21 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
         for (std::size_t i = 0; i < graph.outputs.size(); ++i)
             if (graph.outputs[i].name == given.name) slot = &result.outputs[i];
         if (given.name == lengths_name) slot = &result.kv_lengths;
-        if (!slot) fail(say("one of ", known_names(graph), " of ", table.variant), std::string(given.name), "a name that the variant declares");
+        if (!slot)
+            fail(say("one of ", known_names(graph), " of ", table.variant), std::string(given.name),
+                 "a name that the variant declares");
         if (*slot) fail(say(given.name, " once"), "it twice", "leaving one of them out");
         check_form(given, scalar);
         *slot = &given;
     }
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-        if (!result.inputs[i]) fail(say("the input ", graph.inputs[i].name, " of ", table.variant), "none", say("passing ", graph.inputs[i].name, " = ..."));
+        if (!result.inputs[i])
+            fail(say("the input ", graph.inputs[i].name, " of ", table.variant), "none",
+                 say("passing ", graph.inputs[i].name, " = ..."));
     for (std::size_t i = 0; outputs_needed && i < graph.outputs.size(); ++i)
-        if (!result.outputs[i]) fail(say("a tensor for the output ", graph.outputs[i].name, " of ", table.variant), "none", say("passing ", graph.outputs[i].name, " = ..."));
+        if (!result.outputs[i])
+            fail(say("a tensor for the output ", graph.outputs[i].name, " of ", table.variant), "none",
+                 say("passing ", graph.outputs[i].name, " = ..."));
     return result;
 }
 
@@ -68,7 +75,8 @@ scalar_value scalar_of(const input_declaration& declared, const named_argument& 
         result.real = real ? static_cast<float>(given.real) : static_cast<float>(given.integer);
     } else {
         if (real) fail(say("an integer for ", declared.name), what(given), "a conversion to int");
-        if (given.integer < std::numeric_limits<std::int32_t>::min() || given.integer > std::numeric_limits<std::int32_t>::max())
+        if (given.integer < std::numeric_limits<std::int32_t>::min() ||
+            given.integer > std::numeric_limits<std::int32_t>::max())
             fail(say("an integer of 32 bits for ", declared.name), what(given), "a value within +-2147483647");
         result.integer = static_cast<std::int32_t>(given.integer);
     }

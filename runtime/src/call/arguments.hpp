@@ -15,8 +15,10 @@ struct matched_arguments {
     explicit matched_arguments(std::pmr::memory_resource& memory) : inputs(&memory), outputs(&memory) {}
 };
 
-/// Finds every input and output by name; refuses names that are unknown, repeated or missing and numbers in the place of tensors.
-matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed, std::pmr::memory_resource& memory);
+/// Finds every input and output by name; refuses names that are unknown, repeated or missing and numbers in the place
+/// of tensors.
+matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed,
+                        std::pmr::memory_resource& memory);
 
 /// A scalar as the kernel reads it through its argument pointer.
 union scalar_value {

@@ -1,6 +1,6 @@
 #include "call/bind.hpp"
-#include "execution/device_call.hpp"
 #include "base/text.hpp"
+#include "execution/device_call.hpp"
 #include "execution/threads.hpp"
 #include "execution/workspace.hpp"
 
@@ -21,7 +21,8 @@ struct bound_call::slot {
     std::array<halide_dimension_t, max_rank> dimensions{};  // innermost first
     scalar_value value{};
 
-    /// Kernels make all outputs in one loop: a row repeats along the value depth. Its own dimensions lie behind the first.
+    /// Kernels make all outputs in one loop: a row repeats along the value depth. Its own dimensions lie behind the
+    /// first.
     void repeat_along_depth(int value_depth) {
         dimensions[0] = {0, value_depth, 0};
         buffer.dim = dimensions.data();
@@ -39,21 +40,25 @@ halide_type_t halide_type(element_type e) {
         case element_type::f16: return {halide_type_float, 16, 1};
         case element_type::bf16: return {halide_type_bfloat, 16, 1};
         case element_type::i32: return {halide_type_int, 32, 1};
-        case element_type::u8: case element_type::boolean: return {halide_type_uint, 8, 1};  // Halide's own bool would look at one bit
+        case element_type::u8:
+        case element_type::boolean: return {halide_type_uint, 8, 1};  // Halide's own bool would look at one bit
         case element_type::any: break;
     }
     return {halide_type_handle, 64, 1};
 }
 
-/// What an empty tensor is bound to: kernels clamp what they read to where something could be, so it has to be there. Longer than any depth.
+/// What an empty tensor is bound to: kernels clamp what they read to where something could be, so it has to be there.
+/// Longer than any depth.
 alignas(128) std::array<std::uint8_t, 16384> nothing{};
 
 /// Fills a slot, with extents as the kernel sees them: where the tensor has 1 and the call has more, the stride is 0.
 template <class Logical>
-void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::string_view name, const tensor& t, Logical logical) {
+void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::string_view name, const tensor& t,
+                Logical logical) {
     const bool empty = t.empty();
     buffer.host = empty ? nothing.data() : static_cast<std::uint8_t*>(const_cast<void*>(t.data()));
-    if (!empty && t.where() != memory::host) buffer.device = reinterpret_cast<std::uintptr_t>(std::exchange(buffer.host, nullptr));
+    if (!empty && t.where() != memory::host)
+        buffer.device = reinterpret_cast<std::uintptr_t>(std::exchange(buffer.host, nullptr));
     buffer.type = halide_type(t.type());
     buffer.dimensions = t.rank();
     buffer.dim = dimensions;
@@ -61,23 +66,29 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
     for (int axis = 0; axis < t.rank(); ++axis) {
         const bool innermost = axis == t.rank() - 1;
         const std::int64_t own = t.extent(axis), seen = logical(axis);
-        const std::int64_t stride = own > 1 && !(empty && !innermost) ? t.stride(axis) : own == seen && innermost ? 1 : 0;  // kernels insist on 1 along a depth
+        const std::int64_t stride = own > 1 && !(empty && !innermost) ? t.stride(axis)
+                                    : own == seen && innermost        ? 1
+                                                                      : 0;  // kernels insist on 1 along a depth
         dimensions[t.rank() - 1 - axis] = {0, static_cast<std::int32_t>(seen), static_cast<std::int32_t>(stride)};
         elements *= seen;  // below 2^62: refused as soon as it is above 2^31
         if (elements > most)
-            fail(say("at most ", most, " elements in ", name, ", axes of extent 1 that broadcast counted in full"), say("more in ", shown(name, t)),
-                 "fewer batch elements or heads a call");
+            fail(say("at most ", most, " elements in ", name, ", axes of extent 1 that broadcast counted in full"),
+                 say("more in ", shown(name, t)), "fewer batch elements or heads a call");
     }
 }
 
-std::string_view target_of(memory where) { return where == memory::cuda ? "cuda" : where == memory::opencl ? "opencl" : ""; }
+std::string_view target_of(memory where) {
+    return where == memory::cuda ? "cuda" : where == memory::opencl ? "opencl" : "";
+}
 
 /// Writes 0 to every element, axes from `axis` inwards.
 void clear(float* at, const tensor& t, int axis = 0) {
     for (std::int64_t i = 0; i < t.extent(axis); ++i) {
         float* const to = at + i * t.stride(axis);
-        if (axis + 1 < t.rank()) clear(to, t, axis + 1);
-        else *to = 0;
+        if (axis + 1 < t.rank())
+            clear(to, t, axis + 1);
+        else
+            *to = 0;
     }
 }
 
@@ -91,12 +102,20 @@ std::string_view forced_target(const options& how, std::string_view& by) {
 
 void check_version(const kernel_table& table) {
     if (table.version != kernel_table_version)
-        fail(say("kernels of ", table.variant, " built for layout ", kernel_table_version), say("layout ", table.version),
-             "building the variant again with this version of attune");
+        fail(say("kernels of ", table.variant, " built for layout ", kernel_table_version),
+             say("layout ", table.version), "building the variant again with this version of attune");
 }
 
-bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain)
-    : table_(table), given_(memory_), shape_(), threads_(threads_of(how.threads)), pool_(how.pool), slots_(&memory_), argv_(&memory_), how_(how) {
+bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
+                       outputs wanted, bool explain)
+    : table_(table),
+      given_(memory_),
+      shape_(),
+      threads_(threads_of(how.threads)),
+      pool_(how.pool),
+      slots_(&memory_),
+      argv_(&memory_),
+      how_(how) {
     check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
@@ -107,7 +126,8 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     split_keys(how);
     bind_inputs();
     bind_outputs();
-    if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host) check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
+    if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
+        check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
 }
 
 bound_call::~bound_call() = default;
@@ -118,8 +138,11 @@ void bound_call::choose_kernel(const options& how, bool explain) {
     asked.target = forced_target(how, asked.forced_by);
     find_memory(how.device);
     if (const std::string_view there = target_of(where_); !there.empty()) {
-        if (asked.target.empty()) asked.forced_by = "where the tensors lie", asked.target = there;
-        else if (asked.target != there) fail(say("tensors that ", asked.target, " kernels can read, as ", asked.forced_by, " asks for them"), say("tensors in memory of ", there), say("the target ", there));
+        if (asked.target.empty())
+            asked.forced_by = "where the tensors lie", asked.target = there;
+        else if (asked.target != there)
+            fail(say("tensors that ", asked.target, " kernels can read, as ", asked.forced_by, " asks for them"),
+                 say("tensors in memory of ", there), say("the target ", there));
     }
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         if (!is_core(graph.inputs[i])) continue;
@@ -127,11 +150,14 @@ void bound_call::choose_kernel(const options& how, bool explain) {
         (name == "q" ? asked.query : name == "k" ? asked.key : asked.value) = given_.inputs[i]->view.type();
     }
     for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-        if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output) asked.output = given_.outputs[i]->view.type();
+        if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output)
+            asked.output = given_.outputs[i]->view.type();
     if (shape_.has(axis_kind::depth)) asked.depth = shape_[axis_kind::depth];
     if (shape_.has(axis_kind::value_depth)) asked.value_depth = shape_[axis_kind::value_depth];
     if (shape_.has(axis_kind::query)) asked.queries = shape_[axis_kind::query];
-    const auto has = [&](operation op) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& n) { return n.op == op; }); };
+    const auto has = [&](operation op) {
+        return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& n) { return n.op == op; });
+    };
     if (!asked.depth) asked.depth_matters = has(operation::contract) || has(operation::depth);
     if (!asked.value_depth) asked.value_depth_matters = has(operation::value_depth);
     choice_ = choose(table_, asked, this_cpu(), explain);
@@ -139,17 +165,22 @@ void bound_call::choose_kernel(const options& how, bool explain) {
 
 /// Memory of one GPU at most, beside the host's.
 void bound_call::find_memory(int wanted) {
-    if (wanted < tensor::any_device) fail("a device's index from 0 in attune::options::device, or -1", say(wanted), "leaving it unset");
+    if (wanted < tensor::any_device)
+        fail("a device's index from 0 in attune::options::device, or -1", say(wanted), "leaving it unset");
     std::string_view said_memory, said_device = "attune::options::device";
     device_ = wanted;
     const auto look = [&](const named_argument* given) {
         if (!given || given->is != named_argument::form::view || given->view.where() == memory::host) return;
         const tensor& t = given->view;
         if (where_ != memory::host && where_ != t.where())
-            fail(say("memory of ", target_of(where_), " for ", given->name, ", as for ", said_memory, ", or the host's"), say("memory of ", target_of(t.where())), "a copy of one of them where the other lies");
+            fail(
+                say("memory of ", target_of(where_), " for ", given->name, ", as for ", said_memory, ", or the host's"),
+                say("memory of ", target_of(t.where())), "a copy of one of them where the other lies");
         if (where_ == memory::host) where_ = t.where(), said_memory = given->name;
         if (t.device() == tensor::any_device || t.device() == device_) return;
-        if (device_ != tensor::any_device) fail(say("device ", device_, " for ", given->name, ", as for ", said_device), say("device ", t.device()), "a copy on that device");
+        if (device_ != tensor::any_device)
+            fail(say("device ", device_, " for ", given->name, ", as for ", said_device), say("device ", t.device()),
+                 "a copy on that device");
         device_ = t.device(), said_device = given->name;
     };
     for (const named_argument* each : given_.inputs) look(each);
@@ -158,21 +189,28 @@ void bound_call::find_memory(int wanted) {
 }
 
 std::int64_t bound_call::stacked_rows() const {
-    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1), key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1);
-    return std::max<std::int64_t>(heads / key_heads, 1) * std::clamp<std::int64_t>(shape_[axis_kind::query], 1, chosen().query_block);
+    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1),
+                       key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1);
+    return std::max<std::int64_t>(heads / key_heads, 1) *
+           std::clamp<std::int64_t>(shape_[axis_kind::query], 1, chosen().query_block);
 }
 
 std::int64_t bound_call::stacks() const {
     const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
-    return shape_[axis_kind::batch] * std::max<std::int64_t>(shape_[axis_kind::key_head], 1) * std::max<std::int64_t>(blocks, 1);
+    return shape_[axis_kind::batch] * std::max<std::int64_t>(shape_[axis_kind::key_head], 1) *
+           std::max<std::int64_t>(blocks, 1);
 }
 
-/// By shapes only, so that no bit depends on the threads; if asked for, not by the batch or the length of the slots either.
+/// By shapes only, so that no bit depends on the threads; if asked for, not by the batch or the length of the slots
+/// either.
 void bound_call::split_keys(const options& how) {
     if (chosen().key_splits == 0) return;
     key_splits_ = chosen().key_splits;
     if (is_deterministic(how)) return;
-    const std::int64_t tasks = is_device(chosen().target) ? 1024 : 64;  // enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for
+    const std::int64_t tasks =
+        is_device(chosen().target)
+            ? 1024
+            : 64;  // enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for
     const std::int64_t blocks = (shape_[axis_kind::key] + chosen().key_block - 1) / chosen().key_block;
     const std::int64_t wanted = (tasks + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
     key_splits_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, key_splits_));
@@ -181,7 +219,8 @@ void bound_call::split_keys(const options& how) {
 void bound_call::bind_inputs() {
     const graph_ir& graph = table_.graph;
     const std::size_t count = graph.inputs.size();
-    slots_.resize(count + 1 + graph.outputs.size() + static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs));
+    slots_.resize(count + 1 + graph.outputs.size() +
+                  static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs));
     argv_.reserve(slots_.size() + 2);
     argv_.push_back(nullptr);  // the user context: hooks.cpp
     for (std::size_t i = 0; i < count; ++i) {
@@ -193,15 +232,17 @@ void bound_call::bind_inputs() {
             continue;
         }
         const tensor& t = given_.inputs[i]->view;
-        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) { return shape_.logical(i, d.axes[static_cast<std::size_t>(axis)].kind, t.extent(axis)); });
+        set_buffer(s.buffer, s.dimensions.data(), d.name, t, [&](int axis) {
+            return shape_.logical(i, d.axes[static_cast<std::size_t>(axis)].kind, t.extent(axis));
+        });
         argv_.push_back(&s.buffer);
     }
     all_keys_ = static_cast<std::int32_t>(shape_[axis_kind::key]);
     const std::int64_t one[] = {1};
     const tensor everything(&all_keys_, one);
     slot& lengths = slots_[count];
-    set_buffer(lengths.buffer, lengths.dimensions.data(), "kv_lengths", given_.kv_lengths ? given_.kv_lengths->view : everything,
-               [&](int) { return shape_[axis_kind::batch]; });
+    set_buffer(lengths.buffer, lengths.dimensions.data(), "kv_lengths",
+               given_.kv_lengths ? given_.kv_lengths->view : everything, [&](int) { return shape_[axis_kind::batch]; });
     if (!given_.kv_lengths) lengths.dimensions[0].stride = 0;
     argv_.push_back(&lengths.buffer);
     if (key_splits_) argv_.push_back(&key_splits_);
@@ -214,7 +255,8 @@ void bound_call::bind_outputs() {
         slot& s = slots_[graph.inputs.size() + 1 + i];
         const tensor& t = given_.outputs[i]->view;
         const bool row = kind_of(graph, graph.outputs[i]) == kind::row;
-        set_buffer(s.buffer, s.dimensions.data() + row, graph.outputs[i].name, t, [&](int axis) { return t.extent(axis); });
+        set_buffer(s.buffer, s.dimensions.data() + row, graph.outputs[i].name, t,
+                   [&](int axis) { return t.extent(axis); });
         if (row) s.repeat_along_depth(chosen().value_depth);
         argv_.push_back(&s.buffer);
     }
@@ -224,7 +266,8 @@ std::size_t bound_call::hidden_bytes() const {
     std::array<std::int64_t, 4> extents{chosen().saved_rows};
     std::size_t rank = 1;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    const std::int64_t output[] = {chosen().saved_outputs, shape_[axis_kind::batch], shape_[axis_kind::head], shape_[axis_kind::query], chosen().value_depth};
+    const std::int64_t output[] = {chosen().saved_outputs, shape_[axis_kind::batch], shape_[axis_kind::head],
+                                   shape_[axis_kind::query], chosen().value_depth};
     return static_cast<std::size_t>(bytes_of(extents, element_type::f32) + bytes_of(output, element_type::f32));
 }
 
@@ -237,7 +280,8 @@ void bound_call::bind_hidden_rows() {
     for (int i = 0; i < chosen().saved_rows; ++i) {
         slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(i)];
         const tensor view(rows, extents);
-        set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view, [&](int axis) { return view.extent(axis); });
+        set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view,
+                   [&](int axis) { return view.extent(axis); });
         s.repeat_along_depth(chosen().value_depth);
         argv_.push_back(&s.buffer);
         rows += extents[0] * extents[1] * extents[2];
@@ -246,9 +290,11 @@ void bound_call::bind_hidden_rows() {
     // The heads of a position side by side, as projections read them.
     const std::int64_t depth = chosen().value_depth, shape[] = {extents[0], extents[1], extents[2], depth};
     const std::int64_t strides[] = {extents[2] * extents[1] * depth, depth, extents[1] * depth, 1};
-    slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(chosen().saved_rows)];
+    slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() +
+                     static_cast<std::size_t>(chosen().saved_rows)];
     const tensor view(rows, shape, strides);
-    set_buffer(s.buffer, s.dimensions.data(), "the output that the kernel keeps", view, [&](int axis) { return view.extent(axis); });
+    set_buffer(s.buffer, s.dimensions.data(), "the output that the kernel keeps", view,
+               [&](int axis) { return view.extent(axis); });
     argv_.push_back(&s.buffer);
 }
 
@@ -257,7 +303,9 @@ bound_call::lent_rows::~lent_rows() { give_scratch(block_); }
 float* bound_call::lent_rows::take(std::size_t bytes) {
     give_scratch(block_);
     block_ = take_scratch(bytes);
-    if (!block_) fail(say("memory for ", bytes, " bytes of rows that the kernel keeps for itself"), "none", "fewer batch elements or heads a call");
+    if (!block_)
+        fail(say("memory for ", bytes, " bytes of rows that the kernel keeps for itself"), "none",
+             "fewer batch elements or heads a call");
     return static_cast<float*>(block_);
 }
 
@@ -276,24 +324,38 @@ void bound_call::run() {
 void bound_call::run_on_device() {
     std::pmr::vector<halide_buffer_t*> buffers(&memory_);
     std::pmr::vector<std::string_view> names(&memory_);
-    const auto add = [&](std::size_t i, std::string_view name) { buffers.push_back(&slots_[i].buffer), names.push_back(name); };
+    const auto add = [&](std::size_t i, std::string_view name) {
+        buffers.push_back(&slots_[i].buffer), names.push_back(name);
+    };
     const std::size_t inputs = table_.graph.inputs.size() + 1;
     for (std::size_t i = 0; i + 1 < inputs; ++i)
         if (!table_.graph.inputs[i].is_scalar) add(i, table_.graph.inputs[i].name);
     add(inputs - 1, "kv_lengths");
-    for (std::size_t i = inputs; i < slots_.size(); ++i) add(i, i < inputs + table_.graph.outputs.size() ? table_.graph.outputs[i - inputs].name : "");
-    const auto kept = static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs), made = table_.graph.outputs.size();
+    for (std::size_t i = inputs; i < slots_.size(); ++i)
+        add(i, i < inputs + table_.graph.outputs.size() ? table_.graph.outputs[i - inputs].name : "");
+    const auto kept = static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs),
+               made = table_.graph.outputs.size();
     const std::span all(buffers);
-    device_call call{.target = chosen().target, .kernel = chosen().call, .argv = argv_.data(), .inputs = all.first(all.size() - made - kept),
-                     .outputs = all.last(made + kept).first(made), .kept = all.last(kept),
-                     .names = names, .device = device_, .context = how_.context, .stream = how_.stream, .wait = how_.wait, .keeps_scratch = key_splits_ != 0};
+    device_call call{.target = chosen().target,
+                     .kernel = chosen().call,
+                     .argv = argv_.data(),
+                     .inputs = all.first(all.size() - made - kept),
+                     .outputs = all.last(made + kept).first(made),
+                     .kept = all.last(kept),
+                     .names = names,
+                     .device = device_,
+                     .context = how_.context,
+                     .stream = how_.stream,
+                     .wait = how_.wait,
+                     .keeps_scratch = key_splits_ != 0};
     void* arguments[] = {nullptr, &call};
     table_.invoke(table_.devices->launch, arguments, threads_, pool_, nullptr);
 }
 
 void bound_call::write_empty_sums() {
     for (const named_argument* const given : given_.outputs)
-        if (!given->view.empty() && where_ != memory::host) fail("outputs in host memory for sums over nothing", given->view.description(), "no call");
+        if (!given->view.empty() && where_ != memory::host)
+            fail("outputs in host memory for sums over nothing", given->view.description(), "no call");
     for (const named_argument* const given : given_.outputs)
         if (!given->view.empty()) clear(static_cast<float*>(given->view.mutable_data()), given->view);
 }
@@ -301,21 +363,28 @@ void bound_call::write_empty_sums() {
 block_map bound_call::blocks() {
     const auto count = [&](axis_kind axis) { return static_cast<int>(shape_[axis]); };
     const auto tiles = [](int length, int tile) { return static_cast<int>((std::int64_t{length} + tile - 1) / tile); };
-    block_map map{.batches = count(axis_kind::batch), .heads = count(axis_kind::head), .query_block = chosen().query_block, .key_block = chosen().key_block};
+    block_map map{.batches = count(axis_kind::batch),
+                  .heads = count(axis_kind::head),
+                  .query_block = chosen().query_block,
+                  .key_block = chosen().key_block};
     map.query_blocks = tiles(count(axis_kind::query), map.query_block);
     map.key_blocks = tiles(count(axis_kind::key), map.key_block);
     const std::int64_t shape[] = {map.batches, map.heads, map.query_blocks, map.key_blocks};
     std::int64_t total = 1;
     for (const auto extent : shape)
-        if ((total *= extent) > most) fail(say("at most ", most, " blocks"), list_of(shape), "asking for fewer batch elements or heads");
+        if ((total *= extent) > most)
+            fail(say("at most ", most, " blocks"), list_of(shape), "asking for fewer batch elements or heads");
     map.blocks.assign(static_cast<std::size_t>(total), 1);
     if (total == 0 || !chosen().blocks) return map;
-    if (where_ != memory::host) fail("inputs in host memory, to say which blocks are visited", say("tensors in memory of ", target_of(where_)), "copies of them");
+    if (where_ != memory::host)
+        fail("inputs in host memory, to say which blocks are visited", say("tensors in memory of ", target_of(where_)),
+             "copies of them");
 
     const tensor view(map.blocks.data(), shape);
     slot s;
     set_buffer(s.buffer, s.dimensions.data(), "blocks", view, [&](int axis) { return view.extent(axis); });
-    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() + 2 + (key_splits_ ? 1 : 0)));
+    std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() +
+                                                                                            2 + (key_splits_ ? 1 : 0)));
     arguments.push_back(&s.buffer);
     table_.invoke(chosen().blocks, arguments.data(), threads_, pool_, &table_bytes_);
     return map;

@@ -19,13 +19,14 @@ void check_version(const kernel_table& table);
 /// The target that options or the environment ask for, and which of them; empty if neither does.
 std::string_view forced_target(const options& how, std::string_view& by);
 
-/// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused any more.
-/// Neither construction nor the calls allocate from the heap for a variant of ordinary size.
+/// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused
+/// any more. Neither construction nor the calls allocate from the heap for a variant of ordinary size.
 class bound_call {
 public:
     enum class outputs : bool { optional, needed };
 
-    bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted, bool explain);
+    bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted,
+               bool explain);
     ~bound_call();
     bound_call(const bound_call&) = delete;
 
@@ -45,8 +46,10 @@ public:
     void write_empty_sums();  ///< if there is nothing to do: sums over no query and means over no head are 0
     block_map blocks();
 
-    std::size_t hidden_bytes() const;                         ///< of the rows that the kernel keeps for itself
-    std::size_t table_bytes() const { return table_bytes_; }  ///< of what conditions are tabulated in; known after `blocks`
+    std::size_t hidden_bytes() const;  ///< of the rows that the kernel keeps for itself
+    std::size_t table_bytes() const {
+        return table_bytes_;
+    }  ///< of what conditions are tabulated in; known after `blocks`
 
 private:
     struct slot;
@@ -81,8 +84,8 @@ private:
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     options how_;
-    memory where_{};  ///< of some tensor, if not the host's
-    int device_{-1};  ///< that tensors or options name
+    memory where_{};                          ///< of some tensor, if not the host's
+    int device_{-1};                          ///< that tensors or options name
     std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
     std::size_t table_bytes_{};
     lent_rows hidden_;

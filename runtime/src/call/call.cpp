@@ -1,6 +1,6 @@
 #include "call/bind.hpp"
-#include "call/projections.hpp"
 #include "call/formula.hpp"
+#include "call/projections.hpp"
 #include "execution/threads.hpp"
 
 #include <attune/runtime/detail/call.hpp>
@@ -29,7 +29,9 @@ std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(
 
 /// Multiplications a pair, of what is contracted over a depth.
 int depths_per_pair(const graph_ir& graph, const kernel& k) {
-    const auto has = [&](operation op) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; }); };
+    const auto has = [&](operation op) {
+        return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; });
+    };
     return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
 }
 
@@ -45,7 +47,8 @@ block_map blocks(const kernel_table& table, std::span<const named_argument> argu
     return bound_call(table, arguments, how, bound_call::outputs::optional, false).blocks();
 }
 
-/// What a thread notes of a block of keys: whether it is visited, and which of its parts, of which there are eight at most.
+/// What a thread notes of a block of keys: whether it is visited, and which of its parts, of which there are eight at
+/// most.
 constexpr std::size_t bytes_of_a_verdict = 9;
 
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
@@ -55,8 +58,10 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     const auto extent = [&](axis_kind axis) { return shape[axis]; };
     explanation result;
     result.variant = table.variant, result.formula = table.graph.text;
-    result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.shapes = bound.why_shapes(), result.schedule = k.schedule ? k.schedule : "{}";
-    result.batches = extent(axis_kind::batch), result.heads = extent(axis_kind::head), result.key_heads = extent(axis_kind::key_head);
+    result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.shapes = bound.why_shapes(),
+    result.schedule = k.schedule ? k.schedule : "{}";
+    result.batches = extent(axis_kind::batch), result.heads = extent(axis_kind::head),
+    result.key_heads = extent(axis_kind::key_head);
     result.query_length = extent(axis_kind::query), result.key_length = extent(axis_kind::key);
     result.depth = k.depth, result.value_depth = k.value_depth;
     result.query = k.query, result.key = k.key, result.value = k.value, result.output = k.output;
@@ -65,21 +70,27 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
     result.conditions = conditions_of(table.graph);
     result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
-    result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * depths_per_pair(table.graph, k);
+    result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) *
+                   depths_per_pair(table.graph, k);
     const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k.target);
-    result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes, result.packed_bytes = computed.packed_bytes;
+    result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes,
+                                    result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
     result.key_splits = bound.key_splits();
-    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(), result.table_bytes = bound.table_bytes();
+    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(),
+    result.table_bytes = bound.table_bytes();
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
     if (result.key_splits) {
         result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
-        result.parts_bytes = k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
+        result.parts_bytes =
+            k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
         tasks = bound.stacks() * result.key_splits;
     }
     const auto working = std::min<std::int64_t>(result.threads, tasks);
-    if (!is_device(k.target) && !result.key_splits) result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
-    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes + result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
+    if (!is_device(k.target) && !result.key_splits)
+        result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes +
+                             result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
         const input_declaration& d = table.graph.inputs[i];
@@ -89,7 +100,8 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
             continue;
         }
         const tensor& t = bound.given().inputs[i]->view;
-        explanation::argument& a = result.inputs.emplace_back(explanation::argument{std::string(d.name), "tensor", t.type(), {}, {t.shape().begin(), t.shape().end()}});
+        explanation::argument& a = result.inputs.emplace_back(
+            explanation::argument{std::string(d.name), "tensor", t.type(), {}, {t.shape().begin(), t.shape().end()}});
         for (int axis = 0; axis < d.rank; ++axis) a.axes.emplace_back(d.axes[static_cast<std::size_t>(axis)].name);
         result.input_bytes += bytes_of(a);
     }
@@ -99,7 +111,8 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     }
     for (const output_declaration& d : table.graph.outputs) {  // by shape: the tensors may have been left out
         const kind is = kind_of(table.graph, d);
-        explanation::argument& a = result.outputs.emplace_back(explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
+        explanation::argument& a = result.outputs.emplace_back(
+            explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
         for (const axis_kind axis : axes_of_output(is)) a.axes.emplace_back(name_of_output_axis(axis));
         const auto extents = extents_of_output(shape, table.graph, bound.given(), d);
         a.shape.assign(extents.view().begin(), extents.view().end());
@@ -118,7 +131,13 @@ kernel_list kernels(const kernel_table& table) {
         entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
         entry.depth = k.depth, entry.value_depth = k.value_depth;
         entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
-        kernel_request asked{.query = k.query, .key = k.key, .value = k.value, .output = k.output, .depth = k.depth, .value_depth = k.value_depth, .queries = k.to_queries};
+        kernel_request asked{.query = k.query,
+                             .key = k.key,
+                             .value = k.value,
+                             .output = k.output,
+                             .depth = k.depth,
+                             .value_depth = k.value_depth,
+                             .queries = k.to_queries};
         asked.target = forced ? forced : "", asked.forced_by = "ATTUNE_TARGET";
         try {
             const choice made = choose(table, asked, this_cpu(), true);

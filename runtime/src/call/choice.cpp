@@ -34,19 +34,23 @@ std::string depths_of(const kernel_request& r) {
     return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
 }
 
-/// How far a number of queries is from those that a kernel serves, and then how many it serves: the least one is chosen.
+/// How far a number of queries is from those that a kernel serves, and then how many it serves: the least one is
+/// chosen.
 std::pair<std::int64_t, std::int64_t> distance(const kernel& k, std::int64_t queries) {
     const std::int64_t from = k.from_queries, to = k.to_queries;
     return {queries < from ? from - queries : queries > to ? queries - to : 0, to - from};
 }
 std::string served(const kernel& k) {
     const bool no_end = k.to_queries == std::numeric_limits<int>::max();
-    return say(name_of(k.shapes), ", for ", no_end && k.from_queries <= 1 ? "any number of" : no_end ? say(k.from_queries, " and more") : say(k.from_queries, " to ", k.to_queries), " queries");
+    return say(name_of(k.shapes), ", for ",
+               no_end && k.from_queries <= 1 ? "any number of"
+               : no_end                      ? say(k.from_queries, " and more")
+                                             : say(k.from_queries, " to ", k.to_queries),
+               " queries");
 }
 
 /// What differs between the kernels for which `keep` holds: "f32; bf16".
-template <class Keep, class Name>
-std::string compiled(const kernel_table& table, Keep keep, Name name) {
+template <class Keep, class Name> std::string compiled(const kernel_table& table, Keep keep, Name name) {
     std::string result;
     for (const kernel& k : table.kernels)
         if (keep(k)) add_part(result, name(k), "; ");
@@ -69,17 +73,21 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     const auto target = [](const kernel& k) { return std::string(k.target); };
 
     if (std::none_of(table.kernels.begin(), table.kernels.end(), right_types))
-        fail(say("element types that ", table.variant, " was compiled for (", compiled(table, everything, [](const kernel& k) { return types_of(k); }), ")"),
+        fail(say("element types that ", table.variant, " was compiled for (",
+                 compiled(table, everything, [](const kernel& k) { return types_of(k); }), ")"),
              types_of(asked), "adding them to DTYPES in attune_add_variant, or converting the tensors");
     if (std::none_of(table.kernels.begin(), table.kernels.end(), right_shape))
         fail(say("depths (depth x value depth) that ", table.variant, " was compiled for (",
                  compiled(table, right_types, [](const kernel& k) { return depths_of(k); }), ")"),
              depths_of(asked), "adding them to DEPTHS in attune_add_variant");
 
-    const auto refuse_several = [&](std::string_view name, int kernel::*depth) {
+    const auto refuse_several = [&](std::string_view name, int kernel::* depth) {
         const auto first = std::find_if(table.kernels.begin(), table.kernels.end(), right_shape);
-        if (std::any_of(first, table.kernels.end(), [&](const kernel& k) { return right_shape(k) && k.*depth != (*first).*depth; }))
-            fail(say("a tensor of the call that has the ", name, ", or kernels of one ", name), say("depths (depth x value depth) ", compiled(table, right_shape, [](const kernel& k) { return depths_of(k); })),
+        if (std::any_of(first, table.kernels.end(),
+                        [&](const kernel& k) { return right_shape(k) && k.*depth != (*first).*depth; }))
+            fail(say("a tensor of the call that has the ", name, ", or kernels of one ", name),
+                 say("depths (depth x value depth) ",
+                     compiled(table, right_shape, [](const kernel& k) { return depths_of(k); })),
                  "an input with that axis, or one of them in DEPTHS of attune_add_variant");
     };
     if (!asked.depth && asked.depth_matters) refuse_several("depth", &kernel::depth);
@@ -87,44 +95,63 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
 
     choice result;
     // A GPU has to be asked for: by name, or by tensors that lie there.
-    const auto asked_for = [&](const kernel& k) { return right_shape(k) && (asked.target.empty() ? !is_device(k.target) : asked.target == k.target); };
+    const auto asked_for = [&](const kernel& k) {
+        return right_shape(k) && (asked.target.empty() ? !is_device(k.target) : asked.target == k.target);
+    };
     const auto missing = [&](const kernel& k) { return missing_here(table, k, cpu); };
-    const auto runs = [&](const kernel& k) { return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu); };
+    const auto runs = [&](const kernel& k) {
+        return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu);
+    };
     for (const kernel& k : table.kernels)
-        if (asked_for(k) && runs(k) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target))) result.chosen = &k;
+        if (asked_for(k) && runs(k) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target)))
+            result.chosen = &k;
     if (result.chosen && asked.queries)
         for (const kernel& k : table.kernels) {
             const bool level = rank_of(k.target) == rank_of(result.chosen->target);
-            if (level && asked_for(k) && distance(k, *asked.queries) < distance(*result.chosen, *asked.queries)) result.chosen = &k;
+            if (level && asked_for(k) && distance(k, *asked.queries) < distance(*result.chosen, *asked.queries))
+                result.chosen = &k;
         }
     if (result.chosen && !explain) return result;
 
     const std::string linked = compiled(table, right_shape, target);
-    const std::string lacks = compiled(table, [&](const kernel& k) { return asked_for(k) && !runs(k); },
-                                       [&](const kernel& k) { return say(k.target, ": lacks ", missing(k)); });
+    const std::string lacks = compiled(
+        table, [&](const kernel& k) { return asked_for(k) && !runs(k); },
+        [&](const kernel& k) { return say(k.target, ": lacks ", missing(k)); });
     if (!result.chosen && asked.target.empty() && std::none_of(table.kernels.begin(), table.kernels.end(), asked_for))
         fail(say("a kernel for the CPU among the linked ones of ", table.variant, " (", linked, ")"), "none",
-             "attune::options::target, which a GPU has to be asked for by, or an ISA level in TARGETS of attune_add_variant");
+             "attune::options::target, which a GPU has to be asked for by, or an ISA level in TARGETS of "
+             "attune_add_variant");
     if (!result.chosen && asked.target.empty())
-        fail(say("a CPU for one of the linked kernels of ", table.variant, " (", linked, ")"), say("this one (", lacks, ")"),
+        fail(say("a CPU for one of the linked kernels of ", table.variant, " (", linked, ")"),
+             say("this one (", lacks, ")"),
              "adding a less demanding level, such as x86-64-v2, to TARGETS in attune_add_variant");
     if (!result.chosen) {
-        const std::string runnable = compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k); }, target);
-        const std::string others = runnable.empty() ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
-                                                    : say(runnable, ", which are linked and run here, or leaving it unset");
+        const std::string runnable =
+            compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k); }, target);
+        const std::string others = runnable.empty()
+                                       ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
+                                       : say(runnable, ", which are linked and run here, or leaving it unset");
         if (lacks.empty() && is_device(asked.target))
-            fail(say("kernels of ", table.variant, " for ", asked.target, ", as ", asked.forced_by, " asks for them"), say("those of ", linked),
-                 say("adding ", asked.target, " to TARGETS in attune_add_variant, or tensors of the host and ", others));
-        if (lacks.empty()) fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by), std::string(asked.target), others);
-        if (is_device(asked.target)) fail(say("a machine that runs ", asked.target, " kernels, as ", asked.forced_by, " asks"), lacks, others);
+            fail(
+                say("kernels of ", table.variant, " for ", asked.target, ", as ", asked.forced_by, " asks for them"),
+                say("those of ", linked),
+                say("adding ", asked.target, " to TARGETS in attune_add_variant, or tensors of the host and ", others));
+        if (lacks.empty())
+            fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by),
+                 std::string(asked.target), others);
+        if (is_device(asked.target))
+            fail(say("a machine that runs ", asked.target, " kernels, as ", asked.forced_by, " asks"), lacks, others);
         fail(say("a level that this CPU runs in ", asked.forced_by), lacks, others);
     }
-    result.why = asked.target.empty() ? say("the most demanding level of those linked (", linked, ") that this CPU runs") : say("asked for by ", asked.forced_by);
+    result.why = asked.target.empty()
+                     ? say("the most demanding level of those linked (", linked, ") that this CPU runs")
+                     : say("asked for by ", asked.forced_by);
     if (!lacks.empty()) result.why += say("; ", lacks);
     result.why_shapes = served(*result.chosen);
     std::string others;
     for (const kernel& k : table.kernels)
-        if (&k != result.chosen && asked_for(k) && rank_of(k.target) == rank_of(result.chosen->target)) add_part(others, served(k), "; ");
+        if (&k != result.chosen && asked_for(k) && rank_of(k.target) == rank_of(result.chosen->target))
+            add_part(others, served(k), "; ");
     if (!others.empty()) result.why_shapes += say(" (also linked: ", others, ")");
     return result;
 }

@@ -9,12 +9,16 @@ namespace attune {
 namespace {
 
 std::string percent(std::int64_t part, std::int64_t all) {
-    return all == 0 ? "" : detail::say(" (", detail::in_short(100.0 * static_cast<double>(part) / static_cast<double>(all)), " %)");
+    return all == 0 ? ""
+                    : detail::say(" (", detail::in_short(100.0 * static_cast<double>(part) / static_cast<double>(all)),
+                                  " %)");
 }
 
 }  // namespace
 
-std::int64_t block_map::visited() const { return std::count_if(blocks.begin(), blocks.end(), [](std::uint8_t b) { return b != 0; }); }
+std::int64_t block_map::visited() const {
+    return std::count_if(blocks.begin(), blocks.end(), [](std::uint8_t b) { return b != 0; });
+}
 std::int64_t block_map::unmasked() const { return std::count(blocks.begin(), blocks.end(), std::uint8_t{2}); }
 
 std::int64_t block_map::pairs_visited(std::int64_t query_length, std::int64_t key_length) const {
@@ -22,8 +26,10 @@ std::int64_t block_map::pairs_visited(std::int64_t query_length, std::int64_t ke
     for (std::size_t i = 0; i < blocks.size(); ++i) {
         if (blocks[i] == 0) continue;
         const auto key = static_cast<std::int64_t>(i % static_cast<std::size_t>(key_blocks));
-        const auto query = static_cast<std::int64_t>(i / static_cast<std::size_t>(key_blocks) % static_cast<std::size_t>(query_blocks));
-        pairs += std::min<std::int64_t>(query_block, query_length - query * query_block) * std::min<std::int64_t>(key_block, key_length - key * key_block);
+        const auto query = static_cast<std::int64_t>(i / static_cast<std::size_t>(key_blocks) %
+                                                     static_cast<std::size_t>(query_blocks));
+        pairs += std::min<std::int64_t>(query_block, query_length - query * query_block) *
+                 std::min<std::int64_t>(key_block, key_length - key * key_block);
     }
     return pairs;
 }
@@ -33,8 +39,9 @@ std::string explanation::text() const {
     std::string all = say("variant   ", variant, "\n", formula);
     if (!all.ends_with('\n')) all += '\n';
     all += say("kernel    ", kernel, "\n", "target    ", target, ": ", why, "\n", "shapes    ", shapes, "\n");
-    all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length, " queries, ", key_length, " keys, depth ",
-               depth, "x", value_depth, ", ", detail::types_of(query, key, value, output), "\n");
+    all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length,
+               " queries, ", key_length, " keys, depth ", depth, "x", value_depth, ", ",
+               detail::types_of(query, key, value, output), "\n");
     std::string_view title = "inputs    ";
     for (const auto* const list : {&inputs, &outputs}) {
         for (const argument& a : *list) {
@@ -45,18 +52,26 @@ std::string explanation::text() const {
         }
         title = "outputs   ";
     }
-    all += say("blocks    ", blocks_visited, " of ", blocks, percent(blocks_visited, blocks), " visited, ", blocks_unmasked, " of them without a mask; ",
-               query_block, " queries x ", key_block, " keys each\n");
+    all += say("blocks    ", blocks_visited, " of ", blocks, percent(blocks_visited, blocks), " visited, ",
+               blocks_unmasked, " of them without a mask; ", query_block, " queries x ", key_block, " keys each\n");
     for (const condition& c : conditions) all += say("          ", c.text, ": ", c.skips, "\n");
-    all += say("work      at most ", in_short(flops), " useful FLOPs; reads ", in_bytes(static_cast<std::uint64_t>(input_bytes)), ", writes ",
+    all += say("work      at most ", in_short(flops), " useful FLOPs; reads ",
+               in_bytes(static_cast<std::uint64_t>(input_bytes)), ", writes ",
                in_bytes(static_cast<std::uint64_t>(output_bytes)), "\n");
-    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(hidden_bytes), " kept from one pass to the next, ", in_bytes(table_bytes),
-               " of tables of conditions");
-    if (tensor_bytes > 0) all += say(", ", in_bytes(tensor_bytes), " of tensors computed in full, ", in_bytes(packed_bytes), " of packed weights");
+    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(hidden_bytes),
+               " kept from one pass to the next, ", in_bytes(table_bytes), " of tables of conditions");
+    if (tensor_bytes > 0)
+        all += say(", ", in_bytes(tensor_bytes), " of tensors computed in full, ", in_bytes(packed_bytes),
+                   " of packed weights");
     all += say("; ", in_bytes(workspace_bytes), " in all\n");
-    if (key_splits) all += say("parts     ", key_splits, " of the keys of each key head, ", in_bytes(parts_bytes), " to be merged\n");
+    if (key_splits)
+        all +=
+            say("parts     ", key_splits, " of the keys of each key head, ", in_bytes(parts_bytes), " to be merged\n");
     const bool invariant = deterministic || key_splits == 0;
-    all += say("threads   ", threads, invariant ? "; no bit of the result depends on their number or on the batch" : "; no bit of the result depends on their number; on the batch, by the parts of the keys, it does",
+    all += say("threads   ", threads,
+               invariant
+                   ? "; no bit of the result depends on their number or on the batch"
+                   : "; no bit of the result depends on their number; on the batch, by the parts of the keys, it does",
                deterministic ? ", as was asked for" : "", "\n");
     title = "meaning   ";
     for (const std::string& sentence : semantics) all += say(title, sentence, "\n"), title = "          ";
@@ -73,8 +88,10 @@ std::string explanation::json() const {
         return j.text();
     };
     detail::json_object j;
-    j.add("variant", variant), j.add("formula", formula), j.add("kernel", kernel), j.add("target", target), j.add("why", why), j.add("shapes", shapes);
-    j.add("batches", batches), j.add("heads", heads), j.add("key_heads", key_heads), j.add("query_length", query_length), j.add("key_length", key_length);
+    j.add("variant", variant), j.add("formula", formula), j.add("kernel", kernel), j.add("target", target),
+        j.add("why", why), j.add("shapes", shapes);
+    j.add("batches", batches), j.add("heads", heads), j.add("key_heads", key_heads),
+        j.add("query_length", query_length), j.add("key_length", key_length);
     j.add("depth", depth), j.add("value_depth", value_depth);
     j.add("element_types", detail::types_of(query, key, value, output));
     j.add_list("inputs", inputs, argument_json), j.add_list("outputs", outputs, argument_json);
@@ -87,8 +104,10 @@ std::string explanation::json() const {
     });
     j.add_list("semantics", semantics, [](const std::string& sentence) { return quoted(sentence); });
     j.add("flops", flops), j.add("input_bytes", input_bytes), j.add("output_bytes", output_bytes);
-    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("key_splits", key_splits), j.add("parts_bytes", parts_bytes);
-    j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes), j.add("workspace_bytes", workspace_bytes);
+    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("key_splits", key_splits),
+        j.add("parts_bytes", parts_bytes);
+    j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes),
+        j.add("workspace_bytes", workspace_bytes);
     j.add("threads", threads), j.add("deterministic", deterministic);
     j.add_raw("schedule", schedule.empty() ? "null" : schedule);
     return j.text();
@@ -96,7 +115,8 @@ std::string explanation::json() const {
 
 namespace {
 std::string queries_of(const kernel_list::entry& e) {
-    if (e.to_queries == std::numeric_limits<int>::max()) return e.from_queries <= 1 ? "" : detail::say(" from ", e.from_queries, " queries");
+    if (e.to_queries == std::numeric_limits<int>::max())
+        return e.from_queries <= 1 ? "" : detail::say(" from ", e.from_queries, " queries");
     return detail::say(" ", e.from_queries, "..", e.to_queries, " queries");
 }
 }  // namespace
@@ -104,8 +124,13 @@ std::string queries_of(const kernel_list::entry& e) {
 std::string kernel_list::text() const {
     std::string result = detail::say("kernels of ", variant, "\n");
     for (const entry& e : entries)
-        result += detail::say(e.chosen ? "  * " : "    ", e.target, "  ", detail::types_of(e.query, e.key, e.value, e.output), "  ", e.depth, "x", e.value_depth, "  ", e.shapes, queries_of(e), "  ",
-                              !e.missing.empty() ? detail::say("does not run here: lacks ", e.missing) : e.chosen ? detail::say("chosen: ", e.why) : "runs here", "\n");
+        result +=
+            detail::say(e.chosen ? "  * " : "    ", e.target, "  ", detail::types_of(e.query, e.key, e.value, e.output),
+                        "  ", e.depth, "x", e.value_depth, "  ", e.shapes, queries_of(e), "  ",
+                        !e.missing.empty() ? detail::say("does not run here: lacks ", e.missing)
+                        : e.chosen         ? detail::say("chosen: ", e.why)
+                                           : "runs here",
+                        "\n");
     return result;
 }
 
@@ -114,8 +139,10 @@ std::string kernel_list::json() const {
     j.add("variant", variant);
     j.add_list("kernels", entries, [](const entry& e) {
         detail::json_object j;
-        j.add("symbol", e.symbol), j.add("target", e.target), j.add("element_types", detail::types_of(e.query, e.key, e.value, e.output));
-        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("shapes", e.shapes), j.add("from_queries", e.from_queries);
+        j.add("symbol", e.symbol), j.add("target", e.target),
+            j.add("element_types", detail::types_of(e.query, e.key, e.value, e.output));
+        j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("shapes", e.shapes),
+            j.add("from_queries", e.from_queries);
         j.add("to_queries", e.to_queries), j.add("runs", e.missing.empty());
         j.add("missing", e.missing), j.add("chosen", e.chosen), j.add("why", e.why);
         return j.text();

@@ -22,11 +22,16 @@ public:
         if (text.size() > longest) return;
         const instruction& n = graph_.nodes[static_cast<std::size_t>(at)];
         switch (n.op) {
-            case operation::constant: return n.kind == kind::integer ? append(text, n.integer) : append(text, real(n.number));
-            case operation::input: case operation::scalar: return append(text, graph_.inputs[static_cast<std::size_t>(n.input)].name);
+            case operation::constant:
+                return n.kind == kind::integer ? append(text, n.integer) : append(text, real(n.number));
+            case operation::input:
+            case operation::scalar: return append(text, graph_.inputs[static_cast<std::size_t>(n.input)].name);
             case operation::bound: return append(text, graph_.indices[static_cast<std::size_t>(n.integer)]);
-            case operation::to_real: case operation::to_integer:  // implied, but of conditions
-                return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].kind == kind::condition ? write(n.arguments[0], 99) : write(n.arguments[0], outer);
+            case operation::to_real:
+            case operation::to_integer:  // implied, but of conditions
+                return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].kind == kind::condition
+                           ? write(n.arguments[0], 99)
+                           : write(n.arguments[0], outer);
             case operation::load: return write(n.arguments[0], 99), list(n, 1);
             case operation::extent:
                 append(text, "extent<"), append(text, n.integer), append(text, ">");
@@ -78,7 +83,8 @@ public:
             if (n.op == operation::q_idx) here.query = true;
             if (n.op == operation::kv_idx) here.key = true;
             if (n.kind == kind::scores || n.kind == kind::row || n.kind == kind::weights) here.score = true;
-            if ((n.op == operation::load || n.op == operation::sum || n.op == operation::any) && here.query && here.key) here.pairs = true;
+            if ((n.op == operation::load || n.op == operation::sum || n.op == operation::any) && here.query && here.key)
+                here.pairs = true;
             parts_.push_back(here);
         }
     }
@@ -87,7 +93,8 @@ public:
     std::string skips(int condition) const {
         const made_of& it = (*this)[condition];
         if (it.score) return "depends on the scores: skips no block";
-        if (it.pairs) return "reads something for each pair of a query and a key: skips no block unless other conditions do";
+        if (it.pairs)
+            return "reads something for each pair of a query and a key: skips no block unless other conditions do";
         if (it.query && it.key) return "bounded over a block from the ranges of its indices and tables";
         if (it.key) return "known for each block of keys, from a table of its extremes";
         if (it.query) return "known for each tile of queries, from a table of its extremes";
@@ -111,7 +118,9 @@ private:
     std::vector<made_of> parts_;
 };
 
-bool is_masked(const instruction& n) { return n.op == operation::constant && n.kind == kind::real && n.number < 0 && std::isinf(n.number); }
+bool is_masked(const instruction& n) {
+    return n.op == operation::constant && n.kind == kind::real && n.number < 0 && std::isinf(n.number);
+}
 
 }  // namespace
 
@@ -126,35 +135,54 @@ std::vector<explanation::condition> conditions_of(const graph_ir& graph) {
     const reader read(graph);
     std::vector<explanation::condition> all;
     for (const instruction& n : graph.nodes) {
-        const auto argument = [&](std::size_t i) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n.arguments[i])]; };
-        if (n.op == operation::mask) read.conjuncts(n.arguments[1], all);
-        else if (n.op == operation::where && n.kind == kind::scores && is_masked(argument(2))) read.conjuncts(n.arguments[0], all);
-        else if (n.op == operation::where && n.kind == kind::scores && is_masked(argument(1))) all.push_back({"!(" + formula_of(graph, n.arguments[0]) + ")", read.skips(n.arguments[0])});
+        const auto argument = [&](std::size_t i) -> const instruction& {
+            return graph.nodes[static_cast<std::size_t>(n.arguments[i])];
+        };
+        if (n.op == operation::mask)
+            read.conjuncts(n.arguments[1], all);
+        else if (n.op == operation::where && n.kind == kind::scores && is_masked(argument(2)))
+            read.conjuncts(n.arguments[0], all);
+        else if (n.op == operation::where && n.kind == kind::scores && is_masked(argument(1)))
+            all.push_back({"!(" + formula_of(graph, n.arguments[0]) + ")", read.skips(n.arguments[0])});
     }
     return all;
 }
 
-std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads, std::int64_t key_heads, bool with_lengths) {
+std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads, std::int64_t key_heads,
+                                      bool with_lengths) {
     std::vector<std::string> all;
     const auto has = [&](auto test) { return std::any_of(graph.nodes.begin(), graph.nodes.end(), test); };
     const auto has_operation = [&](operation op) { return has([=](const instruction& n) { return n.op == op; }); };
-    const auto argument = [&](const instruction& n, std::size_t i) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n.arguments[i])]; };
+    const auto argument = [&](const instruction& n, std::size_t i) -> const instruction& {
+        return graph.nodes[static_cast<std::size_t>(n.arguments[i])];
+    };
     if (!has_operation(operation::contract)) return all;
 
-    const bool compares = has([&](const instruction& n) { return n.kind == kind::condition && n.op >= operation::equal && n.op <= operation::greater_equal; });
+    const bool compares = has([&](const instruction& n) {
+        return n.kind == kind::condition && n.op >= operation::equal && n.op <= operation::greater_equal;
+    });
     if (compares && has_operation(operation::q_idx) && has_operation(operation::kv_idx)) {
         const bool shifted = has([&](const instruction& n) {
-            return n.op == operation::subtract && argument(n, 0).op == operation::key_length && argument(n, 1).op == operation::query_length;
+            return n.op == operation::subtract && argument(n, 0).op == operation::key_length &&
+                   argument(n, 1).op == operation::query_length;
         });
-        all.push_back(shifted ? "positions are aligned bottom-right where key_length - query_length is added: the last query meets the last key"
+        all.push_back(shifted ? "positions are aligned bottom-right where key_length - query_length is added: the last "
+                                "query meets the last key"
                               : "positions are aligned top-left: query 0 meets key 0");
     }
-    const bool sink = has([](const instruction& n) { return (n.op == operation::softmax || n.op == operation::log_sum_exp) && n.argument_count == 2; });
-    all.push_back("a masked pair weighs exactly 0; -infinity in a float input or in where() masks, every finite score counts");
-    if (has_operation(operation::unnormalized)) all.push_back("weights are the scores as they are, not normalised");
-    else if (sink) all.push_back("a row without a visible key: output 0, log-sum-exp the sink, which joins the denominator only");
-    else all.push_back("a row without a visible key: output 0, log-sum-exp -infinity");
-    if (has_operation(operation::log_sum_exp)) all.push_back("log-sum-exp: the natural logarithm, of the scores as softmax sees them");
+    const bool sink = has([](const instruction& n) {
+        return (n.op == operation::softmax || n.op == operation::log_sum_exp) && n.argument_count == 2;
+    });
+    all.push_back(
+        "a masked pair weighs exactly 0; -infinity in a float input or in where() masks, every finite score counts");
+    if (has_operation(operation::unnormalized))
+        all.push_back("weights are the scores as they are, not normalised");
+    else if (sink)
+        all.push_back("a row without a visible key: output 0, log-sum-exp the sink, which joins the denominator only");
+    else
+        all.push_back("a row without a visible key: output 0, log-sum-exp -infinity");
+    if (has_operation(operation::log_sum_exp))
+        all.push_back("log-sum-exp: the natural logarithm, of the scores as softmax sees them");
     if (heads != key_heads && key_heads > 0) all.push_back(say("query head h reads key head h / ", heads / key_heads));
     if (with_lengths) all.push_back("keys from kv_lengths(b) on are never read");
     return all;

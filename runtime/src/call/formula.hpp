@@ -16,6 +16,7 @@ std::string formula_of(const graph_ir& graph, int node);
 std::vector<explanation::condition> conditions_of(const graph_ir& graph);
 
 /// How the graph's words are meant, one sentence each: alignment, empty rows, logarithm, heads.
-std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads, std::int64_t key_heads, bool with_lengths);
+std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads, std::int64_t key_heads,
+                                      bool with_lengths);
 
 }  // namespace attune::detail

@@ -1,5 +1,5 @@
-#include "call/shape.hpp"
 #include "base/text.hpp"
+#include "call/shape.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -9,11 +9,13 @@
 #include <limits>
 #include <utility>
 
-/// Lengths and heads that computed tensors state, and widths of tokens, are numbers of the call: kernels compute them in 32 bits, and here they are computed before, with checks.
+/// Lengths and heads that computed tensors state, and widths of tokens, are numbers of the call: kernels compute them
+/// in 32 bits, and here they are computed before, with checks.
 namespace attune::detail {
 namespace {
 
-constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(), least = std::numeric_limits<std::int32_t>::min();
+constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(),
+                       least = std::numeric_limits<std::int32_t>::min();
 
 std::string_view spelling(operation op) {
     switch (op) {
@@ -49,7 +51,8 @@ struct rounded_down {
 
 class number_evaluator {
 public:
-    number_evaluator(call_shape& shape, const graph_ir& graph, const matched_arguments& given) : shape_(shape), graph_(graph), given_(given) {}
+    number_evaluator(call_shape& shape, const graph_ir& graph, const matched_arguments& given)
+        : shape_(shape), graph_(graph), given_(given) {}
 
     void state_depths() {
         for (const instruction& n : graph_.nodes)
@@ -75,7 +78,9 @@ private:
         const auto outer = std::exchange(of_, whose{formed.op, axis_of(formed.op, argument)});
         const std::int64_t number = value(formed.arguments[argument]);
         if (argument == 3 || formed.op == operation::tokens) check_parts(formed.arguments[argument]);
-        if (number < 0) fail(say("a ", word_for(of_.axis), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number), "max(0, ...), or other extents");
+        if (number < 0)
+            fail(say("a ", word_for(of_.axis), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number),
+                 "max(0, ...), or other extents");
         of_ = outer;
         return number;
     }
@@ -87,18 +92,23 @@ private:
         for (; n->op == operation::divide || n->op == operation::same; n = &node_of(graph_, width = n->arguments[0]))
             if (n->op == operation::divide) parts = checked(parts * value(n->arguments[1]));
         if (n->op == operation::extent && extent(*n) % parts != 0)
-            fail(say("a multiple of ", parts, " in ", text(width)), std::to_string(extent(*n)), "as many channels in every part and every head");
+            fail(say("a multiple of ", parts, " in ", text(width)), std::to_string(extent(*n)),
+                 "as many channels in every part and every head");
     }
 
     void state(const instruction& formed, std::size_t argument) {
         const axis_kind axis = axis_of(formed.op, argument);
         bool& busy = busy_[static_cast<std::size_t>(axis)];
-        if (busy) fail(say("a ", word_for(axis), " of ", spelling(formed.op), " that other numbers say"), "one that asks for itself", "extent<2>(tensor) for what a tensor has");
+        if (busy)
+            fail(say("a ", word_for(axis), " of ", spelling(formed.op), " that other numbers say"),
+                 "one that asks for itself", "extent<2>(tensor) for what a tensor has");
         busy = true;
         const std::int64_t number = number_of(formed, argument);
         busy = false;
         if (shape_.has(axis) && shape_[axis] != number)
-            fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ", shape_.from[static_cast<std::size_t>(axis)]), std::to_string(number),
+            fail(say(name_of(axis), " extent ", shape_[axis], " in ", spelling(formed.op), ", as in ",
+                     shape_.from[static_cast<std::size_t>(axis)]),
+                 std::to_string(number),
                  "one length for all queries, one for all keys and values, one number of heads and one depth");
         if (!shape_.has(axis)) shape_.set(axis, number, spelling(formed.op));
     }
@@ -129,12 +139,15 @@ private:
     }
 
     [[noreturn]] void refuse() const {
-        fail(say("a ", word_for(of_.axis), " of ", spelling(of_.op), " made of constants, lengths, extents, scalars and their arithmetic"), "one that needs more than the call's numbers",
-             "a scalar of the variant that the caller computes");
+        fail(say("a ", word_for(of_.axis), " of ", spelling(of_.op),
+                 " made of constants, lengths, extents, scalars and their arithmetic"),
+             "one that needs more than the call's numbers", "a scalar of the variant that the caller computes");
     }
 
     std::int64_t checked(std::int64_t x) const {
-        if (x < least || x > most) fail(say("numbers of 32 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(x), "smaller extents, or a call for each part");
+        if (x < least || x > most)
+            fail(say("numbers of 32 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(x),
+                 "smaller extents, or a call for each part");
         return x;
     }
 
@@ -148,7 +161,8 @@ private:
             case operation::depth: return shape_[axis_kind::depth];
             case operation::value_depth: return shape_[axis_kind::value_depth];
             case operation::heads: return number(axis_kind::head);
-            case operation::key_heads: return shape_.has(axis_kind::key_head) ? shape_[axis_kind::key_head] : number(axis_kind::head);
+            case operation::key_heads:
+                return shape_.has(axis_kind::key_head) ? shape_[axis_kind::key_head] : number(axis_kind::head);
             case operation::batches: return shape_[axis_kind::batch];
             case operation::query_length: return number(axis_kind::query);
             case operation::key_length: return number(axis_kind::key);
@@ -161,7 +175,8 @@ private:
             case operation::same: {
                 const std::int64_t first = x(0), second = x(1);
                 if (first != second)
-                    fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])), say(first, " and ", second),
+                    fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])),
+                         say(first, " and ", second),
                          "weights (out, in) as wide as what they are applied to, and as long as what is added to them");
                 return first;
             }
@@ -216,7 +231,9 @@ private:
         switch (n.op) {
             case operation::constant: return std::to_string(n.integer);
             case operation::scalar: return std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name);
-            case operation::extent: return say("extent<", n.integer, ">(", graph_.inputs[static_cast<std::size_t>(node_of(graph_, n.arguments[0]).input)].name, ")");
+            case operation::extent:
+                return say("extent<", n.integer, ">(",
+                           graph_.inputs[static_cast<std::size_t>(node_of(graph_, n.arguments[0]).input)].name, ")");
             case operation::depth: return "depth";
             case operation::value_depth: return "value_depth";
             case operation::heads: return "heads";
@@ -230,11 +247,15 @@ private:
     }
 
     rounded_down divided(std::int64_t x, std::int64_t y) const {
-        if (y == 0) fail(say("a divisor other than 0 in the ", word_for(of_.axis), " of ", spelling(of_.op)), "0", "max(1, ...), or other extents");
+        if (y == 0)
+            fail(say("a divisor other than 0 in the ", word_for(of_.axis), " of ", spelling(of_.op)), "0",
+                 "max(1, ...), or other extents");
         return {x, y};
     }
     std::int64_t bits(std::int64_t count) const {
-        if (count < 0 || count > 31) fail(say("shifts by 0 to 31 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(count), "min(31, max(0, ...))");
+        if (count < 0 || count > 31)
+            fail(say("shifts by 0 to 31 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)),
+                 std::to_string(count), "min(31, max(0, ...))");
         return count;
     }
 
@@ -250,9 +271,13 @@ private:
 
 }  // namespace
 
-void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_depths(); }
+void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given) {
+    number_evaluator(shape, graph, given).state_depths();
+}
 
-void state_numbers(call_shape& shape, const graph_ir& graph, const matched_arguments& given) { number_evaluator(shape, graph, given).state_all(); }
+void state_numbers(call_shape& shape, const graph_ir& graph, const matched_arguments& given) {
+    number_evaluator(shape, graph, given).state_all();
+}
 
 void check_equalities(const call_shape& shape, const graph_ir& graph, const matched_arguments& given) {
     call_shape settled = shape;

@@ -1,5 +1,5 @@
-#include "call/shape.hpp"
 #include "base/text.hpp"
+#include "call/shape.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -13,13 +13,17 @@ namespace {
 /// The bytes from a tensor's first element to its last, wherever the strides lead; empty for an empty tensor.
 struct byte_range {
     const char *begin{}, *end{};
-    bool overlaps(const byte_range& other) const { return std::less<>{}(begin, other.end) && std::less<>{}(other.begin, end); }
+    bool overlaps(const byte_range& other) const {
+        return std::less<>{}(begin, other.end) && std::less<>{}(other.begin, end);
+    }
 };
 byte_range range_of(const tensor& t) {
     if (t.empty()) return {};
     const std::int64_t size = bytes_of(t.type());
-    if (t.where() == memory::opencl) return {static_cast<const char*>(t.data()), static_cast<const char*>(t.data()) + 1};  // a handle: only itself is the same memory
-    std::int64_t lowest = 0, highest = 0;  // in elements; check_alone keeps each term below 2^31
+    if (t.where() == memory::opencl)
+        return {static_cast<const char*>(t.data()),
+                static_cast<const char*>(t.data()) + 1};  // a handle: only itself is the same memory
+    std::int64_t lowest = 0, highest = 0;                 // in elements; check_alone keeps each term below 2^31
     for (int axis = 0; axis < t.rank(); ++axis) {
         const std::int64_t reach = t.extent(axis) > 1 ? (t.extent(axis) - 1) * t.stride(axis) : 0;
         (reach < 0 ? lowest : highest) += reach;
@@ -28,7 +32,8 @@ byte_range range_of(const tensor& t) {
     return {data + lowest * size, data + (highest + 1) * size};
 }
 
-/// Whether two elements may share an address. Axes are taken by rising stride; each has to step over all that the smaller ones reach.
+/// Whether two elements may share an address. Axes are taken by rising stride; each has to step over all that the
+/// smaller ones reach.
 bool overlaps_itself(const tensor& t) {
     if (t.empty()) return false;
     std::array<std::pair<std::int64_t, std::int64_t>, tensor::max_axes> axes{};  // (stride, extent), by rising stride
@@ -47,10 +52,12 @@ bool overlaps_itself(const tensor& t) {
     return false;
 }
 
-void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes, const output_extents& wanted) {
+void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes,
+                 const output_extents& wanted) {
     for (std::size_t i = 0; i < axes.size(); ++i)
         if (t.shape()[i] != wanted.of[i])
-            fail(say(name_of_output_axis(axes[i]), " extent ", wanted.of[i], " in ", name), shown(name, t), say("the shape ", list_of(wanted.view()), "; outputs do not broadcast"));
+            fail(say(name_of_output_axis(axes[i]), " extent ", wanted.of[i], " in ", name), shown(name, t),
+                 say("the shape ", list_of(wanted.view()), "; outputs do not broadcast"));
 }
 
 }  // namespace
@@ -74,7 +81,8 @@ std::span<const axis_kind> axes_of_output(kind node) {
 
 std::string_view name_of_output_axis(axis_kind axis) { return axis == axis_kind::free ? "channel" : name_of(axis); }
 
-output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, const output_declaration& d) {
+output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                                 const output_declaration& d) {
     output_extents result;
     for (const axis_kind axis : axes_of_output(kind_of(graph, d)))
         result.of[result.rank++] = axis == axis_kind::free ? width_of_tokens(shape, graph, given, d.node) : shape[axis];
@@ -88,10 +96,12 @@ void check_output_alone(const graph_ir& graph, const output_declaration& d, cons
     const auto axes = axes_of_output(is);
     std::array<std::string_view, max_rank> names{};
     std::transform(axes.begin(), axes.end(), names.begin(), name_of_output_axis);
-    check_alone(d.name, t, std::span(names).first(axes.size()), is != kind::row);  // a row may be a column of the caller's table
+    check_alone(d.name, t, std::span(names).first(axes.size()),
+                is != kind::row);  // a row may be a column of the caller's table
 }
 
-void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen) {
+void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape,
+                   element_type chosen) {
     for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
         if (!given.outputs[i]) continue;
         const std::string_view name = graph.outputs[i].name;
@@ -100,19 +110,25 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
         check_shape(name, t, axes_of_output(is), extents_of_output(shape, graph, given, graph.outputs[i]));
         if (const element_type wanted = output_type(is, chosen); t.type() != wanted)
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
-        if (t.read_only()) fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");
+        if (t.read_only())
+            fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");
         if (overlaps_itself(t))
-            fail(say("elements of ", name, " at distinct addresses"), say("strides ", list_of(t.strides()), " in ", shown(name, t)), "strides that each step over the axes inside");
+            fail(say("elements of ", name, " at distinct addresses"),
+                 say("strides ", list_of(t.strides()), " in ", shown(name, t)),
+                 "strides that each step over the axes inside");
 
         const byte_range written = range_of(t);
         const auto refuse = [&](std::string_view other) {
-            fail(say(name, " apart from ", other), "two tensors that overlap in memory", say("another buffer for ", name));
+            fail(say(name, " apart from ", other), "two tensors that overlap in memory",
+                 say("another buffer for ", name));
         };
         for (std::size_t in = 0; in < graph.inputs.size(); ++in)
-            if (!graph.inputs[in].is_scalar && written.overlaps(range_of(given.inputs[in]->view))) refuse(graph.inputs[in].name);
+            if (!graph.inputs[in].is_scalar && written.overlaps(range_of(given.inputs[in]->view)))
+                refuse(graph.inputs[in].name);
         if (given.kv_lengths && written.overlaps(range_of(given.kv_lengths->view))) refuse("kv_lengths");
         for (std::size_t other = 0; other < i; ++other)
-            if (given.outputs[other] && written.overlaps(range_of(given.outputs[other]->view))) refuse(graph.outputs[other].name);
+            if (given.outputs[other] && written.overlaps(range_of(given.outputs[other]->view)))
+                refuse(graph.outputs[other].name);
     }
 }
 

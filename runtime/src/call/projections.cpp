@@ -8,27 +8,36 @@ namespace attune::detail {
 namespace {
 
 /// f32 in a vector of an ISA level.
-std::size_t lanes_of(std::string_view level) { return level.starts_with("x86-64-v4") ? 16 : level == "x86-64-v3" ? 8 : 4; }
+std::size_t lanes_of(std::string_view level) {
+    return level.starts_with("x86-64-v4") ? 16 : level == "x86-64-v3" ? 8 : 4;
+}
 
 }  // namespace
 
-computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::string_view level) {
+computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                               std::string_view level) {
     const std::size_t lanes = lanes_of(level), panel = 2 * lanes, positions_a_block = lanes == 16 ? 96 : 48;
     const auto number = [](std::int64_t x) { return static_cast<std::size_t>(std::max<std::int64_t>(x, 0)); };
     const std::size_t batches = number(shape[axis_kind::batch]), heads = number(shape[axis_kind::head]);
     computed_cost cost;
     for (const int n : computed_in_full(graph)) {
         const instruction& tensor = node_of(graph, n);
-        const bool tokens = tensor.op == operation::tokens, of_keys = tensor.op == operation::keys || tensor.op == operation::values;
-        const std::size_t width = number(tokens ? number_of_call(shape, graph, given, tensor.arguments[1]) : shape[tensor.op == operation::values ? axis_kind::value_depth : axis_kind::depth]);
-        const std::size_t rows = batches * (tokens ? 1 : heads) * number(shape[of_keys ? axis_kind::key : axis_kind::query]);
-        const bool is_output = std::any_of(graph.outputs.begin(), graph.outputs.end(), [n](const output_declaration& o) { return o.node == n; });
+        const bool tokens = tensor.op == operation::tokens,
+                   of_keys = tensor.op == operation::keys || tensor.op == operation::values;
+        const std::size_t width =
+            number(tokens ? number_of_call(shape, graph, given, tensor.arguments[1])
+                          : shape[tensor.op == operation::values ? axis_kind::value_depth : axis_kind::depth]);
+        const std::size_t rows =
+            batches * (tokens ? 1 : heads) * number(shape[of_keys ? axis_kind::key : axis_kind::query]);
+        const bool is_output = std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                                           [n](const output_declaration& o) { return o.node == n; });
         if (!is_output) cost.tensor_bytes += sizeof(float) * rows * width;
         std::size_t block = 0;
         for (const matrix_product& product : products_of(graph, n)) {
             const std::size_t length = number(number_of_call(shape, graph, given, product.extent));
             cost.flops += 2.0 * static_cast<double>(rows) * static_cast<double>(width) * static_cast<double>(length);
-            cost.packed_bytes += sizeof(float) * length * ((width + panel - 1) / panel * panel) * (product.channel_of_head ? heads : 1);
+            cost.packed_bytes +=
+                sizeof(float) * length * ((width + panel - 1) / panel * panel) * (product.channel_of_head ? heads : 1);
             block += sizeof(float) * positions_a_block * length;
         }
         cost.block_bytes = std::max(cost.block_bytes, block);

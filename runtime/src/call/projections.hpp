@@ -8,13 +8,15 @@ namespace attune::detail {
 
 /// What the tensors cost that a kernel computes in full (computed.hpp of the language).
 struct computed_cost {
-    double flops{};                ///< of their matrix products: a multiplication and an addition each
-    std::size_t tensor_bytes{};    ///< of those that are no outputs; exact
-    std::size_t packed_bytes{};    ///< of the products' factors that vary with the channel, in panels as wide as two vectors; exact
-    std::size_t block_bytes{};     ///< of one thread's block of positions, at most
+    double flops{};              ///< of their matrix products: a multiplication and an addition each
+    std::size_t tensor_bytes{};  ///< of those that are no outputs; exact
+    std::size_t packed_bytes{};  ///< of the products' factors that vary with the channel, in panels as wide as two
+                                 ///< vectors; exact
+    std::size_t block_bytes{};   ///< of one thread's block of positions, at most
 };
 
 /// Once the shape is settled. `level` is the kernel's.
-computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::string_view level);
+computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                               std::string_view level);
 
 }  // namespace attune::detail

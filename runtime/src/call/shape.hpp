@@ -9,7 +9,8 @@ namespace attune::detail {
 struct call_shape {
     std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 where nothing tells
     std::array<std::string_view, 9> from{};   ///< who said so, for messages: "q"
-    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a computed tensor states its length: they have lengths of their own
+    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a computed tensor states
+                                              ///< its length: they have lengths of their own
     bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a computed tensor
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
@@ -18,7 +19,11 @@ struct call_shape {
         extents[static_cast<std::size_t>(a)] = extent;
         from[static_cast<std::size_t>(a)] = by;
     }
-    bool is_stated(axis_kind a) const { return a == axis_kind::query ? queries_stated : a == axis_kind::key ? keys_stated : a == axis_kind::head && heads_stated; }
+    bool is_stated(axis_kind a) const {
+        return a == axis_kind::query ? queries_stated
+               : a == axis_kind::key ? keys_stated
+                                     : a == axis_kind::head && heads_stated;
+    }
     std::int64_t longest() const;  ///< what a position axis has to reach
     /// Whether an input's extent along this axis is its own business.
     bool is_own(std::size_t input, axis_kind a) const;
@@ -29,12 +34,15 @@ struct call_shape {
 /// q, k and v: their element types and depths choose the kernel.
 inline bool is_core(const input_declaration& d) { return d.element == element_type::any && !d.is_scalar; }
 
-inline const instruction& node_of(const graph_ir& graph, int node) { return graph.nodes[static_cast<std::size_t>(node)]; }
+inline const instruction& node_of(const graph_ir& graph, int node) {
+    return graph.nodes[static_cast<std::size_t>(node)];
+}
 inline kind kind_of(const graph_ir& graph, const output_declaration& d) { return node_of(graph, d.node).kind; }
 
 /// queries(...), keys(...) or values(...) with a length, and perhaps with heads.
 inline bool states_length(const instruction& n) {
-    return n.argument_count >= 2 && (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
+    return n.argument_count >= 2 &&
+           (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
 }
 
 /// Bytes of so many elements; the largest number there is where it does not fit.
@@ -43,21 +51,22 @@ std::int64_t bytes_of(std::span<const std::int64_t> shape, element_type element)
 /// "q: f32 (2, 8, 1024, 64)"
 std::string shown(std::string_view name, const tensor& t);
 
-/// What a tensor has to satisfy whatever the others are: rank, extents, strides and their products of 32 bits, an innermost stride of 1 if `dense_innermost`,
-/// a pointer unless it is empty.
+/// What a tensor has to satisfy whatever the others are: rank, extents, strides and their products of 32 bits, an
+/// innermost stride of 1 if `dense_innermost`, a pointer unless it is empty.
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
 
 /// Checks every tensor by itself and agrees on the extents that the tensors have; what nothing tells is left at -1.
 call_shape agree(const graph_ir& graph, const matched_arguments& given);
 
 /// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
-void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::int64_t depth, std::int64_t value_depth);
+void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& given, std::int64_t depth,
+            std::int64_t value_depth);
 
 /// Depths that computed tensors state, which the kernel is chosen by.
 void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
-/// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors. Throws attune::error where one is
-/// negative, beyond 32 bits or disagrees with a tensor or with another.
+/// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors.
+/// Throws attune::error where one is negative, beyond 32 bits or disagrees with a tensor or with another.
 void state_numbers(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
 /// Throws attune::error where numbers that the graph calls the same are not, once the shape is settled.
@@ -79,13 +88,14 @@ struct output_extents {
     std::size_t rank{};
     std::span<const std::int64_t> view() const { return {of.data(), rank}; }
 };
-output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, const output_declaration& d);
+output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
+                                 const output_declaration& d);
 
 /// Checks an output by itself, as `check_alone`.
 void check_output_alone(const graph_ir& graph, const output_declaration& d, const tensor& t);
 
-/// Checks the outputs that are given: shape, element type, that they may be written and overlap neither an input nor each other.
-/// Outputs proper have the element type `chosen` of the kernel, everything else is f32.
+/// Checks the outputs that are given: shape, element type, that they may be written and overlap neither an input nor
+/// each other. Outputs proper have the element type `chosen` of the kernel, everything else is f32.
 void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
 
 element_type output_type(kind node, element_type chosen);

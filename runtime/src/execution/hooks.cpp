@@ -1,10 +1,10 @@
+#include "base/text.hpp"
 #include "execution/device_call.hpp"
 #include "execution/pool.hpp"
-#include "base/text.hpp"
 #include "execution/workspace.hpp"
 
-#include <attune/runtime/error.hpp>
 #include <attune/runtime/detail/kernel_table.hpp>
+#include <attune/runtime/error.hpp>
 #include <attune/runtime/threads.hpp>
 
 #include <HalideRuntime.h>
@@ -16,8 +16,8 @@
 #include <new>
 #include <string>
 
-/// Halide's hooks are process-wide. attune's are installed once, at the first call, and pass on what is not attune's: kernels of the
-/// application's own go on with the handlers that were there before.
+/// Halide's hooks are process-wide. attune's are installed once, at the first call, and pass on what is not attune's:
+/// kernels of the application's own go on with the handlers that were there before.
 namespace attune::detail {
 namespace {
 
@@ -27,7 +27,7 @@ struct call_context {
     const parallel_for* pool;        // of this call alone, or null
     bool takes_all_errors = false;   // those of its thread that come with another context too
     std::mutex mutex{};
-    std::string message{};  // the first error; guarded by mutex
+    std::string message{};                // the first error; guarded by mutex
     std::size_t held = 0, most_held = 0;  // bytes outside tasks: by the caller's thread alone
 
     void say_once(std::string text) {
@@ -37,18 +37,23 @@ struct call_context {
     }
     int reserve(int helpers) {
         int spare = spare_threads.load(std::memory_order_relaxed);
-        while (!spare_threads.compare_exchange_weak(spare, spare - std::min(spare, helpers), std::memory_order_relaxed)) {}
+        while (
+            !spare_threads.compare_exchange_weak(spare, spare - std::min(spare, helpers), std::memory_order_relaxed)) {
+        }
         return std::min(spare, helpers);
     }
 };
 
-/// The call that this thread works for. A context is attune's if and only if it is this one: pointers of others are never read.
+/// The call that this thread works for. A context is attune's if and only if it is this one: pointers of others are
+/// never read.
 thread_local call_context* current = nullptr;
 thread_local bool in_task = false;
 
 class working_for {
 public:
-    explicit working_for(call_context* call, bool task) : before_(current), task_before_(in_task) { current = call, in_task = task; }
+    explicit working_for(call_context* call, bool task) : before_(current), task_before_(in_task) {
+        current = call, in_task = task;
+    }
     ~working_for() { current = before_, in_task = task_before_; }
     working_for(const working_for&) = delete;
 
@@ -98,7 +103,9 @@ void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, i
         function(count, threads, [&loop](int index) { loop.step(index); });
         const int done = loop.done.load(std::memory_order_relaxed);
         if (done == count || loop.result != 0) return;
-        loop.call->say_once(say("the application's parallel loop (attune::options::pool, attune::set_parallel_for) ran ", done, " of ", count, " tasks"));
+        loop.call->say_once(
+            say("the application's parallel loop (attune::options::pool, attune::set_parallel_for) ran ", done, " of ",
+                count, " tasks"));
     } catch (const std::exception& e) {
         loop.call->say_once(say("the application's parallel loop threw: ", e.what()));
     } catch (...) {
@@ -111,13 +118,16 @@ void run_on_applications_pool(const parallel_for& function, kernel_loop& loop, i
 void run_loop(kernel_loop& loop, int count, int helpers) {
     const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
     if (helpers == 0) {
-        for (int index = 0; index < count && loop.step(index); ++index) {}
+        for (int index = 0; index < count && loop.step(index); ++index) {
+        }
     } else if (loop.call->pool && *loop.call->pool) {
         run_on_applications_pool(*loop.call->pool, loop, count, helpers + 1);
     } else if (own && own->function) {
         run_on_applications_pool(own->function, loop, count, helpers + 1);
     } else {
-        pool::instance().run(count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); }, &loop);
+        pool::instance().run(
+            count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); },
+            &loop);
     }
 }
 
@@ -152,7 +162,8 @@ void* on_malloc(void* user_context, std::size_t bytes) noexcept {
     call_context* const call = ours(user_context);
     if (!call) return previous.malloc(user_context, bytes);
     void* const block = take_scratch(bytes);
-    if (block && !in_task) call->held += bytes_of_scratch(block), call->most_held = std::max(call->most_held, call->held);
+    if (block && !in_task)
+        call->held += bytes_of_scratch(block), call->most_held = std::max(call->most_held, call->held);
     return block;
 }
 
@@ -192,8 +203,11 @@ void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_
     if (shared_bytes) *shared_bytes = call.most_held;
     if (code == 0) return;
     const std::string said = call.message.empty() ? say("error code ", code) : call.message;
-    if (code == halide_error_code_out_of_memory) throw kernel_failure(refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));
-    throw kernel_failure(refusal("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this"));
+    if (code == halide_error_code_out_of_memory)
+        throw kernel_failure(
+            refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));
+    throw kernel_failure(
+        refusal("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this"));
 }
 
 }  // namespace attune::detail
@@ -203,7 +217,8 @@ namespace attune {
 void set_parallel_for(parallel_for function) {
     using namespace detail;
     auto* const given = new given_parallel_for{std::move(function), applications_pool.load()};
-    while (!applications_pool.compare_exchange_weak(given->before, given)) {}
+    while (!applications_pool.compare_exchange_weak(given->before, given)) {
+    }
 }
 
 }  // namespace attune

@@ -35,7 +35,8 @@ pool& pool::instance() {
     if (pool* existing = process_pool.load(std::memory_order_acquire)) return *existing;
     static std::once_flag once;
     // The child of a fork has none of the threads and may have inherited a locked mutex: it leaves the old pool alone.
-    std::call_once(once, [] { pthread_atfork(nullptr, nullptr, [] { process_pool.store(nullptr, std::memory_order_release); }); });
+    std::call_once(
+        once, [] { pthread_atfork(nullptr, nullptr, [] { process_pool.store(nullptr, std::memory_order_release); }); });
     auto* made = new pool;
     pool* expected = nullptr;
     if (process_pool.compare_exchange_strong(expected, made, std::memory_order_acq_rel)) return *made;
@@ -44,8 +45,10 @@ pool& pool::instance() {
 }
 
 void pool::loop::work() {
-    for (int at = index.fetch_add(1, std::memory_order_relaxed); at < count; at = index.fetch_add(1, std::memory_order_relaxed)) {
-        if (task(state, count - 1 - at)) continue;  // from the end: under a causal mask later tasks are heavier, and the last to run should be light
+    for (int at = index.fetch_add(1, std::memory_order_relaxed); at < count;
+         at = index.fetch_add(1, std::memory_order_relaxed)) {
+        if (task(state, count - 1 - at))
+            continue;  // from the end: under a causal mask later tasks are heavier, and the last to run should be light
         index.store(std::numeric_limits<int>::max() / 2, std::memory_order_relaxed);
         return;
     }
@@ -86,7 +89,8 @@ void pool::close(loop& done) {
 }
 
 void pool::run(int count, int helpers, body task, void* state) {
-    loop offer{.task = task, .state = state, .count = count, .cpu = helpers > 0 ? current_cpu() : -1, .wanted = helpers};
+    loop offer{
+        .task = task, .state = state, .count = count, .cpu = helpers > 0 ? current_cpu() : -1, .wanted = helpers};
     if (helpers > 0) {
         const std::lock_guard lock(mutex_);
         if (workers_ < helpers) start(helpers);
@@ -94,8 +98,10 @@ void pool::run(int count, int helpers, body task, void* state) {
         while (*end) end = &(*end)->next;
         *end = &offer;
     }
-    if (helpers == 1) offered_.notify_one();
-    else if (helpers > 1) offered_.notify_all();
+    if (helpers == 1)
+        offered_.notify_one();
+    else if (helpers > 1)
+        offered_.notify_all();
     offer.work();
     if (helpers > 0) close(offer);
 }

@@ -5,15 +5,16 @@
 
 namespace attune::detail {
 
-/// attune's own threads. A loop is offered to those that are idle and worked on by the caller meanwhile, so that it ends even
-/// if none is: nested and simultaneous loops cannot wait for one another in a circle, and a child of fork(), which has no
-/// threads, computes all by itself until new ones are started.
+/// attune's own threads. A loop is offered to those that are idle and worked on by the caller meanwhile, so that it
+/// ends even if none is: nested and simultaneous loops cannot wait for one another in a circle, and a child of fork(),
+/// which has no threads, computes all by itself until new ones are started.
 class pool {
 public:
     /// Does task `index`; false stops the loop (no further index is handed out).
     using body = bool (*)(void* state, int index);
 
-    /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if helpers > 0.
+    /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if
+    /// helpers > 0.
     void run(int count, int helpers, body task, void* state);
 
     /// The process's pool; never destroyed, since calls may come from destructors of static objects.

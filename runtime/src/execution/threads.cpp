@@ -31,7 +31,8 @@ int usable_cpus() {
 
 int checked(int count, std::string_view from) {
     if (count < 0 || count > most_threads)
-        detail::fail(detail::say("a number of threads from 0 (the default) to ", most_threads, " in ", from), std::to_string(count), "0 or the number of CPUs");
+        detail::fail(detail::say("a number of threads from 0 (the default) to ", most_threads, " in ", from),
+                     std::to_string(count), "0 or the number of CPUs");
     return count;
 }
 
@@ -46,7 +47,8 @@ int threads() {
         int count = 0;
         const auto [end, code] = std::from_chars(given.data(), given.data() + given.size(), count);
         if (code != std::errc{} || end != given.data() + given.size() || count < 1 || count > most_threads)
-            detail::fail(detail::say("a number of threads from 1 to ", most_threads, " in ATTUNE_THREADS"), std::string(given), "the number of CPUs, or leaving it unset");
+            detail::fail(detail::say("a number of threads from 1 to ", most_threads, " in ATTUNE_THREADS"),
+                         std::string(given), "the number of CPUs, or leaving it unset");
         return count;
     }
     static const int cpus = usable_cpus();
@@ -59,7 +61,8 @@ int threads_of(int asked) { return checked(asked, "attune::options") > 0 ? asked
 bool is_deterministic(const options& how) {
     const char* const text = std::getenv("ATTUNE_DETERMINISTIC");
     const std::string_view given = text ? text : "";
-    if (!given.empty() && given != "0" && given != "1") fail("0 or 1 in ATTUNE_DETERMINISTIC", std::string(given), "1, or leaving it unset");
+    if (!given.empty() && given != "0" && given != "1")
+        fail("0 or 1 in ATTUNE_DETERMINISTIC", std::string(given), "1, or leaving it unset");
     return how.deterministic || given == "1";
 }
 
@@ -69,7 +72,9 @@ int current_cpu() { return sched_getcpu(); }
 void leave_cpu(int cpu) {
     cpu_set_t usable;
     CPU_ZERO(&usable);
-    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof usable, &usable) != 0 || !CPU_ISSET(cpu, &usable) || CPU_COUNT(&usable) < 2) return;
+    if (cpu < 0 || cpu >= CPU_SETSIZE || sched_getaffinity(0, sizeof usable, &usable) != 0 ||
+        !CPU_ISSET(cpu, &usable) || CPU_COUNT(&usable) < 2)
+        return;
     cpu_set_t others = usable;
     CPU_CLR(cpu, &others);
     if (sched_setaffinity(0, sizeof others, &others) == 0) sched_setaffinity(0, sizeof usable, &usable);

@@ -30,7 +30,8 @@ struct alignas(alignment) header {
     std::size_t asked;  ///< of it, rounded up to the alignment: what a larger block from the cache is counted as
 };
 
-/// Under AddressSanitizer a kernel may touch the bytes that it asked for, as long as it has them, and none of the rest of a kept block.
+/// Under AddressSanitizer a kernel may touch the bytes that it asked for, as long as it has them, and none of the rest
+/// of a kept block.
 void fence([[maybe_unused]] header* block, [[maybe_unused]] std::size_t open) {
 #ifdef ATTUNE_FENCES
     char* const first = reinterpret_cast<char*>(block + 1);
@@ -44,7 +45,8 @@ public:
     header* take(std::size_t capacity) {
         int best = -1;
         for (int i = 0; i < count_; ++i)
-            if (blocks_[i]->capacity >= capacity && (best < 0 || blocks_[i]->capacity < blocks_[best]->capacity)) best = i;
+            if (blocks_[i]->capacity >= capacity && (best < 0 || blocks_[i]->capacity < blocks_[best]->capacity))
+                best = i;
         if (best < 0) return nullptr;
         header* const block = blocks_[best];
         blocks_[best] = blocks_[--count_];
@@ -53,8 +55,11 @@ public:
     }
     void give(header* block) {
         if (count_ == static_cast<int>(blocks_.size())) {  // the smallest goes: it is the cheapest to make again
-            const auto smallest = std::min_element(blocks_.begin(), blocks_.end(), [](header* a, header* b) { return a->capacity < b->capacity; });
-            if ((*smallest)->capacity < block->capacity && bytes_ - (*smallest)->capacity + block->capacity <= most_kept) std::swap(*smallest, block), bytes_ += (*smallest)->capacity - block->capacity;
+            const auto smallest = std::min_element(blocks_.begin(), blocks_.end(),
+                                                   [](header* a, header* b) { return a->capacity < b->capacity; });
+            if ((*smallest)->capacity < block->capacity &&
+                bytes_ - (*smallest)->capacity + block->capacity <= most_kept)
+                std::swap(*smallest, block), bytes_ += (*smallest)->capacity - block->capacity;
         } else if (bytes_ + block->capacity <= most_kept) {
             blocks_[count_++] = block;
             bytes_ += block->capacity;
@@ -68,7 +73,8 @@ public:
         ended_ = true;
         while (count_ > 0) std::free(blocks_[--count_]);
     }
-    /// Whether what is kept is freed when the thread ends: not if there is no memory to register that, nor once it has ended.
+    /// Whether what is kept is freed when the thread ends: not if there is no memory to register that, nor once it has
+    /// ended.
     bool usable();
 
 private:
@@ -78,7 +84,8 @@ private:
     std::size_t bytes_ = 0;
 };
 
-// Without a destructor: registering one has glibc abort the program where there is no memory for it. A key's registration merely fails.
+// Without a destructor: registering one has glibc abort the program where there is no memory for it. A key's
+// registration merely fails.
 thread_local constinit kept_blocks kept;
 
 pthread_once_t key_once = PTHREAD_ONCE_INIT;
@@ -87,7 +94,9 @@ bool has_key = false;
 
 bool kept_blocks::usable() {
     if (registered_ || ended_) return !ended_;
-    pthread_once(&key_once, [] { has_key = pthread_key_create(&key, [](void* blocks) { static_cast<kept_blocks*>(blocks)->end(); }) == 0; });
+    pthread_once(&key_once, [] {
+        has_key = pthread_key_create(&key, [](void* blocks) { static_cast<kept_blocks*>(blocks)->end(); }) == 0;
+    });
     return registered_ = has_key && pthread_setspecific(key, this) == 0;
 }
 
@@ -111,8 +120,10 @@ void give_scratch(void* block) noexcept {
     if (!block) return;
     header* const whole = static_cast<header*>(block) - 1;
     fence(whole, 0);
-    if (kept.usable()) kept.give(whole);
-    else std::free(whole);
+    if (kept.usable())
+        kept.give(whole);
+    else
+        std::free(whole);
 }
 
 std::size_t bytes_of_scratch(const void* block) noexcept { return (static_cast<const header*>(block) - 1)->asked; }

@@ -1,10 +1,10 @@
+#include "base/text.hpp"
 #include "execution/device_call.hpp"
 #include "gpu/drivers.hpp"
-#include "base/text.hpp"
 #include "gpu/vulkan.hpp"
 
-#include <attune/runtime/error.hpp>
 #include <attune/runtime/detail/kernel_table.hpp>
+#include <attune/runtime/error.hpp>
 
 #include <HalideRuntime.h>
 #include <HalideRuntimeCuda.h>
@@ -25,7 +25,8 @@ bool is_cuda(const device_call& call) { return call.target == std::string_view("
 
 device_queue queue_of(const device_call& call) {
     if (is_vulkan(call)) return vulkan_queue(call.device, call.context, call.stream);
-    return is_cuda(call) ? cuda_queue(call.device, call.context, call.stream) : opencl_queue(call.device, call.context, call.stream);
+    return is_cuda(call) ? cuda_queue(call.device, call.context, call.stream)
+                         : opencl_queue(call.device, call.context, call.stream);
 }
 
 const char* missing(const char* target) {
@@ -46,9 +47,11 @@ int say_failure(void* user_context, const char* what) {
     return halide_error_code_generic_error;
 }
 
-/// Outside of a call none: Halide asks as the program ends, whether there is something to tidy up. The driver does that.
+/// Outside of a call none: Halide asks as the program ends, whether there is something to tidy up. The driver does
+/// that.
 int no_context(void* user_context, void** context, bool create) {
-    return create ? say_failure(user_context, "a kernel of a GPU outside of a call of attune") : (*context = nullptr, 0);
+    return create ? say_failure(user_context, "a kernel of a GPU outside of a call of attune")
+                  : (*context = nullptr, 0);
 }
 int cuda_context(void* user_context, void** context, bool create) {
     if (!current) return no_context(user_context, context, create);
@@ -65,16 +68,19 @@ void* load_library(const char* name) {
 }
 
 /// Halide limits all kernels to 64 registers, of which these spill; the driver knows better.
-int load_module(void** module, const void* image, unsigned, void*, void**) { return cuda_driver().load_module(module, image); }
+int load_module(void** module, const void* image, unsigned, void*, void**) {
+    return cuda_driver().load_module(module, image);
+}
 
 /// More shared memory than every device has without a word has to be asked for, each kernel's for itself.
-int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared, void* stream, void** arguments,
-                  void** further) {
+int launch_kernel(void* kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                  unsigned block_z, unsigned shared, void* stream, void** arguments, void** further) {
     constexpr unsigned without_asking = 48u << 10;
     constexpr int most_dynamic_shared_size = 8;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
     const cuda_functions& cuda = cuda_driver();
     if (shared > without_asking)
-        if (const int code = cuda.set_attribute(kernel, most_dynamic_shared_size, static_cast<int>(shared))) return code;
+        if (const int code = cuda.set_attribute(kernel, most_dynamic_shared_size, static_cast<int>(shared)))
+            return code;
     return cuda.launch(kernel, grid_x, grid_y, grid_z, block_x, block_y, block_z, shared, stream, arguments, further);
 }
 
@@ -97,14 +103,16 @@ void check_buffers(const device_call& call, const device_queue& where) {
                 const std::int64_t reach = std::int64_t{each->dim[axis].extent - 1} * each->dim[axis].stride;
                 (reach < 0 ? lowest : highest) += reach;
             }
-            check_opencl_buffer(name, reinterpret_cast<void*>(each->device), where, lowest < 0, static_cast<std::size_t>((highest + 1) * each->type.bytes()));
+            check_opencl_buffer(name, reinterpret_cast<void*>(each->device), where, lowest < 0,
+                                static_cast<std::size_t>((highest + 1) * each->type.bytes()));
         }
 }
 
 int wrap(void* user_context, const device_call& call, halide_buffer_t& buffer) {
     const std::uint64_t address = buffer.device;
     buffer.device = 0;
-    return is_cuda(call) ? halide_cuda_wrap_device_ptr(user_context, &buffer, address) : halide_opencl_wrap_cl_mem(user_context, &buffer, address);
+    return is_cuda(call) ? halide_cuda_wrap_device_ptr(user_context, &buffer, address)
+                         : halide_opencl_wrap_cl_mem(user_context, &buffer, address);
 }
 
 int run(void* user_context, void* place, const device_call& call) {
@@ -147,7 +155,8 @@ int launch(void** arguments) {
     for (const auto& list : {call.inputs, call.outputs, call.kept})
         for (halide_buffer_t* each : list) {
             if (!each->device_interface) continue;
-            const int given_back = each->host ? halide_device_free(user_context, each) : halide_device_detach_native(user_context, each);
+            const int given_back =
+                each->host ? halide_device_free(user_context, each) : halide_device_detach_native(user_context, each);
             if (code == 0) code = given_back;
         }
     current = outer;

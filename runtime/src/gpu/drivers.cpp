@@ -11,20 +11,24 @@
 namespace attune::detail {
 namespace {
 
-/// A driver's library: what is installed with the driver, not the name without a version, which comes with a developer's package.
+/// A driver's library: what is installed with the driver, not the name without a version, which comes with a
+/// developer's package.
 void* open_driver(const char* name, const char* developers) {
     if (void* const library = open_library(name)) return library;
     return open_library(developers);
 }
 
-template <class Function>
-void look_up(void* library, Function*& to, const char* name) { to = reinterpret_cast<Function*>(symbol_in(library, name)); }
+template <class Function> void look_up(void* library, Function*& to, const char* name) {
+    to = reinterpret_cast<Function*>(symbol_in(library, name));
+}
 
 [[noreturn]] void refuse_index(std::string_view target, int device, int count) {
-    fail(say("a device of ", target, " from 0 to ", count - 1, ", as many as there are"), say("device ", device), "attune::options::device = 0");
+    fail(say("a device of ", target, " from 0 to ", count - 1, ", as many as there are"), say("device ", device),
+         "attune::options::device = 0");
 }
 [[noreturn]] void refuse_context(std::string_view what, int device) {
-    fail(say(what, " of device ", device, ", where tensors or attune::options::device say that the call runs"), "one of another device", "leaving attune::options::device unset, or the device's own context");
+    fail(say(what, " of device ", device, ", where tensors or attune::options::device say that the call runs"),
+         "one of another device", "leaving attune::options::device unset, or the device's own context");
 }
 
 // CUDA
@@ -33,16 +37,18 @@ cuda_functions find_cuda() {
     cuda_functions cuda{.library = open_driver("libcuda.so.1", "libcuda.so")};
     const auto find = [&](auto& function, const char* name) { look_up(cuda.library, function, name); };
     find(cuda.init, "cuInit"), find(cuda.count, "cuDeviceGetCount"), find(cuda.device, "cuDeviceGet");
-    find(cuda.current, "cuCtxGetCurrent"), find(cuda.device_of_current, "cuCtxGetDevice"), find(cuda.push, "cuCtxPushCurrent_v2"), find(cuda.pop, "cuCtxPopCurrent_v2");
-    find(cuda.primary, "cuDevicePrimaryCtxRetain"), find(cuda.load_module, "cuModuleLoadData"), find(cuda.set_attribute, "cuFuncSetAttribute");
+    find(cuda.current, "cuCtxGetCurrent"), find(cuda.device_of_current, "cuCtxGetDevice"),
+        find(cuda.push, "cuCtxPushCurrent_v2"), find(cuda.pop, "cuCtxPopCurrent_v2");
+    find(cuda.primary, "cuDevicePrimaryCtxRetain"), find(cuda.load_module, "cuModuleLoadData"),
+        find(cuda.set_attribute, "cuFuncSetAttribute");
     find(cuda.launch, "cuLaunchKernel"), find(cuda.wait, "cuStreamSynchronize");
     find(cuda.name_of_error, "cuGetErrorName"), find(cuda.text_of_error, "cuGetErrorString");
     return cuda;
 }
 
 bool complete(const cuda_functions& f) {
-    return f.init && f.count && f.device && f.current && f.device_of_current && f.push && f.pop && f.primary && f.load_module && f.set_attribute && f.launch && f.wait && f.name_of_error &&
-           f.text_of_error;
+    return f.init && f.count && f.device && f.current && f.device_of_current && f.push && f.pop && f.primary &&
+           f.load_module && f.set_attribute && f.launch && f.wait && f.name_of_error && f.text_of_error;
 }
 
 /// In CUDA's words: "CUDA_ERROR_INVALID_CONTEXT, invalid device context".
@@ -57,7 +63,9 @@ void check_cuda(int code, const char* wanted) {
 
 class current_context {
 public:
-    explicit current_context(void* context) { check_cuda(cuda_driver().push(context), "a CUDA context in attune::options::context"); }
+    explicit current_context(void* context) {
+        check_cuda(cuda_driver().push(context), "a CUDA context in attune::options::context");
+    }
     ~current_context() {
         void* before = nullptr;
         cuda_driver().pop(&before);
@@ -82,15 +90,20 @@ constexpr std::uint32_t queue_context = 0x1090, queue_device = 0x1091, buffer_si
 opencl_functions find_opencl() {
     opencl_functions cl{.library = open_driver("libOpenCL.so.1", "libOpenCL.so")};
     const auto find = [&](auto& function, const char* name) { look_up(cl.library, function, name); };
-    find(cl.platforms, "clGetPlatformIDs"), find(cl.devices, "clGetDeviceIDs"), find(cl.make_context, "clCreateContext"), find(cl.make_queue, "clCreateCommandQueue");
-    find(cl.about_queue, "clGetCommandQueueInfo"), find(cl.about_buffer, "clGetMemObjectInfo"), find(cl.wait, "clFinish");
+    find(cl.platforms, "clGetPlatformIDs"), find(cl.devices, "clGetDeviceIDs"),
+        find(cl.make_context, "clCreateContext"), find(cl.make_queue, "clCreateCommandQueue");
+    find(cl.about_queue, "clGetCommandQueueInfo"), find(cl.about_buffer, "clGetMemObjectInfo"),
+        find(cl.wait, "clFinish");
     return cl;
 }
-bool complete(const opencl_functions& f) { return f.platforms && f.devices && f.make_context && f.make_queue && f.about_queue && f.about_buffer && f.wait; }
+bool complete(const opencl_functions& f) {
+    return f.platforms && f.devices && f.make_context && f.make_queue && f.about_queue && f.about_buffer && f.wait;
+}
 
 struct opencl_devices {
     struct one {
-        void *platform{}, *device{}, *context{}, *queue{};  ///< attune's own context and queue, once they were asked for
+        void *platform{}, *device{}, *context{},
+            *queue{};  ///< attune's own context and queue, once they were asked for
     };
     std::uint32_t platforms = 0;
     int count = 0;
@@ -124,8 +137,7 @@ opencl_devices::one& opencl_device(int index) {
 }
 
 /// A property of a handle that is a handle itself; null where the driver knows no such object.
-template <class Question>
-void* handle_of(Question* ask, void* object, std::uint32_t what) {
+template <class Question> void* handle_of(Question* ask, void* object, std::uint32_t what) {
     void* answer = nullptr;
     return ask(object, what, sizeof answer, &answer, nullptr) == 0 ? answer : nullptr;
 }
@@ -159,14 +171,19 @@ device_queue cuda_queue(int device, void* context, void* stream) {
         return {context, stream};
     }
     const int wanted = device < 0 ? 0 : cuda_device(device);
-    if (cuda.current(&context) == 0 && context && (device < 0 || (cuda.device_of_current(&of_context) == 0 && of_context == wanted))) return {context, stream};
-    check_cuda(cuda.primary(&context, device < 0 ? cuda_device(0) : wanted), "a context of the CUDA device");  // kept as long as the program runs
+    if (cuda.current(&context) == 0 && context &&
+        (device < 0 || (cuda.device_of_current(&of_context) == 0 && of_context == wanted)))
+        return {context, stream};
+    check_cuda(cuda.primary(&context, device < 0 ? cuda_device(0) : wanted),
+               "a context of the CUDA device");  // kept as long as the program runs
     return {context, stream};
 }
 
 void wait_for_cuda(const device_queue& where) {
     const current_context now(where.context);
-    if (const int code = cuda_driver().wait(where.queue)) throw kernel_failure(refusal("kernels that finish", cuda_words(code), "the calls with wait = true, to see which one fails"));
+    if (const int code = cuda_driver().wait(where.queue))
+        throw kernel_failure(
+            refusal("kernels that finish", cuda_words(code), "the calls with wait = true, to see which one fails"));
 }
 
 const opencl_functions& opencl_driver() {
@@ -186,34 +203,47 @@ device_queue opencl_queue(int device, void* context, void* queue) {
     if (context && !queue) fail("a command queue beside the OpenCL context", "none", "attune::options::stream");
     if (queue) {
         void* const its = handle_of(cl.about_queue, queue, queue_context);
-        if (!its || (context && its != context)) fail("a command queue of the context in attune::options", "another", "one that clCreateCommandQueue made of that context");
-        if (wanted && handle_of(cl.about_queue, queue, queue_device) != wanted) refuse_context("a command queue", device);
+        if (!its || (context && its != context))
+            fail("a command queue of the context in attune::options", "another",
+                 "one that clCreateCommandQueue made of that context");
+        if (wanted && handle_of(cl.about_queue, queue, queue_device) != wanted)
+            refuse_context("a command queue", device);
         return {its, queue};
     }
     opencl_devices::one& own = opencl_device(device < 0 ? 0 : device);
     const std::lock_guard lock(all_opencl_devices().guard);
     std::int32_t code = 0;
     if (!own.context) {
-        const std::intptr_t properties[] = {0x1084, reinterpret_cast<std::intptr_t>(own.platform), 0};  // CL_CONTEXT_PLATFORM
+        const std::intptr_t properties[] = {0x1084, reinterpret_cast<std::intptr_t>(own.platform),
+                                            0};  // CL_CONTEXT_PLATFORM
         own.context = cl.make_context(properties, 1, &own.device, nullptr, nullptr, &code);
     }
     if (code == 0 && !own.queue) own.queue = cl.make_queue(own.context, own.device, 0, &code);
-    if (code != 0) fail("a context and a queue of the OpenCL device", say("error ", code), "attune::options::context and stream with those of the application");
+    if (code != 0)
+        fail("a context and a queue of the OpenCL device", say("error ", code),
+             "attune::options::context and stream with those of the application");
     return {own.context, own.queue};
 }
 
-void check_opencl_buffer(std::string_view name, void* buffer, const device_queue& where, bool begins_before, std::size_t bytes) {
+void check_opencl_buffer(std::string_view name, void* buffer, const device_queue& where, bool begins_before,
+                         std::size_t bytes) {
     const opencl_functions& cl = opencl_driver();
-    if (begins_before) fail(say("elements of ", name, " from the first of its OpenCL buffer on"), "a negative stride", "a copy of them in the order of their axes");
+    if (begins_before)
+        fail(say("elements of ", name, " from the first of its OpenCL buffer on"), "a negative stride",
+             "a copy of them in the order of their axes");
     if (handle_of(cl.about_buffer, buffer, buffer_context) != where.context)
-        fail(say(name, " in an OpenCL buffer of the call's context"), "a buffer of another", "attune::options::context and stream of the buffers");
+        fail(say(name, " in an OpenCL buffer of the call's context"), "a buffer of another",
+             "attune::options::context and stream of the buffers");
     std::size_t has = 0;
     if (cl.about_buffer(buffer, buffer_size, sizeof has, &has, nullptr) != 0 || has < bytes)
-        fail(say("an OpenCL buffer of at least ", bytes, " bytes for ", name), say(has), "the shape and strides of what is in the buffer");
+        fail(say("an OpenCL buffer of at least ", bytes, " bytes for ", name), say(has),
+             "the shape and strides of what is in the buffer");
 }
 
 void wait_for_opencl(const device_queue& where) {
-    if (const std::int32_t code = opencl_driver().wait(where.queue)) throw kernel_failure(refusal("kernels that finish", say("error ", code, " of OpenCL"), "the calls with wait = true, to see which one fails"));
+    if (const std::int32_t code = opencl_driver().wait(where.queue))
+        throw kernel_failure(refusal("kernels that finish", say("error ", code, " of OpenCL"),
+                                     "the calls with wait = true, to see which one fails"));
 }
 
 }  // namespace attune::detail

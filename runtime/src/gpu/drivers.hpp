@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <string_view>
 
-/// Drivers of GPUs. None is linked: where there is none, a program starts and runs its kernels for the CPU. The little that is called here beside Halide's
-/// support library is declared by hand, so that no header of a driver is needed either. What throws, throws attune::error.
+/// Drivers of GPUs. None is linked: where there is none, a program starts and runs its kernels for the CPU. The little
+/// that is called here beside Halide's support library is declared by hand, so that no header of a driver is needed
+/// either. What throws, throws attune::error.
 namespace attune::detail {
 
 void* open_library(const char* name);
@@ -31,14 +32,17 @@ struct cuda_functions {
     driver_function<int(void**, int)> primary{};
     driver_function<int(void**, const void*)> load_module{};
     driver_function<int(void*, int, int)> set_attribute{};
-    driver_function<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**)> launch{};
+    driver_function<int(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**,
+                        void**)>
+        launch{};
     driver_function<int(void*)> wait{};
     driver_function<int(int, const char**)> name_of_error{}, text_of_error{};
 };
 /// Looked up once.
 const cuda_functions& cuda_driver();
 const char* cuda_lacks();
-/// The caller's context, else what is current in this thread, as after any call of CUDA's runtime, if that is of the device asked for, else the device's primary one.
+/// The caller's context, else what is current in this thread, as after any call of CUDA's runtime, if that is of the
+/// device asked for, else the device's primary one.
 device_queue cuda_queue(int device, void* context, void* stream);
 void wait_for_cuda(const device_queue& where);
 
@@ -47,7 +51,9 @@ struct opencl_functions {
     void* library{};
     driver_function<std::int32_t(std::uint32_t, void**, std::uint32_t*)> platforms{};
     driver_function<std::int32_t(void*, std::uint64_t, std::uint32_t, void**, std::uint32_t*)> devices{};
-    driver_function<void*(const std::intptr_t*, std::uint32_t, void* const*, void (*)(const char*, const void*, std::size_t, void*), void*, std::int32_t*)> make_context{};
+    driver_function<void*(const std::intptr_t*, std::uint32_t, void* const*,
+                          void (*)(const char*, const void*, std::size_t, void*), void*, std::int32_t*)>
+        make_context{};
     driver_function<void*(void*, void*, std::uint64_t, std::int32_t*)> make_queue{};
     driver_function<std::int32_t(void*, std::uint32_t, std::size_t, void*, std::size_t*)> about_queue{}, about_buffer{};
     driver_function<std::int32_t(void*)> wait{};
@@ -58,7 +64,8 @@ const char* opencl_lacks();
 /// The caller's queue and its context, else attune's own of the device.
 device_queue opencl_queue(int device, void* context, void* queue);
 /// Refuses a buffer of another context, or shorter than `bytes`.
-void check_opencl_buffer(std::string_view name, void* buffer, const device_queue& where, bool begins_before, std::size_t bytes);
+void check_opencl_buffer(std::string_view name, void* buffer, const device_queue& where, bool begins_before,
+                         std::size_t bytes);
 void wait_for_opencl(const device_queue& where);
 
 }  // namespace attune::detail

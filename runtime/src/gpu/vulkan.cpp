@@ -1,7 +1,7 @@
 #include "gpu/vulkan.hpp"
 
-#include "execution/device_call.hpp"
 #include "base/text.hpp"
+#include "execution/device_call.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -38,7 +38,9 @@ using list_devices = std::int32_t(void*, std::uint32_t*, void**);
 using get_properties = void(void*, device_properties*);
 constexpr std::uint32_t version_1_3 = (1u << 22) | (3u << 12);
 
-template <class Function> Function* found(void* library, const char* name) { return reinterpret_cast<Function*>(dlsym(library, name)); }
+template <class Function> Function* found(void* library, const char* name) {
+    return reinterpret_cast<Function*>(dlsym(library, name));
+}
 
 const char* look() {
     void* const library = dlopen("libvulkan.so.1", RTLD_LAZY);
@@ -64,8 +66,9 @@ const char* look() {
     return count == 0 ? no_driver : fits ? "" : "a device of Vulkan 1.3";
 }
 
-// Halide 21 deals out a device's memory in pieces whose sizes it rounds once and, where the device aligns buffers to more than 32 bytes, a second time to more: what
-// is written no longer fits what was dealt out, and then there seems to be no memory left. Sizes that are multiples of whatever buffers are aligned to stay what they are.
+// Halide 21 deals out a device's memory in pieces whose sizes it rounds once and, where the device aligns buffers to
+// more than 32 bytes, a second time to more: what is written no longer fits what was dealt out, and then there seems to
+// be no memory left. Sizes that are multiples of whatever buffers are aligned to stay what they are.
 struct memory_requirements {
     std::uint64_t size, alignment;
     std::uint32_t types;
@@ -80,7 +83,8 @@ struct {
 
 void requirements(void* device, std::uint64_t buffer, memory_requirements* its) {
     drivers.requirements(device, buffer, its);
-    const std::uint64_t unit = std::max<std::uint64_t>(its->alignment, 256);  // the most that the offset of a buffer in use may have to be a multiple of
+    const std::uint64_t unit = std::max<std::uint64_t>(
+        its->alignment, 256);  // the most that the offset of a buffer in use may have to be a multiple of
     its->size = (its->size + unit - 1) / unit * unit;
 }
 
@@ -113,8 +117,9 @@ void* in_place_of_vulkans(void* library, const char* name) {
     return drivers.of_instance ? reinterpret_cast<void*>(of_instance) : nullptr;
 }
 
-// Pieces of memory that lie beside each other and are free become one, of which Halide 21 may go on using a buffer of the size before. Between calls it keeps none, and so has none
-// to join; that no other call is under way sees to it that all can go.
+// Pieces of memory that lie beside each other and are free become one, of which Halide 21 may go on using a buffer of
+// the size before. Between calls it keeps none, and so has none to join; that no other call is under way sees to it
+// that all can go.
 vulkan_turn::vulkan_turn(const device_call& call, void* user_context) : user_context_(user_context) {
     if (!is_vulkan(call)) return;
     static std::mutex one_call;
@@ -127,8 +132,10 @@ vulkan_turn::~vulkan_turn() {
 }
 
 device_queue vulkan_queue(int device, void* context, void* stream) {
-    if (context || stream) fail("no context or stream for Vulkan", "one", "leaving attune::options::context and stream unset");
-    if (device > 0) fail("0 as the Vulkan device", std::to_string(device), "HL_VK_DEVICE_TYPE=discrete-gpu, integrated-gpu or cpu");
+    if (context || stream)
+        fail("no context or stream for Vulkan", "one", "leaving attune::options::context and stream unset");
+    if (device > 0)
+        fail("0 as the Vulkan device", std::to_string(device), "HL_VK_DEVICE_TYPE=discrete-gpu, integrated-gpu or cpu");
     return {};
 }
 

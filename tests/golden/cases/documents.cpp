@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/documents.hpp"
+#include "../golden.hpp"
 
 std::vector<attune::testing::recipe> attune::testing::document_cases() {
     return {

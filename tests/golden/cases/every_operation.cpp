@@ -1,7 +1,8 @@
-#include "../golden.hpp"
 #include "../variants/every_operation.hpp"
+#include "../golden.hpp"
 
-// A device's compiler takes seconds a kernel: few that have all that there is between them and tests/gpu/opencl (every_operation.tests.cpp).
+// A device's compiler takes seconds a kernel: few that have all that there is between them and tests/gpu/opencl
+// (every_operation.tests.cpp).
 std::vector<attune::testing::recipe> attune::testing::every_operation_cases() {
     return {
         computes<golden::conv_dropout_keep>("conv_dropout_keep"),

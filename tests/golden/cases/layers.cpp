@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/layers.hpp"
+#include "../golden.hpp"
 
 #include <algorithm>
 
@@ -15,7 +15,8 @@ void flag_empty_rows(support::tensor_file& file) {
         const auto* of = mask.as<std::uint8_t>() + row * keys;
         empty.push_back(std::all_of(of, of + keys, [](std::uint8_t visible) { return visible == 0; }));
     }
-    support::file_tensor flags{"nan_rows", element_type::u8, {mask.shape[0], mask.shape[1]}, std::vector<std::byte>(empty.size())};
+    support::file_tensor flags{
+        "nan_rows", element_type::u8, {mask.shape[0], mask.shape[1]}, std::vector<std::byte>(empty.size())};
     std::ranges::transform(empty, flags.bytes.begin(), [](std::uint8_t e) { return std::byte{e}; });
     file.tensors.push_back(std::move(flags));
 }

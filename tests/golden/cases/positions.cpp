@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/positions.hpp"
+#include "../golden.hpp"
 
 std::vector<attune::testing::recipe> attune::testing::position_cases() {
     return {

@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/scores.hpp"
+#include "../golden.hpp"
 
 std::vector<attune::testing::recipe> attune::testing::score_cases() {
     return {

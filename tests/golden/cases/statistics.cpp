@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/statistics.hpp"
+#include "../golden.hpp"
 
 std::vector<attune::testing::recipe> attune::testing::statistic_cases() {
     return {
@@ -11,6 +11,7 @@ std::vector<attune::testing::recipe> attune::testing::statistic_cases() {
         computes<golden::conv_sink_empty_rows>("conv_sink_empty_rows"),
         {"score_activation_gelu", {computes<golden::score_activation_gelu>(), computes<golden::activation_gelu>()}},
         {"score_activation_relu", {computes<golden::score_activation_relu>(), computes<golden::activation_relu>()}},
-        {"score_activation_sigmoid", {computes<golden::score_activation_sigmoid>(), computes<golden::activation_sigmoid>()}},
+        {"score_activation_sigmoid",
+         {computes<golden::score_activation_sigmoid>(), computes<golden::activation_sigmoid>()}},
     };
 }

@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/tables.hpp"
+#include "../golden.hpp"
 
 std::vector<attune::testing::recipe> attune::testing::table_cases() {
     return {

@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/tiles.hpp"
+#include "../golden.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -32,7 +32,8 @@ void combine(support::tensor_file& file) {
     const std::int64_t queries = out.shape[2], depth = out.shape[3];
     for (std::int64_t i = 0; i < out.count(); ++i) {
         const std::int64_t head = i / (queries * depth), query = i / depth % queries;
-        const float fine = out.as<float>()[i], lifted = coarse.as<float>()[(head * coarse.shape[2] + query / tile) * depth + i % depth];
+        const float fine = out.as<float>()[i],
+                    lifted = coarse.as<float>()[(head * coarse.shape[2] + query / tile) * depth + i % depth];
         additive.as<float>()[i] = fine + w * lifted;
         gated.as<float>()[i] = g * fine + (1 - g) * lifted;
     }
@@ -46,7 +47,8 @@ std::vector<recipe> tile_cases() {
     return {
         computes<golden::mask_vsa_map>("mask_vsa_map"),
         computes<golden::mask_vsa_padding>("mask_vsa_padding"),
-        {"mask_vsa_pipeline", {computes<golden::coarse>(), choose_tiles, computes<golden::mask_vsa_topk_sizes>(), combine}},
+        {"mask_vsa_pipeline",
+         {computes<golden::coarse>(), choose_tiles, computes<golden::mask_vsa_topk_sizes>(), combine}},
         computes<golden::mask_vsa_topk>("mask_vsa_topk"),
         computes<golden::mask_vsa_topk_sizes>("mask_vsa_topk_sizes"),
     };

@@ -1,5 +1,5 @@
-#include "../golden.hpp"
 #include "../variants/windows.hpp"
+#include "../golden.hpp"
 
 std::vector<attune::testing::recipe> attune::testing::window_cases() {
     return {

@@ -7,8 +7,10 @@ namespace golden {
 inline constexpr auto doc_id = input<"doc_id", i32>(position);
 inline constexpr auto offsets = input<"offsets", i32>(axis<"document">);
 
-inline constexpr auto mask_document_causal = masked(catalogue::document(doc_id, offsets, [](auto q, auto k) { return q >= k; }));
-inline constexpr auto mask_document_window = masked(catalogue::document(doc_id, offsets, [](auto q, auto k) { return q - k >= 0 && q - k <= w; }));
+inline constexpr auto mask_document_causal =
+    masked(catalogue::document(doc_id, offsets, [](auto q, auto k) { return q >= k; }));
+inline constexpr auto mask_document_window =
+    masked(catalogue::document(doc_id, offsets, [](auto q, auto k) { return q - k >= 0 && q - k <= w; }));
 inline constexpr auto mask_packed_causal_document = masked(catalogue::packed_causal(doc_id, offsets));
 inline constexpr auto prefix_doc = input<"prefix_doc", i32>(axis<"document">);
 inline constexpr auto mask_shared_prefix = masked(catalogue::shared_prefix(doc_id, offsets, prefix_doc));
@@ -32,10 +34,13 @@ inline constexpr auto doc_k = input<"doc_k", i32>(key);
 inline constexpr auto mask_fa4_packed_document = masked(catalogue::varlen_document(cu_q, cu_k, doc_q, doc_k));
 
 inline constexpr auto key_bias = input<"bias", f32>(key);
-inline constexpr auto score_fa4_conditional = attention(catalogue::conditional(scores, cu_q, cu_k, scalar<"T", i32>, key_bias));
+inline constexpr auto score_fa4_conditional =
+    attention(catalogue::conditional(scores, cu_q, cu_k, scalar<"T", i32>, key_bias));
 inline constexpr auto q_bias = input<"q_bias", f32>(query);
 inline constexpr auto kv_bias = input<"kv_bias", f32>(key);
-inline constexpr auto score_fa4_global_bias = attention(mask(catalogue::query_and_key_bias(scores, q_bias, kv_bias), catalogue::same_sequence(cu_q, cu_k)));
-inline constexpr auto score_fa4_rel_plus_kv_bias = attention(catalogue::varlen_distance_bias(scores, cu_q, cu_k, scalar<"c", f32>, kv_bias));
+inline constexpr auto score_fa4_global_bias =
+    attention(mask(catalogue::query_and_key_bias(scores, q_bias, kv_bias), catalogue::same_sequence(cu_q, cu_k)));
+inline constexpr auto score_fa4_rel_plus_kv_bias =
+    attention(catalogue::varlen_distance_bias(scores, cu_q, cu_k, scalar<"c", f32>, kv_bias));
 
 }  // namespace golden

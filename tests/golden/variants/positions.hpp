@@ -11,7 +11,8 @@ inline constexpr auto frame = scalar<"F", i32>;
 
 inline constexpr auto mask_prefix_lm = masked(catalogue::prefix_lm(prefix));
 inline constexpr auto mask_fa4_prefix = masked(catalogue::prefix_block(prefix));
-inline constexpr auto mask_batchify = masked(catalogue::batchified(scalar<"n", i32>, [](auto q, auto k) { return q >= k; }));
+inline constexpr auto mask_batchify =
+    masked(catalogue::batchified(scalar<"n", i32>, [](auto q, auto k) { return q >= k; }));
 inline constexpr auto mask_fa4_block_diagonal = masked(catalogue::block_diagonal(block));
 inline constexpr auto mask_fa4_mini_causal = masked(catalogue::mini_causal(period));
 inline constexpr auto mask_fa4_causal_offset = masked(catalogue::causal_with_offset(scalar<"offset", i32>));
@@ -21,7 +22,8 @@ inline constexpr auto mask_jetspec_training = masked(catalogue::draft_blocks(pre
 inline constexpr auto ancestor = input<"ancestor", boolean>(axis<"node">, axis<"ancestor">);
 inline constexpr auto mask_jetspec_tree = masked(catalogue::tree_causal(prefix, scalar<"N", i32>, ancestor));
 
-inline constexpr auto mask_svg_spatial = masked(catalogue::spatial_head(prefix, frame, w, scalar<"sink", i32>, scalar<"round", i32>));
+inline constexpr auto mask_svg_spatial =
+    masked(catalogue::spatial_head(prefix, frame, w, scalar<"sink", i32>, scalar<"round", i32>));
 inline constexpr auto mask_svg_temporal = masked(catalogue::temporal_head(prefix, scalar<"frames", i32>, frame, w));
 
 inline constexpr auto intervals = input<"intervals", i32>(axis<"image">, axis<"bound">);

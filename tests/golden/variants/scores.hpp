@@ -22,8 +22,10 @@ inline constexpr auto score_fa4_times_two = attention(catalogue::times_two(score
 inline constexpr auto score_fa4_squared = attention(catalogue::squared(scores));
 inline constexpr auto score_fa4_rel_bias = attention(catalogue::distance_bias(scores, 1));
 inline constexpr auto score_fa4_rel_bias_x2 = attention(catalogue::distance_bias(scores, 2));
-inline constexpr auto score_fa4_rel_bias_clamped = attention(catalogue::clamped_distance_bias(scores, scalar<"C", i32>));
+inline constexpr auto score_fa4_rel_bias_clamped =
+    attention(catalogue::clamped_distance_bias(scores, scalar<"C", i32>));
 inline constexpr auto bias_of_key = input<"bias", f32>(key);
-inline constexpr auto score_fa4_xor = attention(catalogue::xor_pattern(scores, scalar<"c1", f32>, scalar<"c2", f32>, bias_of_key));
+inline constexpr auto score_fa4_xor =
+    attention(catalogue::xor_pattern(scores, scalar<"c1", f32>, scalar<"c2", f32>, bias_of_key));
 
 }  // namespace golden

@@ -25,7 +25,9 @@ inline constexpr auto threshold = input<"threshold", i32>(key);
 inline constexpr auto mask_fa4_key_threshold = masked(catalogue::key_threshold(threshold));
 
 inline constexpr auto windows = input<"windows", i32>(head);
-inline constexpr auto conv_gqa_per_head_mod = attention(mask(catalogue::alibi(scores, slopes(h)), catalogue::window_per_head(windows)));
-inline constexpr auto conv_decode_window_alibi = attention(mask(catalogue::alibi_bottom_right(scores, slopes(h)), bottom_right(catalogue::sliding_window(w))));
+inline constexpr auto conv_gqa_per_head_mod =
+    attention(mask(catalogue::alibi(scores, slopes(h)), catalogue::window_per_head(windows)));
+inline constexpr auto conv_decode_window_alibi =
+    attention(mask(catalogue::alibi_bottom_right(scores, slopes(h)), bottom_right(catalogue::sliding_window(w))));
 
 }  // namespace golden

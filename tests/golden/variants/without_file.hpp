@@ -21,9 +21,13 @@ inline constexpr auto key_range = masked(catalogue::key_range(from, to));
 inline constexpr auto packed_mask = masked(catalogue::packed_mask(packed));
 inline constexpr auto varlen = masked(catalogue::varlen(cu_q, cu_k, [](auto i, auto j) { return i >= j; }));
 inline constexpr auto slopes = golden::attention(mask(
-    catalogue::alibi(catalogue::alibi_two_sided(catalogue::alibi(scores, catalogue::alibi_slope_paper), catalogue::alibi_slope_gym), catalogue::alibi_slope_halving), causal));
+    catalogue::alibi(
+        catalogue::alibi_two_sided(catalogue::alibi(scores, catalogue::alibi_slope_paper), catalogue::alibi_slope_gym),
+        catalogue::alibi_slope_halving),
+    causal));
 inline constexpr auto attention_received = outputs(output<"received"> = catalogue::attention_received(causal_scores));
-inline constexpr auto channel_scaled = outputs(out = softmax(mask(q * t(keys(catalogue::channel_scaled(k, key_scale))) * golden::scale, causal)) * v);
+inline constexpr auto channel_scaled =
+    outputs(out = softmax(mask(q * t(keys(catalogue::channel_scaled(k, key_scale))) * golden::scale, causal)) * v);
 inline constexpr auto sigmoid_attention = outputs(out = catalogue::sigmoid_attention(scores));
 inline constexpr auto normalised_by_sum = outputs(out = catalogue::normalised_by_sum(catalogue::relu(scores)));
 inline constexpr auto with_plus_one = outputs(out = catalogue::with_plus_one(causal_scores));

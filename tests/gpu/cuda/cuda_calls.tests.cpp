@@ -1,6 +1,6 @@
-// What the runtime asks of CUDA's driver, seen by one that stands in for it (stand_in_driver.cpp): contexts, streams, memory, shared memory, errors. Nothing is computed: that needs
-// a GPU (./run). And the same program without any driver. It holds a kernel for the CPU, too.
-// The variant is causal attention.
+// What the runtime asks of CUDA's driver, seen by one that stands in for it (stand_in_driver.cpp): contexts, streams,
+// memory, shared memory, errors. Nothing is computed: that needs a GPU (./run). And the same program without any
+// driver. It holds a kernel for the CPU, too. The variant is causal attention.
 #include "../opencl/halves.hpp"
 #include "stand_in_driver.hpp"
 
@@ -27,15 +27,19 @@ using support::workload;
 
 namespace {
 
-constexpr support::shape sizes{.batches = 2, .heads = 4, .key_heads = 2, .queries = 70, .keys = 90, .depth = 128, .value_depth = 128};
+constexpr support::shape sizes{
+    .batches = 2, .heads = 4, .key_heads = 2, .queries = 70, .keys = 90, .depth = 128, .value_depth = 128};
 
 const stand_in::controls& driver() {
     static void* const library = dlopen("libcuda.so.1", RTLD_LAZY);
-    static const auto* const controls = library ? static_cast<const stand_in::controls*>(dlsym(library, stand_in::controls_name)) : nullptr;
+    static const auto* const controls =
+        library ? static_cast<const stand_in::controls*>(dlsym(library, stand_in::controls_name)) : nullptr;
     if (!controls) throw std::runtime_error("expected the driver that stands in for CUDA's, got another");
     return *controls;
 }
-template <class Function> Function* of_driver(const char* name) { return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name)); }
+template <class Function> Function* of_driver(const char* name) {
+    return reinterpret_cast<Function*>(dlsym(dlopen("libcuda.so.1", RTLD_LAZY), name));
+}
 
 /// A context that this thread has made its own, as CUDA's runtime does.
 class made_current {
@@ -89,8 +93,11 @@ struct fresh_call : workload {
         for (detail::named_argument& each : given) {
             if (each.is != detail::named_argument::form::view || each.name == "lse") continue;
             std::uint64_t address = 0;
-            REQUIRE(of_driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&address, (*this)[each.name].reals.size() * sizeof(float)) == 0);
-            each.view = tensor(element_type::f32, reinterpret_cast<void*>(address), each.view.shape(), each.view.strides()).in(memory::cuda, device);
+            REQUIRE(of_driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(
+                        &address, (*this)[each.name].reals.size() * sizeof(float)) == 0);
+            each.view =
+                tensor(element_type::f32, reinterpret_cast<void*>(address), each.view.shape(), each.view.strides())
+                    .in(memory::cuda, device);
         }
         driver().clear();
         return given;
@@ -98,13 +105,22 @@ struct fresh_call : workload {
 };
 
 std::ptrdiff_t count(const stand_in::record& of, const char* name) { return std::ranges::count(of.calls, name); }
-std::ptrdiff_t place(const stand_in::record& of, const char* name) { return std::ranges::find(of.calls, name) - of.calls.begin(); }
-bool holds(const stand_in::launch& of, const void* address) { return std::ranges::find(of.arguments, reinterpret_cast<std::uint64_t>(address)) != of.arguments.end(); }
-const void* address_of(const std::vector<detail::named_argument>& given, std::string_view name) { return std::ranges::find(given, name, &detail::named_argument::name)->view.data(); }
+std::ptrdiff_t place(const stand_in::record& of, const char* name) {
+    return std::ranges::find(of.calls, name) - of.calls.begin();
+}
+bool holds(const stand_in::launch& of, const void* address) {
+    return std::ranges::find(of.arguments, reinterpret_cast<std::uint64_t>(address)) != of.arguments.end();
+}
+const void* address_of(const std::vector<detail::named_argument>& given, std::string_view name) {
+    return std::ranges::find(given, name, &detail::named_argument::name)->view.data();
+}
 
 }  // namespace
 
-TEST_CASE("a call with tensors of the host runs in the first device's primary context, and its outputs are those of the device", "[driver]") {
+TEST_CASE(
+    "a call with tensors of the host runs in the first device's primary context, and its outputs are those of the "
+    "device",
+    "[driver]") {
     fresh_call call;
     const auto seen = call.run({.target = "cuda"});
     REQUIRE(seen.launches.size() == 1);
@@ -118,14 +134,16 @@ TEST_CASE("a call with tensors of the host runs in the first device's primary co
     CHECK(seen.calls.back() == "cuStreamSynchronize");
     float pattern = 0;
     std::memset(&pattern, stand_in::fresh, sizeof pattern);
-    for (const char* output : {"out", "lse"}) CHECK(std::ranges::all_of(call[output].reals, [&](float x) { return x == pattern; }));
+    for (const char* output : {"out", "lse"})
+        CHECK(std::ranges::all_of(call[output].reals, [&](float x) { return x == pattern; }));
     CHECK(seen.unbalanced == 0);
     CHECK(current_context() == nullptr);
     CHECK(count(seen, "cuCtxCreate") == 0);
 
     const auto again = fresh_call().run({.target = "cuda"});
     CHECK(count(again, "cuModuleLoadData") == 0);  // once a context
-    CHECK(again.allocated_bytes <= seen.allocated_bytes);  // Halide keeps 32 pieces that are not in use: those of other tests may go
+    CHECK(again.allocated_bytes <=
+          seen.allocated_bytes);  // Halide keeps 32 pieces that are not in use: those of other tests may go
 }
 
 TEST_CASE("an application's context, stream and memory are used as they are", "[driver]") {
@@ -156,7 +174,8 @@ TEST_CASE("a call does not wait if it is told not to, and is waited for", "[driv
     std::uint64_t address = 0;
     {
         const made_current now(context);
-        REQUIRE(of_driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(&address, call["lse"].reals.size() * sizeof(float)) == 0);
+        REQUIRE(of_driver<int(std::uint64_t*, std::size_t)>("cuMemAlloc_v2")(
+                    &address, call["lse"].reals.size() * sizeof(float)) == 0);
     }
     row = tensor(element_type::f32, reinterpret_cast<void*>(address), row.shape(), row.strides()).in(memory::cuda);
     const options how{.context = context, .stream = &stream, .wait = false};
@@ -166,7 +185,9 @@ TEST_CASE("a call does not wait if it is told not to, and is waited for", "[driv
     CHECK(driver().so_far().unbalanced == 0);
     {
         const failing now("cuStreamSynchronize", 700);
-        CHECK_THROWS_MATCHES(synchronize<under_test::halves>(how), kernel_failure, MessageMatches(ContainsSubstring("CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered")));
+        CHECK_THROWS_MATCHES(
+            synchronize<under_test::halves>(how), kernel_failure,
+            MessageMatches(ContainsSubstring("CUDA_ERROR_ILLEGAL_ADDRESS, an illegal memory access was encountered")));
     }
     CHECK(count(call.run(given, {.context = context, .stream = &stream}), "cuStreamSynchronize") > 0);
 }
@@ -177,7 +198,8 @@ TEST_CASE("what is current in the thread is used, unless it is of another device
     CHECK(call.run({.target = "cuda"}).launches.back().context == driver().context_of(0));
     CHECK(call.run({.target = "cuda", .device = 0}).launches.back().context == driver().context_of(0));
     CHECK(call.run({.target = "cuda", .device = 1}).launches.back().context == driver().primary_of(1));
-    CHECK(call.run({.target = "cuda", .context = driver().context_of(1)}).launches.back().context == driver().context_of(1));
+    CHECK(call.run({.target = "cuda", .context = driver().context_of(1)}).launches.back().context ==
+          driver().context_of(1));
     // Where tensors say that they lie.
     auto given = call.on_device(driver().context_of(1), 1);
     CHECK(call.run(given, {}).launches.back().context == driver().primary_of(1));
@@ -188,37 +210,48 @@ TEST_CASE("what is current in the thread is used, unless it is of another device
 TEST_CASE("devices that there are not, and tensors of another than the call's, are refused", "[driver]") {
     fresh_call call;
     CHECK(call.refused(call.arguments(), {.target = "cuda", .device = 7}) ==
-          "attune: expected a device of cuda from 0 to 1, as many as there are, got device 7; try attune::options::device = 0");
+          "attune: expected a device of cuda from 0 to 1, as many as there are, got device 7; try "
+          "attune::options::device = 0");
     auto given = call.on_device(driver().context_of(1), 1);
-    CHECK_THAT(call.refused(given, {.device = 0}), ContainsSubstring("expected device 0 for q, as for attune::options::device, got device 1; try "));
-    CHECK_THAT(call.refused(given, {.context = driver().context_of(0)}), ContainsSubstring("expected a CUDA context of device 1") && ContainsSubstring("got one of another device"));
+    CHECK_THAT(call.refused(given, {.device = 0}),
+               ContainsSubstring("expected device 0 for q, as for attune::options::device, got device 1; try "));
+    CHECK_THAT(
+        call.refused(given, {.context = driver().context_of(0)}),
+        ContainsSubstring("expected a CUDA context of device 1") && ContainsSubstring("got one of another device"));
     auto& keys = std::ranges::find(given, "k", &detail::named_argument::name)->view;
     keys = keys.in(memory::cuda, 0);
     CHECK_THAT(call.refused(given, {}), ContainsSubstring("expected device 1 for k, as for q, got device 0; try "));
     int none = 0;
-    CHECK_THAT(call.refused(call.arguments(), {.target = "cuda", .context = &none}), ContainsSubstring("expected a CUDA context in attune::options::context, got CUDA_ERROR_INVALID_CONTEXT, invalid device context"));
+    CHECK_THAT(call.refused(call.arguments(), {.target = "cuda", .context = &none}),
+               ContainsSubstring("expected a CUDA context in attune::options::context, got CUDA_ERROR_INVALID_CONTEXT, "
+                                 "invalid device context"));
     const failing now("cuDevicePrimaryCtxRetain", 2);
-    CHECK_THAT(call.refused(call.arguments(), {.target = "cuda"}), ContainsSubstring("got CUDA_ERROR_OUT_OF_MEMORY, out of memory"));
+    CHECK_THAT(call.refused(call.arguments(), {.target = "cuda"}),
+               ContainsSubstring("got CUDA_ERROR_OUT_OF_MEMORY, out of memory"));
     CHECK(driver().so_far().unbalanced == 0);
 }
 
 TEST_CASE("what the driver refuses is said in its words, and the next call is as if nothing had been", "[driver]") {
     fresh_call().run({.target = "cuda"});
     const std::int64_t before = driver().so_far().allocated_bytes;
-    for (const char* step : {"cuMemcpyHtoD", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel", "cuMemcpyDtoH", "cuStreamSynchronize"}) {
+    for (const char* step : {"cuMemcpyHtoD", "cuModuleGetFunction", "cuFuncSetAttribute", "cuLaunchKernel",
+                             "cuMemcpyDtoH", "cuStreamSynchronize"}) {
         INFO(step);
         fresh_call call;
         {
             const failing now(step, 700);
-            CHECK_THAT(call.refused(call.arguments(), {.target = "cuda"}), ContainsSubstring("failed: ") && ContainsSubstring("CUDA_ERROR_ILLEGAL_ADDRESS"));
+            CHECK_THAT(call.refused(call.arguments(), {.target = "cuda"}),
+                       ContainsSubstring("failed: ") && ContainsSubstring("CUDA_ERROR_ILLEGAL_ADDRESS"));
             CHECK(driver().so_far().unbalanced == 0);
         }
         CHECK(fresh_call().run({.target = "cuda"}).launches.size() == 1);
         CHECK(driver().so_far().allocated_bytes <= before);
     }
     const failing now("cuMemAlloc", 2);
-    workload large(dsl::ir_of<under_test::halves>, {.queries = 700, .keys = 900, .depth = 128, .value_depth = 128}, 5);  // more than is kept from earlier calls
-    CHECK_THROWS_MATCHES(detail::call(detail::table_of<under_test::halves>(), large.arguments(), {.target = "cuda"}), kernel_failure, MessageMatches(ContainsSubstring("CUDA_ERROR_OUT_OF_MEMORY")));
+    workload large(dsl::ir_of<under_test::halves>, {.queries = 700, .keys = 900, .depth = 128, .value_depth = 128},
+                   5);  // more than is kept from earlier calls
+    CHECK_THROWS_MATCHES(detail::call(detail::table_of<under_test::halves>(), large.arguments(), {.target = "cuda"}),
+                         kernel_failure, MessageMatches(ContainsSubstring("CUDA_ERROR_OUT_OF_MEMORY")));
     CHECK(driver().so_far().unbalanced == 0);
 }
 
@@ -231,12 +264,15 @@ TEST_CASE("threads launch at once, each in its context and on its stream", "[dri
             threads.emplace_back([&stream, device = static_cast<int>(&stream - streams) % 2] {
                 workload call(dsl::ir_of<under_test::halves>, sizes, 9);
                 const auto arguments = call.arguments();
-                for (int i = 0; i < 8; ++i) detail::call(detail::table_of<under_test::halves>(), arguments, {.target = "cuda", .context = driver().context_of(device), .stream = &stream});
+                for (int i = 0; i < 8; ++i)
+                    detail::call(detail::table_of<under_test::halves>(), arguments,
+                                 {.target = "cuda", .context = driver().context_of(device), .stream = &stream});
             });
     }
     const auto seen = driver().so_far();
     CHECK(seen.launches.size() == 32);
-    for (const stand_in::launch& each : seen.launches) CHECK(each.context == driver().context_of(static_cast<int>(static_cast<int*>(each.stream) - streams) % 2));
+    for (const stand_in::launch& each : seen.launches)
+        CHECK(each.context == driver().context_of(static_cast<int>(static_cast<int*>(each.stream) - streams) % 2));
     CHECK(seen.unbalanced == 0);
 }
 
@@ -255,16 +291,24 @@ TEST_CASE("kernels for the CPU run beside those for a GPU, with a driver and wit
 TEST_CASE("without a driver a call for a GPU is refused, with what is missing", "[none]") {
     workload call(dsl::ir_of<under_test::halves>, sizes, 5);
     const auto& table = detail::table_of<under_test::halves>();
-    const std::string lacks = "expected a machine that runs cuda kernels, as attune::options asks, got cuda: lacks libcuda.so.1, NVIDIA's driver; try ";
-    CHECK_THROWS_MATCHES(detail::call(table, call.arguments(), {.target = "cuda"}), error, MessageMatches(ContainsSubstring(lacks)));
-    CHECK_THROWS_MATCHES(detail::explain(table, call.arguments(), {.target = "cuda"}), error, MessageMatches(ContainsSubstring(lacks)));
+    const std::string lacks =
+        "expected a machine that runs cuda kernels, as attune::options asks, got cuda: lacks libcuda.so.1, NVIDIA's "
+        "driver; try ";
+    CHECK_THROWS_MATCHES(detail::call(table, call.arguments(), {.target = "cuda"}), error,
+                         MessageMatches(ContainsSubstring(lacks)));
+    CHECK_THROWS_MATCHES(detail::explain(table, call.arguments(), {.target = "cuda"}), error,
+                         MessageMatches(ContainsSubstring(lacks)));
     auto given = call.arguments();
     for (auto& each : given)
         if (each.name == "q") each.view = each.view.in(memory::cuda, 0);
-    CHECK_THROWS_MATCHES(detail::call(table, given, {}), error, MessageMatches(ContainsSubstring("cuda: lacks libcuda.so.1")));
-    CHECK_THROWS_MATCHES(synchronize<under_test::halves>({.target = "cuda"}), error, MessageMatches(ContainsSubstring("lacks libcuda.so.1")));
+    CHECK_THROWS_MATCHES(detail::call(table, given, {}), error,
+                         MessageMatches(ContainsSubstring("cuda: lacks libcuda.so.1")));
+    CHECK_THROWS_MATCHES(synchronize<under_test::halves>({.target = "cuda"}), error,
+                         MessageMatches(ContainsSubstring("lacks libcuda.so.1")));
     CHECK(call.outputs_untouched());
     const kernel_list linked = kernels<under_test::halves>();
-    CHECK(std::ranges::any_of(linked.entries, [](const auto& each) { return each.target == "cuda" && each.missing == "libcuda.so.1, NVIDIA's driver"; }));
+    CHECK(std::ranges::any_of(linked.entries, [](const auto& each) {
+        return each.target == "cuda" && each.missing == "libcuda.so.1, NVIDIA's driver";
+    }));
     CHECK(std::ranges::any_of(linked.entries, [](const auto& each) { return each.chosen && each.missing.empty(); }));
 }

@@ -1,5 +1,6 @@
-// A libcuda.so.1 for machines without one: it does what CUDA's driver API promises about contexts, streams, memory, modules and errors, refuses what the real one refuses, and
-// writes down what it was asked to do. It runs no kernel: what a test can see with it is which calls are made, in which order, with what, and what is said when one fails.
+// A libcuda.so.1 for machines without one: it does what CUDA's driver API promises about contexts, streams, memory,
+// modules and errors, refuses what the real one refuses, and writes down what it was asked to do. It runs no kernel:
+// what a test can see with it is which calls are made, in which order, with what, and what is said when one fails.
 #include "stand_in_driver.hpp"
 
 #include <algorithm>
@@ -12,7 +13,8 @@
 
 namespace {
 
-constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, invalid_device = 101, invalid_image = 200, invalid_context = 201, not_found = 500;
+constexpr int success = 0, invalid_value = 1, out_of_memory = 2, not_initialized = 3, invalid_device = 101,
+              invalid_image = 200, invalid_context = 201, not_found = 500;
 constexpr unsigned shared_without_asking = 48u << 10;
 
 struct context {
@@ -60,7 +62,12 @@ int enter(const char* name, bool in_context = true) {
     return in_context && stack.empty() ? invalid_context : success;
 }
 
-int bytes_of(std::string_view type) { return type == "u64" || type == "b64" || type == "s64" || type == "f64" ? 8 : type == "u16" || type == "b16" ? 2 : type == "u8" || type == "b8" ? 1 : 4; }
+int bytes_of(std::string_view type) {
+    return type == "u64" || type == "b64" || type == "s64" || type == "f64" ? 8
+           : type == "u16" || type == "b16"                                 ? 2
+           : type == "u8" || type == "b8"                                   ? 1
+                                                                            : 4;
+}
 
 /// The sizes of a kernel's parameters: `.param .u64 .ptr .align 1 name` between the brackets of its entry.
 bool read_entry(const std::string& ptx, const std::string& name, std::vector<int>& sizes) {
@@ -87,14 +94,19 @@ int copy(const char* name, void* to, const void* from, std::uint64_t device, std
     const std::lock_guard lock(its().guard);
     if (const int code = enter(name)) return code;
     if (!is_allocated(device, bytes)) return invalid_value;
-    if (stream && to != at(device)) its().queued[stream].emplace_back([=] { std::memcpy(to, from, bytes); });  // as into pinned memory: when the stream gets to it
-    else std::memcpy(to, from, bytes);
+    if (stream && to != at(device))
+        its().queued[stream].emplace_back(
+            [=] { std::memcpy(to, from, bytes); });  // as into pinned memory: when the stream gets to it
+    else
+        std::memcpy(to, from, bytes);
     return success;
 }
 
 const std::pair<int, std::pair<const char*, const char*>> words[] = {
-    {invalid_value, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},   {out_of_memory, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
-    {invalid_context, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}}, {700, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}}};
+    {invalid_value, {"CUDA_ERROR_INVALID_VALUE", "invalid argument"}},
+    {out_of_memory, {"CUDA_ERROR_OUT_OF_MEMORY", "out of memory"}},
+    {invalid_context, {"CUDA_ERROR_INVALID_CONTEXT", "invalid device context"}},
+    {700, {"CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"}}};
 
 }  // namespace
 
@@ -102,9 +114,13 @@ extern "C" {
 
 int cuInit(unsigned) { return its().started = true, success; }
 int cuDeviceGetCount(int* count) { return *count = stand_in::devices, success; }
-int cuDeviceGet(int* device, int index) { return index < 0 || index >= stand_in::devices ? invalid_device : (*device = index, success); }
+int cuDeviceGet(int* device, int index) {
+    return index < 0 || index >= stand_in::devices ? invalid_device : (*device = index, success);
+}
 int cuDeviceGetAttribute(int* value, int, int) { return *value = 8, success; }
-int cuDeviceGetName(char* name, int length, int) { return std::strncpy(name, "stand-in", static_cast<std::size_t>(length)), success; }
+int cuDeviceGetName(char* name, int length, int) {
+    return std::strncpy(name, "stand-in", static_cast<std::size_t>(length)), success;
+}
 int cuDeviceTotalMem_v2(std::size_t* bytes, int) { return *bytes = std::size_t{1} << 30, success; }
 int cuGetErrorName(int code, const char** name) {
     for (const auto& [known, said] : words)
@@ -153,7 +169,9 @@ int cuModuleLoadData(void** loaded, const void* image) {
     its().modules.push_back(new module{stack.back(), ptx});
     return *loaded = its().modules.back(), success;
 }
-int cuModuleLoadDataEx(void**, const void*, unsigned, void*, void**) { return enter("cuModuleLoadDataEx"), invalid_value; }  // it is called to limit registers
+int cuModuleLoadDataEx(void**, const void*, unsigned, void*, void**) {
+    return enter("cuModuleLoadDataEx"), invalid_value;
+}  // it is called to limit registers
 int cuModuleUnload(void*) { return success; }
 int cuModuleGetFunction(void** found, void* in, const char* name) {
     const std::lock_guard lock(its().guard);
@@ -170,16 +188,20 @@ int cuModuleGetFunction(void** found, void* in, const char* name) {
 int cuFuncSetAttribute(void* of, int attribute, int value) {
     const std::lock_guard lock(its().guard);
     if (const int code = enter("cuFuncSetAttribute")) return code;
-    if (attribute != 8 || value < 0 || value > 227 << 10) return invalid_value;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, of the largest device
+    if (attribute != 8 || value < 0 || value > 227 << 10)
+        return invalid_value;  // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, of the largest device
     return static_cast<function*>(of)->most_shared = static_cast<unsigned>(value), success;
 }
-int cuLaunchKernel(void* of, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x, unsigned threads_y, unsigned threads_z, unsigned shared, void* stream, void** arguments, void**) {
+int cuLaunchKernel(void* of, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                   unsigned threads_y, unsigned threads_z, unsigned shared, void* stream, void** arguments, void**) {
     const std::lock_guard lock(its().guard);
     if (const int code = enter("cuLaunchKernel")) return code;
     const auto& f = *static_cast<function*>(of);
     if (f.in->of != stack.back()) return invalid_context;
-    if (shared > f.most_shared || threads_x * threads_y * threads_z > 1024 || blocks_x * blocks_y * blocks_z == 0) return invalid_value;
-    stand_in::launch made{f.name, stack.back(), stream, {blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared, {}};
+    if (shared > f.most_shared || threads_x * threads_y * threads_z > 1024 || blocks_x * blocks_y * blocks_z == 0)
+        return invalid_value;
+    stand_in::launch made{
+        f.name, stack.back(), stream, {blocks_x, blocks_y, blocks_z}, {threads_x, threads_y, threads_z}, shared, {}};
     for (std::size_t i = 0; i < f.argument_bytes.size(); ++i)
         if (f.argument_bytes[i] == 8) made.arguments.push_back(*static_cast<std::uint64_t*>(arguments[i]));
     its().seen.launches.push_back(std::move(made));
@@ -203,12 +225,24 @@ int cuMemFree_v2(std::uint64_t address) {
     its().seen.allocated_bytes -= static_cast<std::int64_t>(freed.mapped().bytes);
     return std::free(at(address)), success;
 }
-int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) { return copy("cuMemcpyHtoD", at(to), from, to, bytes, nullptr); }
-int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) { return copy("cuMemcpyDtoH", to, at(from), from, bytes, nullptr); }
-int cuMemcpyDtoD_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes) { return copy("cuMemcpyDtoD", at(to), at(from), from, bytes, nullptr); }
-int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream) { return copy("cuMemcpyHtoDAsync", at(to), from, to, bytes, stream); }
-int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream) { return copy("cuMemcpyDtoHAsync", to, at(from), from, bytes, stream); }
-int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, void* stream) { return copy("cuMemcpyDtoDAsync", at(to), at(from), from, bytes, stream); }
+int cuMemcpyHtoD_v2(std::uint64_t to, const void* from, std::size_t bytes) {
+    return copy("cuMemcpyHtoD", at(to), from, to, bytes, nullptr);
+}
+int cuMemcpyDtoH_v2(void* to, std::uint64_t from, std::size_t bytes) {
+    return copy("cuMemcpyDtoH", to, at(from), from, bytes, nullptr);
+}
+int cuMemcpyDtoD_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes) {
+    return copy("cuMemcpyDtoD", at(to), at(from), from, bytes, nullptr);
+}
+int cuMemcpyHtoDAsync_v2(std::uint64_t to, const void* from, std::size_t bytes, void* stream) {
+    return copy("cuMemcpyHtoDAsync", at(to), from, to, bytes, stream);
+}
+int cuMemcpyDtoHAsync_v2(void* to, std::uint64_t from, std::size_t bytes, void* stream) {
+    return copy("cuMemcpyDtoHAsync", to, at(from), from, bytes, stream);
+}
+int cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size_t bytes, void* stream) {
+    return copy("cuMemcpyDtoDAsync", at(to), at(from), from, bytes, stream);
+}
 int cuMemcpy3D_v2(const void*) { return enter("cuMemcpy3D"), invalid_value; }
 int cuPointerGetAttribute(void*, int, std::uint64_t) { return invalid_value; }
 

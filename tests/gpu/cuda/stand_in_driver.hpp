@@ -25,7 +25,7 @@ struct controls {
     void (*clear)();
     record (*so_far)();
     void (*fail)(const char* function, int code);  ///< every call of it from now on, until `clear`
-    void* (*context_of)(int device);                    ///< a context of an application's, current nowhere
+    void* (*context_of)(int device);               ///< a context of an application's, current nowhere
     void* (*primary_of)(int device);
 };
 inline constexpr const char* controls_name = "stand_in_controls";

@@ -1,5 +1,6 @@
-/* Tensors in OpenCL buffers as a C99 program passes them: through attune/c.h and through DLPack, asynchronously, and what is refused. What comes back is compared with the same call
-   of tensors in the host's memory, bit by bit, and that with double precision. */
+/* Tensors in OpenCL buffers as a C99 program passes them: through attune/c.h and through DLPack, asynchronously, and
+   what is refused. What comes back is compared with the same call of tensors in the host's memory, bit by bit, and that
+   with double precision. */
 #include <attune/dlpack/dlpack.h>
 #include <under_test_opencl.h>
 
@@ -60,7 +61,9 @@ static void* buffer_of(const float* values, size_t floats) {
     CHECK(write_buffer(queue, made, 1, 0, floats * sizeof(float), values, 0, NULL, NULL) == 0);
     return made;
 }
-static void read_from(void* buffer, float* to, size_t floats) { CHECK(read_buffer(queue, buffer, 1, 0, floats * sizeof(float), to, 0, NULL, NULL) == 0); }
+static void read_from(void* buffer, float* to, size_t floats) {
+    CHECK(read_buffer(queue, buffer, 1, 0, floats * sizeof(float), to, 0, NULL, NULL) == 0);
+}
 
 static void fill(float* to, double step) {
     int i;
@@ -79,10 +82,12 @@ static double error_of_output(double scale) {
             double weight[length], sum = 0;
             for (j = 0; j < length; ++j) {
                 weight[j] = 0;
-                for (d = 0; d < depth; ++d) weight[j] += (double)q[(h * length + i) * depth + d] * (double)k[(h * length + j) * depth + d];
+                for (d = 0; d < depth; ++d)
+                    weight[j] += (double)q[(h * length + i) * depth + d] * (double)k[(h * length + j) * depth + d];
                 sum += weight[j] = exp(weight[j] * scale);
             }
-            if (!(fabs(log(sum) - (double)lse[h * length + i]) <= worst)) worst = fabs(log(sum) - (double)lse[h * length + i]);
+            if (!(fabs(log(sum) - (double)lse[h * length + i]) <= worst))
+                worst = fabs(log(sum) - (double)lse[h * length + i]);
             for (d = 0; d < depth; ++d) {
                 double o = 0;
                 for (j = 0; j < length; ++j) o += weight[j] / sum * (double)v[(h * length + j) * depth + d];
@@ -102,7 +107,8 @@ int main(void) {
     fill(q, 0.7), fill(k, 1.3), fill(v, 2.1), poison(out, count), poison(lse, rows);
     memset(&host, 0, sizeof host), memset(&how, 0, sizeof how);
     how.size = sizeof how, how.target = "opencl";
-    host.q = attune_dense(q, ATTUNE_F32, 4, shape), host.k = attune_dense(k, ATTUNE_F32, 4, shape), host.v = attune_dense(v, ATTUNE_F32, 4, shape);
+    host.q = attune_dense(q, ATTUNE_F32, 4, shape), host.k = attune_dense(k, ATTUNE_F32, 4, shape),
+    host.v = attune_dense(v, ATTUNE_F32, 4, shape);
     host.out = attune_dense(out, ATTUNE_F32, 4, shape), host.lse = attune_dense(lse, ATTUNE_F32, 3, row_shape);
     host.scale = 0.2f;
     if (under_test_plain_run(&host, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "lacks")) {
@@ -115,7 +121,8 @@ int main(void) {
     there = host;
     there.q = attune_on_device(attune_dense(buffer_of(q, count), ATTUNE_F32, 4, shape), ATTUNE_OPENCL, 0);
     there.k = attune_on_device(attune_dense(buffer_of(k, count), ATTUNE_F32, 4, shape), ATTUNE_OPENCL, 0);
-    there.v = attune_on_device(attune_dense(buffer_of(v, count), ATTUNE_F32, 4, shape), ATTUNE_OPENCL, -1); /* one that is not said */
+    there.v = attune_on_device(attune_dense(buffer_of(v, count), ATTUNE_F32, 4, shape), ATTUNE_OPENCL,
+                               -1); /* one that is not said */
     poison(back, count), poison(lse_back, rows);
     there.out = attune_on_device(attune_dense(buffer_of(back, count), ATTUNE_F32, 4, shape), ATTUNE_OPENCL, 0);
     there.lse = attune_on_device(attune_dense(buffer_of(lse_back, rows), ATTUNE_F32, 3, row_shape), ATTUNE_OPENCL, 0);
@@ -126,11 +133,14 @@ int main(void) {
     CHECK(memcmp(back, out, sizeof out) == 0 && memcmp(lse_back, lse, sizeof lse) == 0);
 
     /* Through DLPack, with an output in each memory. */
-    CHECK(attune_tensor_to_dlpack(&there.v, 0, NULL, NULL, &made) == ATTUNE_REFUSED && strstr(attune_error_text(), "on which device"));
+    CHECK(attune_tensor_to_dlpack(&there.v, 0, NULL, NULL, &made) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "on which device"));
     CHECK(attune_tensor_to_dlpack(&there.q, 0, NULL, NULL, &made) == ATTUNE_OK);
     managed = (DLManagedTensor*)made;
-    CHECK(managed->dl_tensor.device.device_type == kDLOpenCL && managed->dl_tensor.device.device_id == 0 && managed->dl_tensor.data == there.q.data);
-    CHECK(attune_tensor_from_dlpack(managed, 0, &there.q) == ATTUNE_OK && there.q.memory == ATTUNE_OPENCL && there.q.device == 1);
+    CHECK(managed->dl_tensor.device.device_type == kDLOpenCL && managed->dl_tensor.device.device_id == 0 &&
+          managed->dl_tensor.data == there.q.data);
+    CHECK(attune_tensor_from_dlpack(managed, 0, &there.q) == ATTUNE_OK && there.q.memory == ATTUNE_OPENCL &&
+          there.q.device == 1);
     poison(back, count), poison(lse_back, rows);
     there.out = attune_on_device(attune_dense(buffer_of(back, count), ATTUNE_F32, 4, shape), ATTUNE_OPENCL, 0);
     there.lse = attune_dense(lse_back, ATTUNE_F32, 3, row_shape);
@@ -141,7 +151,8 @@ int main(void) {
 
     poison(lse_back, rows);
     how.device = 100;
-    CHECK(under_test_plain_run(&there, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "expected device 99 for q"));
+    CHECK(under_test_plain_run(&there, &how) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "expected device 99 for q"));
     how.device = 0, how.stream = NULL;
     CHECK(under_test_plain_run(&there, &how) == ATTUNE_REFUSED && strstr(attune_error_text(), "command queue"));
     how.context = NULL;

@@ -18,7 +18,8 @@ namespace {
 std::string missing() { return kernels<decode::last>().entries.front().missing; }
 
 template <const auto& Graph>
-void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const options& how = {.target = "opencl"}, double tolerance = 3e-5) {
+void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const options& how = {.target = "opencl"},
+           double tolerance = 3e-5) {
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
     for (const input_declaration& input : graph.inputs)
@@ -34,10 +35,10 @@ void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const
 }
 
 /// At the edges of rows, of blocks of 64 keys, of parts of the keys, and of what the kernel serves.
-template <const auto& Graph>
-void check_edges() {
+template <const auto& Graph> void check_edges() {
     for (const std::int64_t queries : {1, 2, 15, 16, 17})
-        for (const std::int64_t keys : {1, 63, 64, 65, 700}) check<Graph>({.batches = 2, .heads = 6, .key_heads = 2, .queries = queries, .keys = keys});
+        for (const std::int64_t keys : {1, 63, 64, 65, 700})
+            check<Graph>({.batches = 2, .heads = 6, .key_heads = 2, .queries = queries, .keys = keys});
     check<Graph>({.heads = 5, .key_heads = 1, .queries = 3, .keys = 2100, .gaps = true});
     check<Graph>({.batches = 3, .heads = 4, .key_heads = 4, .queries = 1, .keys = 1000, .gaps = true});
 }
@@ -50,22 +51,29 @@ TEST_CASE("a device's kernel for few queries computes what the reference does") 
     check_edges<decode::ends>();
 }
 
-TEST_CASE("on a device no key beyond those in use is read, all of none are hidden, and more parts than blocks are no harm") {
+TEST_CASE(
+    "on a device no key beyond those in use is read, all of none are hidden, and more parts than blocks are no harm") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     for (const bool as_many_parts_as_there_are : {false, true}) {
         const options how{.target = "opencl", .deterministic = as_many_parts_as_there_are};
-        check<decode::last>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true}, {0, 1, 128, 333}, how);
-        check<decode::ends>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 1, .keys = 700}, {0, 1, 64, 699}, how);
+        check<decode::last>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true},
+                            {0, 1, 128, 333}, how);
+        check<decode::ends>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 1, .keys = 700}, {0, 1, 64, 699},
+                            how);
     }
 }
 
 TEST_CASE("the number of queries decides which kernel runs on a device, and explain says so") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     for (const std::int64_t queries : {1, 16, 17}) {
-        const workload call(dsl::ir_of<decode::last>, {.heads = 8, .key_heads = 2, .queries = queries, .keys = 4096}, 3);
-        const explanation said = detail::explain(detail::table_of<decode::last>(), call.arguments(), {.target = "opencl"});
+        const workload call(dsl::ir_of<decode::last>, {.heads = 8, .key_heads = 2, .queries = queries, .keys = 4096},
+                            3);
+        const explanation said =
+            detail::explain(detail::table_of<decode::last>(), call.arguments(), {.target = "opencl"});
         CHECK(said.target == "opencl");
-        CHECK(said.shapes == (queries <= 16 ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)" : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
+        CHECK(said.shapes == (queries <= 16
+                                  ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)"
+                                  : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
         // 64 blocks of keys, two of them a part at least.
         CHECK(said.key_splits == (queries <= 16 ? 32 : 0));
         CHECK((said.parts_bytes > 0) == (queries <= 16));

@@ -19,16 +19,15 @@
 #include <vector>
 
 using namespace attune;
+using Catch::Matchers::ContainsSubstring;
 using support::shape;
 using support::workload;
-using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
 constexpr double tolerance = 2e-5;  // absolute, of unit-normal inputs
 
-template <const auto& Graph>
-void check(const shape& of) {
+template <const auto& Graph> void check(const shape& of) {
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
     const auto expected = call.expected();
@@ -52,26 +51,35 @@ public:
     application() {
         void *platform{}, *device{};
         std::uint32_t count = 0;
-        std::int32_t code = call<std::int32_t(std::uint32_t, void**, std::uint32_t*)>("clGetPlatformIDs")(1, &platform, &count);
+        std::int32_t code =
+            call<std::int32_t(std::uint32_t, void**, std::uint32_t*)>("clGetPlatformIDs")(1, &platform, &count);
         REQUIRE(code == 0);
-        code = call<std::int32_t(void*, std::uint64_t, std::uint32_t, void**, std::uint32_t*)>("clGetDeviceIDs")(platform, 0xffffffffu, 1, &device, &count);
+        code = call<std::int32_t(void*, std::uint64_t, std::uint32_t, void**, std::uint32_t*)>("clGetDeviceIDs")(
+            platform, 0xffffffffu, 1, &device, &count);
         REQUIRE(code == 0);
-        context = call<void*(const std::intptr_t*, std::uint32_t, void* const*, void*, void*, std::int32_t*)>("clCreateContext")(nullptr, 1, &device, nullptr, nullptr, &code);
+        context = call<void*(const std::intptr_t*, std::uint32_t, void* const*, void*, void*, std::int32_t*)>(
+            "clCreateContext")(nullptr, 1, &device, nullptr, nullptr, &code);
         REQUIRE(code == 0);
-        queue = call<void*(void*, void*, std::uint64_t, std::int32_t*)>("clCreateCommandQueue")(context, device, 0, &code);
+        queue =
+            call<void*(void*, void*, std::uint64_t, std::int32_t*)>("clCreateCommandQueue")(context, device, 0, &code);
         REQUIRE(code == 0);
     }
     void* buffer(const std::vector<float>& of) const {
         std::int32_t code = 0;
-        void* const made = call<void*(void*, std::uint64_t, std::size_t, void*, std::int32_t*)>("clCreateBuffer")(context, 1, of.size() * sizeof(float), nullptr, &code);
+        void* const made = call<void*(void*, std::uint64_t, std::size_t, void*, std::int32_t*)>("clCreateBuffer")(
+            context, 1, of.size() * sizeof(float), nullptr, &code);
         REQUIRE(code == 0);
-        using write = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, const void*, std::uint32_t, const void*, void*);
-        REQUIRE(call<write>("clEnqueueWriteBuffer")(queue, made, 1, 0, of.size() * sizeof(float), of.data(), 0, nullptr, nullptr) == 0);
+        using write = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, const void*, std::uint32_t,
+                                   const void*, void*);
+        REQUIRE(call<write>("clEnqueueWriteBuffer")(queue, made, 1, 0, of.size() * sizeof(float), of.data(), 0, nullptr,
+                                                    nullptr) == 0);
         return made;
     }
     void read(void* from, std::vector<float>& to) const {
-        using reading = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, void*, std::uint32_t, const void*, void*);
-        REQUIRE(call<reading>("clEnqueueReadBuffer")(queue, from, 1, 0, to.size() * sizeof(float), to.data(), 0, nullptr, nullptr) == 0);
+        using reading = std::int32_t(void*, void*, std::uint32_t, std::size_t, std::size_t, void*, std::uint32_t,
+                                     const void*, void*);
+        REQUIRE(call<reading>("clEnqueueReadBuffer")(queue, from, 1, 0, to.size() * sizeof(float), to.data(), 0,
+                                                     nullptr, nullptr) == 0);
     }
     void wait() const { REQUIRE(call<std::int32_t(void*)>("clFinish")(queue) == 0); }
     void *context{}, *queue{};
@@ -87,7 +95,8 @@ private:
 
 TEST_CASE("a device computes what the reference does") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
-    for (const shape& of : {shape{.queries = 64, .keys = 64}, shape{.queries = 1, .keys = 33}, shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}}) {
+    for (const shape& of : {shape{.queries = 64, .keys = 64}, shape{.queries = 1, .keys = 33},
+                            shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}}) {
         check<under_test::plain>(of);
         check<under_test::causal_mask>(of);
         check<under_test::documents>(of);
@@ -97,7 +106,8 @@ TEST_CASE("a device computes what the reference does") {
 TEST_CASE("a call says that it runs on a device, and which blocks it visits there") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     workload call(dsl::ir_of<under_test::causal_mask>, {.queries = 130, .keys = 130}, 3);
-    const explanation said = detail::explain(detail::table_of<under_test::causal_mask>(), call.arguments(), {.target = "opencl"});
+    const explanation said =
+        detail::explain(detail::table_of<under_test::causal_mask>(), call.arguments(), {.target = "opencl"});
     CHECK(said.target == "opencl");
     // Tiles of 64 queries by 32 keys, at this depth: the first sees 2 of 5 blocks, the second 4, the last all.
     CHECK(said.blocks == 15);
@@ -110,10 +120,13 @@ TEST_CASE("every f16 is read as what it is, and bf16 rounded as on the CPU") {
     constexpr std::int64_t width = 32, heads = 0x10000 / width;
     const std::vector<std::uint16_t> zeros(static_cast<std::size_t>(width));
     std::vector<float16> values;
-    for (std::uint32_t word = 0; word < 0x10000; ++word) values.push_back(std::bit_cast<float16>(static_cast<std::uint16_t>(word)));
+    for (std::uint32_t word = 0; word < 0x10000; ++word)
+        values.push_back(std::bit_cast<float16>(static_cast<std::uint16_t>(word)));
     std::vector<float> out(values.size()), sums(static_cast<std::size_t>(heads));
-    const auto zero = tensor(element_type::f16, static_cast<const void*>(zeros.data()), std::vector<std::int64_t>{1, heads, 1, width}, std::vector<std::int64_t>{0, 0, 0, 1});
-    run<under_test::halves>(dsl::q = zero, dsl::k = zero, dsl::v = tensor(values.data(), {1, heads, 1, width}), under_test::scale = 1.0f, dsl::out = tensor(out.data(), {1, heads, 1, width}),
+    const auto zero = tensor(element_type::f16, static_cast<const void*>(zeros.data()),
+                             std::vector<std::int64_t>{1, heads, 1, width}, std::vector<std::int64_t>{0, 0, 0, 1});
+    run<under_test::halves>(dsl::q = zero, dsl::k = zero, dsl::v = tensor(values.data(), {1, heads, 1, width}),
+                            under_test::scale = 1.0f, dsl::out = tensor(out.data(), {1, heads, 1, width}),
                             dsl::lse = tensor(sums.data(), {1, heads, 1}), options{.target = "opencl"});
     std::size_t wrong = 0;
     for (std::size_t word = 0; word < values.size(); ++word) {
@@ -122,14 +135,16 @@ TEST_CASE("every f16 is read as what it is, and bf16 rounded as on the CPU") {
     }
     CHECK(wrong == 0);
 
-    workload call(dsl::ir_of<under_test::halves>, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}, 13);
+    workload call(dsl::ir_of<under_test::halves>,
+                  {.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}, 13);
     for (const char* each : {"q", "k", "v", "out"}) call.convert(each, element_type::bf16);
     call.reset_outputs();
     const auto expected = call.expected();
     detail::call(detail::table_of<under_test::halves>(), call.arguments(), {.target = "opencl"});
     CHECK(call.outputs_untouched(true));
     CHECK(call.largest_error(expected, "lse") < tolerance);
-    CHECK(call.largest_error(expected, "out") < tolerance + 0x1p-8 * 4);  // half a unit in the last place of numbers below 4
+    CHECK(call.largest_error(expected, "out") <
+          tolerance + 0x1p-8 * 4);  // half a unit in the last place of numbers below 4
 }
 
 namespace {
@@ -145,7 +160,9 @@ std::vector<detail::named_argument> in_buffers(workload& call, const application
     return arguments;
 }
 
-const tensor& view_of(const std::vector<detail::named_argument>& arguments, std::string_view name) { return std::ranges::find(arguments, name, &detail::named_argument::name)->view; }
+const tensor& view_of(const std::vector<detail::named_argument>& arguments, std::string_view name) {
+    return std::ranges::find(arguments, name, &detail::named_argument::name)->view;
+}
 
 std::string refusal(const std::vector<detail::named_argument>& arguments, const options& how) {
     try {
@@ -163,7 +180,8 @@ std::string refusal(const std::vector<detail::named_argument>& arguments, const 
 TEST_CASE("tensors of an application's own buffers are used where they lie") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     const application own;
-    workload call(dsl::ir_of<under_test::causal_mask>, {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
+    workload call(dsl::ir_of<under_test::causal_mask>,
+                  {.batches = 2, .heads = 2, .key_heads = 1, .queries = 40, .keys = 70}, 11);
     const auto expected = call.expected();
     auto arguments = in_buffers(call, own);
     const auto out = std::ranges::find(arguments, "out", &detail::named_argument::name);
@@ -175,13 +193,17 @@ TEST_CASE("tensors of an application's own buffers are used where they lie") {
     CHECK(call.largest_error(expected, "out") < tolerance);
 
     out->view = out->view.in(memory::cuda);
-    CHECK_THAT(refusal(arguments, {}), ContainsSubstring("expected memory of opencl for out, as for q, or the host's, got memory of cuda; try "));
+    CHECK_THAT(
+        refusal(arguments, {}),
+        ContainsSubstring("expected memory of opencl for out, as for q, or the host's, got memory of cuda; try "));
 }
 
-TEST_CASE("buffers come and go through DLPack, and a call that is not waited for is done when it is synchronised with") {
+TEST_CASE(
+    "buffers come and go through DLPack, and a call that is not waited for is done when it is synchronised with") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     const application own;
-    workload call(dsl::ir_of<under_test::causal_mask>, {.batches = 1, .heads = 3, .key_heads = 3, .queries = 66, .keys = 40}, 17);
+    workload call(dsl::ir_of<under_test::causal_mask>,
+                  {.batches = 1, .heads = 3, .key_heads = 3, .queries = 66, .keys = 40}, 17);
     const auto expected = call.expected();
     auto arguments = in_buffers(call, own);
     const auto row = std::ranges::find(arguments, "lse", &detail::named_argument::name);
@@ -216,19 +238,35 @@ TEST_CASE("devices, contexts and buffers that a call cannot use are refused befo
         std::ranges::find(spoilt, name, &detail::named_argument::name)->view = view;
         return spoilt;
     };
-    CHECK_THAT(refusal(call.arguments(), {.target = "opencl", .device = 99}), ContainsSubstring("expected a device of opencl from 0 to ") && ContainsSubstring("got device 99; try "));
+    CHECK_THAT(refusal(call.arguments(), {.target = "opencl", .device = 99}),
+               ContainsSubstring("expected a device of opencl from 0 to ") && ContainsSubstring("got device 99; try "));
     CHECK_THAT(refusal(call.arguments(), {.target = "opencl", .device = -3}), ContainsSubstring("got -3; try "));
-    CHECK_THAT(refusal(with("q", view_of(arguments, "q").in(memory::opencl, 99)), how), ContainsSubstring("got device 99"));
-    CHECK_THAT(refusal(with("q", view_of(arguments, "q").in(memory::opencl, 0)), {.device = 1, .context = own.context, .stream = own.queue}), ContainsSubstring("expected device 1 for q"));
-    CHECK_THAT(refusal(arguments, {}), ContainsSubstring("in an OpenCL buffer of the call's context, got a buffer of another; try "));
-    CHECK_THAT(refusal(arguments, {.context = other.context, .stream = other.queue}), ContainsSubstring("expected q in an OpenCL buffer of the call's context"));
-    CHECK_THAT(refusal(arguments, {.context = own.context}), ContainsSubstring("expected a command queue beside the OpenCL context, got none"));
-    CHECK_THAT(refusal(arguments, {.context = own.context, .stream = other.queue}), ContainsSubstring("expected a command queue of the context"));
-    const tensor small = tensor(element_type::f32, own.buffer(std::vector<float>(100)), view_of(arguments, "out").shape()).in(memory::opencl);
-    CHECK_THAT(refusal(with("out", small), how), ContainsSubstring("expected an OpenCL buffer of at least 5120 bytes for out, got 400; try "));
+    CHECK_THAT(refusal(with("q", view_of(arguments, "q").in(memory::opencl, 99)), how),
+               ContainsSubstring("got device 99"));
+    CHECK_THAT(refusal(with("q", view_of(arguments, "q").in(memory::opencl, 0)),
+                       {.device = 1, .context = own.context, .stream = own.queue}),
+               ContainsSubstring("expected device 1 for q"));
+    CHECK_THAT(refusal(arguments, {}),
+               ContainsSubstring("in an OpenCL buffer of the call's context, got a buffer of another; try "));
+    CHECK_THAT(refusal(arguments, {.context = other.context, .stream = other.queue}),
+               ContainsSubstring("expected q in an OpenCL buffer of the call's context"));
+    CHECK_THAT(refusal(arguments, {.context = own.context}),
+               ContainsSubstring("expected a command queue beside the OpenCL context, got none"));
+    CHECK_THAT(refusal(arguments, {.context = own.context, .stream = other.queue}),
+               ContainsSubstring("expected a command queue of the context"));
+    const tensor small =
+        tensor(element_type::f32, own.buffer(std::vector<float>(100)), view_of(arguments, "out").shape())
+            .in(memory::opencl);
+    CHECK_THAT(refusal(with("out", small), how),
+               ContainsSubstring("expected an OpenCL buffer of at least 5120 bytes for out, got 400; try "));
     const tensor& keys = view_of(arguments, "k");
     const std::vector<std::int64_t> backwards{keys.stride(0), keys.stride(1), -keys.stride(2), 1};
-    CHECK_THAT(refusal(with("k", tensor(element_type::f32, const_cast<void*>(keys.data()), keys.shape(), backwards).in(memory::opencl)), how), ContainsSubstring("got a negative stride"));
+    CHECK_THAT(
+        refusal(
+            with("k",
+                 tensor(element_type::f32, const_cast<void*>(keys.data()), keys.shape(), backwards).in(memory::opencl)),
+            how),
+        ContainsSubstring("got a negative stride"));
     CHECK(refusal(arguments, {.context = own.context, .stream = own.queue, .wait = false}) == "");
     own.wait();
     workload untouched(dsl::ir_of<under_test::causal_mask>, {.queries = 40, .keys = 70}, 19);

@@ -55,7 +55,8 @@ std::string missing() { return kernels<under_test::plain>().entries.front().miss
 
 TEST_CASE("a Vulkan device computes what the reference does") {
     ATTUNE_ONLY_WITH_VULKAN();
-    for (const shape& of : {shape{.queries = 1, .keys = 33}, shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}}) {
+    for (const shape& of : {shape{.queries = 1, .keys = 33},
+                            shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 65, .keys = 97, .gaps = true}}) {
         check<under_test::plain>(of);
         check<under_test::causal_mask>(of);
         check<under_test::sliding>(of);
@@ -78,7 +79,12 @@ TEST_CASE("queries without a key give zeros there") {
 
 TEST_CASE("calls of many sizes find memory, each its own numbers") {
     ATTUNE_ONLY_WITH_VULKAN();
-    for (std::int64_t i = 0; i < 30; ++i) check<under_test::plain>({.heads = 1 + i % 3, .key_heads = 1, .queries = 1 + 37 * i % 101, .keys = 1 + 53 * i % 211, .gaps = i % 2 == 0});
+    for (std::int64_t i = 0; i < 30; ++i)
+        check<under_test::plain>({.heads = 1 + i % 3,
+                                  .key_heads = 1,
+                                  .queries = 1 + 37 * i % 101,
+                                  .keys = 1 + 53 * i % 211,
+                                  .gaps = i % 2 == 0});
 }
 
 TEST_CASE("a call says that it runs on Vulkan, and what it cannot do there") {
@@ -87,16 +93,20 @@ TEST_CASE("a call says that it runs on Vulkan, and what it cannot do there") {
     const auto& kernels_of = detail::table_of<under_test::causal_mask>();
     CHECK(detail::explain(kernels_of, call.arguments(), on_device).target == "vulkan");
     int own = 0;
-    CHECK_THROWS_MATCHES(detail::call(kernels_of, call.arguments(), {.target = "vulkan", .device = 1}), error, MessageMatches(ContainsSubstring("expected 0 as the Vulkan device")));
-    CHECK_THROWS_MATCHES(detail::call(kernels_of, call.arguments(), {.target = "vulkan", .stream = &own}), error, MessageMatches(ContainsSubstring("expected no context or stream for Vulkan")));
+    CHECK_THROWS_MATCHES(detail::call(kernels_of, call.arguments(), {.target = "vulkan", .device = 1}), error,
+                         MessageMatches(ContainsSubstring("expected 0 as the Vulkan device")));
+    CHECK_THROWS_MATCHES(detail::call(kernels_of, call.arguments(), {.target = "vulkan", .stream = &own}), error,
+                         MessageMatches(ContainsSubstring("expected no context or stream for Vulkan")));
     CHECK(call.outputs_untouched());
-    CHECK_THROWS_AS(detail::call(kernels_of, call.arguments(), {}), error);  // nobody asked for a GPU, and there is nothing else
+    CHECK_THROWS_AS(detail::call(kernels_of, call.arguments(), {}),
+                    error);  // nobody asked for a GPU, and there is nothing else
 }
 
 TEST_CASE("where a device has too little memory the call says so, and the next one is served", "[.][without memory]") {
     ATTUNE_ONLY_WITH_VULKAN();
     workload large = call_of<under_test::plain>({.heads = 64, .key_heads = 64, .queries = 64, .keys = 600});
-    CHECK_THROWS_MATCHES(detail::call(detail::table_of<under_test::plain>(), large.arguments(), on_device), error, MessageMatches(ContainsSubstring("Maximum pool size reached")));
+    CHECK_THROWS_MATCHES(detail::call(detail::table_of<under_test::plain>(), large.arguments(), on_device), error,
+                         MessageMatches(ContainsSubstring("Maximum pool size reached")));
     CHECK(large.outputs_untouched());
     check<under_test::plain>({.queries = 20, .keys = 40});
 }

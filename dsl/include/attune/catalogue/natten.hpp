@@ -22,13 +22,17 @@ constexpr auto even_bits(operand auto i) {
 }
 }  // namespace detail
 
-/// Near on both axes, pixel i at (i % W, i // W). (Neighborhood attention, Hassani et al. 2023; attention-gym generate_natten)
+/// Near on both axes, pixel i at (i % W, i // W). (Neighborhood attention, Hassani et al. 2023; attention-gym
+/// generate_natten)
 constexpr auto natten(operand auto width, operand auto height, operand auto kernel_w, operand auto kernel_h) {
-    return detail::near(q_idx / width, kv_idx / width, kernel_h, height) && detail::near(q_idx % width, kv_idx % width, kernel_w, width);
+    return detail::near(q_idx / width, kv_idx / width, kernel_h, height) &&
+           detail::near(q_idx % width, kv_idx % width, kernel_w, width);
 }
 
-/// The same, pixels counted tile by tile: t = i // (Tw Th), o = i % (Tw Th): x = t % (W // Tw) Tw + o % Tw, y = t // (W // Tw) Th + o // Tw. (attention-gym generate_tiled_natten)
-constexpr auto tiled_natten(operand auto width, operand auto height, operand auto kernel_w, operand auto kernel_h, operand auto tile_w, operand auto tile_h) {
+/// The same, pixels counted tile by tile: t = i // (Tw Th), o = i % (Tw Th): x = t % (W // Tw) Tw + o % Tw, y = t // (W
+/// // Tw) Th + o // Tw. (attention-gym generate_tiled_natten)
+constexpr auto tiled_natten(operand auto width, operand auto height, operand auto kernel_w, operand auto kernel_h,
+                            operand auto tile_w, operand auto tile_h) {
     const auto area = tile_w * tile_h, across = width / tile_w;
     const auto x = [=](auto i) { return i / area % across * tile_w + i % area % tile_w; };
     const auto y = [=](auto i) { return i / area / across * tile_h + i % area / tile_w; };
@@ -41,7 +45,8 @@ constexpr auto morton_natten(operand auto width, operand auto height, operand au
            detail::near(detail::even_bits(q_idx >> 1), detail::even_bits(kv_idx >> 1), kernel_h, height);
 }
 
-/// |qx - kx| <= R and |qy - ky| <= R, without a clamp at the edges. (Stand-alone self-attention, Ramachandran et al. 2019; attention-gym notebook)
+/// |qx - kx| <= R and |qy - ky| <= R, without a clamp at the edges. (Stand-alone self-attention, Ramachandran et al.
+/// 2019; attention-gym notebook)
 constexpr auto stand_alone(operand auto width, operand auto radius) {
     return abs(q_idx / width - kv_idx / width) <= radius && abs(q_idx % width - kv_idx % width) <= radius;
 }

@@ -6,16 +6,17 @@ namespace attune::catalogue {
 
 using namespace dsl;
 
-/// w = exp(s) / (sum exp(s) + exp(sink[h])). (Streaming LLM, Xiao et al. 2024; gpt-oss; attention-gym selected_attention)
-template <class Sinks>
-constexpr auto with_sink(expression auto s, Sinks sink) { return softmax(s, sink(h)) * v; }
+/// w = exp(s) / (sum exp(s) + exp(sink[h])). (Streaming LLM, Xiao et al. 2024; gpt-oss; attention-gym
+/// selected_attention)
+template <class Sinks> constexpr auto with_sink(expression auto s, Sinks sink) { return softmax(s, sink(h)) * v; }
 
 /// w = exp(s) / (1 + sum exp(s)). (softmax1, Miller 2023)
 constexpr auto with_plus_one(expression auto s) { return softmax_plus_one(s) * v; }
 
 /// (w keep[b, h, q, k] / (1 - p)) V. (dropout of the weights, with the mask of those kept)
-template <class Keep>
-constexpr auto with_dropout(expression auto s, Keep keep, operand auto p) { return where(keep(b, h, q_idx, kv_idx), softmax(s), 0) / (1 - p) * v; }
+template <class Keep> constexpr auto with_dropout(expression auto s, Keep keep, operand auto p) {
+    return where(keep(b, h, q_idx, kv_idx), softmax(s), 0) / (1 - p) * v;
+}
 
 /// log sum exp(s) to the base 2. (FlashInfer)
 constexpr auto log2_sum_exp(expression auto s) { return log_sum_exp(s) / 0.6931471805599453; }

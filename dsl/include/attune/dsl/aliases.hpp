@@ -7,55 +7,73 @@ namespace attune::dsl {
 /// Query i sees keys 0..i: the first query meets the first key (top-left alignment).
 inline constexpr auto causal = q_idx >= kv_idx;
 
-/// At most `left` keys back and `right` keys ahead, both inclusive; integers or run-time scalars. `window(w - 1, 0)` are w keys.
-template <operand L, operand R>
-constexpr auto window(L left, R right) {
+/// At most `left` keys back and `right` keys ahead, both inclusive; integers or run-time scalars. `window(w - 1, 0)`
+/// are w keys.
+template <operand L, operand R> constexpr auto window(L left, R right) {
     return q_idx - kv_idx <= left && kv_idx - q_idx <= right;
 }
-template <class... A> requires(sizeof...(A) != 2)
+template <class... A>
+    requires(sizeof...(A) != 2)
 constexpr auto window(A...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: a window has two sides, both inclusive: window(left, right); w keys up to the query's own are window(w - 1, 0)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: a window has two sides, both inclusive: window(left, right); w keys up to the query's own "
+                  "are window(w - 1, 0)");
     return rejected{};
 }
 
 namespace detail {
-template <class N, class By>
-constexpr auto replace_q_idx(const N& n, const By& by) {
-    if constexpr (std::is_same_v<N, index_node<operation::q_idx>>) return by;
+template <class N, class By> constexpr auto replace_q_idx(const N& n, const By& by) {
+    if constexpr (std::is_same_v<N, index_node<operation::q_idx>>)
+        return by;
     else if constexpr (requires { n.children; }) {
-        return n.children.unpack([&by](const auto&... child) { return make<N::is, N::op>(replace_q_idx(child, by)...); });
-    } else return n;
+        return n.children.unpack(
+            [&by](const auto&... child) { return make<N::is, N::op>(replace_q_idx(child, by)...); });
+    } else
+        return n;
 }
 }  // namespace detail
 
-/// The condition with q_idx counted so that the last query meets the last key (decoding with a cache, bottom-right alignment).
-template <expression C>
-constexpr auto bottom_right(C c) {
-    if constexpr (is_rejected<C>) return rejected{};
-    else if constexpr (C::is != kind::condition) {
-        static_assert(condition<C::is>, "attune: bottom_right(condition) shifts the queries of a condition, such as causal");
+/// The condition with q_idx counted so that the last query meets the last key (decoding with a cache, bottom-right
+/// alignment).
+template <expression C> constexpr auto bottom_right(C c) {
+    if constexpr (is_rejected<C>)
         return rejected{};
-    } else return detail::replace_q_idx(c, q_idx + (key_length - query_length));
+    else if constexpr (C::is != kind::condition) {
+        static_assert(condition<C::is>,
+                      "attune: bottom_right(condition) shifts the queries of a condition, such as causal");
+        return rejected{};
+    } else
+        return detail::replace_q_idx(c, q_idx + (key_length - query_length));
 }
 inline constexpr auto causal_bottom_right = bottom_right(causal);
 
 /// c * tanh(s / c): scores bounded to (-c, c). Before the mask. (Gemma 2)
-template <operand C, operand S> requires involves_graph<C, S>
+template <operand C, operand S>
+    requires involves_graph<C, S>
 constexpr auto softcap(C c, S s) {
-    if constexpr (is_rejected<C> || is_rejected<S>) return rejected{};
-    else if constexpr (kind_of<C> == kind::scores || !expression<S>) {
-        static_assert(plain_number<kind_of<C>> && expression<S>, "attune: softcap(c, scores): the cap comes first, then what it bounds");
+    if constexpr (is_rejected<C> || is_rejected<S>)
         return rejected{};
-    } else return c * tanh(s / c);
+    else if constexpr (kind_of<C> == kind::scores || !expression<S>) {
+        static_assert(plain_number<kind_of<C>> && expression<S>,
+                      "attune: softcap(c, scores): the cap comes first, then what it bounds");
+        return rejected{};
+    } else
+        return c * tanh(s / c);
 }
 
 /// all(n, extent, condition): the condition holds for every n of 0 .. extent - 1.
-template <class I, class E, class C> requires involves_graph<I, E, C>
-constexpr auto all(I n, E extent, C c) { return !any(n, extent, !c); }
+template <class I, class E, class C>
+    requires involves_graph<I, E, C>
+constexpr auto all(I n, E extent, C c) {
+    return !any(n, extent, !c);
+}
 
 /// Bit n of x, 0 the lowest: a mask packed by eight is bit(packed(b, q_idx, kv_idx / 8), kv_idx % 8).
-template <class X, class N> requires involves_graph<X, N>
-constexpr auto bit(X x, N n) { return ((x >> n) & 1) != 0; }
+template <class X, class N>
+    requires involves_graph<X, N>
+constexpr auto bit(X x, N n) {
+    return ((x >> n) & 1) != 0;
+}
 
 /// softmax with a one added to the denominator: a row that finds nothing may weigh nothing.
 template <expression S> constexpr auto softmax_plus_one(S s) { return softmax(s, 0.0); }
@@ -63,7 +81,8 @@ template <expression S> constexpr auto softmax_plus_one(S s) { return softmax(s,
 template <expression A> constexpr auto exp2(A x) { return exp(x * 0.6931471805599453); }
 template <expression A> constexpr auto sigmoid(A x) { return 1.0 / (1.0 + exp(-x)); }
 
-/// ALiBi's slope of head h, 2^(-8 (h + 1) / heads). (Press et al. 2022; heads a power of two, else pass the paper's slopes as an input)
+/// ALiBi's slope of head h, 2^(-8 (h + 1) / heads). (Press et al. 2022; heads a power of two, else pass the paper's
+/// slopes as an input)
 inline constexpr auto alibi_slope = exp2(-8.0 * (h + 1) / heads);
 
 }  // namespace attune::dsl

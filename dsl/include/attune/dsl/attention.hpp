@@ -1,14 +1,16 @@
 #pragma once
 #include <attune/dsl/operators.hpp>
 
-/// The stages of attention, in the order that the language allows: contraction, score modifications, mask, softmax, weighted sum.
+/// The stages of attention, in the order that the language allows: contraction, score modifications, mask, softmax,
+/// weighted sum.
 namespace attune::dsl {
 
 /// The transpose of a tensor's last two axes: q * t(k).
-template <expression T>
-constexpr auto t(const T& x) {
-    if constexpr (is_rejected<T>) return rejected{};
-    else if constexpr (T::is == kind::tensor) return make<kind::transposed, operation::transpose>(x);
+template <expression T> constexpr auto t(const T& x) {
+    if constexpr (is_rejected<T>)
+        return rejected{};
+    else if constexpr (T::is == kind::tensor)
+        return make<kind::transposed, operation::transpose>(x);
     else {
         static_assert(tensor_kind<T::is>, "attune: t(...) transposes a tensor, such as k");
         return rejected{};
@@ -17,225 +19,321 @@ constexpr auto t(const T& x) {
 
 namespace detail {
 /// A tensor made of a formula, with its length where that is not q's or k's own.
-template <operation Op, class X, class... Length>
-constexpr auto formed(const X& x, const Length&... length) {
+template <operation Op, class X, class... Length> constexpr auto formed(const X& x, const Length&... length) {
     constexpr unsigned forbidden = use::late | (Op == operation::queries ? use::key : use::query);
-    if constexpr (is_rejected<X> || (is_rejected<Length> || ...)) return rejected{};
+    if constexpr (is_rejected<X> || (is_rejected<Length> || ...))
+        return rejected{};
     else if constexpr (!is_plain(kind_of<X>)) {
-        static_assert(plain_number<kind_of<X>>, "attune: queries, keys and values form a tensor of a number; tensors are read at indices, such as q(b, h, q_idx, d_idx)");
+        static_assert(plain_number<kind_of<X>>,
+                      "attune: queries, keys and values form a tensor of a number; tensors are read at indices, such "
+                      "as q(b, h, q_idx, d_idx)");
         return rejected{};
     } else if constexpr (kind_of<X> == kind::integer) {
-        static_assert(!integer_kind<kind_of<X>>, "attune: queries, keys and values form a tensor of reals; this is an integer, as_real(...) of it is a real");
+        static_assert(!integer_kind<kind_of<X>>,
+                      "attune: queries, keys and values form a tensor of reals; this is an integer, as_real(...) of it "
+                      "is a real");
         return rejected{};
     } else if constexpr (uses_in<X> & forbidden) {
-        static_assert(free_of<uses_in<X>, forbidden>, "attune: queries are computed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); this depends on something else");
+        static_assert(free_of<uses_in<X>, forbidden>,
+                      "attune: queries are computed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); "
+                      "this depends on something else");
         return rejected{};
     } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
-        static_assert((a_number_of_the_call<Length> && ...), "attune: the length of a computed tensor, its heads and its depth are integers of the whole call, such as extent<2>(cache)");
+        static_assert((a_number_of_the_call<Length> && ...),
+                      "attune: the length of a computed tensor, its heads and its depth are integers of the whole "
+                      "call, such as extent<2>(cache)");
         return rejected{};
-    } else return make<kind::tensor, Op>(x, length...);
+    } else
+        return make<kind::tensor, Op>(x, length...);
 }
 }  // namespace detail
 
-/// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h, q_idx, d_idx) * gain(d_idx)) * t(k)`.
-/// A length, one integer for the whole call, is then query_length; heads and depth given behind it are the call's. Each element is computed once.
+/// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h,
+/// q_idx, d_idx) * gain(d_idx)) * t(k)`. A length, one integer for the whole call, is then query_length; heads and
+/// depth given behind it are the call's. Each element is computed once.
 template <operand X> constexpr auto queries(const X& x) { return detail::formed<operation::queries>(x); }
-template <operand X, operand... L> requires(sizeof...(L) == 1 || sizeof...(L) == 3) constexpr auto queries(const X& x, const L&... numbers) { return detail::formed<operation::queries>(x, numbers...); }
+template <operand X, operand... L>
+    requires(sizeof...(L) == 1 || sizeof...(L) == 3)
+constexpr auto queries(const X& x, const L&... numbers) {
+    return detail::formed<operation::queries>(x, numbers...);
+}
 /// The same over b, h, kv_idx and d_idx, used where k is, with query heads; its length is key_length.
 template <operand X> constexpr auto keys(const X& x) { return detail::formed<operation::keys>(x); }
-template <operand X, operand... L> requires(sizeof...(L) == 1 || sizeof...(L) == 3) constexpr auto keys(const X& x, const L&... numbers) { return detail::formed<operation::keys>(x, numbers...); }
+template <operand X, operand... L>
+    requires(sizeof...(L) == 1 || sizeof...(L) == 3)
+constexpr auto keys(const X& x, const L&... numbers) {
+    return detail::formed<operation::keys>(x, numbers...);
+}
 /// The same where v is.
 template <operand X> constexpr auto values(const X& x) { return detail::formed<operation::values>(x); }
-template <operand X, operand... L> requires(sizeof...(L) == 1 || sizeof...(L) == 3) constexpr auto values(const X& x, const L&... numbers) { return detail::formed<operation::values>(x, numbers...); }
+template <operand X, operand... L>
+    requires(sizeof...(L) == 1 || sizeof...(L) == 3)
+constexpr auto values(const X& x, const L&... numbers) {
+    return detail::formed<operation::values>(x, numbers...);
+}
 
 /// Scores where the condition holds; probability exactly 0 elsewhere.
-template <class S, class C> requires involves_graph<S, C>
+template <class S, class C>
+    requires involves_graph<S, C>
 constexpr auto mask(const S& s, const C& c) {
     constexpr kind x = kind_of<S>, y = kind_of<C>;
-    if constexpr (is_rejected<S> || is_rejected<C>) return rejected{};
+    if constexpr (is_rejected<S> || is_rejected<C>)
+        return rejected{};
     else if constexpr (x == kind::weights || x == kind::output) {
         static_assert(scores_kind<x>, "attune: the mask comes before softmax: softmax(mask(scores, condition)) * v");
         return rejected{};
     } else if constexpr (x != kind::scores) {
-        static_assert(scores_kind<x>, "attune: mask(scores, condition): the first argument is not scores, such as q * t(k)");
+        static_assert(scores_kind<x>,
+                      "attune: mask(scores, condition): the first argument is not scores, such as q * t(k)");
         return rejected{};
     } else if constexpr (!a_condition_of_the_graph<C>) {
-        static_assert(a_condition_of_the_graph<C>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        static_assert(a_condition_of_the_graph<C>,
+                      "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in "
+                      "q_idx >= kv_idx");
         return rejected{};
     } else if constexpr (y != kind::condition) {
-        static_assert(condition<y>, "attune: mask(scores, condition): the second argument is not a condition; did you forget a comparison?");
+        static_assert(
+            condition<y>,
+            "attune: mask(scores, condition): the second argument is not a condition; did you forget a comparison?");
         return rejected{};
-    } else return detail::number_node<kind::scores, operation::mask, detail::uses_in_all<S, C>>(s, c);
+    } else
+        return detail::number_node<kind::scores, operation::mask, detail::uses_in_all<S, C>>(s, c);
 }
 
-template <class... A> requires(sizeof...(A) != 2 && involves_expression<A...>)
+template <class... A>
+    requires(sizeof...(A) != 2 && involves_expression<A...>)
 constexpr auto mask(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: mask takes scores and one condition; conditions are joined with &&: mask(scores, causal && window(255, 0))");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: mask takes scores and one condition; conditions are joined with &&: mask(scores, causal && "
+                  "window(255, 0))");
     return rejected{};
 }
 
 namespace detail {
 /// softmax and log_sum_exp, with a sink or without.
-template <kind Is, operation Op, class S, class... Sink>
-constexpr auto normalised(const S& s, const Sink&... sink) {
+template <kind Is, operation Op, class S, class... Sink> constexpr auto normalised(const S& s, const Sink&... sink) {
     constexpr unsigned forbidden = use::key | use::channel | use::late;
-    if constexpr (is_rejected<S> || (is_rejected<Sink> || ...)) return rejected{};
+    if constexpr (is_rejected<S> || (is_rejected<Sink> || ...))
+        return rejected{};
     else if constexpr (kind_of<S> == kind::weights) {
-        static_assert(scores_kind<kind_of<S>>, "attune: softmax of weights: the scores are normalised already; softmax is applied once");
+        static_assert(scores_kind<kind_of<S>>,
+                      "attune: softmax of weights: the scores are normalised already; softmax is applied once");
         return rejected{};
     } else if constexpr (!scores_kind<kind_of<S>>) {
-        static_assert(scores_kind<kind_of<S>>, "attune: softmax(scores): the argument is not scores, such as q * t(k) * rsqrt(depth); log_sum_exp takes the same");
+        static_assert(scores_kind<kind_of<S>>,
+                      "attune: softmax(scores): the argument is not scores, such as q * t(k) * rsqrt(depth); "
+                      "log_sum_exp takes the same");
         return rejected{};
     } else if constexpr (!(is_plain(kind_of<Sink>) && ...) || ((uses_in<Sink> & forbidden) | ... | 0)) {
         static_assert((is_plain(kind_of<Sink>) && ...) && free_of<(uses_in<Sink> | ... | 0u), forbidden>,
                       "attune: softmax(scores, sink): the sink is one number for each (b, h, q_idx), such as sinks(h)");
         return rejected{};
-    } else return make<Is, Op>(s, as_real(lift(sink))...);
+    } else
+        return make<Is, Op>(s, as_real(lift(sink))...);
 }
 
 /// A function of scores or of weights.
-template <kind Is, operation Op, class W>
-constexpr auto of_scores(const W& w) {
-    if constexpr (is_rejected<W>) return rejected{};
-    else if constexpr (W::is == kind::scores) return make<Is, Op>(w);
+template <kind Is, operation Op, class W> constexpr auto of_scores(const W& w) {
+    if constexpr (is_rejected<W>)
+        return rejected{};
+    else if constexpr (W::is == kind::scores)
+        return make<Is, Op>(w);
     else {
-        static_assert(scores_kind<W::is>, "attune: unnormalized(scores) and row_maximum(scores): the argument is not scores, such as q * t(k)");
+        static_assert(
+            scores_kind<W::is>,
+            "attune: unnormalized(scores) and row_maximum(scores): the argument is not scores, such as q * t(k)");
         return rejected{};
     }
 }
-template <kind Is, operation Op, class W>
-constexpr auto of_weights(const W& w) {
-    if constexpr (is_rejected<W>) return rejected{};
-    else if constexpr (W::is == kind::weights) return make<Is, Op>(w);
+template <kind Is, operation Op, class W> constexpr auto of_weights(const W& w) {
+    if constexpr (is_rejected<W>)
+        return rejected{};
+    else if constexpr (W::is == kind::weights)
+        return make<Is, Op>(w);
     else {
-        static_assert(weights_kind<W::is>, "attune: row_sum, sum_over_queries and mean_over_heads take weights, such as softmax(scores)");
+        static_assert(weights_kind<W::is>,
+                      "attune: row_sum, sum_over_queries and mean_over_heads take weights, such as softmax(scores)");
         return rejected{};
     }
 }
-template <kind Is, operation Op, unsigned Forbidden, class X>
-constexpr auto of_number(const X& x) {
-    if constexpr (is_rejected<X> || kind_of<X> == Is) return x;
+template <kind Is, operation Op, unsigned Forbidden, class X> constexpr auto of_number(const X& x) {
+    if constexpr (is_rejected<X> || kind_of<X> == Is)
+        return x;
     else if constexpr (!is_number(kind_of<X>) || kind_of<X> == kind::scores || kind_of<X> == kind::output) {
         static_assert(plain_number<kind_of<X>>, "attune: as_row and as_output take a number that has no keys");
         return rejected{};
     } else if constexpr (uses_in<X> & Forbidden) {
-        static_assert(free_of<uses_in<X>, Forbidden>, "attune: as_row takes a real of (b, h, q_idx), as_output one of (b, h, q_idx, d_idx); this depends on something else");
+        static_assert(free_of<uses_in<X>, Forbidden>,
+                      "attune: as_row takes a real of (b, h, q_idx), as_output one of (b, h, q_idx, d_idx); this "
+                      "depends on something else");
         return rejected{};
-    } else return make<Is, Op>(as_real(lift(x)));
+    } else
+        return make<Is, Op>(as_real(lift(x)));
 }
 }  // namespace detail
 
-/// Scores normalised over the visible keys of a row; a row without any is 0 throughout. A sink, one real for each (b, h, q_idx), joins the
-/// denominator only, as a further key whose value is 0.
-template <operand S> constexpr auto softmax(const S& s) { return detail::normalised<kind::weights, operation::softmax>(s); }
-template <class S, class N> requires involves_graph<S, N>
-constexpr auto softmax(const S& s, const N& sink) { return detail::normalised<kind::weights, operation::softmax>(s, sink); }
+/// Scores normalised over the visible keys of a row; a row without any is 0 throughout. A sink, one real for each (b,
+/// h, q_idx), joins the denominator only, as a further key whose value is 0.
+template <operand S> constexpr auto softmax(const S& s) {
+    return detail::normalised<kind::weights, operation::softmax>(s);
+}
+template <class S, class N>
+    requires involves_graph<S, N>
+constexpr auto softmax(const S& s, const N& sink) {
+    return detail::normalised<kind::weights, operation::softmax>(s, sink);
+}
 
-template <class... A> requires(sizeof...(A) != 1 && sizeof...(A) != 2 && involves_expression<A...>)
+template <class... A>
+    requires(sizeof...(A) != 1 && sizeof...(A) != 2 && involves_expression<A...>)
 constexpr auto softmax(const A&...) {
     static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: softmax takes scores, or scores and a sink");
     return rejected{};
 }
 
-/// The natural logarithm of the sum of the exponentials of a row's visible scores, and of the sink; -infinity for a row without any. (LSE)
-template <operand S> constexpr auto log_sum_exp(const S& s) { return detail::normalised<kind::row, operation::log_sum_exp>(s); }
-template <class S, class N> requires involves_graph<S, N>
-constexpr auto log_sum_exp(const S& s, const N& sink) { return detail::normalised<kind::row, operation::log_sum_exp>(s, sink); }
+/// The natural logarithm of the sum of the exponentials of a row's visible scores, and of the sink; -infinity for a row
+/// without any. (LSE)
+template <operand S> constexpr auto log_sum_exp(const S& s) {
+    return detail::normalised<kind::row, operation::log_sum_exp>(s);
+}
+template <class S, class N>
+    requires involves_graph<S, N>
+constexpr auto log_sum_exp(const S& s, const N& sink) {
+    return detail::normalised<kind::row, operation::log_sum_exp>(s, sink);
+}
 
 /// Scores as weights, not normalised: `unnormalized(mask(sigmoid(scores), causal)) * v`. A masked pair weighs 0.
-template <expression S> constexpr auto unnormalized(const S& s) { return detail::of_scores<kind::weights, operation::unnormalized>(s); }
+template <expression S> constexpr auto unnormalized(const S& s) {
+    return detail::of_scores<kind::weights, operation::unnormalized>(s);
+}
 
 /// The largest visible score of a row; -infinity for a row without any.
-template <expression S> constexpr auto row_maximum(const S& s) { return detail::of_scores<kind::row, operation::row_maximum>(s); }
+template <expression S> constexpr auto row_maximum(const S& s) {
+    return detail::of_scores<kind::row, operation::row_maximum>(s);
+}
 /// Weights summed over the keys.
-template <expression W> constexpr auto row_sum(const W& w) { return detail::of_weights<kind::row, operation::row_sum>(w); }
+template <expression W> constexpr auto row_sum(const W& w) {
+    return detail::of_weights<kind::row, operation::row_sum>(w);
+}
 /// Weights summed over the queries: what each key received. An output (batch, head, key).
-template <expression W> constexpr auto sum_over_queries(const W& w) { return detail::of_weights<kind::column, operation::sum_over_queries>(w); }
+template <expression W> constexpr auto sum_over_queries(const W& w) {
+    return detail::of_weights<kind::column, operation::sum_over_queries>(w);
+}
 /// Weights averaged over the heads. An output (batch, query, key).
-template <expression W> constexpr auto mean_over_heads(const W& w) { return detail::of_weights<kind::head_mean, operation::mean_over_heads>(w); }
+template <expression W> constexpr auto mean_over_heads(const W& w) {
+    return detail::of_weights<kind::head_mean, operation::mean_over_heads>(w);
+}
 
-/// A real of (b, h, q_idx) as a row, one of (b, h, q_idx, d_idx) as an output. Beside rows and outputs reals are that by themselves.
-template <operand X> constexpr auto as_row(const X& x) { return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x); }
-template <operand X> constexpr auto as_output(const X& x) { return detail::of_number<kind::output, operation::as_output, use::key>(x); }
+/// A real of (b, h, q_idx) as a row, one of (b, h, q_idx, d_idx) as an output. Beside rows and outputs reals are that
+/// by themselves.
+template <operand X> constexpr auto as_row(const X& x) {
+    return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x);
+}
+template <operand X> constexpr auto as_output(const X& x) {
+    return detail::of_number<kind::output, operation::as_output, use::key>(x);
+}
 
 namespace detail {
-template <class Node, class... I>
-constexpr auto element_of(const Node& of, const I&... i) {
+template <class Node, class... I> constexpr auto element_of(const Node& of, const I&... i) {
     constexpr std::size_t rank = Node::is == kind::tokens ? 3 : 4;
-    if constexpr ((is_rejected<I> || ...)) return rejected{};
-    else if constexpr (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...)) {
-        static_assert(sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...), "attune: tokens are read at (b, position, channel), an output at (b, head, q_idx, channel), all integers");
+    if constexpr ((is_rejected<I> || ...))
         return rejected{};
-    } else return make<kind::real, operation::load>(of, i...);
+    else if constexpr (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...)) {
+        static_assert(
+            sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...),
+            "attune: tokens are read at (b, position, channel), an output at (b, head, q_idx, channel), all integers");
+        return rejected{};
+    } else
+        return make<kind::real, operation::load>(of, i...);
 }
 }  // namespace detail
 
-/// A tensor (batch, query, channel) of its own width, formed of a real over b, q_idx and d_idx: what lies between the attentions of a model. Read at
-/// (b, position, channel).
-template <operand X, operand W>
-constexpr auto tokens(const X& x, const W& width) {
+/// A tensor (batch, query, channel) of its own width, formed of a real over b, q_idx and d_idx: what lies between the
+/// attentions of a model. Read at (b, position, channel).
+template <operand X, operand W> constexpr auto tokens(const X& x, const W& width) {
     constexpr unsigned forbidden = use::key | use::row | use::output;
-    if constexpr (is_rejected<X> || is_rejected<W>) return rejected{};
+    if constexpr (is_rejected<X> || is_rejected<W>)
+        return rejected{};
     else if constexpr (!is_plain(kind_of<X>) || (uses_in<X> & forbidden)) {
-        static_assert(is_plain(kind_of<X>) && free_of<uses_in<X>, forbidden>, "attune: tokens are computed of a real of (b, q_idx, d_idx); an output is read at its elements, as merge_heads does");
+        static_assert(is_plain(kind_of<X>) && free_of<uses_in<X>, forbidden>,
+                      "attune: tokens are computed of a real of (b, q_idx, d_idx); an output is read at its elements, "
+                      "as merge_heads does");
         return rejected{};
     } else if constexpr (!detail::a_number_of_the_call<W>) {
-        static_assert(detail::a_number_of_the_call<W>, "attune: the width of tokens is one integer for the whole call, such as extent<0>(w)");
+        static_assert(detail::a_number_of_the_call<W>,
+                      "attune: the width of tokens is one integer for the whole call, such as extent<0>(w)");
         return rejected{};
-    } else return make<kind::tokens, operation::tokens>(as_real(lift(x)), width);
+    } else
+        return make<kind::tokens, operation::tokens>(as_real(lift(x)), width);
 }
 
-/// Two numbers of the call that must be equal, such as the widths of what is multiplied: the first of them. A call where they differ is refused.
-template <operand A, operand B>
-constexpr auto same(const A& a, const B& b) {
-    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (std::is_same_v<A, B> && operation_of<A> == operation::extent) return a;
+/// Two numbers of the call that must be equal, such as the widths of what is multiplied: the first of them. A call
+/// where they differ is refused.
+template <operand A, operand B> constexpr auto same(const A& a, const B& b) {
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
+    else if constexpr (std::is_same_v<A, B> && operation_of<A> == operation::extent)
+        return a;
     else if constexpr (!detail::a_number_of_the_call<A> || !detail::a_number_of_the_call<B>) {
-        static_assert(detail::a_number_of_the_call<A> && detail::a_number_of_the_call<B>, "attune: same(a, b) takes two integers of the whole call, such as extent<1>(w) and extent<2>(x)");
+        static_assert(detail::a_number_of_the_call<A> && detail::a_number_of_the_call<B>,
+                      "attune: same(a, b) takes two integers of the whole call, such as extent<1>(w) and extent<2>(x)");
         return rejected{};
-    } else return make<kind::integer, operation::same>(a, b);
+    } else
+        return make<kind::integer, operation::same>(a, b);
 }
 
-/// False with probability p, one draw for each (b, h, q_idx, kv_idx): Philox 4x32-10 (Salmon et al. 2011) with the 64-bit seed as key, counter
-/// (kv_idx / 4, q_idx, h, b) and word kv_idx % 4; kept where the word is at least p * 2^32, rounded. The same for every schedule, thread count and target.
-template <operand P, operand S, operand U>
-constexpr auto keep(const P& p, const S& seed, const U& upper_half) {
+/// False with probability p, one draw for each (b, h, q_idx, kv_idx): Philox 4x32-10 (Salmon et al. 2011) with the
+/// 64-bit seed as key, counter (kv_idx / 4, q_idx, h, b) and word kv_idx % 4; kept where the word is at least p * 2^32,
+/// rounded. The same for every schedule, thread count and target.
+template <operand P, operand S, operand U> constexpr auto keep(const P& p, const S& seed, const U& upper_half) {
     constexpr unsigned uses = uses_in<P> | uses_in<S> | uses_in<U>;
-    if constexpr (is_rejected<P> || is_rejected<S> || is_rejected<U>) return rejected{};
-    else if constexpr (!is_plain(kind_of<P>) || kind_of<S> != kind::integer || kind_of<U> != kind::integer || uses != 0) {
-        static_assert(is_plain(kind_of<P>) && integer_kind<kind_of<S>> && integer_kind<kind_of<U>> && free_of<uses, ~0u>,
-                      "attune: keep(p, seed) takes a probability and an integer of the whole call, literals or scalars");
+    if constexpr (is_rejected<P> || is_rejected<S> || is_rejected<U>)
         return rejected{};
-    } else return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half);
+    else if constexpr (!is_plain(kind_of<P>) || kind_of<S> != kind::integer || kind_of<U> != kind::integer ||
+                       uses != 0) {
+        static_assert(
+            is_plain(kind_of<P>) && integer_kind<kind_of<S>> && integer_kind<kind_of<U>> && free_of<uses, ~0u>,
+            "attune: keep(p, seed) takes a probability and an integer of the whole call, literals or scalars");
+        return rejected{};
+    } else
+        return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half);
 }
 
 /// Several named outputs of one graph; what they share is computed once, what is not named is not made.
-template <class... Named>
-struct outputs_of {
+template <class... Named> struct outputs_of {
     detail::hana::basic_tuple<Named...> named;
 };
 
 /// Echoed with the name and the kind found.
 template <name Label, kind Found>
-inline constexpr bool can_be_named = Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
-                                     Found == kind::column || Found == kind::head_mean || Found == kind::tokens;
+inline constexpr bool can_be_named =
+    Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
+    Found == kind::column || Found == kind::head_mean || Found == kind::tokens;
 
 template <class T> inline constexpr bool named_part_of_the_graph = false;
 template <name Label, class Value> inline constexpr bool named_part_of_the_graph<named_output<Label, Value>> = true;
 
 /// outputs(out = softmax(s) * v, lse = log_sum_exp(s), output<"weights"> = softmax(s))
-template <name... Label, expression... Value> requires(sizeof...(Label) > 0)
+template <name... Label, expression... Value>
+    requires(sizeof...(Label) > 0)
 constexpr auto outputs(named_output<Label, Value>... named) {
-    if constexpr ((is_rejected<Value> || ...)) return rejected{};
-    else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
-        static_assert((can_be_named<Label, Value::is> && ...), "attune: a named output is an output, a row, scores, weights, sum_over_queries(...) or mean_over_heads(...); numbers become one by as_row or as_output");
+    if constexpr ((is_rejected<Value> || ...))
         return rejected{};
-    } else return outputs_of<named_output<Label, Value>...>{detail::hana::basic_tuple<named_output<Label, Value>...>{named...}};
+    else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
+        static_assert((can_be_named<Label, Value::is> && ...),
+                      "attune: a named output is an output, a row, scores, weights, sum_over_queries(...) or "
+                      "mean_over_heads(...); numbers become one by as_row or as_output");
+        return rejected{};
+    } else
+        return outputs_of<named_output<Label, Value>...>{
+            detail::hana::basic_tuple<named_output<Label, Value>...>{named...}};
 }
 
-template <class... T> requires(!(named_part_of_the_graph<T> && ...) || sizeof...(T) == 0)
+template <class... T>
+    requires(!(named_part_of_the_graph<T> && ...) || sizeof...(T) == 0)
 constexpr auto outputs(const T&...) {
-    static_assert((named_part_of_the_graph<T> && ...) && sizeof...(T) > 0, "attune: outputs have names and are parts of the graph: outputs(out = softmax(s) * v, lse = log_sum_exp(s), output<\"weights\"> = softmax(s))");
+    static_assert((named_part_of_the_graph<T> && ...) && sizeof...(T) > 0,
+                  "attune: outputs have names and are parts of the graph: outputs(out = softmax(s) * v, lse = "
+                  "log_sum_exp(s), output<\"weights\"> = softmax(s))");
     return rejected{};
 }
 

@@ -13,20 +13,22 @@ constexpr bool mixes(operation op) {
            (op >= operation::equal && op <= operation::greater_equal);
 }
 
-template <class N>
-constexpr std::int16_t enter(ir_builder& list, const N& n);
+template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n);
 
 /// An integer among reals: a constant becomes a real constant, any other is converted. The rest is entered as it is.
-template <bool AmongReals, class N>
-constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
-    if constexpr (!AmongReals) return enter(list, n);
-    else if constexpr (std::is_same_v<N, constant<kind::integer>>) return list.add({.op = operation::constant, .kind = kind::real, .number = static_cast<double>(n.value)});
-    else if constexpr (N::is == kind::integer) return list.add({.op = operation::to_real, .kind = kind::real, .argument_count = 1, .arguments = {enter(list, n)}});
-    else return enter(list, n);
+template <bool AmongReals, class N> constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
+    if constexpr (!AmongReals)
+        return enter(list, n);
+    else if constexpr (std::is_same_v<N, constant<kind::integer>>)
+        return list.add({.op = operation::constant, .kind = kind::real, .number = static_cast<double>(n.value)});
+    else if constexpr (N::is == kind::integer)
+        return list.add(
+            {.op = operation::to_real, .kind = kind::real, .argument_count = 1, .arguments = {enter(list, n)}});
+    else
+        return enter(list, n);
 }
 
-template <class N>
-constexpr std::int16_t enter(ir_builder& list, const N& n) {
+template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n) {
     if constexpr (requires { N::declaration; }) {  // input tensor or scalar
         const auto input = list.add_input(N::declaration);
         return list.add({.op = N::op, .kind = N::is, .input = input});
@@ -38,33 +40,44 @@ constexpr std::int16_t enter(ir_builder& list, const N& n) {
     } else if constexpr (N::op == operation::bound) {
         return list.add({.op = N::op, .kind = N::is, .integer = list.add_index(N::label)});
     } else if constexpr (N::op == operation::extent) {
-        return list.add({.op = N::op, .kind = N::is, .argument_count = 1, .arguments = {enter(list, n.tensor)}, .integer = N::axis});
+        return list.add({.op = N::op,
+                         .kind = N::is,
+                         .argument_count = 1,
+                         .arguments = {enter(list, n.tensor)},
+                         .integer = N::axis});
     } else if constexpr (N::op == operation::to_real) {
         return n.children.unpack([&](const auto& child) { return enter_child<true>(list, child); });
     } else {
         instruction i{.op = N::op, .kind = N::is};
         n.children.unpack([&]<class... C>(const C&... child) {
-            [[maybe_unused]] constexpr bool reals = mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));
+            [[maybe_unused]] constexpr bool reals =
+                mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));
             ((i.arguments[i.argument_count++] = enter_child<reals>(list, child)), ...);
         });
         return list.add(i);
     }
 }
 
-/// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or nothing.
+/// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or
+/// nothing.
 constexpr void judge(ir_builder& list) {
-    std::array<std::uint32_t, max_nodes> open{}, closed{};  // bound indices of each node: free in it, and summed over within it
-    const auto name_in = [&](std::uint32_t bits) { return bits ? list.indices[std::countr_zero(bits)] : std::string_view{}; };
+    std::array<std::uint32_t, max_nodes> open{},
+        closed{};  // bound indices of each node: free in it, and summed over within it
+    const auto name_in = [&](std::uint32_t bits) {
+        return bits ? list.indices[std::countr_zero(bits)] : std::string_view{};
+    };
     for (int at = 0; at < list.node_count; ++at) {
         const instruction& i = list.nodes[at];
-        for (int a = 0; a < i.argument_count; ++a) open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]];
+        for (int a = 0; a < i.argument_count; ++a)
+            open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]];
         if (i.op == operation::bound) open[at] = 1u << i.integer;
         if (i.op == operation::sum || i.op == operation::any) {
             const std::uint32_t own = open[i.arguments[0]];
             if (closed[at] & own) list.bound_twice = name_in(own);
             open[at] &= ~own, closed[at] |= own;
         }
-        if (i.op == operation::queries || i.op == operation::keys || i.op == operation::values || i.op == operation::tokens) {
+        if (i.op == operation::queries || i.op == operation::keys || i.op == operation::values ||
+            i.op == operation::tokens) {
             if (open[at]) list.unbound = name_in(open[at]);
             closed[at] = 0;  // a tensor: its sums are done
         }
@@ -78,14 +91,12 @@ constexpr void judge(ir_builder& list) {
         if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
 }
 
-template <class Graph>
-constexpr ir_builder enter_graph(const Graph& graph) {
+template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     ir_builder list;
     if constexpr (is_rejected<Graph>) {  // said already
     } else if constexpr (requires { graph.named; }) {
-        hana::unpack(graph.named, [&](const auto&... named) {
-            (list.add_output(named.label, enter(list, named.value)), ...);
-        });
+        hana::unpack(graph.named,
+                     [&](const auto&... named) { (list.add_output(named.label, enter(list, named.value)), ...); });
     } else if constexpr (requires { graph.node(); }) {  // a sequence
         list.add_output("out", enter(list, graph.node()));
     } else {
@@ -111,16 +122,24 @@ constexpr ir_builder enter_graph(const Graph& graph) {
 constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
     std::uint64_t hash = 14695981039346656037ull;
     const auto byte = [&](std::uint8_t x) { hash = (hash ^ x) * 1099511628211ull; };
-    const auto word = [&](std::uint64_t x) { for (int i = 0; i < 8; ++i) byte(static_cast<std::uint8_t>(x >> (8 * i))); };
-    const auto text = [&](std::string_view s) { for (char c : s) byte(static_cast<std::uint8_t>(c)); byte(0); };
+    const auto word = [&](std::uint64_t x) {
+        for (int i = 0; i < 8; ++i) byte(static_cast<std::uint8_t>(x >> (8 * i)));
+    };
+    const auto text = [&](std::string_view s) {
+        for (char c : s) byte(static_cast<std::uint8_t>(c));
+        byte(0);
+    };
     for (int at = 0; at < list.node_count; ++at) {
         const instruction& i = list.nodes[at];
         byte(static_cast<std::uint8_t>(i.op));
         byte(static_cast<std::uint8_t>(i.kind));
-        for (int a = 0; a < i.argument_count; ++a) byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
+        for (int a = 0; a < i.argument_count; ++a)
+            byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
         byte(static_cast<std::uint8_t>(i.input));
         if (i.op == operation::bound || i.op == operation::extent) byte(static_cast<std::uint8_t>(i.integer));
-        if (i.op == operation::constant) word(i.kind == kind::integer ? static_cast<std::uint64_t>(i.integer) : std::bit_cast<std::uint64_t>(i.number));
+        if (i.op == operation::constant)
+            word(i.kind == kind::integer ? static_cast<std::uint64_t>(i.integer)
+                                         : std::bit_cast<std::uint64_t>(i.number));
     }
     for (int at = 0; at < list.input_count; ++at) {
         const input_declaration& d = list.inputs[at];
@@ -129,7 +148,8 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
         byte(d.is_scalar);
         for (int a = 0; a < d.rank; ++a) byte(static_cast<std::uint8_t>(d.axes[a].kind)), text(d.axes[a].name);
     }
-    for (int at = 0; at < list.output_count; ++at) text(list.outputs[at].name), word(static_cast<std::uint64_t>(list.outputs[at].node));
+    for (int at = 0; at < list.output_count; ++at)
+        text(list.outputs[at].name), word(static_cast<std::uint64_t>(list.outputs[at].node));
     return hash;
 }
 
@@ -151,24 +171,31 @@ template <const auto& Graph>
 inline constexpr ir_builder built = [] {
     using graph = std::remove_cvref_t<decltype(Graph)>;
     if constexpr (expression<graph> && !is_rejected<graph>)
-        static_assert(ends_in_an_output<kind_of<graph>>, "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
+        static_assert(ends_in_an_output<kind_of<graph>>,
+                      "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
     constexpr ir_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
-        static_assert(declared_once<name<repeated.size() + 1>(repeated)>, "attune: one name stands for two things in this graph: inputs declared differently, an input and an output or bound index, or the built-in kv_lengths");
+        static_assert(declared_once<name<repeated.size() + 1>(repeated)>,
+                      "attune: one name stands for two things in this graph: inputs declared differently, an input and "
+                      "an output or bound index, or the built-in kv_lengths");
     if constexpr (constexpr auto index = list.unbound; !index.empty())
-        static_assert(stands_inside_its_sum<name<index.size() + 1>(index)>, "attune: a bound index stands outside the sum, any or all that runs over it");
+        static_assert(stands_inside_its_sum<name<index.size() + 1>(index)>,
+                      "attune: a bound index stands outside the sum, any or all that runs over it");
     if constexpr (constexpr auto index = list.bound_twice; !index.empty())
-        static_assert(bound_once<name<index.size() + 1>(index)>, "attune: a sum within a sum runs over the same bound index; give it an index of its own");
-    static_assert(!list.too_long, "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs and 16 bound indices");
+        static_assert(bound_once<name<index.size() + 1>(index)>,
+                      "attune: a sum within a sum runs over the same bound index; give it an index of its own");
+    static_assert(!list.too_long,
+                  "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs and 16 bound indices");
     static_assert(!list.weights_or_other, "attune: weights are chosen as where(condition, weights, 0), nothing else");
-    static_assert(products_of_queries_and_keys<list.contractions> <= 1, "attune: a graph has one product q * t(k); a further one is a sum over its channels: sum(n, extent<3>(x), x(b, h, q_idx, n) * y(b, h, kv_idx, n))");
+    static_assert(products_of_queries_and_keys<list.contractions> <= 1,
+                  "attune: a graph has one product q * t(k); a further one is a sum over its channels: sum(n, "
+                  "extent<3>(x), x(b, h, q_idx, n) * y(b, h, kv_idx, n))");
     static_assert(fits_in_32_bits<list.too_large>, "attune: an integer constant does not fit in 32 bits");
     return list;
 }();
 
 /// `built` cut to its size, so that a program holds no more than the list.
-template <const auto& Graph>
-struct ir_storage {
+template <const auto& Graph> struct ir_storage {
     template <class T, int Count, std::size_t Room>
     static constexpr std::array<T, Count> first(const std::array<T, Room>& all) {
         std::array<T, Count> result{};
@@ -186,7 +213,6 @@ struct ir_storage {
 namespace attune::dsl {
 
 /// Changes whenever the computation, an input's declaration or a constant does; kernels are linked by it.
-template <const auto& Graph>
-inline constexpr std::uint64_t fingerprint = detail::fingerprint_of(detail::built<Graph>);
+template <const auto& Graph> inline constexpr std::uint64_t fingerprint = detail::fingerprint_of(detail::built<Graph>);
 
 }  // namespace attune::dsl

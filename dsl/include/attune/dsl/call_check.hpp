@@ -33,10 +33,13 @@ struct label_list {
 
 struct call_faults {
     label_list missing, unread, repeated, not_numbers, not_views;
-    constexpr bool none() const { return missing.count + unread.count + repeated.count + not_numbers.count + not_views.count == 0; }
+    constexpr bool none() const {
+        return missing.count + unread.count + repeated.count + not_numbers.count + not_views.count == 0;
+    }
 };
 
-/// Compares what a graph reads and names with what a call passes. Outputs may be left out where the call is only a question.
+/// Compares what a graph reads and names with what a call passes. Outputs may be left out where the call is only a
+/// question.
 constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::span<const given_argument> given) {
     call_faults found;
     const auto times = [&](std::string_view label) {
@@ -57,7 +60,8 @@ constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::s
         const bool scalar = input.is_scalar;
         if (!known) found.unread.add(g.label);
         if (times(g.label) > 1) found.repeated.add(g.label);
-        if (scalar && (!g.is_number || (input.element == element_type::i32 && !g.is_integer))) found.not_numbers.add(g.label);
+        if (scalar && (!g.is_number || (input.element == element_type::i32 && !g.is_integer)))
+            found.not_numbers.add(g.label);
         if (known && !scalar && g.is_number) found.not_views.add(g.label);
     }
     return found;
@@ -65,7 +69,8 @@ constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::s
 
 template <class... Arguments>
 inline constexpr std::array<given_argument, sizeof...(Arguments)> given_arguments{
-    {{Arguments::label, std::is_arithmetic_v<decltype(Arguments::value)>, std::is_integral_v<decltype(Arguments::value)>}...}};
+    {{Arguments::label, std::is_arithmetic_v<decltype(Arguments::value)>,
+      std::is_integral_v<decltype(Arguments::value)>}...}};
 template <const auto& Graph, bool OutputsToo, class... Arguments>
 inline constexpr call_faults faults = faults_of(built<Graph>, OutputsToo, given_arguments<Arguments...>);
 
@@ -74,11 +79,13 @@ template <const label_list& List, std::size_t I>
 inline constexpr auto label_at = name<List.labels[I].size() + 1>(List.labels[I]);
 
 template <const label_list& List, std::size_t... I> constexpr bool check_missing(std::index_sequence<I...>) {
-    static_assert(every_input_was_passed<label_at<List, I>...>, "attune: the call leaves out inputs or outputs of this variant");
+    static_assert(every_input_was_passed<label_at<List, I>...>,
+                  "attune: the call leaves out inputs or outputs of this variant");
     return every_input_was_passed<label_at<List, I>...>;
 }
 template <const label_list& List, std::size_t... I> constexpr bool check_unread(std::index_sequence<I...>) {
-    static_assert(variant_reads<label_at<List, I>...>, "attune: the call passes something that this variant never reads");
+    static_assert(variant_reads<label_at<List, I>...>,
+                  "attune: the call passes something that this variant never reads");
     return variant_reads<label_at<List, I>...>;
 }
 template <const label_list& List, std::size_t... I> constexpr bool check_repeated(std::index_sequence<I...>) {
@@ -86,43 +93,53 @@ template <const label_list& List, std::size_t... I> constexpr bool check_repeate
     return passed_once<label_at<List, I>...>;
 }
 template <const label_list& List, std::size_t... I> constexpr bool check_scalars(std::index_sequence<I...>) {
-    static_assert(scalars_are_numbers<label_at<List, I>...>, "attune: a scalar of this variant is passed something else than its kind of number; an i32 scalar takes an integer");
+    static_assert(scalars_are_numbers<label_at<List, I>...>,
+                  "attune: a scalar of this variant is passed something else than its kind of number; an i32 scalar "
+                  "takes an integer");
     return scalars_are_numbers<label_at<List, I>...>;
 }
 template <const label_list& List, std::size_t... I> constexpr bool check_views(std::index_sequence<I...>) {
-    static_assert(tensors_are_views<label_at<List, I>...>, "attune: a number is passed where this variant reads a tensor");
+    static_assert(tensors_are_views<label_at<List, I>...>,
+                  "attune: a number is passed where this variant reads a tensor");
     return tensors_are_views<label_at<List, I>...>;
 }
 
-template <const call_faults& Found>
-constexpr bool check_faults() {
-    if constexpr (Found.none()) return true;
+template <const call_faults& Found> constexpr bool check_faults() {
+    if constexpr (Found.none())
+        return true;
     else
-        return check_missing<Found.missing>(std::make_index_sequence<Found.missing.count>{}) && check_unread<Found.unread>(std::make_index_sequence<Found.unread.count>{}) &&
+        return check_missing<Found.missing>(std::make_index_sequence<Found.missing.count>{}) &&
+               check_unread<Found.unread>(std::make_index_sequence<Found.unread.count>{}) &&
                check_repeated<Found.repeated>(std::make_index_sequence<Found.repeated.count>{}) &&
-               check_scalars<Found.not_numbers>(std::make_index_sequence<Found.not_numbers.count>{}) && check_views<Found.not_views>(std::make_index_sequence<Found.not_views.count>{});
+               check_scalars<Found.not_numbers>(std::make_index_sequence<Found.not_numbers.count>{}) &&
+               check_views<Found.not_views>(std::make_index_sequence<Found.not_views.count>{});
 }
 
-template <const auto& Graph, bool OutputsToo, class... Arguments>
-constexpr bool check_call() {
-    if constexpr ((is_argument<Arguments> && ...)) return check_faults<faults<Graph, OutputsToo, Arguments...>>();
+template <const auto& Graph, bool OutputsToo, class... Arguments> constexpr bool check_call() {
+    if constexpr ((is_argument<Arguments> && ...))
+        return check_faults<faults<Graph, OutputsToo, Arguments...>>();
     else if constexpr ((named_part_of_the_graph<Arguments> || ...)) {
-        static_assert(!(named_part_of_the_graph<Arguments> || ...), "attune: a call passes tensors and numbers; a formula belongs to the graph");
+        static_assert(!(named_part_of_the_graph<Arguments> || ...),
+                      "attune: a call passes tensors and numbers; a formula belongs to the graph");
         return false;
     } else {
-        static_assert((is_argument<Arguments> && ...), "attune: a call takes arguments by name: run<variant>(q = Q, k = K, v = V, out = O)");
+        static_assert((is_argument<Arguments> && ...),
+                      "attune: a call takes arguments by name: run<variant>(q = Q, k = K, v = V, out = O)");
         return false;
     }
 }
 
 }  // namespace detail
 
-/// True, or an error that names what a call of `Graph` leaves out, passes in vain, passes twice or passes as the wrong kind.
-template <const auto& Graph, class... Arguments>
-constexpr bool check_arguments() { return detail::check_call<Graph, true, Arguments...>(); }
+/// True, or an error that names what a call of `Graph` leaves out, passes in vain, passes twice or passes as the wrong
+/// kind.
+template <const auto& Graph, class... Arguments> constexpr bool check_arguments() {
+    return detail::check_call<Graph, true, Arguments...>();
+}
 
 /// The same for a question about a call: outputs may be left out.
-template <const auto& Graph, class... Arguments>
-constexpr bool check_inputs() { return detail::check_call<Graph, false, Arguments...>(); }
+template <const auto& Graph, class... Arguments> constexpr bool check_inputs() {
+    return detail::check_call<Graph, false, Arguments...>();
+}
 
 }  // namespace attune::dsl

@@ -23,7 +23,11 @@ inline constexpr std::string_view description{detail::text_storage<Graph>.data()
 
 /// The graph as a flat list: what generators, the runtime and tests work on.
 template <const auto& Graph>
-inline constexpr graph_ir ir_of{detail::ir_storage<Graph>::nodes, detail::ir_storage<Graph>::inputs, detail::ir_storage<Graph>::outputs,
-                                    description<Graph>, fingerprint<Graph>, detail::ir_storage<Graph>::indices};
+inline constexpr graph_ir ir_of{detail::ir_storage<Graph>::nodes,
+                                detail::ir_storage<Graph>::inputs,
+                                detail::ir_storage<Graph>::outputs,
+                                description<Graph>,
+                                fingerprint<Graph>,
+                                detail::ir_storage<Graph>::indices};
 
 }  // namespace attune::dsl

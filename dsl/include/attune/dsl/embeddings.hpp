@@ -1,23 +1,24 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// What models do to q and k before they meet: rotary embeddings and normalisation over the channels. Functions of a channel, so that one may be
-/// applied to the other: `queries(rotary_half(rms_norm(q, gain, 1e-6), cos, sin)) * t(keys(rotary_half(rms_norm(k, gain, 1e-6), cos, sin)))`.
+/// What models do to q and k before they meet: rotary embeddings and normalisation over the channels. Functions of a
+/// channel, so that one may be applied to the other: `queries(rotary_half(rms_norm(q, gain, 1e-6), cos, sin)) *
+/// t(keys(rotary_half(rms_norm(k, gain, 1e-6), cos, sin)))`.
 namespace attune::dsl {
 
-/// A tensor's formula as a function of its channel, at one position: `channels(q_idx, [](auto d) { return q(b, h, q_idx, d); })`.
-template <class Position, class F>
-struct channels_of {
+/// A tensor's formula as a function of its channel, at one position: `channels(q_idx, [](auto d) { return q(b, h,
+/// q_idx, d); })`.
+template <class Position, class F> struct channels_of {
     Position position;
     F at;
     template <expression D> constexpr auto operator()(D d) const { return at(d); }
 };
-template <expression Position, class F>
-constexpr auto channels(Position position, F at) { return channels_of<Position, F>{position, at}; }
+template <expression Position, class F> constexpr auto channels(Position position, F at) {
+    return channels_of<Position, F>{position, at};
+}
 
 namespace detail {
-template <class Tensor, class Position>
-struct channel_of_tensor {
+template <class Tensor, class Position> struct channel_of_tensor {
     Tensor tensor;
     Position position;
     template <class D> constexpr auto operator()(D d) const { return tensor(dsl::b, dsl::h, position, d); }
@@ -35,14 +36,14 @@ struct neighbours {
     template <class D> static constexpr auto pair(D d) { return d / 2; }
 };
 
-template <class Pairing, class X, class Cos, class Sin, class Position>
-struct rotated {
+template <class Pairing, class X, class Cos, class Sin, class Position> struct rotated {
     X x;
     Cos cos;
     Sin sin;
     Position position;
     template <class D> constexpr auto operator()(D d) const {
-        return x(d) * cos(position, Pairing::pair(d)) + Pairing::sign(d) * x(Pairing::partner(d)) * sin(position, Pairing::pair(d));
+        return x(d) * cos(position, Pairing::pair(d)) +
+               Pairing::sign(d) * x(Pairing::partner(d)) * sin(position, Pairing::pair(d));
     }
 };
 template <class Pairing, class X, class Cos, class Sin, class Position>
@@ -50,8 +51,7 @@ constexpr auto rotary(X x, Cos cos, Sin sin, Position position) {
     return channels(x.position, rotated<Pairing, X, Cos, Sin, Position>{x, cos, sin, position});
 }
 
-template <class X, class Gain, class Eps>
-struct normalised_channels {
+template <class X, class Gain, class Eps> struct normalised_channels {
     X x;
     Gain gain;
     Eps eps;
@@ -66,44 +66,56 @@ struct normalised_channels {
 template <name Label, element_type Element, class... Axes>
 constexpr auto channels(input_tensor<Label, Element, Axes...> x) {
     using tensor = input_tensor<Label, Element, Axes...>;
-    using position = std::conditional_t<detail::length_axis<tensor> == axis_kind::query, index_node<operation::q_idx>, index_node<operation::kv_idx>>;
+    using position = std::conditional_t<detail::length_axis<tensor> == axis_kind::query, index_node<operation::q_idx>,
+                                        index_node<operation::kv_idx>>;
     return channels(position{}, detail::channel_of_tensor<tensor, position>{x, {}});
 }
-template <class Position, class F>
-constexpr auto channels(channels_of<Position, F> x) { return x; }
+template <class Position, class F> constexpr auto channels(channels_of<Position, F> x) { return x; }
 
 namespace detail {
 struct no_channels {
     template <class D> constexpr rejected operator()(D) const { return {}; }
 };
 }  // namespace detail
-template <class X>
-constexpr auto channels(X) {
-    static_assert(detail::known_now<X>, "attune: channels(x) takes q, k or another input (batch, head, query or key, depth), or a function: channels(q_idx, [](auto d) { return q(b, h, q_idx, d); })");
+template <class X> constexpr auto channels(X) {
+    static_assert(detail::known_now<X>,
+                  "attune: channels(x) takes q, k or another input (batch, head, query or key, depth), or a function: "
+                  "channels(q_idx, [](auto d) { return q(b, h, q_idx, d); })");
     return channels(q_idx, detail::no_channels{});
 }
 
 /// A tensor formed of a function of its channel.
-template <class Position, class F, class... Length> constexpr auto queries(channels_of<Position, F> x, Length... length) { return queries(x(d_idx), length...); }
-template <class Position, class F, class... Length> constexpr auto keys(channels_of<Position, F> x, Length... length) { return keys(x(d_idx), length...); }
+template <class Position, class F, class... Length>
+constexpr auto queries(channels_of<Position, F> x, Length... length) {
+    return queries(x(d_idx), length...);
+}
+template <class Position, class F, class... Length> constexpr auto keys(channels_of<Position, F> x, Length... length) {
+    return keys(x(d_idx), length...);
+}
 
-/// Rotary embedding that pairs channel d with d + depth / 2 (GPT-NeoX, Llama). cos and sin are read at (position, pair), pair = 0 .. depth / 2 - 1:
-/// inputs (position, axis<"pair">), or functions of the two. The position is q's or k's own unless it is given.
+/// Rotary embedding that pairs channel d with d + depth / 2 (GPT-NeoX, Llama). cos and sin are read at (position,
+/// pair), pair = 0 .. depth / 2 - 1: inputs (position, axis<"pair">), or functions of the two. The position is q's or
+/// k's own unless it is given.
 template <class X, class Cos, class Sin, class Position>
-constexpr auto rotary_half(X x, Cos cos, Sin sin, Position position) { return detail::rotary<detail::halves>(channels(x), cos, sin, position); }
-template <class X, class Cos, class Sin>
-constexpr auto rotary_half(X x, Cos cos, Sin sin) { return rotary_half(x, cos, sin, channels(x).position); }
+constexpr auto rotary_half(X x, Cos cos, Sin sin, Position position) {
+    return detail::rotary<detail::halves>(channels(x), cos, sin, position);
+}
+template <class X, class Cos, class Sin> constexpr auto rotary_half(X x, Cos cos, Sin sin) {
+    return rotary_half(x, cos, sin, channels(x).position);
+}
 
 /// Rotary embedding that pairs channel 2 i with 2 i + 1 (the paper, GPT-J). (Su et al. 2021)
 template <class X, class Cos, class Sin, class Position>
-constexpr auto rotary_interleaved(X x, Cos cos, Sin sin, Position position) { return detail::rotary<detail::neighbours>(channels(x), cos, sin, position); }
-template <class X, class Cos, class Sin>
-constexpr auto rotary_interleaved(X x, Cos cos, Sin sin) { return rotary_interleaved(x, cos, sin, channels(x).position); }
+constexpr auto rotary_interleaved(X x, Cos cos, Sin sin, Position position) {
+    return detail::rotary<detail::neighbours>(channels(x), cos, sin, position);
+}
+template <class X, class Cos, class Sin> constexpr auto rotary_interleaved(X x, Cos cos, Sin sin) {
+    return rotary_interleaved(x, cos, sin, channels(x).position);
+}
 
-/// x / sqrt(mean of x^2 over the channels + eps) * gain(channel): the normalisation of queries and keys. The gain is an input (depth) or a function of the
-/// channel, eps a real.
-template <class X, class Gain, operand Eps>
-constexpr auto rms_norm(X x, Gain gain, Eps eps) {
+/// x / sqrt(mean of x^2 over the channels + eps) * gain(channel): the normalisation of queries and keys. The gain is an
+/// input (depth) or a function of the channel, eps a real.
+template <class X, class Gain, operand Eps> constexpr auto rms_norm(X x, Gain gain, Eps eps) {
     const auto of = channels(x);
     return channels(of.position, detail::normalised_channels<decltype(channels(x)), Gain, Eps>{of, gain, eps});
 }

@@ -1,13 +1,13 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// Whole layers: linear projections, heads split and merged, dropout, layer normalisation. Nothing but formulas over sums: a sequence is a function of
-/// a position and a channel, and becomes queries, keys, values or tokens where it is used.
+/// Whole layers: linear projections, heads split and merged, dropout, layer normalisation. Nothing but formulas over
+/// sums: a sequence is a function of a position and a channel, and becomes queries, keys, values or tokens where it is
+/// used.
 namespace attune::dsl {
 
 /// (batch, length, channel), `at` giving the real of (position, channel). `Stored`: reading it costs nothing.
-template <bool Stored, class F, class Width, class Length>
-struct sequence {
+template <bool Stored, class F, class Width, class Length> struct sequence {
     F at;
     Width width;
     Length length;
@@ -18,18 +18,21 @@ template <class T> inline constexpr bool is_sequence = false;
 template <bool S, class F, class W, class L> inline constexpr bool is_sequence<sequence<S, F, W, L>> = true;
 
 namespace detail {
-template <bool Stored, class F, class W, class L>
-constexpr auto make_sequence(F at, W width, L length) { return sequence<Stored, F, W, L>{at, width, length}; }
+template <bool Stored, class F, class W, class L> constexpr auto make_sequence(F at, W width, L length) {
+    return sequence<Stored, F, W, L>{at, width, length};
+}
 
-template <class Tensor>
-struct element_at {
+template <class Tensor> struct element_at {
     Tensor tensor;
-    template <class P, class C> constexpr auto operator()(P position, C channel) const { return tensor(dsl::b, position, lift(channel)); }
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        return tensor(dsl::b, position, lift(channel));
+    }
 };
-template <class Output>
-struct merged_at {
+template <class Output> struct merged_at {
     Output output;
-    template <class P, class C> constexpr auto operator()(P position, C channel) const { return output(dsl::b, channel / value_depth, position, channel % value_depth); }
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        return output(dsl::b, channel / value_depth, position, channel % value_depth);
+    }
 };
 
 // Echoed with the number of axes that an input has.
@@ -39,66 +42,72 @@ template <class T> inline constexpr bool a_sequence = is_sequence<T>;
 
 /// The axes of an input; -1 for anything else.
 template <class T> inline constexpr int axes_of = -1;
-template <class T> requires(operation_of<T> == operation::input)
+template <class T>
+    requires(operation_of<T> == operation::input)
 inline constexpr int axes_of<T> = T::declaration.rank;
 }  // namespace detail
 
 /// An input (batch, position, query or key, channel) or tokens, as a sequence.
-template <class X>
-constexpr auto sequence_of(X x) {
-    if constexpr (is_sequence<X> || is_rejected<X>) return x;
-    else if constexpr (operation_of<X> == operation::tokens) return detail::make_sequence<true>(detail::element_at<X>{x}, x.children.second, query_length);
+template <class X> constexpr auto sequence_of(X x) {
+    if constexpr (is_sequence<X> || is_rejected<X>)
+        return x;
+    else if constexpr (operation_of<X> == operation::tokens)
+        return detail::make_sequence<true>(detail::element_at<X>{x}, x.children.second, query_length);
     else if constexpr (operation_of<X> == operation::input) {
-        if constexpr (X::declaration.rank == 3) return detail::make_sequence<true>(detail::element_at<X>{x}, extent<2>(x), extent<1>(x));
+        if constexpr (X::declaration.rank == 3)
+            return detail::make_sequence<true>(detail::element_at<X>{x}, extent<2>(x), extent<1>(x));
         else {
-            static_assert(detail::has_three_axes<X::declaration.rank>, "attune: a sequence is an input (batch, position, axis<\"model\">), position also query or key; this has another number of axes");
+            static_assert(detail::has_three_axes<X::declaration.rank>,
+                          "attune: a sequence is an input (batch, position, axis<\"model\">), position also query or "
+                          "key; this has another number of axes");
             return rejected{};
         }
     } else {
-        static_assert(detail::a_sequence<X>, "attune: linear, layer_norm and split_heads take an input (batch, position, axis<\"model\">), tokens, merge_heads(...) or one another's results");
+        static_assert(detail::a_sequence<X>,
+                      "attune: linear, layer_norm and split_heads take an input (batch, position, axis<\"model\">), "
+                      "tokens, merge_heads(...) or one another's results");
         return rejected{};
     }
 }
 
 /// Tokens of so many positions, where those are not the queries' own number.
-template <class X, operand L>
-constexpr auto sequence_of(X tokens, L length) {
+template <class X, operand L> constexpr auto sequence_of(X tokens, L length) {
     const auto s = sequence_of(tokens);
     return detail::make_sequence<true>(s.at, s.width, length);
 }
 
 namespace detail {
 /// What may be read as often as one likes.
-template <class F, class W, class L>
-constexpr auto stored(sequence<true, F, W, L> x) { return x; }
-template <class F, class W, class L>
-constexpr auto stored(sequence<false, F, W, L> x) { return make_sequence<true>(element_at<decltype(x.node())>{x.node()}, x.width, x.length); }
-template <class X>
-constexpr auto stored(X x) {
-    if constexpr (is_rejected<decltype(sequence_of(x))>) return rejected{};
-    else return stored(sequence_of(x));
+template <class F, class W, class L> constexpr auto stored(sequence<true, F, W, L> x) { return x; }
+template <class F, class W, class L> constexpr auto stored(sequence<false, F, W, L> x) {
+    return make_sequence<true>(element_at<decltype(x.node())>{x.node()}, x.width, x.length);
+}
+template <class X> constexpr auto stored(X x) {
+    if constexpr (is_rejected<decltype(sequence_of(x))>)
+        return rejected{};
+    else
+        return stored(sequence_of(x));
 }
 
 /// A width that a table over the channels has too.
-template <class W, class T>
-constexpr auto as_wide_as(W width, T table) {
-    if constexpr (operation_of<T> == operation::input) return same(width, extent<0>(table));
-    else return width;
+template <class W, class T> constexpr auto as_wide_as(W width, T table) {
+    if constexpr (operation_of<T> == operation::input)
+        return same(width, extent<0>(table));
+    else
+        return width;
 }
 
 struct no_bias {
     template <class C> constexpr auto added_to(auto sum, C) const { return sum; }
     constexpr auto width_of(auto width) const { return width; }
 };
-template <class B>
-struct with_bias {
+template <class B> struct with_bias {
     B bias;
     template <class C> constexpr auto added_to(auto sum, C channel) const { return sum + bias(lift(channel)); }
     constexpr auto width_of(auto width) const { return as_wide_as(width, bias); }
 };
 
-template <class X, class Width, class W, class Bias>
-struct projected_at {
+template <class X, class Width, class W, class Bias> struct projected_at {
     X x;
     Width width;
     W w;
@@ -109,57 +118,70 @@ struct projected_at {
     }
 };
 
-template <class X, class W, class Bias>
-constexpr auto projected(X x, W w, Bias bias) {
+template <class X, class W, class Bias> constexpr auto projected(X x, W w, Bias bias) {
     const auto from = stored(x);
-    if constexpr (is_rejected<std::remove_const_t<decltype(from)>> || is_rejected<W>) return rejected{};
-    else if constexpr (axes_of<W> != 2) {
-        static_assert(has_two_axes<axes_of<W>>, "attune: the weights of linear are an input of two axes, (out, in) as PyTorch stores them: input<\"w\", f32>(axis<\"out\">, axis<\"in\">)");
+    if constexpr (is_rejected<std::remove_const_t<decltype(from)>> || is_rejected<W>)
         return rejected{};
-    } else return make_sequence<false>(projected_at<decltype(from.at), std::remove_const_t<decltype(from.width)>, W, Bias>{from.at, from.width, w, bias}, bias.width_of(extent<0>(w)), from.length);
+    else if constexpr (axes_of<W> != 2) {
+        static_assert(has_two_axes<axes_of<W>>,
+                      "attune: the weights of linear are an input of two axes, (out, in) as PyTorch stores them: "
+                      "input<\"w\", f32>(axis<\"out\">, axis<\"in\">)");
+        return rejected{};
+    } else
+        return make_sequence<false>(
+            projected_at<decltype(from.at), std::remove_const_t<decltype(from.width)>, W, Bias>{from.at, from.width, w,
+                                                                                                bias},
+            bias.width_of(extent<0>(w)), from.length);
 }
 }  // namespace detail
 
-/// x w^T + bias: PyTorch's Linear, w (out, in), bias (out). x is an input (batch, position, in), tokens, or another layer's result.
+/// x w^T + bias: PyTorch's Linear, w (out, in), bias (out). x is an input (batch, position, in), tokens, or another
+/// layer's result.
 template <class X, class W> constexpr auto linear(X x, W w) { return detail::projected(x, w, detail::no_bias{}); }
-template <class X, class W, class B> constexpr auto linear(X x, W w, B bias) { return detail::projected(x, w, detail::with_bias<B>{bias}); }
-template <class... A> requires(sizeof...(A) != 2 && sizeof...(A) != 3)
+template <class X, class W, class B> constexpr auto linear(X x, W w, B bias) {
+    return detail::projected(x, w, detail::with_bias<B>{bias});
+}
+template <class... A>
+    requires(sizeof...(A) != 2 && sizeof...(A) != 3)
 constexpr auto linear(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: linear takes a sequence and its weights, or a bias as well: linear(x, w, bias)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: linear takes a sequence and its weights, or a bias as well: linear(x, w, bias)");
     return rejected{};
 }
 
 namespace detail {
 template <int I, int N> inline constexpr bool one_of_the_parts = 0 <= I && I < N;
-template <int I, int N, class S>
-struct part_at {
+template <int I, int N, class S> struct part_at {
     S s;
     template <class P, class C> constexpr auto operator()(P position, C channel) const {
-        if constexpr (I == 0) return s.at(position, channel);
-        else if constexpr (I == 1) return s.at(position, channel + s.width / N);
-        else return s.at(position, channel + I * (s.width / N));
+        if constexpr (I == 0)
+            return s.at(position, channel);
+        else if constexpr (I == 1)
+            return s.at(position, channel + s.width / N);
+        else
+            return s.at(position, channel + I * (s.width / N));
     }
 };
 }  // namespace detail
 
 /// Part I of N equal parts of the channels: part<0, 3>, part<1, 3> and part<2, 3> of a fused projection are q, k and v.
-template <int I, int N, class X>
-constexpr auto part(X x) {
+template <int I, int N, class X> constexpr auto part(X x) {
     const auto s = sequence_of(x);
     using S = std::remove_const_t<decltype(s)>;
-    if constexpr (is_rejected<S>) return rejected{};
+    if constexpr (is_rejected<S>)
+        return rejected{};
     else if constexpr (I < 0 || I >= N) {
         static_assert(detail::one_of_the_parts<I, N>, "attune: part<i, n> is one of 0 .. n - 1");
         return rejected{};
-    } else return detail::make_sequence<false>(detail::part_at<I, N, S>{s}, s.width / N, s.length);
+    } else
+        return detail::make_sequence<false>(detail::part_at<I, N, S>{s}, s.width / N, s.length);
 }
 
 // --- heads
 
-/// A sequence whose channels are those of heads, one head after another: used as q, t(k) and v are. `at` gives the real of (position, channel of head
-/// h, channels of a head).
-template <class F, class Width, class Length, class Heads>
-struct heads_of {
+/// A sequence whose channels are those of heads, one head after another: used as q, t(k) and v are. `at` gives the real
+/// of (position, channel of head h, channels of a head).
+template <class F, class Width, class Length, class Heads> struct heads_of {
     F at;
     Width width;
     Length length;
@@ -169,16 +191,16 @@ template <class T> inline constexpr bool is_heads = false;
 template <class F, class W, class L, class N> inline constexpr bool is_heads<heads_of<F, W, L, N>> = true;
 
 namespace detail {
-template <bool Only, class F>
-struct head_at {
+template <bool Only, class F> struct head_at {
     F at;
     template <class P, class C> constexpr auto operator()(P position, C channel, auto size) const {
-        if constexpr (Only) return at(position, channel);
-        else return at(position, dsl::h * size + channel);
+        if constexpr (Only)
+            return at(position, channel);
+        else
+            return at(position, dsl::h * size + channel);
     }
 };
-template <class F, class W, class Bias>
-struct projected_head_at {
+template <class F, class W, class Bias> struct projected_head_at {
     F x;
     W w;
     Bias bias;
@@ -188,7 +210,9 @@ struct projected_head_at {
         return bias.added_to(sum(in, same(extent<1>(w), width), x(position, in, size) * w(lift(channel), in)), channel);
     }
 };
-template <class H> struct transposed_heads { H heads; };
+template <class H> struct transposed_heads {
+    H heads;
+};
 template <class T> inline constexpr bool transposed_first = false;
 template <class T> inline constexpr bool split_first = false;
 template <class T> inline constexpr bool added_by_residual = false;
@@ -197,86 +221,114 @@ template <bool Only, bool Stored, class F, class Width, class Length, class Head
 constexpr auto split_sequence(sequence<Stored, F, Width, Length> x, Heads number) {
     return heads_of<head_at<Only, F>, Width, Length, Heads>{{x.at}, x.width, x.length, number};
 }
-template <bool Only, class S, class Heads>
-constexpr auto heads_of_sequence(S s, Heads number) {
+template <bool Only, class S, class Heads> constexpr auto heads_of_sequence(S s, Heads number) {
     const auto x = sequence_of(s);
-    if constexpr (is_rejected<std::remove_const_t<decltype(x)>> || is_rejected<Heads>) return rejected{};
-    else if constexpr (!a_number_of_the_call<Heads>) {
-        static_assert(a_number_of_the_call<Heads>, "attune: split_heads(x, number): the number of heads is one integer for the whole call, a literal or scalar<\"heads\", i32>");
+    if constexpr (is_rejected<std::remove_const_t<decltype(x)>> || is_rejected<Heads>)
         return rejected{};
-    } else return split_sequence<Only>(x, number);
+    else if constexpr (!a_number_of_the_call<Heads>) {
+        static_assert(a_number_of_the_call<Heads>,
+                      "attune: split_heads(x, number): the number of heads is one integer for the whole call, a "
+                      "literal or scalar<\"heads\", i32>");
+        return rejected{};
+    } else
+        return split_sequence<Only>(x, number);
 }
 }  // namespace detail
 
 /// The channels as so many heads, a number of the call: (batch, length, heads * depth) -> (batch, head, length, depth).
-template <class S, operand N> constexpr auto split_heads(S s, N heads) { return detail::heads_of_sequence<false>(s, lift(heads)); }
-template <class... A> requires(sizeof...(A) != 2)
+template <class S, operand N> constexpr auto split_heads(S s, N heads) {
+    return detail::heads_of_sequence<false>(s, lift(heads));
+}
+template <class... A>
+    requires(sizeof...(A) != 2)
 constexpr auto split_heads(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: split_heads takes a sequence and the number of heads: split_heads(linear(x, w), 12)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: split_heads takes a sequence and the number of heads: split_heads(linear(x, w), 12)");
     return rejected{};
 }
 /// All channels as one head.
-template <class S> constexpr auto one_head(S s) { return detail::heads_of_sequence<true>(s, constant<kind::integer>{1}); }
+template <class S> constexpr auto one_head(S s) {
+    return detail::heads_of_sequence<true>(s, constant<kind::integer>{1});
+}
 
 /// One projection (depth, depth) that all heads share.
 template <class F, class Width, class Length, class N, class W>
 constexpr auto linear(heads_of<F, Width, Length, N> x, W w) {
-    return heads_of<detail::projected_head_at<F, W, detail::no_bias>, Width, Length, N>{{x.at, w, {}}, x.width, x.length, x.number};
+    return heads_of<detail::projected_head_at<F, W, detail::no_bias>, Width, Length, N>{
+        {x.at, w, {}}, x.width, x.length, x.number};
 }
 template <class F, class Width, class Length, class N, class W, class B>
 constexpr auto linear(heads_of<F, Width, Length, N> x, W w, B bias) {
-    return heads_of<detail::projected_head_at<F, W, detail::with_bias<B>>, Width, Length, N>{{x.at, w, {bias}}, x.width, x.length, x.number};
+    return heads_of<detail::projected_head_at<F, W, detail::with_bias<B>>, Width, Length, N>{
+        {x.at, w, {bias}}, x.width, x.length, x.number};
 }
 
-template <class H> requires is_heads<H>
-constexpr auto t(H k) { return detail::transposed_heads<H>{k}; }
-template <class Q, class K> requires is_heads<Q>
+template <class H>
+    requires is_heads<H>
+constexpr auto t(H k) {
+    return detail::transposed_heads<H>{k};
+}
+template <class Q, class K>
+    requires is_heads<Q>
 constexpr auto operator*(Q x, detail::transposed_heads<K> k) {
     return queries(x.at(q_idx, d_idx, depth), x.length, x.number, x.width / x.number) *
            t(keys(k.heads.at(kv_idx, d_idx, depth), k.heads.length, k.heads.number, k.heads.width / k.heads.number));
 }
-template <class Q, class K> requires is_rejected<Q>
-constexpr auto operator*(Q, detail::transposed_heads<K>) { return rejected{}; }
-template <class Q, class K> requires is_heads<Q> && is_heads<K>
+template <class Q, class K>
+    requires is_rejected<Q>
+constexpr auto operator*(Q, detail::transposed_heads<K>) {
+    return rejected{};
+}
+template <class Q, class K>
+    requires is_heads<Q> && is_heads<K>
 constexpr auto operator*(Q, K) {
-    static_assert(detail::transposed_first<K>, "attune: queries and keys are multiplied as q * t(k); two tensors of heads are multiplied here");
+    static_assert(detail::transposed_first<K>,
+                  "attune: queries and keys are multiplied as q * t(k); two tensors of heads are multiplied here");
     return rejected{};
 }
-template <class W, class V> requires(expression<W> && is_sequence<V>)
+template <class W, class V>
+    requires(expression<W> && is_sequence<V>)
 constexpr auto operator*(W, V) {
-    static_assert(detail::split_first<V>, "attune: weights * values: the values are a sequence whose heads are not split; write split_heads(values, number) or one_head(values)");
+    static_assert(detail::split_first<V>,
+                  "attune: weights * values: the values are a sequence whose heads are not split; write "
+                  "split_heads(values, number) or one_head(values)");
     return rejected{};
 }
-template <expression W, class V> requires is_heads<V>
-constexpr auto operator*(W weights, V x) { return weights * values(x.at(kv_idx, d_idx, value_depth), x.length, x.number, x.width / x.number); }
+template <expression W, class V>
+    requires is_heads<V>
+constexpr auto operator*(W weights, V x) {
+    return weights * values(x.at(kv_idx, d_idx, value_depth), x.length, x.number, x.width / x.number);
+}
 
 /// (batch, head, query, value depth) -> (batch, query, heads * value_depth)
-template <class O>
-constexpr auto merge_heads(O output) {
-    if constexpr (is_rejected<O>) return rejected{};
+template <class O> constexpr auto merge_heads(O output) {
+    if constexpr (is_rejected<O>)
+        return rejected{};
     else if constexpr (kind_of<O> != kind::output) {
         static_assert(output_kind<kind_of<O>>, "attune: merge_heads takes an output, such as softmax(scores) * v");
         return rejected{};
-    } else return detail::make_sequence<true>(detail::merged_at<O>{output}, heads * value_depth, query_length);
+    } else
+        return detail::make_sequence<true>(detail::merged_at<O>{output}, heads * value_depth, query_length);
 }
 
 // --- element by element
 
 namespace detail {
-template <class F, class G>
-struct mapped_at {
+template <class F, class G> struct mapped_at {
     F at;
     G function;
-    template <class P, class C> constexpr auto operator()(P position, C channel) const { return function(at(position, channel)); }
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        return function(at(position, channel));
+    }
 };
-template <class A, class B>
-struct added_at {
+template <class A, class B> struct added_at {
     A x;
     B y;
-    template <class P, class C> constexpr auto operator()(P position, C channel) const { return x(position, channel) + y(position, channel); }
+    template <class P, class C> constexpr auto operator()(P position, C channel) const {
+        return x(position, channel) + y(position, channel);
+    }
 };
-template <class X, class Gain, class Shift, class Width, class Eps>
-struct normal_at {
+template <class X, class Gain, class Shift, class Width, class Eps> struct normal_at {
     X x;
     Gain gain;
     Shift shift;
@@ -287,74 +339,97 @@ struct normal_at {
         constexpr bound_index_node<"across"> across{};
         const auto mean = sum(in, width, x(position, in)) / width;
         const auto off = x(position, across) - mean;
-        return (x(position, channel) - mean) * rsqrt(sum(across, width, off * off) / width + eps) * gain(lift(channel)) + shift(lift(channel));
+        return (x(position, channel) - mean) * rsqrt(sum(across, width, off * off) / width + eps) *
+                   gain(lift(channel)) +
+               shift(lift(channel));
     }
 };
 }  // namespace detail
 
-template <class X, class Y> requires(is_sequence<X> || is_sequence<Y>)
+template <class X, class Y>
+    requires(is_sequence<X> || is_sequence<Y>)
 constexpr auto operator+(X, Y) {
-    static_assert(detail::added_by_residual<X>, "attune: sequences are added by residual(x, y), and numbers to their elements by apply(x, [](auto e) { return e + 1.0; })");
+    static_assert(detail::added_by_residual<X>,
+                  "attune: sequences are added by residual(x, y), and numbers to their elements by apply(x, [](auto e) "
+                  "{ return e + 1.0; })");
     return rejected{};
 }
 
 /// A function of every element: apply(x, [](auto e) { return max(e, 0.0); }).
-template <class X, class G>
-constexpr auto apply(X x, G function) {
+template <class X, class G> constexpr auto apply(X x, G function) {
     const auto s = sequence_of(x);
-    if constexpr (is_rejected<std::remove_const_t<decltype(s)>>) return rejected{};
-    else return detail::make_sequence<false>(detail::mapped_at<decltype(s.at), G>{s.at, function}, s.width, s.length);
+    if constexpr (is_rejected<std::remove_const_t<decltype(s)>>)
+        return rejected{};
+    else
+        return detail::make_sequence<false>(detail::mapped_at<decltype(s.at), G>{s.at, function}, s.width, s.length);
 }
 
 /// x + y, element by element: a residual connection.
-template <class X, class Y>
-constexpr auto residual(X x, Y y) {
+template <class X, class Y> constexpr auto residual(X x, Y y) {
     const auto a = sequence_of(x);
     const auto b = sequence_of(y);
-    if constexpr (is_rejected<std::remove_const_t<decltype(a)>> || is_rejected<std::remove_const_t<decltype(b)>>) return rejected{};
-    else return detail::make_sequence<false>(detail::added_at<decltype(a.at), decltype(b.at)>{a.at, b.at}, same(b.width, a.width), same(b.length, a.length));
+    if constexpr (is_rejected<std::remove_const_t<decltype(a)>> || is_rejected<std::remove_const_t<decltype(b)>>)
+        return rejected{};
+    else
+        return detail::make_sequence<false>(detail::added_at<decltype(a.at), decltype(b.at)>{a.at, b.at},
+                                            same(b.width, a.width), same(b.length, a.length));
 }
 
 /// x (1 + erf(x / sqrt(2))) / 2, element by element. (Hendrycks, Gimpel 2016)
-template <class X>
-constexpr auto gelu(X x) {
+template <class X> constexpr auto gelu(X x) {
     return apply(x, [](auto e) { return e * 0.5 * (1.0 + erf(e * 0.7071067811865476)); });
 }
 
-/// (x - mean) / sqrt(variance + eps) * gain + shift, mean and variance over the channels of a position. (Ba, Kiros, Hinton 2016)
+/// (x - mean) / sqrt(variance + eps) * gain + shift, mean and variance over the channels of a position. (Ba, Kiros,
+/// Hinton 2016)
 template <class X, class Gain, class Shift, operand Eps>
 constexpr auto layer_norm(X x, Gain gain, Shift shift, Eps eps) {
     const auto s = detail::stored(x);
-    if constexpr (is_rejected<std::remove_const_t<decltype(s)>>) return rejected{};
+    if constexpr (is_rejected<std::remove_const_t<decltype(s)>>)
+        return rejected{};
     else {
         const auto width = detail::as_wide_as(detail::as_wide_as(s.width, gain), shift);
-        return detail::make_sequence<false>(detail::normal_at<decltype(s.at), Gain, Shift, std::remove_const_t<decltype(width)>, Eps>{s.at, gain, shift, width, eps}, width, s.length);
+        return detail::make_sequence<false>(
+            detail::normal_at<decltype(s.at), Gain, Shift, std::remove_const_t<decltype(width)>, Eps>{s.at, gain, shift,
+                                                                                                      width, eps},
+            width, s.length);
     }
 }
-template <class... A> requires(sizeof...(A) != 4)
+template <class... A>
+    requires(sizeof...(A) != 4)
 constexpr auto layer_norm(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: layer_norm takes a sequence, its gain and shift over the channels, and what is added to the variance: layer_norm(x, gain, shift, 1e-5)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: layer_norm takes a sequence, its gain and shift over the channels, and what is added to the "
+                  "variance: layer_norm(x, gain, shift, 1e-5)");
     return rejected{};
 }
 
 // --- dropout
 
 /// keep(p, seed) of a seed of up to 64 bits known now, or of a scalar that is its lower half.
-template <operand P, operand S>
-constexpr auto keep(P p, S seed) {
+template <operand P, operand S> constexpr auto keep(P p, S seed) {
     if constexpr (std::integral<S>) {
         const auto bits = static_cast<std::uint64_t>(seed);
-        return keep(p, static_cast<std::int32_t>(static_cast<std::uint32_t>(bits)), static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 32)));
-    } else return keep(p, seed, 0);
+        return keep(p, static_cast<std::int32_t>(static_cast<std::uint32_t>(bits)),
+                    static_cast<std::int32_t>(static_cast<std::uint32_t>(bits >> 32)));
+    } else
+        return keep(p, seed, 0);
 }
 
-/// Weights of which each is dropped with probability p, the rest scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed) * v. Its mask is keep(p, seed).
-template <expression W, operand P, operand... S> requires(sizeof...(S) == 1 || sizeof...(S) == 2)
-constexpr auto dropout(W weights, P p, S... seed) { return where(keep(p, seed...), weights, 0.0) / (1.0 - as_real(lift(p))); }
+/// Weights of which each is dropped with probability p, the rest scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed)
+/// * v. Its mask is keep(p, seed).
+template <expression W, operand P, operand... S>
+    requires(sizeof...(S) == 1 || sizeof...(S) == 2)
+constexpr auto dropout(W weights, P p, S... seed) {
+    return where(keep(p, seed...), weights, 0.0) / (1.0 - as_real(lift(p)));
+}
 
-template <class... A> requires(sizeof...(A) < 3 || sizeof...(A) > 4)
+template <class... A>
+    requires(sizeof...(A) < 3 || sizeof...(A) > 4)
 constexpr auto dropout(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: dropout takes weights, a probability and a seed: dropout(softmax(scores), 0.1, seed); in evaluation leave it out");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: dropout takes weights, a probability and a seed: dropout(softmax(scores), 0.1, seed); in "
+                  "evaluation leave it out");
     return rejected{};
 }
 

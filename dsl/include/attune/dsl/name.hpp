@@ -5,8 +5,7 @@
 namespace attune::dsl {
 
 /// A string as a template argument: `input<"slopes", f32>`. Compilers print it back in errors.
-template <std::size_t N>
-struct name {
+template <std::size_t N> struct name {
     char text[N]{};
     constexpr name(const char (&literal)[N]) : name(std::string_view(literal, N - 1)) {}
     constexpr explicit name(std::string_view s) {

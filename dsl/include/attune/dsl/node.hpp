@@ -7,19 +7,22 @@
 
 namespace attune::dsl {
 
-/// What operators return after they rejected their operands: everything accepts it silently, so that one mistake is one error.
+/// What operators return after they rejected their operands: everything accepts it silently, so that one mistake is one
+/// error.
 struct rejected {
     static constexpr kind is = kind::tensor;
     static constexpr unsigned uses = 0;
     template <class... I> constexpr rejected operator()(const I&...) const { return {}; }
 };
 
-/// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by graph.
+/// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by
+/// graph.
 template <class T>
-concept expression = requires { { T::is } -> std::convertible_to<kind>; };
+concept expression = requires {
+    { T::is } -> std::convertible_to<kind>;
+};
 
-template <class T>
-inline constexpr bool is_rejected = std::is_same_v<T, rejected>;
+template <class T> inline constexpr bool is_rejected = std::is_same_v<T, rejected>;
 
 /// What a value depends on, as bits: it decides where the value may stand.
 namespace use {
@@ -37,7 +40,8 @@ inline constexpr unsigned late = row | output | finished;
 
 constexpr unsigned uses_of(operation op, unsigned below) {
     switch (op) {
-        case operation::b: case operation::h: return use::place;
+        case operation::b:
+        case operation::h: return use::place;
         case operation::q_idx: return use::query;
         case operation::kv_idx: return use::key;
         case operation::d_idx: return use::channel;
@@ -48,17 +52,19 @@ constexpr unsigned uses_of(operation op, unsigned below) {
         case operation::extent: return 0;
         case operation::keep: return use::place | use::query | use::key;
         case operation::contract: return use::place | use::query | use::key | use::data;
-        case operation::log_sum_exp: case operation::row_maximum: case operation::row_sum: case operation::as_row: return use::row;
-        case operation::weighted_sum: case operation::as_output: return use::output;
+        case operation::log_sum_exp:
+        case operation::row_maximum:
+        case operation::row_sum:
+        case operation::as_row: return use::row;
+        case operation::weighted_sum:
+        case operation::as_output: return use::output;
         default: return below;
     }
 }
 
 namespace detail {
-template <class T>
-inline constexpr bool known_now = false;
-template <class Node, class... I>
-constexpr auto element_of(const Node& of, const I&... i);
+template <class T> inline constexpr bool known_now = false;
+template <class Node, class... I> constexpr auto element_of(const Node& of, const I&... i);
 
 /// A node's children: an aggregate, which compilers copy at once where a tuple is copied member by member.
 template <class... C> struct children_of;
@@ -88,7 +94,8 @@ template <class A, class B, class C, class D, class... Rest> struct children_of<
     D fourth;
     children_of<Rest...> rest;
     constexpr children_of() = default;
-    constexpr children_of(const A& a, const B& b, const C& c, const D& d, const Rest&... others) : first(a), second(b), third(c), fourth(d), rest{others...} {}
+    constexpr children_of(const A& a, const B& b, const C& c, const D& d, const Rest&... others)
+        : first(a), second(b), third(c), fourth(d), rest{others...} {}
     template <class F> constexpr auto unpack(F&& f) const {
         return rest.unpack([&](const auto&... others) { return f(first, second, third, fourth, others...); });
     }
@@ -96,40 +103,46 @@ template <class A, class B, class C, class D, class... Rest> struct children_of<
 }  // namespace detail
 
 /// An operation on children. What the operation means is in graph_ir.hpp; which operands it takes is in operators.hpp.
-template <kind Is, operation Op, class... Children>
-struct node {
+template <kind Is, operation Op, class... Children> struct node {
     static constexpr kind is = Is;
     static constexpr operation op = Op;
     static constexpr unsigned uses = uses_of(Op, (0u | ... | Children::uses));
     detail::children_of<Children...> children{};
 
     /// `if (causal)` and `causal ? a : b` would decide at compile time what only the kernel knows.
-    template <std::same_as<bool> B>
-    explicit constexpr operator B() const {
-        static_assert(detail::known_now<node>, "attune: a condition has no value until the kernel runs; write where(condition, a, b) instead of if, ?: and while, and min and max without std::");
+    template <std::same_as<bool> B> explicit constexpr operator B() const {
+        static_assert(detail::known_now<node>,
+                      "attune: a condition has no value until the kernel runs; write where(condition, a, b) instead of "
+                      "if, ?: and while, and min and max without std::");
         return false;
     }
     /// What std::tanh(scores) and the like try.
-    template <std::same_as<double> D>
-    constexpr operator D() const {
-        static_assert(detail::known_now<node>, "attune: a value of the graph is no C++ number; its functions are exp, log, tanh, erf, sqrt, rsqrt, abs, min and max without std::");
+    template <std::same_as<double> D> constexpr operator D() const {
+        static_assert(detail::known_now<node>,
+                      "attune: a value of the graph is no C++ number; its functions are exp, log, tanh, erf, sqrt, "
+                      "rsqrt, abs, min and max without std::");
         return 0;
     }
     /// What `score = score + bias` tries: each formula has a type of its own.
-    template <class T> requires(!std::same_as<T, node>)
+    template <class T>
+        requires(!std::same_as<T, node>)
     constexpr node& operator=(const T&) {
-        static_assert(detail::known_now<T>, "attune: a value of the graph does not change; give the new one a name of its own: auto biased = score + bias");
+        static_assert(detail::known_now<T>,
+                      "attune: a value of the graph does not change; give the new one a name of its own: auto biased = "
+                      "score + bias");
         return *this;
     }
 
     /// An element of an output (b, h, q_idx, channel) or of tokens (b, position, channel), as of an input.
-    template <class... I> requires (Is == kind::output || Is == kind::tokens)
-    constexpr auto operator()(const I&... i) const { return detail::element_of(*this, i...); }
+    template <class... I>
+        requires(Is == kind::output || Is == kind::tokens)
+    constexpr auto operator()(const I&... i) const {
+        return detail::element_of(*this, i...);
+    }
 };
 
 /// A number known now. Integers stay integers: `kv_idx / 4` rounds down.
-template <kind Is>
-struct constant {
+template <kind Is> struct constant {
     static constexpr kind is = Is;
     static constexpr operation op = operation::constant;
     static constexpr unsigned uses = 0;
@@ -150,16 +163,21 @@ template <class T>
 concept operand = expression<T> || literal<T>;
 
 namespace detail {
-template <class T> struct lifted_as { using type = constant<std::is_integral_v<T> ? kind::integer : kind::real>; };
-template <expression T> struct lifted_as<T> { using type = T; };
+template <class T> struct lifted_as {
+    using type = constant<std::is_integral_v<T> ? kind::integer : kind::real>;
+};
+template <expression T> struct lifted_as<T> {
+    using type = T;
+};
 }  // namespace detail
 template <class T> using lifted = typename detail::lifted_as<T>::type;
 
 /// Literals become constants, expressions stay themselves.
-template <class T>
-constexpr lifted<T> lift(const T& x) {
-    if constexpr (expression<T>) return x;
-    else return {static_cast<decltype(lifted<T>::value)>(x)};
+template <class T> constexpr lifted<T> lift(const T& x) {
+    if constexpr (expression<T>)
+        return x;
+    else
+        return {static_cast<decltype(lifted<T>::value)>(x)};
 }
 
 template <class T> inline constexpr kind kind_of = std::is_integral_v<T> ? kind::integer : kind::real;
@@ -173,7 +191,8 @@ template <expression T> inline constexpr operation operation_of<T> = T::op;
 /// Known before any score is.
 constexpr bool is_plain(kind k) { return k == kind::integer || k == kind::real; }
 
-/// Of numbers that meet: outputs win over rows, rows and scores over reals, reals over integers. Rows and scores do not meet.
+/// Of numbers that meet: outputs win over rows, rows and scores over reals, reals over integers. Rows and scores do not
+/// meet.
 constexpr kind joined(kind a, kind b, unsigned uses) {
     if (a == kind::scores || b == kind::scores) return kind::scores;
     if (uses & use::output) return kind::output;
@@ -181,8 +200,7 @@ constexpr kind joined(kind a, kind b, unsigned uses) {
     return (a == kind::real || b == kind::real) ? kind::real : kind::integer;
 }
 
-template <kind Is, operation Op, class... C>
-constexpr node<Is, Op, lifted<C>...> make(const C&... c) {
+template <kind Is, operation Op, class... C> constexpr node<Is, Op, lifted<C>...> make(const C&... c) {
     return {detail::children_of<lifted<C>...>{lift(c)...}};
 }
 

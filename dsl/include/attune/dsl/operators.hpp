@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/terminals.hpp>
 
-/// Operators and functions of the language. Each has one overload that takes whatever involves one of our values, and says in a sentence
-/// what it expects when the operands are of other kinds.
+/// Operators and functions of the language. Each has one overload that takes whatever involves one of our values, and
+/// says in a sentence what it expects when the operands are of other kinds.
 namespace attune::dsl {
 
 template <class... T>
@@ -11,97 +11,120 @@ concept involves_graph = (operand<T> && ...) && (expression<T> || ...);
 namespace detail {
 
 /// Scores and plain numbers meet before the softmax, rows and outputs after it, and no key is left there.
-template <kind Is, operation Op, unsigned Uses, class... A>
-constexpr auto number_node(const A&... a) {
+template <kind Is, operation Op, unsigned Uses, class... A> constexpr auto number_node(const A&... a) {
     if constexpr (Is == kind::scores && (Uses & use::late)) {
-        static_assert(free_of<Uses, use::late>, "attune: scores meet a row or an output; those are known only after all scores of a row");
+        static_assert(free_of<Uses, use::late>,
+                      "attune: scores meet a row or an output; those are known only after all scores of a row");
         return rejected{};
     } else if constexpr (Is == kind::scores && (Uses & use::channel)) {
-        static_assert(free_of<Uses, use::channel>, "attune: scores have no channel; d_idx stands in queries(...), keys(...), values(...), as_output(...) and beside outputs");
+        static_assert(free_of<Uses, use::channel>,
+                      "attune: scores have no channel; d_idx stands in queries(...), keys(...), values(...), "
+                      "as_output(...) and beside outputs");
         return rejected{};
     } else if constexpr ((Is == kind::row || Is == kind::output) && (Uses & use::key)) {
-        static_assert(free_of<Uses, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
+        static_assert(free_of<Uses, use::key>,
+                      "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce "
+                      "that over the keys first");
         return rejected{};
-    } else return make<Is, Op>(a...);
+    } else
+        return make<Is, Op>(a...);
 }
 
-template <class... A>
-inline constexpr unsigned uses_in_all = (0u | ... | uses_in<A>);
+template <class... A> inline constexpr unsigned uses_in_all = (0u | ... | uses_in<A>);
 
-template <operation Op, class A, class B>
-constexpr auto arithmetic(const A& a, const B& b) {
+template <operation Op, class A, class B> constexpr auto arithmetic(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
-    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (is_number(x) && is_number(y)) return number_node<joined(x, y, uses_in_all<A, B>), Op, uses_in_all<A, B>>(a, b);
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
+    else if constexpr (is_number(x) && is_number(y))
+        return number_node<joined(x, y, uses_in_all<A, B>), Op, uses_in_all<A, B>>(a, b);
     else if constexpr (x == kind::condition || y == kind::condition) {
         static_assert(number<x> && number<y>, "attune: a condition is used as a number; write where(condition, a, b)");
         return rejected{};
     } else if constexpr (x == kind::weights || y == kind::weights) {
-        static_assert(number<x> && number<y>, "attune: weights are multiplied and divided by numbers, and nothing else; other arithmetic belongs to the scores before softmax or to the output");
+        static_assert(number<x> && number<y>,
+                      "attune: weights are multiplied and divided by numbers, and nothing else; other arithmetic "
+                      "belongs to the scores before softmax or to the output");
         return rejected{};
     } else {
-        static_assert(number<x> && number<y>, "attune: arithmetic on something that is not a number; a tensor is read at indices, such as slopes(h), and q meets k as q * t(k)");
+        static_assert(number<x> && number<y>,
+                      "attune: arithmetic on something that is not a number; a tensor is read at indices, such as "
+                      "slopes(h), and q meets k as q * t(k)");
         return rejected{};
     }
 }
 
-template <operation Op, class A, class B>
-constexpr auto integer_arithmetic(const A& a, const B& b) {
+template <operation Op, class A, class B> constexpr auto integer_arithmetic(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
-    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (x == kind::integer && y == kind::integer) return make<kind::integer, Op>(a, b);
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
+    else if constexpr (x == kind::integer && y == kind::integer)
+        return make<kind::integer, Op>(a, b);
     else {
-        static_assert(integer_kind<x> && integer_kind<y>, "attune: %, ^, &, |, << and >> are for integers; conditions are joined with &&, || and !");
+        static_assert(integer_kind<x> && integer_kind<y>,
+                      "attune: %, ^, &, |, << and >> are for integers; conditions are joined with &&, || and !");
         return rejected{};
     }
 }
 
-template <operation Op, class A, class B>
-constexpr auto comparison(const A& a, const B& b) {
+template <operation Op, class A, class B> constexpr auto comparison(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
-    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
     else if constexpr (is_number(x) && is_number(y)) {
         if constexpr ((uses_in_all<A, B> & use::key) && (uses_in_all<A, B> & use::late)) {
-            static_assert(free_of<uses_in_all<A, B>, use::key>, "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; reduce that over the keys first");
+            static_assert(free_of<uses_in_all<A, B>, use::key>,
+                          "attune: a row or an output meets what differs from key to key, such as kv_idx or scores; "
+                          "reduce that over the keys first");
             return rejected{};
-        } else return make<kind::condition, Op>(a, b);
+        } else
+            return make<kind::condition, Op>(a, b);
     } else if constexpr (x == kind::condition || y == kind::condition) {
-        static_assert(number<x> && number<y>, "attune: a condition is compared with a number; a <= x <= b is written a <= x && x <= b");
+        static_assert(number<x> && number<y>,
+                      "attune: a condition is compared with a number; a <= x <= b is written a <= x && x <= b");
         return rejected{};
     } else {
-        static_assert(number<x> && number<y>, "attune: a comparison takes numbers; a tensor is read at indices first, such as doc(q_idx) == doc(kv_idx)");
+        static_assert(
+            number<x> && number<y>,
+            "attune: a comparison takes numbers; a tensor is read at indices first, such as doc(q_idx) == doc(kv_idx)");
         return rejected{};
     }
 }
 
-template <operation Op, class A, class B>
-constexpr auto logical(const A& a, const B& b) {
+template <operation Op, class A, class B> constexpr auto logical(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
-    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (!(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>)) {
-        static_assert(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+    if constexpr (is_rejected<A> || is_rejected<B>)
         return rejected{};
-    } else if constexpr (x == kind::condition && y == kind::condition) return make<kind::condition, Op>(a, b);
+    else if constexpr (!(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>)) {
+        static_assert(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>,
+                      "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in "
+                      "q_idx >= kv_idx");
+        return rejected{};
+    } else if constexpr (x == kind::condition && y == kind::condition)
+        return make<kind::condition, Op>(a, b);
     else {
-        static_assert(condition<x> && condition<y>, "attune: &&, || and ! join conditions; did you forget a comparison, such as q_idx >= kv_idx?");
+        static_assert(condition<x> && condition<y>,
+                      "attune: &&, || and ! join conditions; did you forget a comparison, such as q_idx >= kv_idx?");
         return rejected{};
     }
 }
 
-template <operation Op, class A>
-constexpr auto real_function(const A& a) {
-    if constexpr (is_rejected<A>) return rejected{};
-    else if constexpr (is_number(A::is)) return make<joined(A::is, kind::real, A::uses), Op>(a);
+template <operation Op, class A> constexpr auto real_function(const A& a) {
+    if constexpr (is_rejected<A>)
+        return rejected{};
+    else if constexpr (is_number(A::is))
+        return make<joined(A::is, kind::real, A::uses), Op>(a);
     else {
         static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
     }
 }
 
-template <operation Op, class A>
-constexpr auto keeping_function(const A& a) {  // integers stay integers
-    if constexpr (is_rejected<A>) return rejected{};
-    else if constexpr (is_number(A::is)) return make<A::is, Op>(a);
+template <operation Op, class A> constexpr auto keeping_function(const A& a) {  // integers stay integers
+    if constexpr (is_rejected<A>)
+        return rejected{};
+    else if constexpr (is_number(A::is))
+        return make<A::is, Op>(a);
     else {
         static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
@@ -109,9 +132,12 @@ constexpr auto keeping_function(const A& a) {  // integers stay integers
 }
 
 // Echoed when two tensors meet that are not queries and keys, or weights and values.
-template <axis_kind Length, axis_kind Depth> inline constexpr bool queries_over = Length == axis_kind::query && Depth == axis_kind::depth;
-template <axis_kind Length, axis_kind Depth> inline constexpr bool keys_over = Length == axis_kind::key && Depth == axis_kind::depth;
-template <axis_kind Length, axis_kind Depth> inline constexpr bool values_over = Length == axis_kind::key && Depth == axis_kind::value_depth;
+template <axis_kind Length, axis_kind Depth>
+inline constexpr bool queries_over = Length == axis_kind::query && Depth == axis_kind::depth;
+template <axis_kind Length, axis_kind Depth>
+inline constexpr bool keys_over = Length == axis_kind::key && Depth == axis_kind::depth;
+template <axis_kind Length, axis_kind Depth>
+inline constexpr bool values_over = Length == axis_kind::key && Depth == axis_kind::value_depth;
 
 /// The last two axes of an input, or of a tensor computed by queries, keys or values.
 template <class T>
@@ -119,96 +145,172 @@ inline constexpr axis_kind length_axis = T::op == operation::queries ? axis_kind
 template <class T>
 inline constexpr axis_kind depth_axis = T::op == operation::values ? axis_kind::value_depth : axis_kind::depth;
 template <name Label, element_type Element, class... Axes>
-inline constexpr axis_kind length_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[2].kind : axis_kind::free;
+inline constexpr axis_kind length_axis<input_tensor<Label, Element, Axes...>> =
+    sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[2].kind : axis_kind::free;
 template <name Label, element_type Element, class... Axes>
-inline constexpr axis_kind depth_axis<input_tensor<Label, Element, Axes...>> = sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[3].kind : axis_kind::free;
+inline constexpr axis_kind depth_axis<input_tensor<Label, Element, Axes...>> =
+    sizeof...(Axes) == 4 ? input_tensor<Label, Element, Axes...>::declaration.axes[3].kind : axis_kind::free;
 
 template <class A, class K>
 constexpr auto contraction(const A& a, const node<kind::transposed, operation::transpose, K>& b) {
     if constexpr (!queries_over<length_axis<A>, depth_axis<A>>) {
-        static_assert(queries_over<length_axis<A>, depth_axis<A>>, "attune: scores are q * t(k); the left factor is not a tensor (batch, head, query, depth)");
+        static_assert(queries_over<length_axis<A>, depth_axis<A>>,
+                      "attune: scores are q * t(k); the left factor is not a tensor (batch, head, query, depth)");
         return rejected{};
     } else if constexpr (!keys_over<length_axis<K>, depth_axis<K>>) {
-        static_assert(keys_over<length_axis<K>, depth_axis<K>>, "attune: two tensors are contracted over different axes; scores are q * t(k), k a tensor (batch, head, key, depth)");
+        static_assert(keys_over<length_axis<K>, depth_axis<K>>,
+                      "attune: two tensors are contracted over different axes; scores are q * t(k), k a tensor (batch, "
+                      "head, key, depth)");
         return rejected{};
-    } else return make<kind::scores, operation::contract>(a, b);
+    } else
+        return make<kind::scores, operation::contract>(a, b);
 }
 
 /// Weights times or over a number; the number may differ from pair to pair.
-template <operation Op, class W, class N>
-constexpr auto scaled_weights(const W& w, const N& n) {
+template <operation Op, class W, class N> constexpr auto scaled_weights(const W& w, const N& n) {
     constexpr unsigned uses = uses_in<N>;
     if constexpr (!is_plain(kind_of<N>)) {
-        static_assert(plain_number<kind_of<N>>, "attune: weights are multiplied and divided by plain numbers of (b, h, q_idx, kv_idx); a row or an output belongs to weights * v");
+        static_assert(plain_number<kind_of<N>>,
+                      "attune: weights are multiplied and divided by plain numbers of (b, h, q_idx, kv_idx); a row or "
+                      "an output belongs to weights * v");
         return rejected{};
     } else if constexpr (uses & use::channel) {
-        static_assert(free_of<uses, use::channel>, "attune: weights have no channel; d_idx stands in queries(...), keys(...), values(...), as_output(...) and beside outputs");
+        static_assert(free_of<uses, use::channel>,
+                      "attune: weights have no channel; d_idx stands in queries(...), keys(...), values(...), "
+                      "as_output(...) and beside outputs");
         return rejected{};
-    } else return make<kind::weights, Op>(w, n);
+    } else
+        return make<kind::weights, Op>(w, n);
 }
 
-template <class A, class B>
-constexpr auto product(const A& a, const B& b) {
+template <class A, class B> constexpr auto product(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
-    if constexpr (is_rejected<A> || is_rejected<B>) return rejected{};
-    else if constexpr (is_number(x) && is_number(y)) return arithmetic<operation::multiply>(a, b);
-    else if constexpr (x == kind::tensor && y == kind::transposed) return contraction(a, b);
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
+    else if constexpr (is_number(x) && is_number(y))
+        return arithmetic<operation::multiply>(a, b);
+    else if constexpr (x == kind::tensor && y == kind::transposed)
+        return contraction(a, b);
     else if constexpr (x == kind::weights && y == kind::tensor) {
         if constexpr (!values_over<length_axis<B>, depth_axis<B>>) {
-            static_assert(values_over<length_axis<B>, depth_axis<B>>, "attune: weights weigh the values of a tensor (batch, head, key, value_depth), such as v");
+            static_assert(values_over<length_axis<B>, depth_axis<B>>,
+                          "attune: weights weigh the values of a tensor (batch, head, key, value_depth), such as v");
             return rejected{};
-        } else return make<kind::output, operation::weighted_sum>(a, b);
+        } else
+            return make<kind::output, operation::weighted_sum>(a, b);
     } else if constexpr (x == kind::tensor && y == kind::weights) {
-        static_assert(tensor_kind<y>, "attune: a tensor is multiplied by weights; the weighted sum is written weights * v");
+        static_assert(tensor_kind<y>,
+                      "attune: a tensor is multiplied by weights; the weighted sum is written weights * v");
         return rejected{};
     } else if constexpr (x == kind::scores && y == kind::tensor) {
-        static_assert(weights_kind<x>, "attune: scores are multiplied by a tensor without normalisation; wrap them in softmax(...)");
+        static_assert(weights_kind<x>,
+                      "attune: scores are multiplied by a tensor without normalisation; wrap them in softmax(...)");
         return rejected{};
     } else if constexpr (x == kind::tensor && y == kind::tensor) {
-        static_assert(y == kind::transposed, "attune: two tensors are multiplied; the contraction of q and k is written q * t(k)");
+        static_assert(y == kind::transposed,
+                      "attune: two tensors are multiplied; the contraction of q and k is written q * t(k)");
         return rejected{};
-    } else if constexpr (x == kind::weights && is_number(y)) return scaled_weights<operation::multiply>(a, b);
-    else if constexpr (is_number(x) && y == kind::weights) return scaled_weights<operation::multiply>(b, a);
-    else return arithmetic<operation::multiply>(a, b);
+    } else if constexpr (x == kind::weights && is_number(y))
+        return scaled_weights<operation::multiply>(a, b);
+    else if constexpr (is_number(x) && y == kind::weights)
+        return scaled_weights<operation::multiply>(b, a);
+    else
+        return arithmetic<operation::multiply>(a, b);
 }
 
-template <class A, class B>
-constexpr auto quotient(const A& a, const B& b) {
+template <class A, class B> constexpr auto quotient(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
-    if constexpr (x == kind::weights && is_number(y)) return scaled_weights<operation::divide>(a, b);
-    else return arithmetic<operation::divide>(a, b);
+    if constexpr (x == kind::weights && is_number(y))
+        return scaled_weights<operation::divide>(a, b);
+    else
+        return arithmetic<operation::divide>(a, b);
 }
 
 }  // namespace detail
 
 // --- arithmetic: on integers `/` and `%` round down, as in Python; an integer and a real give a real
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator+(const A& x, const B& y) { return detail::arithmetic<operation::add>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator-(const A& x, const B& y) { return detail::arithmetic<operation::subtract>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator/(const A& x, const B& y) { return detail::quotient(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator%(const A& x, const B& y) { return detail::integer_arithmetic<operation::remainder>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator&(const A& x, const B& y) { return detail::integer_arithmetic<operation::bit_and>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator|(const A& x, const B& y) { return detail::integer_arithmetic<operation::bit_or>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator^(const A& x, const B& y) { return detail::integer_arithmetic<operation::bit_xor>(x, y); }
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator+(const A& x, const B& y) {
+    return detail::arithmetic<operation::add>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator-(const A& x, const B& y) {
+    return detail::arithmetic<operation::subtract>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator/(const A& x, const B& y) {
+    return detail::quotient(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator%(const A& x, const B& y) {
+    return detail::integer_arithmetic<operation::remainder>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator&(const A& x, const B& y) {
+    return detail::integer_arithmetic<operation::bit_and>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator|(const A& x, const B& y) {
+    return detail::integer_arithmetic<operation::bit_or>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator^(const A& x, const B& y) {
+    return detail::integer_arithmetic<operation::bit_xor>(x, y);
+}
 /// Shifts by 0 .. 31 bits; to the right the sign is kept.
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator<<(const A& x, const B& y) { return detail::integer_arithmetic<operation::shift_left>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator>>(const A& x, const B& y) { return detail::integer_arithmetic<operation::shift_right>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto min(const A& x, const B& y) { return detail::arithmetic<operation::minimum>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto max(const A& x, const B& y) { return detail::arithmetic<operation::maximum>(x, y); }
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator<<(const A& x, const B& y) {
+    return detail::integer_arithmetic<operation::shift_left>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator>>(const A& x, const B& y) {
+    return detail::integer_arithmetic<operation::shift_right>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto min(const A& x, const B& y) {
+    return detail::arithmetic<operation::minimum>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto max(const A& x, const B& y) {
+    return detail::arithmetic<operation::maximum>(x, y);
+}
 
-template <class... A> requires(sizeof...(A) != 2 && involves_expression<A...>)
+template <class... A>
+    requires(sizeof...(A) != 2 && involves_expression<A...>)
 constexpr auto min(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: min and max take two numbers; of three, max(max(a, b), c)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: min and max take two numbers; of three, max(max(a, b), c)");
     return rejected{};
 }
-template <class... A> requires(sizeof...(A) != 2 && involves_expression<A...>)
-constexpr auto max(const A&... a) { return min(a...); }
+template <class... A>
+    requires(sizeof...(A) != 2 && involves_expression<A...>)
+constexpr auto max(const A&... a) {
+    return min(a...);
+}
 
 /// number * number scales, weights * number too; q * t(k) contracts over depth; weights * v sums over the keys.
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator*(const A& x, const B& y) { return detail::product(x, y); }
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator*(const A& x, const B& y) {
+    return detail::product(x, y);
+}
 
 template <expression A> constexpr auto operator-(const A& x) {
-    if constexpr (requires { constant<A::is>{-x.value}; }) return A{-x.value};  // -inf is a constant
-    else return detail::keeping_function<operation::negate>(x);
+    if constexpr (requires { constant<A::is>{-x.value}; })
+        return A{-x.value};  // -inf is a constant
+    else
+        return detail::keeping_function<operation::negate>(x);
 }
 template <expression A> constexpr auto abs(const A& x) { return detail::keeping_function<operation::absolute>(x); }
 template <expression A> constexpr auto exp(const A& x) { return detail::real_function<operation::exp>(x); }
@@ -219,33 +321,73 @@ template <expression A> constexpr auto sqrt(const A& x) { return detail::real_fu
 template <expression A> constexpr auto rsqrt(const A& x) { return detail::real_function<operation::rsqrt>(x); }
 /// An integer as a real: as_real(q_idx) / key_length is a fraction, q_idx / key_length rounds down.
 template <expression A> constexpr auto as_real(const A& x) {
-    if constexpr (is_number(A::is) && A::is != kind::integer) return x;
-    else return detail::real_function<operation::to_real>(x);
+    if constexpr (is_number(A::is) && A::is != kind::integer)
+        return x;
+    else
+        return detail::real_function<operation::to_real>(x);
 }
 /// A real rounded toward zero, or a condition as 0 or 1.
 template <expression A> constexpr auto as_integer(const A& x) {
-    if constexpr (is_rejected<A> || A::is == kind::integer) return x;
-    else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::late>) return make<kind::integer, operation::to_integer>(x);
+    if constexpr (is_rejected<A> || A::is == kind::integer)
+        return x;
+    else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::late>)
+        return make<kind::integer, operation::to_integer>(x);
     else {
-        static_assert(plain_number<A::is>, "attune: as_integer takes a real or a condition that is known before the scores");
+        static_assert(plain_number<A::is>,
+                      "attune: as_integer takes a real or a condition that is known before the scores");
         return rejected{};
     }
 }
 
 // --- comparisons give conditions; true = visible
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator==(const A& x, const B& y) { return detail::comparison<operation::equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator!=(const A& x, const B& y) { return detail::comparison<operation::not_equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator<(const A& x, const B& y) { return detail::comparison<operation::less>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator<=(const A& x, const B& y) { return detail::comparison<operation::less_equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator>(const A& x, const B& y) { return detail::comparison<operation::greater>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator>=(const A& x, const B& y) { return detail::comparison<operation::greater_equal>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator&&(const A& x, const B& y) { return detail::logical<operation::logical_and>(x, y); }
-template <class A, class B> requires involves_graph<A, B> constexpr auto operator||(const A& x, const B& y) { return detail::logical<operation::logical_or>(x, y); }
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator==(const A& x, const B& y) {
+    return detail::comparison<operation::equal>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator!=(const A& x, const B& y) {
+    return detail::comparison<operation::not_equal>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator<(const A& x, const B& y) {
+    return detail::comparison<operation::less>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator<=(const A& x, const B& y) {
+    return detail::comparison<operation::less_equal>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator>(const A& x, const B& y) {
+    return detail::comparison<operation::greater>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator>=(const A& x, const B& y) {
+    return detail::comparison<operation::greater_equal>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator&&(const A& x, const B& y) {
+    return detail::logical<operation::logical_and>(x, y);
+}
+template <class A, class B>
+    requires involves_graph<A, B>
+constexpr auto operator||(const A& x, const B& y) {
+    return detail::logical<operation::logical_or>(x, y);
+}
 template <expression A> constexpr auto operator!(const A& x) {
-    if constexpr (is_rejected<A>) return rejected{};
-    else if constexpr (A::is == kind::condition) return make<kind::condition, operation::logical_not>(x);
+    if constexpr (is_rejected<A>)
+        return rejected{};
+    else if constexpr (A::is == kind::condition)
+        return make<kind::condition, operation::logical_not>(x);
     else {
-        static_assert(condition<A::is>, "attune: &&, || and ! join conditions; did you forget a comparison, such as q_idx >= kv_idx?");
+        static_assert(condition<A::is>,
+                      "attune: &&, || and ! join conditions; did you forget a comparison, such as q_idx >= kv_idx?");
         return rejected{};
     }
 }
@@ -261,37 +403,54 @@ template <expression A, class B> constexpr A& operator-=(A& x, const B& y) { ret
 template <expression A, class B> constexpr A& operator*=(A& x, const B& y) { return x = y; }
 template <expression A, class B> constexpr A& operator/=(A& x, const B& y) { return x = y; }
 
-/// a where the condition holds, b elsewhere; -inf masks. Weights are kept where the condition holds: where(condition, weights, 0).
-template <class C, class A, class B> requires involves_graph<C, A, B>
+/// a where the condition holds, b elsewhere; -inf masks. Weights are kept where the condition holds: where(condition,
+/// weights, 0).
+template <class C, class A, class B>
+    requires involves_graph<C, A, B>
 constexpr auto where(const C& c, const A& x, const B& y) {
     constexpr kind given = kind_of<C>, s = kind_of<A>, t = kind_of<B>;
     constexpr unsigned uses = detail::uses_in_all<C, A, B>;
-    if constexpr (is_rejected<C> || is_rejected<A> || is_rejected<B>) return rejected{};
+    if constexpr (is_rejected<C> || is_rejected<A> || is_rejected<B>)
+        return rejected{};
     else if constexpr (!(a_condition_of_the_graph<C> && a_condition_of_the_graph<A> && a_condition_of_the_graph<B>)) {
-        static_assert(a_condition_of_the_graph<C> && a_condition_of_the_graph<A> && a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        static_assert(a_condition_of_the_graph<C> && a_condition_of_the_graph<A> && a_condition_of_the_graph<B>,
+                      "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in "
+                      "q_idx >= kv_idx");
         return rejected{};
     } else if constexpr (given != kind::condition) {
-        static_assert(condition<given>, "attune: where(condition, a, b): the first argument is not a condition; did you forget a comparison?");
+        static_assert(
+            condition<given>,
+            "attune: where(condition, a, b): the first argument is not a condition; did you forget a comparison?");
         return rejected{};
-    } else if constexpr (s == kind::condition && t == kind::condition) return make<kind::condition, operation::where>(c, x, y);
-    else if constexpr (is_number(s) && is_number(t)) return detail::number_node<joined(s, t, uses), operation::where, uses>(c, x, y);
+    } else if constexpr (s == kind::condition && t == kind::condition)
+        return make<kind::condition, operation::where>(c, x, y);
+    else if constexpr (is_number(s) && is_number(t))
+        return detail::number_node<joined(s, t, uses), operation::where, uses>(c, x, y);
     else if constexpr (s == kind::weights && operation_of<B> == operation::constant) {
         if constexpr (uses & (use::late | use::channel)) {
-            static_assert(free_of<uses, use::late | use::channel>, "attune: weights are kept by a condition of (b, h, q_idx, kv_idx); rows, outputs and d_idx have no place in it");
+            static_assert(free_of<uses, use::late | use::channel>,
+                          "attune: weights are kept by a condition of (b, h, q_idx, kv_idx); rows, outputs and d_idx "
+                          "have no place in it");
             return rejected{};
-        } else return make<kind::weights, operation::where>(c, x, y);
+        } else
+            return make<kind::weights, operation::where>(c, x, y);
     } else if constexpr (s == kind::weights || t == kind::weights) {
-        static_assert(number<s> && number<t>, "attune: weights are chosen as where(condition, weights, 0), nothing else");
+        static_assert(number<s> && number<t>,
+                      "attune: weights are chosen as where(condition, weights, 0), nothing else");
         return rejected{};
     } else {
-        static_assert(number<s> && number<t>, "attune: where(condition, a, b): a and b are two numbers or two conditions");
+        static_assert(number<s> && number<t>,
+                      "attune: where(condition, a, b): a and b are two numbers or two conditions");
         return rejected{};
     }
 }
 
-template <class... A> requires(sizeof...(A) != 3 && involves_expression<A...>)
+template <class... A>
+    requires(sizeof...(A) != 3 && involves_expression<A...>)
 constexpr auto where(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: where takes a condition and two values: where(condition, a, b); where(condition, scores, -inf) masks");
+    static_assert(
+        as_many_as_it_takes<sizeof...(A)>,
+        "attune: where takes a condition and two values: where(condition, a, b); where(condition, scores, -inf) masks");
     return rejected{};
 }
 
@@ -303,57 +462,85 @@ template <class E> inline constexpr bool a_number_of_the_call = kind_of<E> == ki
 template <operation Op, kind Is, class I, class E, class B>
 constexpr auto reduction(const I& n, const E& extent, const B& body) {
     constexpr unsigned uses = uses_in<B>;
-    if constexpr (is_rejected<I> || is_rejected<E> || is_rejected<B>) return rejected{};
+    if constexpr (is_rejected<I> || is_rejected<E> || is_rejected<B>)
+        return rejected{};
     else if constexpr (!a_bound_index<I>) {
-        static_assert(a_bound_index<I>, "attune: sum, any and all run over a bound index: n = bound_index<\"n\">, then sum(n, extent, body)");
+        static_assert(
+            a_bound_index<I>,
+            "attune: sum, any and all run over a bound index: n = bound_index<\"n\">, then sum(n, extent, body)");
         return rejected{};
     } else if constexpr (!integer_kind<kind_of<E>>) {
         static_assert(integer_kind<kind_of<E>>, "attune: the extent of a sum, any or all is an integer");
         return rejected{};
     } else if constexpr (!a_number_of_the_call<E>) {
-        static_assert(free_of<uses_in<E>, ~0u>, "attune: the extent of a sum, any or all is one number for the whole call; what differs is said in its body, as in n < len(b)");
+        static_assert(free_of<uses_in<E>, ~0u>,
+                      "attune: the extent of a sum, any or all is one number for the whole call; what differs is said "
+                      "in its body, as in n < len(b)");
         return rejected{};
     } else if constexpr (uses & (use::row | use::output)) {
-        static_assert(free_of<uses, use::row | use::output>, "attune: a sum, any or all runs over what is known before the scores; a row or an output is not");
+        static_assert(free_of<uses, use::row | use::output>,
+                      "attune: a sum, any or all runs over what is known before the scores; a row or an output is not");
         return rejected{};
-    } else return make<Is, Op>(n, extent, body);
+    } else
+        return make<Is, Op>(n, extent, body);
 }
 }  // namespace detail
 
-/// The sum of the body for n = 0 .. extent - 1; a condition counts as 0 or 1. `sum(n, 8, where(n < len(b), table(h, n), 0))`
-template <class I, class E, class B> requires involves_expression<I, E, B>
+/// The sum of the body for n = 0 .. extent - 1; a condition counts as 0 or 1. `sum(n, 8, where(n < len(b), table(h, n),
+/// 0))`
+template <class I, class E, class B>
+    requires involves_expression<I, E, B>
 constexpr auto sum(const I& n, const E& extent, const B& body) {
     constexpr kind found = kind_of<B>;
-    if constexpr (is_rejected<B>) return rejected{};
+    if constexpr (is_rejected<B>)
+        return rejected{};
     else if constexpr (!a_condition_of_the_graph<B>) {
-        static_assert(a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        static_assert(a_condition_of_the_graph<B>,
+                      "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in "
+                      "q_idx >= kv_idx");
         return rejected{};
-    } else if constexpr (found == kind::condition) return detail::reduction<operation::sum, kind::integer>(n, extent, as_integer(body));
+    } else if constexpr (found == kind::condition)
+        return detail::reduction<operation::sum, kind::integer>(n, extent, as_integer(body));
     else if constexpr (!is_plain(found)) {
-        static_assert(plain_number<found>, "attune: a sum adds plain numbers or counts conditions; scores are made by q * t(k)");
+        static_assert(plain_number<found>,
+                      "attune: a sum adds plain numbers or counts conditions; scores are made by q * t(k)");
         return rejected{};
-    } else return detail::reduction<operation::sum, found>(n, extent, body);
+    } else
+        return detail::reduction<operation::sum, found>(n, extent, body);
 }
 
 /// Whether the condition holds for an n of 0 .. extent - 1: `any(n, extent<1>(ends), kv_idx == ends(b, n))`
-template <class I, class E, class B> requires involves_expression<I, E, B>
+template <class I, class E, class B>
+    requires involves_expression<I, E, B>
 constexpr auto any(const I& n, const E& extent, const B& body) {
-    if constexpr (is_rejected<B>) return rejected{};
+    if constexpr (is_rejected<B>)
+        return rejected{};
     else if constexpr (!a_condition_of_the_graph<B>) {
-        static_assert(a_condition_of_the_graph<B>, "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in q_idx >= kv_idx");
+        static_assert(a_condition_of_the_graph<B>,
+                      "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in "
+                      "q_idx >= kv_idx");
         return rejected{};
     } else if constexpr (!condition<kind_of<B>>) {
-        static_assert(condition<kind_of<B>>, "attune: any(n, extent, condition): the third argument is not a condition; did you forget a comparison?");
+        static_assert(
+            condition<kind_of<B>>,
+            "attune: any(n, extent, condition): the third argument is not a condition; did you forget a comparison?");
         return rejected{};
-    } else return detail::reduction<operation::any, kind::condition>(n, extent, body);
+    } else
+        return detail::reduction<operation::any, kind::condition>(n, extent, body);
 }
 
-template <class... A> requires(sizeof...(A) != 3 && involves_expression<A...>)
+template <class... A>
+    requires(sizeof...(A) != 3 && involves_expression<A...>)
 constexpr auto sum(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>, "attune: sum, any and all take a bound index, its extent and a body: n = bound_index<\"n\">, then sum(n, extent, body)");
+    static_assert(as_many_as_it_takes<sizeof...(A)>,
+                  "attune: sum, any and all take a bound index, its extent and a body: n = bound_index<\"n\">, then "
+                  "sum(n, extent, body)");
     return rejected{};
 }
-template <class... A> requires(sizeof...(A) != 3 && involves_expression<A...>)
-constexpr auto any(const A&... a) { return sum(a...); }
+template <class... A>
+    requires(sizeof...(A) != 3 && involves_expression<A...>)
+constexpr auto any(const A&... a) {
+    return sum(a...);
+}
 
 }  // namespace attune::dsl

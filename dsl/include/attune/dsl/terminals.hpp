@@ -8,7 +8,8 @@
 namespace attune::dsl {
 
 // Echoed with a name that is none.
-template <name Input> inline constexpr bool an_identifier = [] {
+template <name Input>
+inline constexpr bool an_identifier = [] {
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
     for (char c : Input.view())
         if (!letter(c) && !(c >= '0' && c <= '9')) return false;
@@ -24,8 +25,7 @@ inline constexpr index_node<operation::kv_idx> kv_idx{};  ///< key position, fro
 inline constexpr index_node<operation::d_idx> d_idx{};    ///< channel of a computed tensor or output, from 0
 
 /// The index that a sum or any runs over: `n = bound_index<"n">`, `sum(n, 8, table(h, n))`.
-template <name Label>
-struct bound_index_node {
+template <name Label> struct bound_index_node {
     static_assert(an_identifier<Label>, "attune: the name of a bound index is an identifier, as of a variable");
     static constexpr kind is = kind::integer;
     static constexpr operation op = operation::bound;
@@ -35,11 +35,11 @@ struct bound_index_node {
 template <name Label> inline constexpr bound_index_node<Label> bound_index{};
 
 // --- numbers of the call: what the shapes of q, k and v say
-inline constexpr index_node<operation::depth> depth{};                ///< of q and k
-inline constexpr index_node<operation::value_depth> value_depth{};    ///< of v and out
+inline constexpr index_node<operation::depth> depth{};              ///< of q and k
+inline constexpr index_node<operation::value_depth> value_depth{};  ///< of v and out
 inline constexpr index_node<operation::query_length> query_length{};
 inline constexpr index_node<operation::key_length> key_length{};
-inline constexpr index_node<operation::heads> heads{};                ///< query heads
+inline constexpr index_node<operation::heads> heads{};  ///< query heads
 inline constexpr index_node<operation::key_heads> key_heads{};
 inline constexpr index_node<operation::batches> batches{};
 
@@ -47,8 +47,7 @@ inline constexpr index_node<operation::batches> batches{};
 inline constexpr constant<kind::real> inf{std::numeric_limits<double>::infinity()};
 
 // --- axes: what an input is declared over
-template <axis_kind Is, name Label = "">
-struct axis_node {
+template <axis_kind Is, name Label = ""> struct axis_node {
     static constexpr axis_declaration axis{Is, Is == axis_kind::free ? Label.view() : name_of(Is)};
 };
 inline constexpr axis_node<axis_kind::batch> batch{};
@@ -57,19 +56,23 @@ inline constexpr axis_node<axis_kind::key_head> key_head{};
 inline constexpr axis_node<axis_kind::query> query{};
 inline constexpr axis_node<axis_kind::key> key{};
 inline constexpr axis_node<axis_kind::position> position{};  ///< read at q_idx and at kv_idx
-template <name Label> inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis; indices are clamped to it
+template <name Label>
+inline constexpr axis_node<axis_kind::free, Label> axis{};  ///< a table's own axis; indices are clamped to it
 
 /// What an input may be declared over: the axes above, depth and value_depth.
 template <class T> inline constexpr axis_declaration axis_of{axis_kind::free, ""};
-template <axis_kind Is, name Label> inline constexpr axis_declaration axis_of<axis_node<Is, Label>> = axis_node<Is, Label>::axis;
+template <axis_kind Is, name Label>
+inline constexpr axis_declaration axis_of<axis_node<Is, Label>> = axis_node<Is, Label>::axis;
 template <> inline constexpr axis_declaration axis_of<index_node<operation::depth>>{axis_kind::depth, "depth"};
-template <> inline constexpr axis_declaration axis_of<index_node<operation::value_depth>>{axis_kind::value_depth, "value_depth"};
+template <>
+inline constexpr axis_declaration axis_of<index_node<operation::value_depth>>{axis_kind::value_depth, "value_depth"};
 template <class T> inline constexpr bool is_axis = !axis_of<T>.name.empty();
 
 constexpr kind kind_of_element(element_type e) {
     switch (e) {
         case element_type::boolean: return kind::condition;
-        case element_type::i32: case element_type::u8: return kind::integer;
+        case element_type::i32:
+        case element_type::u8: return kind::integer;
         default: return kind::real;
     }
 }
@@ -84,66 +87,74 @@ inline constexpr bool index_matches_axis = [] {
     switch (Index) {  // only a bare index can be on the wrong axis; a computed one is taken at its word
         case operation::b: return Axis == axis_kind::batch || Axis == axis_kind::free;
         case operation::h: return Axis == axis_kind::head || Axis == axis_kind::key_head || Axis == axis_kind::free;
-        case operation::q_idx: return Axis == axis_kind::query || Axis == axis_kind::position || Axis == axis_kind::free;
+        case operation::q_idx:
+            return Axis == axis_kind::query || Axis == axis_kind::position || Axis == axis_kind::free;
         case operation::kv_idx: return Axis == axis_kind::key || Axis == axis_kind::position || Axis == axis_kind::free;
-        case operation::d_idx: return Axis == axis_kind::depth || Axis == axis_kind::value_depth || Axis == axis_kind::free;
+        case operation::d_idx:
+            return Axis == axis_kind::depth || Axis == axis_kind::value_depth || Axis == axis_kind::free;
         default: return true;
     }
 }();
 
 /// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`.
-/// Read at indices, `slopes(h)`, it is a number (a condition where its elements are boolean); passed at the call by `slopes = S`.
-template <name Label, element_type Element, class... Axes>
-struct input_tensor {
+/// Read at indices, `slopes(h)`, it is a number (a condition where its elements are boolean); passed at the call by
+/// `slopes = S`.
+template <name Label, element_type Element, class... Axes> struct input_tensor {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::input;
     static constexpr unsigned uses = 0;
     static constexpr std::string_view label = Label.view();
     static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
 
-    template <operand... I>
-    constexpr auto operator()(const I&... i) const {
-        if constexpr ((is_rejected<I> || ...)) return rejected{};
+    template <operand... I> constexpr auto operator()(const I&... i) const {
+        if constexpr ((is_rejected<I> || ...))
+            return rejected{};
         else if constexpr (sizeof...(I) != sizeof...(Axes)) {
             static_assert(indices_match_rank<Label, sizeof...(Axes), sizeof...(I)>,
                           "attune: a tensor is indexed by another number of indices than it has axes");
             return rejected{};
         } else if constexpr (!(integer_kind<kind_of<I>> && ...)) {
-            static_assert((integer_kind<kind_of<I>> && ...), "attune: a tensor is indexed by something that is not an integer; indices are integers such as h, q_idx or q_idx / 16");
+            static_assert((integer_kind<kind_of<I>> && ...),
+                          "attune: a tensor is indexed by something that is not an integer; indices are integers such "
+                          "as h, q_idx or q_idx / 16");
             return rejected{};
         } else if constexpr (!(index_matches_axis<Label, axis_of<Axes>.kind, operation_of<I>> && ...)) {
             static_assert((index_matches_axis<Label, axis_of<Axes>.kind, operation_of<I>> && ...),
                           "attune: a tensor is indexed by other axes than it was declared with");
             return rejected{};
-        } else return make<kind_of_element(Element), operation::load>(*this, i...);
+        } else
+            return make<kind_of_element(Element), operation::load>(*this, i...);
     }
 
     /// What `slopes[h]` tries.
-    template <class I>
-    constexpr auto operator[](I) const {
-        static_assert(read_with_parentheses<Label>, "attune: a tensor is read with parentheses and all its indices at once, such as bias(h, q_idx, kv_idx)");
+    template <class I> constexpr auto operator[](I) const {
+        static_assert(
+            read_with_parentheses<Label>,
+            "attune: a tensor is read with parentheses and all its indices at once, such as bias(h, q_idx, kv_idx)");
         return rejected{};
     }
 
-    template <class Value>
-    constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
+    template <class Value> constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
 };
 
 /// Declares a tensor input by name, element type and axes, outermost first: `input<"bias", f32>(head, query, key)`.
-template <name Label, element_type Element, class... Axes>
-constexpr auto input(Axes...) {
+template <name Label, element_type Element, class... Axes> constexpr auto input(Axes...) {
     static_assert(an_identifier<Label>, "attune: the name of an input is an identifier, as of a variable");
-    static_assert((is_axis<Axes> && ...), "attune: an input is declared over axes: batch, head, key_head, query, key, position, depth, value_depth or axis<\"name\">");
-    if constexpr (!(is_axis<Axes> && ...)) return rejected{};
-    else if constexpr (!has_one_to_five_axes<Label, sizeof...(Axes)>) {
-        static_assert(has_one_to_five_axes<Label, sizeof...(Axes)>, "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
+    static_assert((is_axis<Axes> && ...),
+                  "attune: an input is declared over axes: batch, head, key_head, query, key, position, depth, "
+                  "value_depth or axis<\"name\">");
+    if constexpr (!(is_axis<Axes> && ...))
         return rejected{};
-    } else return input_tensor<Label, Element, Axes...>{};
+    else if constexpr (!has_one_to_five_axes<Label, sizeof...(Axes)>) {
+        static_assert(has_one_to_five_axes<Label, sizeof...(Axes)>,
+                      "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
+        return rejected{};
+    } else
+        return input_tensor<Label, Element, Axes...>{};
 }
 
 /// A number that the caller passes: `w = scalar<"w", i32>`, at the call `w = 256`.
-template <name Label, element_type Element>
-struct scalar_number {
+template <name Label, element_type Element> struct scalar_number {
     static_assert(an_identifier<Label>, "attune: the name of a scalar is an identifier, as of a variable");
     static_assert(Element == element_type::i32 || Element == element_type::f32, "attune: a scalar is i32 or f32");
     static constexpr kind is = kind_of_element(Element);
@@ -152,70 +163,77 @@ struct scalar_number {
     static constexpr std::string_view label = Label.view();
     static constexpr input_declaration declaration{Label.view(), Element, true, 0, {}};
 
-    template <class Value>
-    constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
+    template <class Value> constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
 };
 template <name Label, element_type Element> inline constexpr scalar_number<Label, Element> scalar{};
 
 // --- the three tensors of attention; element types and depths are chosen when kernels are compiled
-inline constexpr input_tensor<"q", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::head>, axis_node<axis_kind::query>, index_node<operation::depth>> q{};           // (b, h, lq, d)
-inline constexpr input_tensor<"k", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, index_node<operation::depth>> k{};         // (b, hk, lk, d)
-inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>, axis_node<axis_kind::key>, index_node<operation::value_depth>> v{};   // (b, hk, lk, dv)
-static_assert(decltype(q)::declaration == given_inputs[0] && decltype(k)::declaration == given_inputs[1] && decltype(v)::declaration == given_inputs[2]);
+inline constexpr input_tensor<"q", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::head>,
+                              axis_node<axis_kind::query>, index_node<operation::depth>>
+    q{};  // (b, h, lq, d)
+inline constexpr input_tensor<"k", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>,
+                              axis_node<axis_kind::key>, index_node<operation::depth>>
+    k{};  // (b, hk, lk, d)
+inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch>, axis_node<axis_kind::key_head>,
+                              axis_node<axis_kind::key>, index_node<operation::value_depth>>
+    v{};  // (b, hk, lk, dv)
+static_assert(decltype(q)::declaration == given_inputs[0] && decltype(k)::declaration == given_inputs[1] &&
+              decltype(v)::declaration == given_inputs[2]);
 
-/// Keys in use of each batch element, i32 (batch): optional at every call, key_length where it is not passed. Keys beyond are never read.
+/// Keys in use of each batch element, i32 (batch): optional at every call, key_length where it is not passed. Keys
+/// beyond are never read.
 struct kv_lengths_input {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::kv_lengths;
     static constexpr unsigned uses = 0;
     static constexpr std::string_view label = "kv_lengths";
     constexpr auto operator()(index_node<operation::b>) const { return node<kind::integer, operation::kv_lengths>{}; }
-    template <class... I>
-    constexpr auto operator()(I...) const {
-        static_assert(as_many_as_it_takes<sizeof...(I)>, "attune: kv_lengths has one axis, the batch: it is read as kv_lengths(b)");
+    template <class... I> constexpr auto operator()(I...) const {
+        static_assert(as_many_as_it_takes<sizeof...(I)>,
+                      "attune: kv_lengths has one axis, the batch: it is read as kv_lengths(b)");
         return rejected{};
     }
-    template <class Value>
-    constexpr auto operator=(Value value) const { return detail::bind<"kv_lengths">(value); }
+    template <class Value> constexpr auto operator=(Value value) const { return detail::bind<"kv_lengths">(value); }
 };
 inline constexpr kv_lengths_input kv_lengths{};
 
-/// How long an input's axis is, 0 the outermost: `extent<2>(k)` is key_length. A number of the call, as lengths and scalars are.
-template <int Axis, class Tensor>
-struct extent_node {
+/// How long an input's axis is, 0 the outermost: `extent<2>(k)` is key_length. A number of the call, as lengths and
+/// scalars are.
+template <int Axis, class Tensor> struct extent_node {
     static constexpr kind is = kind::integer;
     static constexpr operation op = operation::extent;
     static constexpr unsigned uses = 0;
     static constexpr int axis = Axis;
     Tensor tensor;
 };
-template <int Axis, class Tensor>
-inline constexpr bool has_axis = false;
+template <int Axis, class Tensor> inline constexpr bool has_axis = false;
 template <int Axis, name Label, element_type Element, class... Axes>
-inline constexpr bool has_axis<Axis, input_tensor<Label, Element, Axes...>> = Axis >= 0 && Axis < static_cast<int>(sizeof...(Axes));
+inline constexpr bool has_axis<Axis, input_tensor<Label, Element, Axes...>> =
+    Axis >= 0 && Axis < static_cast<int>(sizeof...(Axes));
 
-template <int Axis, expression T>
-constexpr auto extent(T tensor) {
-    if constexpr (is_rejected<T>) return rejected{};
-    else if constexpr (!has_axis<Axis, T>) {
-        static_assert(has_axis<Axis, T>, "attune: extent<n>(tensor) is the length of axis n of an input, 0 the outermost; this has no such axis");
+template <int Axis, expression T> constexpr auto extent(T tensor) {
+    if constexpr (is_rejected<T>)
         return rejected{};
-    } else return extent_node<Axis, T>{tensor};
+    else if constexpr (!has_axis<Axis, T>) {
+        static_assert(
+            has_axis<Axis, T>,
+            "attune: extent<n>(tensor) is the length of axis n of an input, 0 the outermost; this has no such axis");
+        return rejected{};
+    } else
+        return extent_node<Axis, T>{tensor};
 }
 
-template <expression T>
-constexpr auto extent(T) {
+template <expression T> constexpr auto extent(T) {
     static_assert(has_axis<-1, T>, "attune: extent is told which axis: extent<1>(tensor), 0 the outermost");
     return rejected{};
 }
 
-/// A name for an output: in `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to write.
-template <name Label>
-struct output_name {
+/// A name for an output: in `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to
+/// write.
+template <name Label> struct output_name {
     static_assert(an_identifier<Label>, "attune: the name of an output is an identifier, as of a variable");
     static constexpr std::string_view label = Label.view();
-    template <class Value>
-    constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
+    template <class Value> constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }
 };
 template <name Label> inline constexpr output_name<Label> output{};
 inline constexpr output_name<"out"> out{};

@@ -18,13 +18,13 @@ struct ir_builder {
     int node_count{}, input_count{}, output_count{}, index_count{};
 
     // What is wrong with the graph; empty, 0 and false in a valid one.
-    std::string_view declared_twice{};   ///< name that stands for two things
-    std::string_view unbound{};          ///< bound index outside its sum
-    std::string_view bound_twice{};      ///< bound index of a sum within a sum over the same
-    std::int64_t too_large{};            ///< an integer constant beyond i32
-    bool weights_or_other{};             ///< where(condition, weights, x) with another x than 0
-    int contractions{};                  ///< products q * t(k), all told
-    bool too_long{};                     ///< there was no room for something
+    std::string_view declared_twice{};  ///< name that stands for two things
+    std::string_view unbound{};         ///< bound index outside its sum
+    std::string_view bound_twice{};     ///< bound index of a sum within a sum over the same
+    std::int64_t too_large{};           ///< an integer constant beyond i32
+    bool weights_or_other{};            ///< where(condition, weights, x) with another x than 0
+    int contractions{};                 ///< products q * t(k), all told
+    bool too_long{};                    ///< there was no room for something
 
     /// Where the next entry goes; the last place over and over when all are taken.
     constexpr int next(int& count, int room) {
@@ -34,7 +34,8 @@ struct ir_builder {
 
     constexpr std::int16_t add(const instruction& i) {
         for (int at = 0; at < node_count; ++at)
-            if (nodes[at].op == i.op && nodes[at].arguments[1] == i.arguments[1] && nodes[at] == i) return static_cast<std::int16_t>(at);  // cheap tests first
+            if (nodes[at].op == i.op && nodes[at].arguments[1] == i.arguments[1] && nodes[at] == i)
+                return static_cast<std::int16_t>(at);  // cheap tests first
         const int at = next(node_count, max_nodes);
         nodes[at] = i;
         return static_cast<std::int16_t>(at);
@@ -55,7 +56,9 @@ struct ir_builder {
         indices[at] = name;
         return at;
     }
-    constexpr void add_output(std::string_view name, std::int16_t node) { outputs[next(output_count, max_outputs)] = {name, node}; }
+    constexpr void add_output(std::string_view name, std::int16_t node) {
+        outputs[next(output_count, max_outputs)] = {name, node};
+    }
 };
 
 }  // namespace attune::dsl::detail

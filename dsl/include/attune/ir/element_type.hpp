@@ -6,7 +6,7 @@ namespace attune {
 
 /// What one element of a tensor is. Accumulation is f32 whatever the element type.
 enum class element_type : std::uint8_t {
-    any,      ///< chosen when the kernel is compiled (q, k, v and the outputs): DTYPES of attune_add_variant
+    any,  ///< chosen when the kernel is compiled (q, k, v and the outputs): DTYPES of attune_add_variant
     f32,
     bf16,
     f16,
@@ -31,9 +31,12 @@ constexpr std::string_view name_of(element_type e) {
 constexpr int bytes_of(element_type e) {
     switch (e) {
         case element_type::any: return 0;
-        case element_type::f32: case element_type::i32: return 4;
-        case element_type::bf16: case element_type::f16: return 2;
-        case element_type::u8: case element_type::boolean: return 1;
+        case element_type::f32:
+        case element_type::i32: return 4;
+        case element_type::bf16:
+        case element_type::f16: return 2;
+        case element_type::u8:
+        case element_type::boolean: return 1;
     }
     return 0;
 }

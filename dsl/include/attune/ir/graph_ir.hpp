@@ -21,12 +21,13 @@ enum class kind : std::uint8_t {
     real,        ///< f32 arithmetic
     condition,   ///< true = visible
     scores,      ///< one real a (batch, head, query, key)
-    weights,     ///< one real a (batch, head, query, key) that weighs a value: scores normalised over the keys, or as they are
-    output,      ///< one real a (batch, head, query, value depth)
-    row,         ///< one real a (batch, head, query): log-sum-exp, row maximum
-    column,      ///< one real a (batch, head, key): weights summed over the queries
-    head_mean,   ///< one real a (batch, query, key): weights averaged over the heads
-    tokens,      ///< one real a (batch, query, channel), of its own width: what lies between the attentions of a model
+    weights,  ///< one real a (batch, head, query, key) that weighs a value: scores normalised over the keys, or as they
+              ///< are
+    output,   ///< one real a (batch, head, query, value depth)
+    row,      ///< one real a (batch, head, query): log-sum-exp, row maximum
+    column,   ///< one real a (batch, head, key): weights summed over the queries
+    head_mean,  ///< one real a (batch, query, key): weights averaged over the heads
+    tokens,     ///< one real a (batch, query, channel), of its own width: what lies between the attentions of a model
 };
 
 constexpr bool is_number(kind k) {
@@ -36,68 +37,111 @@ constexpr bool is_real(kind k) { return is_number(k) && k != kind::integer; }
 
 enum class operation : std::uint8_t {
     // terminals
-    constant,        ///< `integer` or `number` holds the value, `kind` says which
-    b, h, q_idx, kv_idx,
-    d_idx,           ///< channel: of q and k before the contraction, of v and the outputs after it
-    bound,           ///< the index that a sum or any runs over; `integer` is its position in graph_ir::indices
-    depth, value_depth, query_length, key_length, heads, key_heads, batches,
-    input,           ///< a tensor; `input` is its position in graph_ir::inputs
-    scalar,          ///< a run-time number; `input` is its position in graph_ir::inputs
-    kv_lengths,      ///< keys in use of batch element b: the built-in optional input, key_length unless passed
+    constant,  ///< `integer` or `number` holds the value, `kind` says which
+    b,
+    h,
+    q_idx,
+    kv_idx,
+    d_idx,  ///< channel: of q and k before the contraction, of v and the outputs after it
+    bound,  ///< the index that a sum or any runs over; `integer` is its position in graph_ir::indices
+    depth,
+    value_depth,
+    query_length,
+    key_length,
+    heads,
+    key_heads,
+    batches,
+    input,       ///< a tensor; `input` is its position in graph_ir::inputs
+    scalar,      ///< a run-time number; `input` is its position in graph_ir::inputs
+    kv_lengths,  ///< keys in use of batch element b: the built-in optional input, key_length unless passed
     // tensors
-    load,            ///< arguments: the tensor - an input, tokens or an output -, then one integer an axis, outermost first; clamped to the axis
+    load,  ///< arguments: the tensor - an input, tokens or an output -, then one integer an axis, outermost first;
+           ///< clamped to the axis
     transpose,
-    contract,        ///< q * t(k): scores
-    queries,         ///< real over (b, h, q_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, head, query, depth); numbers of the call: its query_length, heads and depth
-    keys,            ///< real over (b, h, kv_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, query head, key, depth); the length is its key_length
-    values,          ///< real over (b, h, kv_idx, d_idx)[, length[, heads, value depth]] -> tensor (batch, query head, key, value depth); the length is its key_length
-    extent,          ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
-    // over a small run-time extent: a bound index, its extent (a number of the call), what is joined for index = 0 .. extent - 1
-    sum,             ///< integers or reals; 0 over nothing
-    any,             ///< conditions; false over nothing
+    contract,  ///< q * t(k): scores
+    queries,   ///< real over (b, h, q_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, head, query, depth);
+               ///< numbers of the call: its query_length, heads and depth
+    keys,  ///< real over (b, h, kv_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, query head, key, depth); the
+           ///< length is its key_length
+    values,  ///< real over (b, h, kv_idx, d_idx)[, length[, heads, value depth]] -> tensor (batch, query head, key,
+             ///< value depth); the length is its key_length
+    extent,  ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
+    // over a small run-time extent: a bound index, its extent (a number of the call), what is joined for index = 0 ..
+    // extent - 1
+    sum,  ///< integers or reals; 0 over nothing
+    any,  ///< conditions; false over nothing
     // pointwise, on integers and reals (both arguments alike; to_real is explicit in the list) and scores
-    to_real,         ///< integer or condition -> real
-    to_integer,      ///< condition -> integer (true = 1); real -> integer rounds toward zero
-    negate, absolute, exp, log, tanh, erf, sqrt, rsqrt,
-    add, subtract, multiply,
-    divide,          ///< integers: rounds down; reals: exact
-    remainder,       ///< integers only, sign of the divisor (-1 % 4 = 3)
-    minimum, maximum,
-    bit_and, bit_or, bit_xor,
-    shift_left, shift_right,  ///< integers by 0 .. 31 bits; to the right the sign is kept
-    same,            ///< two numbers of the call that must be equal: the first; a call where they differ is refused
-    where,           ///< condition, value if true, value if false
+    to_real,     ///< integer or condition -> real
+    to_integer,  ///< condition -> integer (true = 1); real -> integer rounds toward zero
+    negate,
+    absolute,
+    exp,
+    log,
+    tanh,
+    erf,
+    sqrt,
+    rsqrt,
+    add,
+    subtract,
+    multiply,
+    divide,     ///< integers: rounds down; reals: exact
+    remainder,  ///< integers only, sign of the divisor (-1 % 4 = 3)
+    minimum,
+    maximum,
+    bit_and,
+    bit_or,
+    bit_xor,
+    shift_left,
+    shift_right,  ///< integers by 0 .. 31 bits; to the right the sign is kept
+    same,         ///< two numbers of the call that must be equal: the first; a call where they differ is refused
+    where,        ///< condition, value if true, value if false
     // conditions
-    equal, not_equal, less, less_equal, greater, greater_equal,
-    logical_and, logical_or, logical_not,
-    keep,            ///< p, seed, upper half of the seed -> condition of (b, h, q_idx, kv_idx): false with probability p (random.hpp of each room)
+    equal,
+    not_equal,
+    less,
+    less_equal,
+    greater,
+    greater_equal,
+    logical_and,
+    logical_or,
+    logical_not,
+    keep,  ///< p, seed, upper half of the seed -> condition of (b, h, q_idx, kv_idx): false with probability p
+           ///< (random.hpp of each room)
     // attention
-    mask,            ///< scores, condition -> scores
-    softmax,         ///< scores[, sink] -> weights, over the keys; the sink, a real of (b, h, q_idx), joins the denominator only
-    unnormalized,    ///< scores -> weights as they are, 0 where masked
-    weighted_sum,    ///< weights, v -> output
-    log_sum_exp,     ///< scores[, sink] -> row; -infinity over nothing
-    row_maximum,     ///< scores -> row, of the visible keys; -infinity over nothing
-    row_sum,         ///< weights -> row, over the keys; 0 over nothing
-    sum_over_queries,///< weights -> column
-    mean_over_heads, ///< weights -> head_mean
-    as_row,          ///< real over (b, h, q_idx) -> row
-    as_output,       ///< real over (b, h, q_idx, d_idx) -> output
-    tokens,          ///< real over (b, q_idx, d_idx), width -> tokens; the width is a number of the call
-    // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the pointwise operations
+    mask,     ///< scores, condition -> scores
+    softmax,  ///< scores[, sink] -> weights, over the keys; the sink, a real of (b, h, q_idx), joins the denominator
+              ///< only
+    unnormalized,      ///< scores -> weights as they are, 0 where masked
+    weighted_sum,      ///< weights, v -> output
+    log_sum_exp,       ///< scores[, sink] -> row; -infinity over nothing
+    row_maximum,       ///< scores -> row, of the visible keys; -infinity over nothing
+    row_sum,           ///< weights -> row, over the keys; 0 over nothing
+    sum_over_queries,  ///< weights -> column
+    mean_over_heads,   ///< weights -> head_mean
+    as_row,            ///< real over (b, h, q_idx) -> row
+    as_output,         ///< real over (b, h, q_idx, d_idx) -> output
+    tokens,            ///< real over (b, q_idx, d_idx), width -> tokens; the width is a number of the call
+    // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the
+    // pointwise operations
     // above: `kind` says so
 };
 
 /// What an axis of an input runs over; the run-time extent is checked against it (1 broadcasts).
 enum class axis_kind : std::uint8_t {
-    batch, head, key_head, query, key,
-    position,     ///< indexed by q_idx and kv_idx alike: at least max(query_length, key_length) long
-    depth, value_depth,
-    free,         ///< a table of its own length
+    batch,
+    head,
+    key_head,
+    query,
+    key,
+    position,  ///< indexed by q_idx and kv_idx alike: at least max(query_length, key_length) long
+    depth,
+    value_depth,
+    free,  ///< a table of its own length
 };
 
 constexpr std::string_view name_of(axis_kind a) {
-    constexpr std::string_view names[] = {"batch", "head", "key_head", "query", "key", "position", "depth", "value_depth", "free"};
+    constexpr std::string_view names[] = {"batch",    "head",  "key_head",    "query", "key",
+                                          "position", "depth", "value_depth", "free"};
     return names[static_cast<int>(a)];
 }
 
@@ -120,9 +164,30 @@ struct input_declaration {
 
 /// q, k and v, which every formula may name without declaring them.
 inline constexpr input_declaration given_inputs[] = {
-    {"q", element_type::any, false, 4, {{{axis_kind::batch, "batch"}, {axis_kind::head, "head"}, {axis_kind::query, "query"}, {axis_kind::depth, "depth"}}}},
-    {"k", element_type::any, false, 4, {{{axis_kind::batch, "batch"}, {axis_kind::key_head, "key_head"}, {axis_kind::key, "key"}, {axis_kind::depth, "depth"}}}},
-    {"v", element_type::any, false, 4, {{{axis_kind::batch, "batch"}, {axis_kind::key_head, "key_head"}, {axis_kind::key, "key"}, {axis_kind::value_depth, "value_depth"}}}},
+    {"q",
+     element_type::any,
+     false,
+     4,
+     {{{axis_kind::batch, "batch"},
+       {axis_kind::head, "head"},
+       {axis_kind::query, "query"},
+       {axis_kind::depth, "depth"}}}},
+    {"k",
+     element_type::any,
+     false,
+     4,
+     {{{axis_kind::batch, "batch"},
+       {axis_kind::key_head, "key_head"},
+       {axis_kind::key, "key"},
+       {axis_kind::depth, "depth"}}}},
+    {"v",
+     element_type::any,
+     false,
+     4,
+     {{{axis_kind::batch, "batch"},
+       {axis_kind::key_head, "key_head"},
+       {axis_kind::key, "key"},
+       {axis_kind::value_depth, "value_depth"}}}},
 };
 
 struct instruction {

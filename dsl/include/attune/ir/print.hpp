@@ -7,7 +7,8 @@
 #include <limits>
 #include <string_view>
 
-/// The formula back as text: C++ of this language with aliases written out, minimal parentheses, and a line for each part used twice.
+/// The formula back as text: C++ of this language with aliases written out, minimal parentheses, and a line for each
+/// part used twice.
 namespace attune::dsl::detail {
 
 /// Writes into a buffer, or counts where there is none.
@@ -18,7 +19,9 @@ struct text_writer {
         if (to) to[size] = c;
         ++size;
     }
-    constexpr void put(std::string_view s) { for (char c : s) put(c); }
+    constexpr void put(std::string_view s) {
+        for (char c : s) put(c);
+    }
     constexpr void put_unsigned(std::uint64_t x, int digits = 1) {
         char reversed[20]{};
         int n = 0;
@@ -76,7 +79,9 @@ constexpr spelling spelling_of(operation op) {
         case batches: return {"batches", 99};
         case kv_lengths: return {"kv_lengths(b)", 99};
         case transpose: return {"t", 0};
-        case contract: case multiply: case weighted_sum: return {" * ", 13};
+        case contract:
+        case multiply:
+        case weighted_sum: return {" * ", 13};
         case to_real: return {"as_real", 0};
         case to_integer: return {"as_integer", 0};
         case negate: return {"-", 14};
@@ -127,7 +132,11 @@ constexpr spelling spelling_of(operation op) {
         case as_output: return {"as_output", 0};
         case tokens: return {"tokens", 0};
         case keep: return {"keep", 0};
-        case bound: case constant: case input: case scalar: case load: return {"", 99};
+        case bound:
+        case constant:
+        case input:
+        case scalar:
+        case load: return {"", 99};
     }
     return {"?", 99};
 }
@@ -135,13 +144,21 @@ constexpr spelling spelling_of(operation op) {
 /// Words that an input or index must not be called in the text: those of the language, and C++'s.
 constexpr bool is_a_word(std::string_view name) {
     constexpr std::string_view words =
-        " b h q_idx kv_idx d_idx depth value_depth query_length key_length heads key_heads batches inf q k v kv_lengths batch head key_head query key position axis input "
-        "scalar extent output out lse bound_index sum any all bit t queries keys values mask softmax softmax_plus_one log_sum_exp unnormalized row_maximum row_sum "
-        "sum_over_queries mean_over_heads tokens keep same linear split_heads merge_heads residual gelu layer_norm apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
-        "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean element_type attune dsl name kind node "
-        "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double else enum explicit extern false final float for "
-        "friend goto if inline int long mutable namespace new not operator or override private protected public register requires return short signed sizeof static "
-        "struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile while xor and ";
+        " b h q_idx kv_idx d_idx depth value_depth query_length key_length heads key_heads batches inf q k v "
+        "kv_lengths batch head key_head query key position axis input "
+        "scalar extent output out lse bound_index sum any all bit t queries keys values mask softmax softmax_plus_one "
+        "log_sum_exp unnormalized row_maximum row_sum "
+        "sum_over_queries mean_over_heads tokens keep same linear split_heads merge_heads residual gelu layer_norm "
+        "apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs "
+        "state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
+        "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 "
+        "i32 u8 boolean element_type attune dsl name kind node "
+        "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
+        "else enum explicit extern false final float for "
+        "friend goto if inline int long mutable namespace new not operator or override private protected public "
+        "register requires return short signed sizeof static "
+        "struct switch template this throw true try typedef typeid typename union unsigned using virtual void volatile "
+        "while xor and ";
     for (std::size_t at = words.find(name); at != std::string_view::npos; at = words.find(name, at + 1))
         if (words[at - 1] == ' ' && words[at + name.size()] == ' ') return true;
     return false;
@@ -180,9 +197,12 @@ struct describer {
 
     constexpr void name(std::int16_t at) { to.put("part_"), to.put_unsigned(static_cast<std::uint64_t>(named[at])); }
 
-    /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied, and in functions that know reals only.
+    /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied,
+    /// and in functions that know reals only.
     constexpr bool conversion_is_implied(const instruction& user) const {
-        if (user.argument_count == 1) return (user.op >= operation::exp && user.op <= operation::rsqrt) || user.op == operation::as_row || user.op == operation::as_output;
+        if (user.argument_count == 1)
+            return (user.op >= operation::exp && user.op <= operation::rsqrt) || user.op == operation::as_row ||
+                   user.op == operation::as_output;
         for (int a = 0; a < user.argument_count; ++a) {
             const instruction& x = list.nodes[user.arguments[a]];
             if ((is_real(x.kind) || x.kind == kind::weights) && x.op != operation::to_real) return true;
@@ -199,7 +219,8 @@ struct describer {
     constexpr void value(std::int16_t at, int outer, bool skip_conversion = false, bool whole = false) {
         const instruction& i = list.nodes[at];
         if (named[at] && !whole) return name(at);
-        if (i.op == operation::constant) return i.kind == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
+        if (i.op == operation::constant)
+            return i.kind == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
         if (i.op == operation::input || i.op == operation::scalar) return given(list.inputs[i.input]);
         if (i.op == operation::bound) return identifier(list.indices[static_cast<std::size_t>(i.integer)]);
         if (i.op == operation::to_real && skip_conversion) return value(i.arguments[0], outer);
@@ -216,8 +237,10 @@ struct describer {
         }
         const bool parentheses = precedence < outer;
         if (parentheses) to.put('(');
-        if (i.argument_count == 0) to.put(text);
-        else if (i.argument_count == 1) to.put(text), value(i.arguments[0], precedence, implied);
+        if (i.argument_count == 0)
+            to.put(text);
+        else if (i.argument_count == 1)
+            to.put(text), value(i.arguments[0], precedence, implied);
         else {
             value(i.arguments[0], left_of(i.op, precedence, i.arguments[0]), implied);
             to.put(text);
@@ -244,8 +267,10 @@ struct describer {
         if (d.is_scalar) return to.put('\n');
         for (int a = 0; a < d.rank; ++a) {
             to.put(a ? ", " : "(");
-            if (d.axes[a].kind == axis_kind::free) to.put("axis<\""), to.put(d.axes[a].name), to.put("\">");
-            else to.put(d.axes[a].name);
+            if (d.axes[a].kind == axis_kind::free)
+                to.put("axis<\""), to.put(d.axes[a].name), to.put("\">");
+            else
+                to.put(d.axes[a].name);
         }
         to.put(")\n");
     }

@@ -4,17 +4,20 @@
 #include <optional>
 #include <vector>
 
-/// Tensors that a kernel computes in full before anything reads them: tokens, and what queries, keys and values form by matrix products. Kernels are made
-/// by this, and what they cost is said by it.
+/// Tensors that a kernel computes in full before anything reads them: tokens, and what queries, keys and values form by
+/// matrix products. Kernels are made by this, and what they cost is said by it.
 namespace attune {
 
-/// sum(n, extent, of_position * of_channel): the one factor varies with the position and not with the channel, the other the other way around. Nodes.
+/// sum(n, extent, of_position * of_channel): the one factor varies with the position and not with the channel, the
+/// other the other way around. Nodes.
 struct matrix_product {
     int sum{}, of_position{}, of_channel{}, extent{};
     bool position_of_head{}, channel_of_head{};  ///< whether the factor differs from head to head
 };
 
-constexpr bool is_formed(operation op) { return op == operation::queries || op == operation::keys || op == operation::values; }
+constexpr bool is_formed(operation op) {
+    return op == operation::queries || op == operation::keys || op == operation::values;
+}
 
 namespace detail {
 
@@ -28,9 +31,11 @@ inline std::vector<variation> variations(const graph_ir& graph) {
     std::vector<variation> all;
     for (const instruction& node : graph.nodes) {
         variation here;
-        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count; ++i) {  // what a tensor is made of is done
+        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count;
+             ++i) {  // what a tensor is made of is done
             const variation& below = all[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(i)])];
-            here.position |= below.position, here.channel |= below.channel, here.head |= below.head, here.batch |= below.batch, here.bound |= below.bound;
+            here.position |= below.position, here.channel |= below.channel, here.head |= below.head,
+                here.batch |= below.batch, here.bound |= below.bound;
         }
         switch (node.op) {
             case operation::b:
@@ -57,7 +62,8 @@ inline std::vector<variation> variations(const graph_ir& graph) {
     return all;
 }
 
-inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph, const std::vector<variation>& varies, int sum) {
+inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph, const std::vector<variation>& varies,
+                                                       int sum) {
     const instruction& it = graph.nodes[static_cast<std::size_t>(sum)];
     const variation& of = varies[static_cast<std::size_t>(sum)];
     if (it.op != operation::sum || it.kind != kind::real || of.bound || !of.channel || !of.position) return {};
@@ -65,8 +71,10 @@ inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph, co
     if (body.op != operation::multiply) return {};
     for (const std::size_t side : {0, 1}) {
         const int left = body.arguments[side], right = body.arguments[1 - side];
-        const variation &first = varies[static_cast<std::size_t>(left)], &second = varies[static_cast<std::size_t>(right)];
-        if (!first.channel && !second.position && !second.batch) return matrix_product{sum, left, right, it.arguments[1], first.head, second.head};
+        const variation &first = varies[static_cast<std::size_t>(left)],
+                        &second = varies[static_cast<std::size_t>(right)];
+        if (!first.channel && !second.position && !second.batch)
+            return matrix_product{sum, left, right, it.arguments[1], first.head, second.head};
     }
     return {};
 }
@@ -77,8 +85,11 @@ inline std::vector<bool> made_of(const graph_ir& graph, int formula, bool whole)
     reached[static_cast<std::size_t>(formula)] = true;
     for (int n = formula; n >= 0; --n) {
         const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
-        if (!reached[static_cast<std::size_t>(n)] || (!whole && (it.op == operation::tokens || it.kind == kind::output))) continue;
-        for (int i = 0; i < it.argument_count; ++i) reached[static_cast<std::size_t>(it.arguments[static_cast<std::size_t>(i)])] = true;
+        if (!reached[static_cast<std::size_t>(n)] ||
+            (!whole && (it.op == operation::tokens || it.kind == kind::output)))
+            continue;
+        for (int i = 0; i < it.argument_count; ++i)
+            reached[static_cast<std::size_t>(it.arguments[static_cast<std::size_t>(i)])] = true;
     }
     return reached;
 }
@@ -102,11 +113,14 @@ inline std::vector<int> computed_in_full(const graph_ir& graph) {
     std::vector<bool> needed(graph.nodes.size());
     for (const output_declaration& output : graph.outputs) needed[static_cast<std::size_t>(output.node)] = true;
     for (std::size_t n = graph.nodes.size(); n-- > 0;)
-        for (int i = 0; needed[n] && i < graph.nodes[n].argument_count; ++i) needed[static_cast<std::size_t>(graph.nodes[n].arguments[static_cast<std::size_t>(i)])] = true;
+        for (int i = 0; needed[n] && i < graph.nodes[n].argument_count; ++i)
+            needed[static_cast<std::size_t>(graph.nodes[n].arguments[static_cast<std::size_t>(i)])] = true;
     std::vector<int> all;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const operation op = graph.nodes[n].op;
-        if (needed[n] && (op == operation::tokens || (is_formed(op) && !products_of(graph, static_cast<int>(n), true).empty()))) all.push_back(static_cast<int>(n));
+        if (needed[n] &&
+            (op == operation::tokens || (is_formed(op) && !products_of(graph, static_cast<int>(n), true).empty())))
+            all.push_back(static_cast<int>(n));
     }
     return all;
 }

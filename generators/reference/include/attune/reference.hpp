@@ -9,39 +9,47 @@
 #include <variant>
 #include <vector>
 
-/// What a graph means, computed in double precision from its graph: the yardstick of kernels, examples and the tuner's checks.
+/// What a graph means, computed in double precision from its graph: the yardstick of kernels, examples and the tuner's
+/// checks.
 ///
-/// It shares nothing with the generators but the graph, works row by row without tiles or online softmax, and is meant to be read.
+/// It shares nothing with the generators but the graph, works row by row without tiles or online softmax, and is meant
+/// to be read.
 ///
-/// -infinity is nothing, in rows and outputs as in scores: it stays -infinity through arithmetic (pointwise.hpp), so that `lse / 0.693` of an empty row
-/// is -infinity and `exp(lse - top)` is 0, even where top is -infinity too. A masked pair has the score -infinity and the weight 0, whatever multiplies it.
+/// -infinity is nothing, in rows and outputs as in scores: it stays -infinity through arithmetic (pointwise.hpp), so
+/// that `lse / 0.693` of an empty row is -infinity and `exp(lse - top)` is 0, even where top is -infinity too. A masked
+/// pair has the score -infinity and the weight 0, whatever multiplies it.
 namespace attune::reference {
 
-/// A tensor or a number under the name that the graph reads; names that it does not read are ignored, so that a whole file can be passed.
-/// `kv_lengths`, i32 (batch), is optional: key_length where it is not given. Outputs may be among them: sizes that no input has are read off them.
+/// A tensor or a number under the name that the graph reads; names that it does not read are ignored, so that a whole
+/// file can be passed. `kv_lengths`, i32 (batch), is optional: key_length where it is not given. Outputs may be among
+/// them: sizes that no input has are read off them.
 struct argument {
     std::string_view name;
     std::variant<tensor, double> value;
 };
 
 struct options {
-    std::vector<std::int64_t> rows = {};  ///< which queries to compute; all of them if empty
-    bool keep_visible = false;            ///< fill results::visible
-    std::int64_t depth = 0, value_depth = 0;  ///< the kernel's: needed only where no input (for value_depth: nor output passed) has that axis
+    std::vector<std::int64_t> rows = {};      ///< which queries to compute; all of them if empty
+    bool keep_visible = false;                ///< fill results::visible
+    std::int64_t depth = 0, value_depth = 0;  ///< the kernel's: needed only where no input (for value_depth: nor output
+                                              ///< passed) has that axis
 };
 
-/// One named output, dense, outermost axis first. Its query axis counts the chosen rows; what sums over the queries sums over all of them.
+/// One named output, dense, outermost axis first. Its query axis counts the chosen rows; what sums over the queries
+/// sums over all of them.
 struct array {
     std::string name;
-    std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows, lk); column (b, h, lk); head_mean (b, rows, lk); tokens (b, rows, width)
+    std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows,
+                                      ///< lk); column (b, h, lk); head_mean (b, rows, lk); tokens (b, rows, width)
     std::vector<double> values;
-    int query_axis = 2;               ///< -1: none
+    int query_axis = 2;  ///< -1: none
 };
 
 struct results {
-    std::vector<std::int64_t> rows;     ///< the queries computed, in the order of the arrays' length axis
-    std::vector<array> outputs;         ///< in the graph's order
-    std::vector<std::uint8_t> visible;  ///< (b, h, rows, lk): 1 where any softmax, log-sum-exp or other statistic of the graph sees the pair
+    std::vector<std::int64_t> rows;  ///< the queries computed, in the order of the arrays' length axis
+    std::vector<array> outputs;      ///< in the graph's order
+    std::vector<std::uint8_t>
+        visible;  ///< (b, h, rows, lk): 1 where any softmax, log-sum-exp or other statistic of the graph sees the pair
 
     /// The output of that name; throws std::out_of_range, naming those that exist.
     const array& operator[](std::string_view name) const;
@@ -50,12 +58,13 @@ struct results {
 /// The axes of an output, outermost first.
 std::vector<axis_kind> axes_of(kind output);
 
-/// Evaluates every output of the graph. Throws std::invalid_argument where an input that the graph reads is missing or has another rank,
-/// a row is out of range, or the graph has an operation that is not known here.
+/// Evaluates every output of the graph. Throws std::invalid_argument where an input that the graph reads is missing or
+/// has another rank, a row is out of range, or the graph has an operation that is not known here.
 results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how = {});
 
-/// The largest absolute difference between a float output of a kernel and the reference, over the computed rows. Infinities must agree exactly
-/// and nothing may be NaN that is not NaN in the reference: otherwise the error is infinite. Throws std::invalid_argument if shapes differ.
+/// The largest absolute difference between a float output of a kernel and the reference, over the computed rows.
+/// Infinities must agree exactly and nothing may be NaN that is not NaN in the reference: otherwise the error is
+/// infinite. Throws std::invalid_argument if shapes differ.
 double largest_error(const tensor& got, const array& expected, std::span<const std::int64_t> rows);
 
 }  // namespace attune::reference

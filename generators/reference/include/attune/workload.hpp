@@ -8,12 +8,14 @@
 #include <string>
 #include <vector>
 
-/// Random calls of any variant: tensors for everything that its graph declares, for kernels and the reference evaluator alike.
+/// Random calls of any variant: tensors for everything that its graph declares, for kernels and the reference evaluator
+/// alike.
 namespace attune::support {
 
 struct shape {
     std::int64_t batches = 1, heads = 1, key_heads = 1, queries = 1, keys = 1, depth = 32, value_depth = 32;
-    bool gaps = false;  ///< q, k, v and out stored (batch, length, head, depth) with unused room behind every row of every axis
+    bool gaps =
+        false;  ///< q, k, v and out stored (batch, length, head, depth) with unused room behind every row of every axis
     std::string text() const;
 };
 
@@ -28,11 +30,13 @@ struct owned_tensor {
 
 /// One call: inputs drawn from a fixed seed, outputs filled with a pattern.
 ///
-/// f32 inputs are unit-normal; i32 inputs are documents (non-decreasing); boolean inputs are true one time in ten. Scalars come from `numbers`,
-/// `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long unless `lengths` says more by their name.
+/// f32 inputs are unit-normal; i32 inputs are documents (non-decreasing); boolean inputs are true one time in ten.
+/// Scalars come from `numbers`, `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long unless `lengths` says
+/// more by their name.
 class workload {
 public:
-    workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {}, std::map<std::string, std::int64_t> lengths = {});
+    workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {},
+             std::map<std::string, std::int64_t> lengths = {});
 
     /// Replaces one in `one_in` elements of an f32 input by a value.
     void sprinkle(std::string_view input, float value, unsigned one_in);
@@ -42,7 +46,8 @@ public:
     void put(std::string_view input, std::span<const float> elements);
     /// Draws the elements of an integer input from first .. last; of a u8 input 0 .. 255 is a mask of random bits.
     void draw(std::string_view input, int first, int last);
-    /// Makes an f32 tensor one of bf16 or f16 with the same strides: elements rounded to nearest even; of an output, filled with the pattern.
+    /// Makes an f32 tensor one of bf16 or f16 with the same strides: elements rounded to nearest even; of an output,
+    /// filled with the pattern.
     void convert(std::string_view name, element_type element);
     /// Passes kv_lengths; keys and values beyond become NaN. Before `convert`.
     void set_lengths(std::vector<std::int32_t> lengths);
@@ -53,7 +58,9 @@ public:
     std::vector<detail::named_argument> arguments() const;  ///< inputs and outputs
     std::vector<reference::argument> reference_arguments() const;
     reference::results expected(bool keep_visible = false) const;  ///< what the reference makes of the inputs
-    double largest_error(const reference::results& expected, std::string_view output) const { return reference::largest_error(view(output), expected[output], expected.rows); }
+    double largest_error(const reference::results& expected, std::string_view output) const {
+        return reference::largest_error(view(output), expected[output], expected.rows);
+    }
 
     /// Fills the outputs with the pattern again.
     void reset_outputs();
@@ -74,8 +81,7 @@ private:
 };
 
 /// Calls `visit(offset)` for every element of a tensor, in elements from its data.
-template <class F>
-void for_each_offset(const tensor& t, F visit) {
+template <class F> void for_each_offset(const tensor& t, F visit) {
     std::vector<std::int64_t> at(static_cast<std::size_t>(t.rank()), 0);
     for (int axis = 0; axis < t.rank(); ++axis)
         if (t.extent(axis) == 0) return;
@@ -84,7 +90,8 @@ void for_each_offset(const tensor& t, F visit) {
         for (int axis = 0; axis < t.rank(); ++axis) offset += at[static_cast<std::size_t>(axis)] * t.stride(axis);
         visit(offset);
         int axis = t.rank() - 1;
-        while (axis >= 0 && ++at[static_cast<std::size_t>(axis)] == t.extent(axis)) at[static_cast<std::size_t>(axis--)] = 0;
+        while (axis >= 0 && ++at[static_cast<std::size_t>(axis)] == t.extent(axis))
+            at[static_cast<std::size_t>(axis--)] = 0;
         if (axis < 0) return;
     }
 }

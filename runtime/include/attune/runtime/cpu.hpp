@@ -32,7 +32,8 @@ std::span<const std::string_view> cpu_levels();
 /// How demanding a level is: its position in `cpu_levels`, -1 for a name that is not there.
 int rank_of(std::string_view level);
 
-/// What `level` needs and this machine lacks: "avx512f, avx512bw", "zmm registers saved by the operating system"; empty if it runs.
+/// What `level` needs and this machine lacks: "avx512f, avx512bw", "zmm registers saved by the operating system"; empty
+/// if it runs.
 std::string missing_for(std::string_view level, const cpu_state& cpu = this_cpu());
 
 bool runs(std::string_view level, const cpu_state& cpu = this_cpu());

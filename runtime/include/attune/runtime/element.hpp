@@ -28,9 +28,12 @@ struct float16 {
         const auto word = std::bit_cast<std::uint32_t>(x);
         const std::uint32_t sign = (word >> 16) & 0x8000u, magnitude = word & 0x7fffffffu;
         std::uint32_t half;
-        if (magnitude > 0x7f800000u) half = 0x7e00u;
-        else if (magnitude >= 0x477ff000u) half = 0x7c00u;  // from halfway between 65504 and 65536
-        else if (magnitude >= 0x38800000u) half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+        if (magnitude > 0x7f800000u)
+            half = 0x7e00u;
+        else if (magnitude >= 0x477ff000u)
+            half = 0x7c00u;  // from halfway between 65504 and 65536
+        else if (magnitude >= 0x38800000u)
+            half = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
         else  // subnormal: adding 0.5 leaves the multiple of 2^-24 in the lowest bits, rounded by the addition itself
             half = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + 0.5f) - 0x3f000000u;
         bits = static_cast<std::uint16_t>(sign | half);

@@ -11,7 +11,8 @@ public:
     using std::runtime_error::runtime_error;
 };
 
-/// A kernel that began and could not finish: out of memory, or an exception in the application's own parallel_for. Its outputs are undefined.
+/// A kernel that began and could not finish: out of memory, or an exception in the application's own parallel_for. Its
+/// outputs are undefined.
 class kernel_failure : public error {
 public:
     using error::error;

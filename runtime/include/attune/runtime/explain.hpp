@@ -8,12 +8,12 @@
 
 namespace attune {
 
-/// Which blocks of (query tile, key block) a kernel visits for given arguments: 0 skipped, 1 visited, 2 visited and wholly visible,
-/// so that no mask is computed.
+/// Which blocks of (query tile, key block) a kernel visits for given arguments: 0 skipped, 1 visited, 2 visited and
+/// wholly visible, so that no mask is computed.
 struct block_map {
     int batches{}, heads{}, query_blocks{}, key_blocks{};
     int query_block{}, key_block{};      ///< queries and keys of one block
-    std::vector<std::uint8_t> blocks{};   ///< (batch, head, query block, key block), dense
+    std::vector<std::uint8_t> blocks{};  ///< (batch, head, query block, key block), dense
 
     std::uint8_t at(int batch, int head, int query, int key) const {
         const auto row = (static_cast<std::int64_t>(batch) * heads + head) * query_blocks + query;
@@ -22,23 +22,25 @@ struct block_map {
     std::int64_t total() const { return static_cast<std::int64_t>(blocks.size()); }
     std::int64_t visited() const;
     std::int64_t unmasked() const;  ///< of the visited ones
-    std::int64_t pairs_visited(std::int64_t query_length, std::int64_t key_length) const;  ///< (query, key) in visited blocks, over all heads
+    std::int64_t pairs_visited(std::int64_t query_length,
+                               std::int64_t key_length) const;  ///< (query, key) in visited blocks, over all heads
 };
 
 /// What a call would do, for people (text) and programs (json).
 struct explanation {
     struct argument {
-        std::string name, stands_for;    ///< "tensor", "number"; of an output its kind: "output", "row", "scores", ...
+        std::string name, stands_for;  ///< "tensor", "number"; of an output its kind: "output", "row", "scores", ...
         element_type element{};
-        std::vector<std::string> axes;   ///< outermost first
-        std::vector<std::int64_t> shape; ///< of the tensor that was passed; of an output, that it has to have
+        std::vector<std::string> axes;    ///< outermost first
+        std::vector<std::int64_t> shape;  ///< of the tensor that was passed; of an output, that it has to have
     };
     struct condition {
         std::string text;   ///< one conjunct of a mask: "kv_idx <= q_idx"
         std::string skips;  ///< how blocks are skipped for it, or why not
     };
 
-    std::string variant, formula, kernel, target, why, shapes, schedule;  ///< shapes: the class of the kernel and what it serves; schedule is JSON
+    std::string variant, formula, kernel, target, why, shapes,
+        schedule;  ///< shapes: the class of the kernel and what it serves; schedule is JSON
     std::int64_t batches{}, heads{}, key_heads{}, query_length{}, key_length{};
     int depth{}, value_depth{};
     element_type query{}, key{}, value{}, output{};
@@ -46,19 +48,25 @@ struct explanation {
     int query_block{}, key_block{};
     std::int64_t blocks{}, blocks_visited{}, blocks_unmasked{};
     std::vector<condition> conditions;
-    std::vector<std::string> semantics;          ///< how the variant's words are meant, a sentence each
-    double flops{};                              ///< of the pairs in visited blocks and of projections, multiply and add: no useful work is above it
+    std::vector<std::string> semantics;  ///< how the variant's words are meant, a sentence each
+    double
+        flops{};  ///< of the pairs in visited blocks and of projections, multiply and add: no useful work is above it
     std::int64_t input_bytes{}, output_bytes{};  ///< of the elements, strides aside
     std::size_t scratch_bytes{};                 ///< of one thread, at most
-    std::size_t hidden_bytes{};                  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
-    int key_splits{};                            ///< parts of the keys that tasks share; 0 where the kernel has no such
-    std::size_t parts_bytes{};                   ///< what the tasks of all parts leave to be merged
-    std::size_t table_bytes{};                   ///< what conditions are tabulated in, one copy for all threads, as the tables of `blocks` took; and each thread's verdicts on the blocks of keys, 9 bytes each at most
-    std::size_t tensor_bytes{};                  ///< tensors that the kernel computes in full before the attention reads them, such as projections; exact
-    std::size_t packed_bytes{};                  ///< weights of projections, in the order in which they are multiplied; exact
-    std::size_t workspace_bytes{};               ///< all of it: scratch of every thread, hidden rows, tables, tensors, packed weights
+    std::size_t hidden_bytes{};  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
+    int key_splits{};            ///< parts of the keys that tasks share; 0 where the kernel has no such
+    std::size_t parts_bytes{};   ///< what the tasks of all parts leave to be merged
+    std::size_t
+        table_bytes{};  ///< what conditions are tabulated in, one copy for all threads, as the tables of `blocks` took;
+                        ///< and each thread's verdicts on the blocks of keys, 9 bytes each at most
+    std::size_t tensor_bytes{};  ///< tensors that the kernel computes in full before the attention reads them, such as
+                                 ///< projections; exact
+    std::size_t packed_bytes{};  ///< weights of projections, in the order in which they are multiplied; exact
+    std::size_t
+        workspace_bytes{};  ///< all of it: scratch of every thread, hidden rows, tables, tensors, packed weights
     int threads{};
-    bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; the parts of the keys then follow from neither batch nor key length
+    bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; the parts of the keys then follow
+                           ///< from neither batch nor key length
 
     std::string text() const;
     std::string json() const;
@@ -70,11 +78,11 @@ struct kernel_list {
         std::string symbol, target;
         element_type query{}, key{}, value{}, output{};
         int depth{}, value_depth{};
-        std::string shapes;   ///< "prefill", "decode"
+        std::string shapes;                ///< "prefill", "decode"
         int from_queries{}, to_queries{};  ///< that it is meant for, inclusive
-        std::string missing;  ///< what this CPU lacks for it; empty if it runs
-        bool chosen{};        ///< some call of these types and depths runs this one
-        std::string why;      ///< for the chosen one
+        std::string missing;               ///< what this CPU lacks for it; empty if it runs
+        bool chosen{};                     ///< some call of these types and depths runs this one
+        std::string why;                   ///< for the chosen one
     };
     std::string variant;
     std::vector<entry> entries;

@@ -9,7 +9,8 @@
 
 namespace attune {
 
-/// std::mdspan of C++23 and whatever has its members: Kokkos' mdspan, std::experimental::mdspan. Its elements lie behind a plain pointer.
+/// std::mdspan of C++23 and whatever has its members: Kokkos' mdspan, std::experimental::mdspan. Its elements lie
+/// behind a plain pointer.
 template <class M>
 concept multidimensional_span = requires(const M& m) {
     requires std::is_pointer_v<typename M::data_handle_type>;
@@ -21,17 +22,20 @@ concept multidimensional_span = requires(const M& m) {
     { M::rank() } -> std::convertible_to<std::size_t>;
 };
 
-/// The same view as a tensor: `attune::as_tensor(std::mdspan(data, 2, 8, 1024, 64))`. Layouts without strides are refused.
+/// The same view as a tensor: `attune::as_tensor(std::mdspan(data, 2, 8, 1024, 64))`. Layouts without strides are
+/// refused.
 template <multidimensional_span M>
     requires(M::rank() <= static_cast<std::size_t>(tensor::max_axes))
 tensor as_tensor(const M& m) {
-    if (!m.is_strided()) detail::fail("a layout with strides", "one without", "std::layout_right or std::layout_stride");
+    if (!m.is_strided())
+        detail::fail("a layout with strides", "one without", "std::layout_right or std::layout_stride");
     std::array<std::int64_t, tensor::max_axes> shape{}, strides{};
     for (std::size_t axis = 0; axis < M::rank(); ++axis) {
         shape[axis] = static_cast<std::int64_t>(m.extent(axis));
         strides[axis] = static_cast<std::int64_t>(m.stride(axis));
     }
-    return tensor(m.data_handle(), std::span<const std::int64_t>(shape.data(), M::rank()), std::span<const std::int64_t>(strides.data(), M::rank()));
+    return tensor(m.data_handle(), std::span<const std::int64_t>(shape.data(), M::rank()),
+                  std::span<const std::int64_t>(strides.data(), M::rank()));
 }
 
 }  // namespace attune

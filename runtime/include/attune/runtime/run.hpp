@@ -16,38 +16,41 @@ template <class T> inline constexpr bool is_options = std::same_as<T, options>;
 template <class T> inline constexpr bool is_tensor = std::is_convertible_v<const T&, tensor>;
 
 /// An unsigned number beyond i64 must not wrap into one that would be accepted.
-template <std::integral I>
-constexpr std::int64_t saturated(I value) {
+template <std::integral I> constexpr std::int64_t saturated(I value) {
     const auto signed_value = static_cast<std::int64_t>(value);
     return value > 0 && signed_value < 0 ? std::numeric_limits<std::int64_t>::max() : signed_value;
 }
 
-template <dsl::name Label, class Value>
-named_argument named(const dsl::argument<Label, Value>& given) {
+template <dsl::name Label, class Value> named_argument named(const dsl::argument<Label, Value>& given) {
     using form = named_argument::form;
     named_argument result{.name = Label.view()};
-    if constexpr (std::same_as<Value, bool>) result.is = form::boolean, result.integer = given.value;
-    else if constexpr (std::integral<Value>) result.is = form::integer, result.integer = saturated(given.value);
-    else if constexpr (std::floating_point<Value>) result.is = form::real, result.real = static_cast<double>(given.value);
+    if constexpr (std::same_as<Value, bool>)
+        result.is = form::boolean, result.integer = given.value;
+    else if constexpr (std::integral<Value>)
+        result.is = form::integer, result.integer = saturated(given.value);
+    else if constexpr (std::floating_point<Value>)
+        result.is = form::real, result.real = static_cast<double>(given.value);
     else {
-        static_assert(is_tensor<Value>, "attune: an argument is neither a number nor an attune::tensor; try attune::tensor(pointer, {shape})");
+        static_assert(
+            is_tensor<Value>,
+            "attune: an argument is neither a number nor an attune::tensor; try attune::tensor(pointer, {shape})");
         if constexpr (is_tensor<Value>) result.view = given.value;
     }
     return result;
 }
 
 /// A call's arguments, its options set apart.
-template <std::size_t Count>
-struct argument_list {
+template <std::size_t Count> struct argument_list {
     std::array<named_argument, Count> given;
     options how{};
 
-    template <class... Arguments>
-    explicit argument_list(const Arguments&... arguments) {
+    template <class... Arguments> explicit argument_list(const Arguments&... arguments) {
         [[maybe_unused]] std::size_t at = 0;
         const auto enter = [&](const auto& argument) {
-            if constexpr (is_options<std::remove_cvref_t<decltype(argument)>>) how = argument;
-            else given[at++] = named(argument);
+            if constexpr (is_options<std::remove_cvref_t<decltype(argument)>>)
+                how = argument;
+            else
+                given[at++] = named(argument);
         };
         (enter(arguments), ...);
     }
@@ -57,47 +60,49 @@ argument_list(const Arguments&...) -> argument_list<(std::size_t{!is_options<Arg
 
 // The arguments without the options, wherever those stand: what dsl::check_arguments judges.
 template <class... Kept> struct kept {};
-template <class Kept, class... Rest> struct without_options { using type = Kept; };
+template <class Kept, class... Rest> struct without_options {
+    using type = Kept;
+};
 template <class... Kept, class First, class... Rest>
 struct without_options<kept<Kept...>, First, Rest...>
     : without_options<std::conditional_t<is_options<First>, kept<Kept...>, kept<Kept..., First>>, Rest...> {};
 
-template <const auto& Graph, class... Kept>
-constexpr bool check(kept<Kept...>) { return dsl::check_arguments<Graph, Kept...>(); }
-template <const auto& Graph, class... Kept>
-constexpr bool check_question(kept<Kept...>) { return dsl::check_inputs<Graph, Kept...>(); }
+template <const auto& Graph, class... Kept> constexpr bool check(kept<Kept...>) {
+    return dsl::check_arguments<Graph, Kept...>();
+}
+template <const auto& Graph, class... Kept> constexpr bool check_question(kept<Kept...>) {
+    return dsl::check_inputs<Graph, Kept...>();
+}
 
-template <const auto& Graph>
-const kernel_table& table_of() { return kernels_of<Graph, dsl::fingerprint<Graph>>(); }
+template <const auto& Graph> const kernel_table& table_of() { return kernels_of<Graph, dsl::fingerprint<Graph>>(); }
 
 }  // namespace detail
 
-/// Computes a variant: `run<my::alibi>(q = Q, k = K, v = V, slopes = S, out = O)`, arguments by name and in any order, and an
-/// attune::options anywhere among them. q (batch, head, query, depth), k (batch, key head, key, depth), v (batch, key head, key, value
-/// depth), out (batch, head, query, value depth), rows such as lse (batch, head, query) f32, kv_lengths i32 (batch). The depths of q, k, v and out
-/// are dense; every other stride is free.
-/// Inputs broadcast along axes of extent 1, except the heads, lengths and depths of q, k and v.
+/// Computes a variant: `run<my::alibi>(q = Q, k = K, v = V, slopes = S, out = O)`, arguments by name and in any order,
+/// and an attune::options anywhere among them. q (batch, head, query, depth), k (batch, key head, key, depth), v
+/// (batch, key head, key, value depth), out (batch, head, query, value depth), rows such as lse (batch, head, query)
+/// f32, kv_lengths i32 (batch). The depths of q, k, v and out are dense; every other stride is free. Inputs broadcast
+/// along axes of extent 1, except the heads, lengths and depths of q, k and v.
 ///
-/// Arguments that are missing, never read or passed twice do not compile. Shapes, strides, element types, pointers, overlap and lengths are
-/// checked before anything is written and throw attune::error, as does a CPU that no linked kernel fits.
-template <const auto& Graph, class... Arguments>
-void run(const Arguments&... arguments) {
+/// Arguments that are missing, never read or passed twice do not compile. Shapes, strides, element types, pointers,
+/// overlap and lengths are checked before anything is written and throw attune::error, as does a CPU that no linked
+/// kernel fits.
+template <const auto& Graph, class... Arguments> void run(const Arguments&... arguments) {
     if constexpr (detail::check<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
         const detail::argument_list list(arguments...);
         detail::call(detail::table_of<Graph>(), list.given, list.how);
     }
 }
 
-/// A variant with its arguments bound: to call it many times, or to ask about the very call that is made. The tensors' memory must
-/// outlive it; what is in them may change between calls.
-template <std::size_t Count>
-class prepared_call {
+/// A variant with its arguments bound: to call it many times, or to ask about the very call that is made. The tensors'
+/// memory must outlive it; what is in them may change between calls.
+template <std::size_t Count> class prepared_call {
 public:
     prepared_call(const kernel_table& table, const detail::argument_list<Count>& list) : table_(&table), list_(list) {}
 
-    void operator()() const { detail::call(*table_, list_.given, list_.how); }                          ///< as run
-    explanation explain() const { return detail::explain(*table_, list_.given, list_.how); }            ///< as attune::explain
-    block_map blocks() const { return detail::blocks(*table_, list_.given, list_.how); }                ///< as attune::blocks
+    void operator()() const { detail::call(*table_, list_.given, list_.how); }                ///< as run
+    explanation explain() const { return detail::explain(*table_, list_.given, list_.how); }  ///< as attune::explain
+    block_map blocks() const { return detail::blocks(*table_, list_.given, list_.how); }      ///< as attune::blocks
 
 private:
     const kernel_table* table_;
@@ -105,39 +110,41 @@ private:
 };
 
 /// Takes what `run` takes, checks names and kinds as it does, and returns the call instead of making it.
-template <const auto& Graph, class... Arguments>
-auto prepare(const Arguments&... arguments) {
+template <const auto& Graph, class... Arguments> auto prepare(const Arguments&... arguments) {
     if constexpr (detail::check<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
         const detail::argument_list list(arguments...);
         return prepared_call(detail::table_of<Graph>(), list);
     }
 }
 
-/// What `run` would do with these arguments: kernel, blocks, bytes, threads. Reads the inputs that decide what is visible; outputs may
-/// be left out. Throws as `run` does.
-template <const auto& Graph, class... Arguments>
-explanation explain(const Arguments&... arguments) {
-    if constexpr (detail::check_question<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
+/// What `run` would do with these arguments: kernel, blocks, bytes, threads. Reads the inputs that decide what is
+/// visible; outputs may be left out. Throws as `run` does.
+template <const auto& Graph, class... Arguments> explanation explain(const Arguments&... arguments) {
+    if constexpr (detail::check_question<Graph>(
+                      typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
         const detail::argument_list list(arguments...);
         return detail::explain(detail::table_of<Graph>(), list.given, list.how);
-    } else return {};
+    } else
+        return {};
 }
 
 /// The blocks that `run` would visit with these arguments; outputs may be left out.
-template <const auto& Graph, class... Arguments>
-block_map blocks(const Arguments&... arguments) {
-    if constexpr (detail::check_question<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
+template <const auto& Graph, class... Arguments> block_map blocks(const Arguments&... arguments) {
+    if constexpr (detail::check_question<Graph>(
+                      typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
         const detail::argument_list list(arguments...);
         return detail::blocks(detail::table_of<Graph>(), list.given, list.how);
-    } else return {};
+    } else
+        return {};
 }
 
 /// The kernels linked for a variant: which of them run here, which would be chosen and why.
-template <const auto& Graph>
-kernel_list kernels() { return detail::kernels(detail::table_of<Graph>()); }
+template <const auto& Graph> kernel_list kernels() { return detail::kernels(detail::table_of<Graph>()); }
 
-/// Waits until the kernels are done that calls with these options and `wait = false` have queued on a GPU. Throws attune::kernel_failure if one of them failed there.
-template <const auto& Graph>
-void synchronize(const options& how = {}) { detail::synchronize(detail::table_of<Graph>(), how); }
+/// Waits until the kernels are done that calls with these options and `wait = false` have queued on a GPU. Throws
+/// attune::kernel_failure if one of them failed there.
+template <const auto& Graph> void synchronize(const options& how = {}) {
+    detail::synchronize(detail::table_of<Graph>(), how);
+}
 
 }  // namespace attune

@@ -18,10 +18,11 @@ enum class memory : std::uint8_t { host, cuda, opencl };
 /// q is (batch, head, query, depth), k (batch, key head, key, depth), v (batch, key head, key, value depth).
 ///
 ///     attune::tensor Q(data, {2, 8, 1024, 64});                                        // dense
-///     attune::tensor K(data, {2, 8, 1024, 64}, {1024 * 512, 64, 512, 1});              // stored (batch, key, head, depth)
+///     attune::tensor K(data, {2, 8, 1024, 64}, {1024 * 512, 64, 512, 1});              // stored (batch, key, head,
+///     depth)
 ///
-/// Nothing is allocated or read here, and the shape is checked where the view is used: there the axes have names. Only a
-/// rank above `max_axes`, or strides of another rank than the shape, throw at once.
+/// Nothing is allocated or read here, and the shape is checked where the view is used: there the axes have names. Only
+/// a rank above `max_axes`, or strides of another rank than the shape, throw at once.
 class tensor {
 public:
     static constexpr int max_axes = 8;
@@ -30,13 +31,17 @@ public:
 
     tensor() = default;
     template <element T>
-    tensor(T* data, extents shape, extents strides = {}) : tensor(element_of<T>, data, std::is_const_v<T>, shape, strides) {}
+    tensor(T* data, extents shape, extents strides = {})
+        : tensor(element_of<T>, data, std::is_const_v<T>, shape, strides) {}
     template <element T>
-    tensor(T* data, extent_list shape, extent_list strides = {}) : tensor(data, extents(shape.begin(), shape.size()), extents(strides.begin(), strides.size())) {}
+    tensor(T* data, extent_list shape, extent_list strides = {})
+        : tensor(data, extents(shape.begin(), shape.size()), extents(strides.begin(), strides.size())) {}
 
     /// The same where the element type is known at run time only.
-    tensor(element_type type, void* data, extents shape, extents strides = {}) : tensor(type, data, false, shape, strides) {}
-    tensor(element_type type, const void* data, extents shape, extents strides = {}) : tensor(type, data, true, shape, strides) {}
+    tensor(element_type type, void* data, extents shape, extents strides = {})
+        : tensor(type, data, false, shape, strides) {}
+    tensor(element_type type, const void* data, extents shape, extents strides = {})
+        : tensor(type, data, true, shape, strides) {}
 
     const void* data() const { return data_; }
     void* mutable_data() const { return read_only_ ? nullptr : const_cast<void*>(data_); }
@@ -49,11 +54,13 @@ public:
     std::int64_t stride(int axis) const { return strides_[static_cast<std::size_t>(axis)]; }
     bool empty() const;  ///< some extent is 0
 
-    /// The same elements with two axes exchanged: (batch, length, head, depth) storage becomes a tensor by `swapped(1, 2)`.
+    /// The same elements with two axes exchanged: (batch, length, head, depth) storage becomes a tensor by `swapped(1,
+    /// 2)`.
     tensor swapped(int axis, int other) const;
 
-    /// The same view of a GPU's memory: the pointer is a CUDA device's (what cudaMalloc gave, a CUdeviceptr), or a cl_mem. Calls for that GPU take it as it is. `device` is
-    /// the GPU's index, where it is known: the call then runs there, and tensors that name another are refused.
+    /// The same view of a GPU's memory: the pointer is a CUDA device's (what cudaMalloc gave, a CUdeviceptr), or a
+    /// cl_mem. Calls for that GPU take it as it is. `device` is the GPU's index, where it is known: the call then runs
+    /// there, and tensors that name another are refused.
     tensor in(memory where, int device = any_device) const;
     static constexpr int any_device = -1;
     memory where() const { return where_; }

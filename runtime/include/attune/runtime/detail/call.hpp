@@ -1,6 +1,6 @@
 #pragma once
-#include <attune/runtime/explain.hpp>
 #include <attune/runtime/detail/kernel_table.hpp>
+#include <attune/runtime/explain.hpp>
 #include <attune/runtime/options.hpp>
 #include <attune/runtime/tensor.hpp>
 
@@ -21,8 +21,9 @@ struct named_argument {
     double real{};
 };
 
-/// Checks everything, chooses the kernel and runs it. Throws attune::error; nothing is written before all checks have passed.
-/// A call without queries, heads or batch runs no kernel and writes 0 to sums over the queries and means over the heads.
+/// Checks everything, chooses the kernel and runs it. Throws attune::error; nothing is written before all checks have
+/// passed. A call without queries, heads or batch runs no kernel and writes 0 to sums over the queries and means over
+/// the heads.
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
 
 /// As `call` up to the kernel, which is not run; outputs may be left out.

@@ -13,22 +13,24 @@ struct kernel_request {
     std::optional<element_type> query{}, key{}, value{}, output{};
     std::optional<std::int64_t> depth{}, value_depth{};
     std::optional<std::int64_t> queries{};  ///< per head; where not known, any kernel serves them
-    bool depth_matters{}, value_depth_matters{};  ///< to the result: where one is not known, kernels must not differ in it
-    std::string_view target{};  ///< empty: any level
+    bool depth_matters{},
+        value_depth_matters{};     ///< to the result: where one is not known, kernels must not differ in it
+    std::string_view target{};     ///< empty: any level
     std::string_view forced_by{};  ///< who asked for the target, for messages: "options.target"
 };
 
 struct choice {
     const kernel* chosen{};
     std::string why_shapes;  ///< "decode: made for 1 to 16 queries"
-    std::string why;  ///< "x86-64-v3, the most demanding of x86-64-v4, x86-64-v3 that this CPU runs (x86-64-v4: lacks avx512f)"
+    std::string
+        why;  ///< "x86-64-v3, the most demanding of x86-64-v4, x86-64-v3 that this CPU runs (x86-64-v4: lacks avx512f)"
 };
 
 /// What this machine lacks for a kernel; empty if it runs.
 std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu);
 
-/// The most demanding runnable kernel of these element types and depths; of several, the one that serves so many queries. Throws attune::error that lists what there is.
-/// The reasons are made only if asked for.
+/// The most demanding runnable kernel of these element types and depths; of several, the one that serves so many
+/// queries. Throws attune::error that lists what there is. The reasons are made only if asked for.
 choice choose(const kernel_table& table, const kernel_request& request, const cpu_state& cpu, bool explain);
 
 }  // namespace attune::detail
