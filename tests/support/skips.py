@@ -7,6 +7,7 @@ CURED = {
     "libvulkan1 and mesa-vulkan-drivers": ["vulkan", "vulkan_out_of_memory", "golden_vulkan"],
     "nvidia-cuda-nvcc-cu12 (Python)": ["cuda", "cuda_decode", "golden_cuda_assembled"],
     "g++-aarch64-linux-gnu and qemu-user": ["install.cross"],
+    "clang-format (Python)": ["format"],
     "pkg-config": ["install.kernels", "install.common"],
     "dpkg": ["install.archives"],
     "binutils": ["objects_of_levels"],

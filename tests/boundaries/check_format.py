@@ -1,0 +1,36 @@
+#!/usr/bin/env python3
+"""Whether every C++ file is as clang-format writes it: check_format.py SOURCES CLANG-FORMAT [--fix]
+
+Other versions write other things, so that there is one: that of .setup/setup.sh, which installs it. --fix rewrites the files.
+What was taken over from others (dlpack.h) stays as it is."""
+import os
+import re
+import subprocess
+import sys
+
+sources, program = sys.argv[1:3]
+fix = "--fix" in sys.argv[3:]
+with open(os.path.join(sources, ".setup/setup.sh"), encoding="utf-8") as file:
+    wanted = re.search(r"^clang_format_package='clang-format==(.*)'", file.read(), re.M)[1]
+found = ""
+if os.path.exists(program):
+    found = re.search(r"version (\S+)", subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout)[1]
+if found != wanted:
+    print(f"expected clang-format {wanted}, got {found or 'none'}; try pip install clang-format=={wanted}")
+    sys.exit(77)
+
+files = [
+    os.path.join(where, name)
+    for top in ("dsl", "generators", "runtime", "tests", "examples")
+    for where, _, names in os.walk(os.path.join(sources, top))
+    for name in names
+    if name.endswith((".cpp", ".hpp", ".c", ".h")) and name != "dlpack.h"
+]
+if len(files) < 100:
+    sys.exit(f"expected the files of attune in {sources}, found {len(files)}")
+way = ["-i"] if fix else ["--dry-run", "--Werror", "--ferror-limit=1"]
+wrong = [file for file in files if subprocess.run([program, *way, file], capture_output=True).returncode != 0]
+for file in sorted(wrong):
+    print(f"FAILED  {os.path.relpath(file, sources)} is not as clang-format writes it; try {program} -i {file}")
+print(f"{len(files)} files")
+sys.exit(1 if wrong else 0)
