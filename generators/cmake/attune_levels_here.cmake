@@ -13,8 +13,8 @@ int main() {
 }\n")
         try_run(ran compiled
             SOURCE_FROM_VAR levels_here.cpp program
-            SOURCES "${runtime}/src/cpu.cpp" "${runtime}/src/text.cpp"
-            CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${runtime}/include;${attune_SOURCE_DIR}/dsl/include;${Boost_INCLUDE_DIRS}"
+            SOURCES "${runtime}/src/base/cpu.cpp" "${runtime}/src/base/text.cpp"
+            CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${runtime}/include;${runtime}/src;${attune_SOURCE_DIR}/dsl/include;${Boost_INCLUDE_DIRS}"
             CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
             COMPILE_OUTPUT_VARIABLE messages RUN_OUTPUT_VARIABLE levels
             NO_CACHE)

@@ -1,7 +1,7 @@
 // Whether queries should be projected tile by tile inside the tasks of the attention, or for all positions beforehand,
 // as attune's layers are: ninja attune_projected_queries && bin/attune_projected_queries
 //
-// Both are written here in Halide with the register tiles that projections have (lower_tensors.cpp). In the place of
+// Both are written here in Halide with the register tiles that projections have (projections.cpp). In the place of
 // the attention stands a sum over each row, so that both pay for what they write and read and for nothing else. They
 // take turns; neither order of the loops changes a bit of the result.
 #include <Halide.h>

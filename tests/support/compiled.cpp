@@ -1,7 +1,7 @@
 #include "compiled.hpp"
 
-#include "emit.hpp"
-#include "plan.hpp"
+#include "codegen/object.hpp"
+#include "analysis/plan.hpp"
 
 #include <attune/runtime/cpu.hpp>
 

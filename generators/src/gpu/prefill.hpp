@@ -20,7 +20,7 @@ public:
     void schedule(quadratic_outputs& pairs) const;
     void schedule(computed_tensors& tensors) const;
 
-    /// What remains to be done once the loops are there (device_passes.hpp).
+    /// What remains to be done once the loops are there (gpu_passes.hpp).
     void add_passes(Halide::Pipeline& attention,
                     const prefill_state* state) const;  ///< null without a pass over the keys
 

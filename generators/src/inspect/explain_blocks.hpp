@@ -16,7 +16,7 @@ struct block_reason {
     std::string why;        ///< a sentence
 };
 
-/// Asked of what decides in a kernel (coverage.hpp), one part of the mask at a time. Empty where nothing is masked.
+/// Asked of what decides in a kernel (block_mask.hpp), one part of the mask at a time. Empty where nothing is masked.
 std::vector<block_reason> block_reasons(const kernel_request& request);
 
 /// The tables of a call, all together: one copy, whatever the number of threads.

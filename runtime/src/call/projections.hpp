@@ -6,7 +6,7 @@
 
 namespace attune::detail {
 
-/// What the tensors cost that a kernel computes in full (computed.hpp of the language).
+/// What the tensors cost that a kernel computes in full (projections.hpp of the language).
 struct computed_cost {
     double flops{};              ///< of their matrix products: a multiplication and an addition each
     std::size_t tensor_bytes{};  ///< of those that are no outputs; exact
