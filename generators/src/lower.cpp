@@ -34,8 +34,8 @@ Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
     Func blocks("blocks");
     std::unique_ptr<subblocks> parts;
     if (f.core.has_core() && in_subblocks) parts = std::make_unique<subblocks>(f);
-    blocks(f.kb, f.qt, f.h, f.b) = parts               ? subblocks::kind_of(parts->visits(f.kb, f.qt, f.h, f.b))
-                                   : f.core.has_core() ? f.visit(f.visible(f.core.scores))
+    blocks(f.kb, f.qt, f.h, f.b) = parts               ? subblocks::kind_of(parts->block_kinds(f.kb, f.qt, f.h, f.b))
+                                   : f.core.has_core() ? f.block_kind(f.visible(f.core.scores))
                                                        : cast<uint8_t>(0);
 
     // Schedule
@@ -136,7 +136,7 @@ lowered_kernel lower(const kernel_request& request) {
                 return load.name == table;
             };
             attention.add_custom_lowering_pass(
-                new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::parts_of(request)));
+                new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::visited_of(request)));
         };
         if (state) guard(state->guarded_loop(), state->clipped_loops()), state->add_passes(attention);
         for (const auto& each : pairs) {

@@ -14,8 +14,7 @@ struct lowered_kernel {
     Halide::Pipeline attention;               ///< its buffers as kernel_table.hpp says
     std::vector<int>
         order;  ///< outputs in the graph's order and then the saved rows, as places among the pipeline's outputs
-    Halide::Pipeline
-        blocks;  ///< one u8 output (key block, query block, head, batch): 0 skipped, 1 visited, 2 without mask
+    Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full
 
     /// The attention as a module, its arguments in the order of a call.
     Halide::Module module(const std::string& symbol, const Halide::Target& target) const;

@@ -5,8 +5,8 @@
 //     [--schedule '{"key_tile": 4}']
 #include "peak.hpp"
 
-#include <jit_kernel.hpp>
-#include <schedule_option.hpp>
+#include "kernel/schedule_option.hpp"
+#include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
 #include <attune/runtime.hpp>

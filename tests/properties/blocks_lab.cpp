@@ -1,6 +1,6 @@
 #include "blocks_lab.hpp"
 
-#include <coverage.hpp>
+#include "block_mask/block_mask.hpp"
 #include "kernel/level.hpp"
 
 #include <stdexcept>
@@ -81,7 +81,7 @@ public:
         at.known.emplace(core_.contraction, quantity{0.0f, {}});
         const quantity score = pointwise(request_, inputs_, depends_, at)(core_.scores);
         Expr visible = k < keys;
-        if (score.hidden.defined()) visible = visible && !score.hidden;
+        if (score.masked.defined()) visible = visible && !score.masked;
         const Expr none = cast<std::uint8_t>(0), one = cast<std::uint8_t>(1), inside = q < inputs_.query_length;
         Func row("row"), seen("seen");
         row(qi, kb, qt, h, b) = Tuple(none, one);

@@ -31,7 +31,7 @@ decode_state::decode_state(const kernel_frame& frame)
     define_ranges();
     define_weights();
     define_state();
-    define_parts();
+    define_splits();
     define_merge();
 }
 
@@ -40,14 +40,14 @@ void decode_state::define_visits() {
     // Algorithm
     const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may);
     if (!Internal::expr_uses_var(visible, f_.h.name())) {
-        visits_(f_.kb, f_.qt, f_.h, f_.b) = visible;
+        block_kinds_(f_.kb, f_.qt, f_.h, f_.b) = visible;
         return;
     }
     const RDom head(0, f_.group(), "head_of_group");
     const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
-    visits_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(0);
-    visits_(f_.kb, f_.qt, f_.h, f_.b) =
-        max(visits_(f_.kb, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
+    block_kinds_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(0);
+    block_kinds_(f_.kb, f_.qt, f_.h, f_.b) =
+        max(block_kinds_(f_.kb, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
 }
 
 /// A part is a stretch of the blocks between the first and the last that is visited: so what a mask or a length leaves
@@ -58,15 +58,15 @@ void decode_state::define_ranges() {
     const Expr blocks = f_.key_blocks(), parts = f_.inputs.key_splits, none = cast<uint8_t>(0);
     const std::vector<Var> stack{f_.qt, f_.h, f_.b};
     const RDom every(0, blocks, "every_block");
-    const Expr seen = visits_(every, f_.qt, f_.h, f_.b) != none;
+    const Expr seen = block_kinds_(every, f_.qt, f_.h, f_.b) != none;
     span_(stack) = Tuple(blocks, 0);
     const FuncRef span = span_(stack);
     span_(stack) = Tuple(select(seen, min(span[0], every), span[0]), select(seen, every + 1, span[1]));
     const Expr first = span[0], count = max(span[1] - first, 0);
     range_(sp_, f_.qt, f_.h, f_.b) = Tuple(first + count * sp_ / parts, first + count * (sp_ + 1) / parts);
     const FuncRef range = range_(sp_, f_.qt, f_.h, f_.b);
-    visits_of_part_(f_.kb, sp_, f_.qt, f_.h, f_.b) =
-        select(range[0] <= f_.kb && f_.kb < range[1], visits_(f_.kb, f_.qt, f_.h, f_.b), none);
+    kinds_of_split_(f_.kb, sp_, f_.qt, f_.h, f_.b) =
+        select(range[0] <= f_.kb && f_.kb < range[1], block_kinds_(f_.kb, f_.qt, f_.h, f_.b), none);
 }
 
 /// A row's maximum or sum over the keys of a block: a vector of them first, and of these one.
@@ -104,7 +104,7 @@ void decode_state::define_state() {
     // Algorithm
     blocks_ = RDom(0, f_.key_blocks(), "blocks");
     const Expr block = blocks_.x;
-    blocks_.where(visits_of_part_(blocks_, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks_.where(kinds_of_split_(blocks_, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     // (lane, chunk, row, part, query block, key head, batch): accumulators, and in every lane the row's maximum, sum,
     // other sums
     std::vector<Expr> initial(static_cast<std::size_t>(chunk_), 0.0f), next;
@@ -140,7 +140,7 @@ void decode_state::define_state() {
 }
 
 /// What a task leaves, in one piece of memory: (lane of element of chunk, row, part, query block, key head, batch).
-void decode_state::define_parts() {
+void decode_state::define_splits() {
     // Algorithm
     std::vector<Expr> elements;
     const FuncRef state = state_(x_ % vector_, x_ / (vector_ * state_size()), f_.qi, sp_, f_.qt, f_.h, f_.b);
@@ -161,15 +161,15 @@ Expr decode_state::part(const Expr& lane, const Expr& chunk, int i, const Expr& 
 
 void decode_state::define_merge() {
     // Algorithm
-    parts_ = RDom(0, f_.inputs.key_splits, "parts");
+    splits_ = RDom(0, f_.inputs.key_splits, "parts");
     const std::vector<Var> row{f_.qi, f_.qt, f_.h, f_.b}, at{l_, dc_, f_.qi, f_.qt, f_.h, f_.b};
     const std::vector<Expr> of_row(row.begin(), row.end());
     Expr factor = 1.0f;
     if (maximum_at_ >= 0) {
         top_(row) = softmax() ? lowest_score : lowest;
-        top_(row) = max(top_(row), part(0, 0, maximum_at_, parts_, of_row));
+        top_(row) = max(top_(row), part(0, 0, maximum_at_, splits_, of_row));
         if (softmax())
-            factor = exp2_of_nonpositive((part(l_, dc_, maximum_at_, parts_, of_row) - top_(row)) *
+            factor = exp2_of_nonpositive((part(l_, dc_, maximum_at_, splits_, of_row) - top_(row)) *
                                          (scores_at_.scale * log2_of_e));
     }
     std::vector<Expr> initial(static_cast<std::size_t>(state_size()), 0.0f), next;
@@ -177,7 +177,7 @@ void decode_state::define_merge() {
     const FuncRef ref = merged_(at);
     for (int i = 0; i < state_size(); ++i)
         next.push_back((initial.size() == 1 ? Expr(ref) : Expr(ref[i])) +
-                       (i == maximum_at_ ? Expr(0.0f) : part(l_, dc_, i, parts_, of_row) * factor));
+                       (i == maximum_at_ ? Expr(0.0f) : part(l_, dc_, i, splits_, of_row) * factor));
     merged_(at) = Tuple(next);
 }
 
@@ -205,7 +205,7 @@ void decode_state::schedule(const LoopLevel& task) {
     };
     merged_.compute_at(task).bound_extent(l_, vector_);
     lanes(merged_);
-    lanes(merged_.update().reorder(l_, parts_, dc_));
+    lanes(merged_.update().reorder(l_, splits_, dc_));
     if (maximum_at_ >= 0) top_.compute_at(task);
 
     partial_.compute_root()
@@ -221,11 +221,11 @@ void decode_state::schedule(const LoopLevel& task) {
     if (vector_ > 1) partial_.vectorize(xl);
 
     const LoopLevel own(partial_, task_);
-    visits_.compute_at(own).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
-    if (visits_.has_update_definition()) visits_.update().vectorize(f_.kb, f_.cut.lanes);
+    block_kinds_.compute_at(own).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    if (block_kinds_.has_update_definition()) block_kinds_.update().vectorize(f_.kb, f_.cut.lanes);
     span_.compute_at(own);
     range_.compute_at(own);
-    visits_of_part_.compute_at(own).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    kinds_of_split_.compute_at(own).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
     state_.compute_at(own).bound_extent(l_, vector_).bound_extent(dc_, chunks_);
     lanes(state_);
     lanes(state_.update().reorder(l_, dc_, f_.qi, blocks_));

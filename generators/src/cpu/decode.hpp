@@ -12,7 +12,7 @@ namespace attune::generators {
 /// of its keys, so that each key and value is read once. It goes through a block a few keys at a time: their products
 /// with each row, with the channels in lanes; then, again a few at a time, their values into each row's accumulators,
 /// which lie in the cache. What the tasks of a key head leave is merged by maximum and sum when rows are written,
-/// always in the same order: bits depend on the number of parts and on nothing else, neither threads nor batch nor the
+/// always in the same order: bits depend on the number of splits and on nothing else, neither threads nor batch nor the
 /// slots' length.
 class decode_state : public row_state {
 public:
@@ -30,7 +30,7 @@ public:
 
     void schedule(const Halide::LoopLevel& task) override;
     std::pair<std::string, std::string> guarded_loop() const override {
-        return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()};
+        return {state_.name() + ".s1." + blocks_.x.name(), kinds_of_split_.name()};
     }
     void add_passes(Halide::Pipeline& pipeline) const override;
 
@@ -39,7 +39,7 @@ private:
     void define_ranges();
     void define_weights();
     void define_state();
-    void define_parts();
+    void define_splits();
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& pairs, bool maximum);
     void schedule_blocks();
@@ -62,8 +62,8 @@ private:
     std::map<int, int> summed_at_;     ///< by node
 
     Halide::Var sp_{"sp"}, l_{"l"}, dc_{"dc"}, x_{"x"}, task_{"task"}, kx_{"kx"}, qx_{"qx"};
-    Halide::RDom rk_, blocks_, parts_;
-    Halide::Func visits_{"visits"}, span_{"span"}, range_{"range"}, visits_of_part_{"visits_of_part"},
+    Halide::RDom rk_, blocks_, splits_;
+    Halide::Func block_kinds_{"visits"}, span_{"span"}, range_{"range"}, kinds_of_split_{"visits_of_part"},
         scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"},
         partial_{"partial"}, top_{"top"}, merged_{"merged"};
     std::vector<std::pair<Halide::Func, Halide::RDom>>

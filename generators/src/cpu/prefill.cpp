@@ -14,11 +14,11 @@ using namespace Halide;
 prefill_state::prefill_state(const kernel_frame& frame)
     : f_(frame),
       scores_at_(frame, "", score_tile::lanes::queries),
-      parts_(frame),
-      visits_(parts_.visits),
+      subblocks_(frame),
+      block_kinds_(subblocks_.block_kinds),
       chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk) {
     // Where nothing can say so, the mask joins the scores' own pass.
-    separate_mask_ = parts_.may_be_whole && !scores_at_.masked_by_product && !on_device(f_.request);
+    separate_mask_ = subblocks_.may_be_whole && !scores_at_.masked_by_product && !on_device(f_.request);
     define_scores();
     define_weights();
     define_state();
@@ -33,7 +33,7 @@ void prefill_state::define_scores() {
     }
     // A pass of its own over the blocks that are not known to be visible throughout.
     masked_ = RDom(0, f_.cut.key_block, "masked");
-    masked_.where(subblocks::kind_of(visits_(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
+    masked_.where(subblocks::kind_of(block_kinds_(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
     const Expr masked = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked_.x}}, scores_at_.masked);
     scores_(pair) = scores_at_.real;
     const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked_);
@@ -106,7 +106,7 @@ void prefill_state::define_pairs() {
 void prefill_state::define_state() {
     // Algorithm
     blocks_ = RDom(0, f_.key_blocks(), "blocks");
-    blocks_.where(visits_(blocks_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks_.where(block_kinds_(blocks_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     const Expr block = blocks_.x;
     const auto of_block = [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); };
     // (query in block, chunk, query block, head, batch): chunk accumulators, maximum, sum, other sums
@@ -175,7 +175,7 @@ Expr prefill_state::accumulated(const std::vector<Expr>& row, const Expr& d) con
 }
 
 std::vector<clipped_loop> prefill_state::clipped_loops() const {
-    if (!parts_.several()) return {};
+    if (!subblocks_.several()) return {};
     std::vector<clipped_loop> all;
     const auto add = [&](const Func& f, const std::string& variable, int keys = 1) {
         all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()});
@@ -210,7 +210,7 @@ std::vector<Func> prefill_state::row_sums() const {
 
 void prefill_state::schedule(const LoopLevel& task) {
     // Schedule
-    parts_.schedule(task);
+    subblocks_.schedule(task);
     scores_at_.schedule_shared(task);
     scores_at_.schedule_queries(task, task);
     scores_at_.schedule_keys(LoopLevel(state_, blocks_.x), task);

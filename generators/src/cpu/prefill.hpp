@@ -28,7 +28,7 @@ public:
 
     void schedule(const Halide::LoopLevel& task) override;
     std::pair<std::string, std::string> guarded_loop() const override {
-        return {state_.name() + ".s1." + blocks_.x.name(), visits_.name()};
+        return {state_.name() + ".s1." + blocks_.x.name(), block_kinds_.name()};
     }
     std::vector<clipped_loop> clipped_loops() const override;
     std::vector<row_loop> row_loops() const override;
@@ -53,8 +53,8 @@ private:
 
     const kernel_frame& f_;
     score_tile scores_at_;
-    subblocks parts_;
-    Halide::Func visits_;
+    subblocks subblocks_;
+    Halide::Func block_kinds_;
     const int chunk_;                  ///< value depths that share a state; 0 where no values are weighed
     int maximum_at_{-1}, sum_at_{-1};  ///< places in the state
     std::map<int, int> summed_at_;     ///< by node

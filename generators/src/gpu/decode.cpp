@@ -57,7 +57,7 @@ gpu_decode_state::gpu_decode_state(const kernel_frame& frame)
     define_ranges();
     define_weights();
     define_state();
-    define_parts();
+    define_splits();
     define_merge();
 }
 
@@ -95,7 +95,7 @@ void gpu_decode_state::define_ranges() {
     const FuncRef span = span_(f_.h, f_.b);
     range_(sp_, f_.h, f_.b) = Tuple(span[0] + span[1] * sp_ / splits_, span[0] + span[1] * (sp_ + 1) / splits_);
     const FuncRef range = range_(sp_, f_.h, f_.b);
-    visits_of_part_(f_.kb, sp_, f_.qt, f_.h, f_.b) = select(range[0] <= f_.kb && f_.kb < range[1], seen_(block), zero);
+    kinds_of_split_(f_.kb, sp_, f_.qt, f_.h, f_.b) = select(range[0] <= f_.kb && f_.kb < range[1], seen_(block), zero);
 }
 
 /// A row's maximum or sum over the keys of a block: of every sixteenth key first, then of all.
@@ -146,7 +146,7 @@ void gpu_decode_state::define_state() {
     const Expr block = blocks_.y * looked_at_once + blocks_.x;
     blocks_.where(blocks_.y >= from / looked_at_once);
     blocks_.where(blocks_.y < (to + looked_at_once - 1) / looked_at_once);
-    blocks_.where(visits_of_part_(block, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    blocks_.where(kinds_of_split_(block, sp_, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     // (thread, row, share of the keys, part, query block, key head, batch): a thread's accumulators, and in every
     // thread the row's maximum, sum, other sums
     std::vector<Expr> initial(static_cast<std::size_t>(chunk_), 0.0f), next;
@@ -185,7 +185,7 @@ void gpu_decode_state::define_state() {
 }
 
 /// What a task leaves of each row: (value depths and then the other numbers, row, part, query block, key head, batch).
-void gpu_decode_state::define_parts() {
+void gpu_decode_state::define_splits() {
     // Algorithm
     const std::vector<Var> at{dt_, f_.qi, g_, sp_, f_.qt, f_.h, f_.b};
     const std::vector<Expr> of_row{0, f_.qi, 0, sp_, f_.qt, f_.h, f_.b};
@@ -249,8 +249,8 @@ void gpu_decode_state::define_merge() {
         factor_(with(sp_)) = exp2_of_nonpositive((part(first_extra + maximum_at_, sp_, of_row) - top_(row)) *
                                                  (scores_at_.scale * log2_of_e));
     constexpr int together = mergers * merged_at_once;
-    parts_ = RDom({{0, merged_at_once}, {0, (splits_ + together - 1) / together}}, "parts");
-    const Expr split = (parts_.y * merged_at_once + parts_.x) * mergers + g_;
+    merged_splits_ = RDom({{0, merged_at_once}, {0, (splits_ + together - 1) / together}}, "parts");
+    const Expr split = (merged_splits_.y * merged_at_once + merged_splits_.x) * mergers + g_;
     Expr value = part(x_, split, of_row);
     if (softmax()) value = value * factor_(at(clamp(split, 0, f_.cut.key_splits - 1)));
     const std::vector<Var> each{x_, g_, f_.qi, f_.qt, f_.h, f_.b};
@@ -350,7 +350,7 @@ void gpu_decode_state::schedule_merge(const LoopLevel& task) {
         .split(x_, x_, tx_, warp, TailStrategy::GuardWithIf)
         .reorder(x_, tx_, g_)
         .gpu_threads(tx_, g_);
-    merging_.compute_at(merged_, x_).update().unroll(parts_.x);
+    merging_.compute_at(merged_, x_).update().unroll(merged_splits_.x);
 }
 
 void gpu_decode_state::schedule_ranges(const LoopLevel& own) {
@@ -372,7 +372,7 @@ void gpu_decode_state::schedule_ranges(const LoopLevel& own) {
         .gpu_threads(tx_, ty_);
     span_of_thread_.compute_at(spans_, tx_);
     for (Func f : {span_, range_}) f.compute_at(own).store_in(MemoryType::GPUShared);
-    visits_of_part_.compute_at(state_, blocks_.y)
+    kinds_of_split_.compute_at(state_, blocks_.y)
         .store_in(MemoryType::GPUShared)
         .bound_extent(f_.kb, looked_at_once)
         .gpu_threads(f_.kb);

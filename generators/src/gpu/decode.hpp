@@ -13,7 +13,7 @@ namespace attune::generators {
 /// share a key and read 8 of its channels side by side; what they sum for each row meets in shared memory. Value depths
 /// lie in threads too, and a block of keys is shared out among as many as there are threads left, each with a running
 /// state of its own in registers. What a block of threads leaves goes to memory, and a second kernel merges it by
-/// maximum and sum, always in the same order: bits depend on the number of parts and on nothing else.
+/// maximum and sum, always in the same order: bits depend on the number of splits and on nothing else.
 class gpu_decode_state : public row_state {
 public:
     explicit gpu_decode_state(const kernel_frame& frame);
@@ -31,7 +31,7 @@ public:
     /// `task`: a row, of the kernel that merges.
     void schedule(const Halide::LoopLevel& task) override;
     std::pair<std::string, std::string> guarded_loop() const override {
-        return {state_.name() + ".s1." + blocks_.x.name(), visits_of_part_.name()};
+        return {state_.name() + ".s1." + blocks_.x.name(), kinds_of_split_.name()};
     }
     void add_passes(Halide::Pipeline& pipeline) const override;
 
@@ -40,7 +40,7 @@ private:
     void define_weights();
     void define_accumulated();
     void define_state();
-    void define_parts();
+    void define_splits();
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& pairs, bool maximum);
     void schedule_merge(const Halide::LoopLevel& task);
@@ -65,16 +65,16 @@ private:
         across_;        ///< value depths of a thread, 0 where no values are weighed; threads that go over a row's
     const int down_;    ///< threads beside the eight that share a key
     const int shares_;  ///< of a block's keys, while values are weighed
-    const Halide::Expr splits_;        ///< parts of the keys
+    const Halide::Expr splits_;        ///< splits of the keys
     int extras_{};                     ///< numbers of a row beside its accumulators
     int maximum_at_{-1}, sum_at_{-1};  ///< places among them
     std::map<int, int> summed_at_;     ///< by node
 
     Halide::Var sp_{"sp"}, l_{"l"}, x_{"x"}, j_{"j"}, dt_{"dt"}, g_{"g"}, i_{"i"}, p_{"p"}, s_{"s"}, tx_{"tx"},
         ty_{"ty"};
-    Halide::RDom rk_, blocks_, parts_, every_;
+    Halide::RDom rk_, blocks_, merged_splits_, every_;
     Halide::Func seen_{"seen"}, span_of_thread_{"span_of_thread"}, spans_{"spans"}, span_{"span"}, range_{"range"},
-        visits_of_part_{"visits_of_part"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_,
+        kinds_of_split_{"visits_of_part"}, scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_,
         accumulated_{"accumulated"}, state_{"state"}, left_{"left"}, left_of_rows_{"left_of_rows"}, partial_{"partial"},
         tops_{"tops"}, top_{"top"}, factor_{"factor"}, merging_{"merging"}, merged_{"merged"};
     std::vector<Halide::Func> lane_sums_;  ///< a few of a row's maxima or sums, before they become one

@@ -15,7 +15,7 @@ using namespace Halide;
 
 namespace {
 
-constexpr int visits_at_once = 32;  ///< blocks that are decided on together, one a thread
+constexpr int decided_at_once = 32;  ///< blocks that are decided on together, one a thread
 
 /// Blocks of keys that are passed over by all threads of a block. What is not found is an error, for nothing but time
 /// would tell: masked blocks would be computed and then dropped. (A number of blocks that is known at run time only is
@@ -190,14 +190,14 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
         .bound_extent(dc, chunks);
     state.split(qi, thread_y, qi, cut_.query_tile).reorder(qi, dc, thread_y).gpu_threads(dc, thread_y).unroll(qi);
     Stage update = state.update();
-    update.split(its.blocks_.x, decided, visited, visits_at_once, TailStrategy::GuardWithIf)
+    update.split(its.blocks_.x, decided, visited, decided_at_once, TailStrategy::GuardWithIf)
         .split(qi, thread_y, qi, cut_.query_tile);
     update.reorder(qi, dc, thread_y, visited, decided).gpu_threads(dc, thread_y).unroll(qi);
     update.never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     const LoopLevel block(state, visited), thread(state, dc);
 
-    its.visits_.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
-    one_a_thread(its.visits_, kb, visits_at_once);
+    its.block_kinds_.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
+    one_a_thread(its.block_kinds_, kb, decided_at_once);
 
     schedule_queries(its.scores_at_, task);
     schedule_keys(its.scores_at_, block);

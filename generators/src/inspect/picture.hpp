@@ -21,7 +21,7 @@ struct picture {
     bool varies{};  ///< whether visible scores differ
 
     schedule cut;
-    std::vector<std::uint8_t> blocks;  ///< (query block, key block): 0 skipped, 1 visited, 2 visited without mask
+    std::vector<std::uint8_t> blocks;  ///< (query block, key block): 0 empty, 1 partial, 2 full
     int query_blocks() const { return (queries + cut.query_block - 1) / cut.query_block; }
     int key_blocks() const { return (keys + cut.key_block - 1) / cut.key_block; }
     std::uint8_t block_of(int q, int k) const {

@@ -84,7 +84,7 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
                     schedule usual =
                         is_device(isa) ? default_gpu_schedule(request, isa)
                                        : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
-                    if (isa.pairs && can_use_bf16_dot(request)) usual.pairing = 2;
+                    if (isa.bf16_dot && can_use_bf16_dot(request)) usual.pairing = 2;
                     use_for_types(usual, request.types, isa, hides);
                     if (prefill) add(usual, std::numeric_limits<int>::max(), "");
                     if (!decode || !decodes || isa.name == "vulkan") continue;

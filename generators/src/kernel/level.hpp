@@ -11,7 +11,7 @@ struct level {
     std::string_view halide;  ///< what Halide is told: always explicit, never `host`
     int lanes;                ///< f32 in a vector register
     int registers;            ///< vector registers
-    bool pairs{};             ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
+    bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
 };
 
 /// Every level, most demanding first.

@@ -37,7 +37,7 @@ struct schedule {
     int key_tile{};        ///< keys whose products with a query tile are summed in registers
     int value_tile{};      ///< value depths whose sums over the keys, for a query tile, are made in registers
     int chunk{};           ///< value depths that share one running maximum and sum; a multiple of value_tile
-    int key_splits{};      ///< parts of the keys that tasks of one (batch, key head) share, at most; 1 in prefill
+    int key_splits{};      ///< splits of the keys that tasks of one (batch, key head) share, at most; 1 in prefill
     int pairing{1};  ///< 1; or 2: bf16 elements are multiplied two neighbours at a time, as vdpbf16ps does, the weights
                      ///< rounded to bf16
 

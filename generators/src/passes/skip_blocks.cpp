@@ -51,8 +51,8 @@ private:
 /// Lets loops over the keys of a block begin and end where they are told.
 class clip_loops : public IRMutator {
 public:
-    clip_loops(const std::vector<clipped_loop>& clipped, visited_subblocks parts)
-        : clipped_(clipped), parts_(std::move(parts)) {}
+    clip_loops(const std::vector<clipped_loop>& clipped, visited_subblocks visited)
+        : clipped_(clipped), visited_(std::move(visited)) {}
 
     /// Throws unless each loop is there: what one leaves out, another must not read.
     Stmt clip(const Stmt& body) {
@@ -72,7 +72,7 @@ protected:
         if (found == clipped_.end()) return IRMutator::visit(loop);
         seen_.insert(&*found);
         // A part has the same length always, so that its loop can be unrolled.
-        const int iterations = parts_.keys / found->keys;
+        const int iterations = visited_.keys / found->keys;
         const auto extent = as_const_int(loop->extent);
         if (!is_const_zero(loop->min) || !extent || *extent % iterations != 0) {
             if (!found->reads_others) return loop;  // one of several that together go over all keys
@@ -83,13 +83,13 @@ protected:
             loop->name, Variable::make(Int(32), part) * iterations + Variable::make(Int(32), loop->name), loop->body);
         const Stmt inner =
             For::make(loop->name, 0, iterations, loop->for_type, loop->partition_policy, loop->device_api, body);
-        return For::make(part, parts_.first, parts_.end - parts_.first, loop->for_type, loop->partition_policy,
+        return For::make(part, visited_.first, visited_.end - visited_.first, loop->for_type, loop->partition_policy,
                          loop->device_api, inner);
     }
 
 private:
     const std::vector<clipped_loop>& clipped_;
-    const visited_subblocks parts_;
+    const visited_subblocks visited_;
     std::set<const clipped_loop*> seen_;
 };
 
@@ -101,7 +101,7 @@ Stmt skip_blocks::visit(const For* loop) {
     take_guard taking(table_);
     Stmt body = taking.mutate(loop->body);
     if (!taking.guard.defined()) throw std::runtime_error("a block loop lost its predicate");
-    if (!clipped_.empty()) body = clip_loops(clipped_, parts_(taking.guard.as<NE>()->a)).clip(body);
+    if (!clipped_.empty()) body = clip_loops(clipped_, visited_(taking.guard.as<NE>()->a)).clip(body);
     body = IfThenElse::make(taking.guard, body);
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
                      body);

@@ -14,7 +14,7 @@ struct clipped_loop {
     bool reads_others{};  ///< what other clipped loops make, which then is all there is
 };
 
-/// Of a block, cut into parts of `keys` keys: the first part that is visited, and the end.
+/// Of a block, cut into sub-blocks of `keys` keys: the first sub-block that is visited, and the end.
 struct visited_subblocks {
     Halide::Expr first, end;
     int keys{};
@@ -22,7 +22,7 @@ struct visited_subblocks {
 
 /// Lowering pass: makes one `if` around a loop's body of the condition that guards its innermost stores.
 ///
-/// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of visits does, and then
+/// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of block kinds does, and then
 /// computes what feeds them for skipped iterations too. The predicate depends on the loop alone, so the whole body may
 /// be skipped.
 class skip_blocks : public Halide::Internal::IRMutator {
@@ -30,12 +30,15 @@ public:
     /// Whether the predicate compares what is loaded with 0.
     using is_table = std::function<bool(const Halide::Internal::Load&)>;
 
-    /// Of what the predicate loads for a block, which of its parts are visited.
-    using parts_of = std::function<visited_subblocks(const Halide::Expr&)>;
+    /// Of what the predicate loads for a block, which of its sub-blocks are visited.
+    using visited_of = std::function<visited_subblocks(const Halide::Expr&)>;
 
-    /// `loop` ends the name of the loop. Loops inside it are clipped to the parts that are visited.
-    skip_blocks(std::string loop, is_table table, std::vector<clipped_loop> clipped = {}, parts_of parts = {})
-        : loop_(std::move(loop)), table_(std::move(table)), clipped_(std::move(clipped)), parts_(std::move(parts)) {}
+    /// `loop` ends the name of the loop. Loops inside it are clipped to the sub-blocks that are visited.
+    skip_blocks(std::string loop, is_table table, std::vector<clipped_loop> clipped = {}, visited_of visited = {})
+        : loop_(std::move(loop)),
+          table_(std::move(table)),
+          clipped_(std::move(clipped)),
+          visited_(std::move(visited)) {}
 
 protected:
     using IRMutator::visit;
@@ -45,7 +48,7 @@ private:
     std::string loop_;
     is_table table_;
     std::vector<clipped_loop> clipped_;
-    parts_of parts_;
+    visited_of visited_;
 };
 
 /// Lowering pass: an input axis of extent 0 is no error. Positions are clamped to at least 0, so Halide counts the

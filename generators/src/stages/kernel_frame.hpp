@@ -69,8 +69,8 @@ struct kernel_frame {
     Halide::Func query_of_row{"query_of_row"}, head_of_row{"head_of_row"};  ///< (row, query block), (row, key head)
 
     quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, depends, at)(n); }
-    /// Which blocks are visited for some scores: 0 not, 1 visited, 2 without a mask as all of their pairs are visible.
-    Halide::Expr visit(const verdict& visible) const {
+    /// What a block is for some scores: 0 empty, which is skipped; 1 partial; 2 full, all of its pairs visible.
+    Halide::Expr block_kind(const verdict& visible) const {
         return select(!visible.may, Halide::cast<std::uint8_t>(0),
                       select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }

@@ -34,7 +34,7 @@ quadratic_outputs::quadratic_outputs(const kernel_frame& frame, const epilogue& 
       rows_(rows),
       of_(of),
       scores_at_(frame, name_of(of), score_tile::lanes::keys),
-      visits_(name_of(of) + std::string("visits")),
+      block_kinds_(name_of(of) + std::string("visits")),
       maximum_(name_of(of) + std::string("maximum")),
       inverse_(name_of(of) + std::string("inverse")),
       values_(name_of(of) + std::string("values")),
@@ -57,7 +57,7 @@ void quadratic_outputs::define_visits() {
         const Expr here = f_.visible(f_.node(node).kind == kind::scores ? node : f_.core.scores).may;
         may = may.defined() ? may || here : here;
     }
-    visits_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(may);
+    block_kinds_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(may);
 }
 
 /// What a pair adds to each of the outputs.
@@ -104,18 +104,18 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
         steps_ = RDom(0, min(f_.inputs.batches, 1), "step");
         guarded_ = f_.qt;
         at[5] = f_.b + steps_.x;
-        if (skips) steps_.where(visits_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+        if (skips) steps_.where(block_kinds_(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     } else if (of_ == shape::head_means) {
         steps_ = RDom(0, f_.inputs.heads, "each_head");
         guarded_ = f_.qt;
-        if (skips) steps_.where(visits_(f_.kb, f_.qt, steps_.x, f_.b) != cast<uint8_t>(0));
+        if (skips) steps_.where(block_kinds_(f_.kb, f_.qt, steps_.x, f_.b) != cast<uint8_t>(0));
         over.erase(over.begin() + 4);
         at[4] = steps_.x;
     } else {
         const Expr queries = f_.cut.query_block;
         steps_ = RDom({{0, f_.cut.query_block}, {0, (f_.inputs.query_length + queries - 1) / queries}}, "each_query");
         guarded_ = steps_.y;
-        if (skips) steps_.where(visits_(f_.kb, steps_.y, f_.h, f_.b) != cast<uint8_t>(0));
+        if (skips) steps_.where(block_kinds_(f_.kb, steps_.y, f_.h, f_.b) != cast<uint8_t>(0));
         over = {f_.ki, f_.kb, f_.h, f_.b};
         at[1] = steps_.x, at[3] = steps_.y;
     }
@@ -180,7 +180,7 @@ void quadratic_outputs::schedule() {
         outputs.fuse(ko, h, task_).fuse(task_, b, task_).parallel(task_);
     const LoopLevel task(outputs, task_), step(tile_, guarded_);
 
-    visits_.compute_at(task);
+    block_kinds_.compute_at(task);
     tile_.compute_at(of_ == shape::pairs ? LoopLevel(outputs, qs) : task)
         .hoist_storage(task)
         .bound_extent(ki, cut.key_block)

@@ -22,7 +22,7 @@ public:
     void schedule();
     /// The loop to be guarded by a table (skip_blocks.hpp).
     std::pair<std::string, std::string> guarded_loop() const {
-        return {tile_.name() + ".s1." + guarded_.name(), visits_.name()};
+        return {tile_.name() + ".s1." + guarded_.name(), block_kinds_.name()};
     }
 
 private:
@@ -40,7 +40,7 @@ private:
     std::vector<int> nodes_;  ///< that are written
     Halide::RDom steps_;
     Halide::VarOrRVar guarded_{Halide::Var()};  ///< of the tile's update
-    Halide::Func visits_, maximum_, inverse_, values_, tile_;
+    Halide::Func block_kinds_, maximum_, inverse_, values_, tile_;
     const Halide::Var task_{"task"};
 };
 

@@ -33,7 +33,7 @@ public:
     virtual void schedule(const Halide::LoopLevel& task) = 0;
     /// The loop to be guarded by a table (skip_blocks.hpp).
     virtual std::pair<std::string, std::string> guarded_loop() const = 0;
-    /// Loops over the keys of a block that go over the visited parts only (subblocks.hpp).
+    /// Loops over the keys of a block that go over the visited sub-blocks only (subblocks.hpp).
     virtual std::vector<clipped_loop> clipped_loops() const { return {}; }
     /// Loops over the queries of a block.
     virtual std::vector<row_loop> row_loops() const { return {}; }

@@ -6,7 +6,7 @@ namespace attune::generators {
 using namespace Halide;
 
 int subblocks::count(const kernel_request& request) {
-    constexpr int smallest = 16, most = 8;  // keys of a part; parts, each three bits
+    constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks, each three bits
     const auto& cut = request.schedule;
     if (on_device(request) || cut.shapes == shape_class::decode) return 1;
     const int tile = cut.key_tile * cut.pairing;
@@ -31,13 +31,13 @@ subblocks::subblocks(const kernel_frame& frame)
     const verdict visible =
         block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
-    parts_(part, f_.qt, f_.h, f_.b) = f_.visit(visible);
+    subblocks_(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
     if (count_ == 1) {
-        visits(f_.kb, f_.qt, f_.h, f_.b) = parts_(f_.kb, f_.qt, f_.h, f_.b);
+        block_kinds(f_.kb, f_.qt, f_.h, f_.b) = subblocks_(f_.kb, f_.qt, f_.h, f_.b);
         return;
     }
     const auto number = [](int n) { return cast<std::uint8_t>(n); };
-    const auto at = [&](int i) { return parts_(f_.kb * count_ + i, f_.qt, f_.h, f_.b); };
+    const auto at = [&](int i) { return subblocks_(f_.kb * count_ + i, f_.qt, f_.h, f_.b); };
     Expr any = number(0), first = number(count_ - 1), behind = first, whole = Internal::const_true();
     for (int i = 0; i < count_; ++i) {
         any = any | at(i);
@@ -46,11 +46,11 @@ subblocks::subblocks(const kernel_frame& frame)
     }
     for (int i = 0; i < count_; ++i)
         whole = whole && (at(i) == number(2) || number(i) < first || number(count_ - 1 - i) < behind);
-    visits(f_.kb, f_.qt, f_.h, f_.b) = select(
+    block_kinds(f_.kb, f_.qt, f_.h, f_.b) = select(
         any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 
-std::function<visited_subblocks(const Expr&)> subblocks::parts_of(const kernel_request& request) {
+std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
     const int parts = count(request), keys = request.schedule.key_block / parts;
     return [parts, keys](const Expr& visit) {
         const Expr left_out = cast<int>(visit) >> 2;
@@ -60,9 +60,10 @@ std::function<visited_subblocks(const Expr&)> subblocks::parts_of(const kernel_r
 
 void subblocks::schedule(const LoopLevel& task) {
     // Schedule
-    visits.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    block_kinds.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
     if (count_ > 1)
-        parts_.compute_at(task).bound_extent(f_.qt, 1).vectorize(parts_.args()[0], f_.cut.lanes, TailStrategy::RoundUp);
+        subblocks_.compute_at(task).bound_extent(f_.qt, 1).vectorize(subblocks_.args()[0], f_.cut.lanes,
+                                                                     TailStrategy::RoundUp);
 }
 
 }  // namespace attune::generators

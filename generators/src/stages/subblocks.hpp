@@ -5,19 +5,20 @@
 namespace attune::generators {
 
 /// What the loop over the keys asks of a block of keys: whether any pair is visible, whether all are, and between which
-/// of its parts the visible keys lie. A block at an edge of what is visible then costs what its parts there cost.
+/// of its sub-blocks the visible keys lie. A block at an edge of what is visible then costs what its sub-blocks there
+/// cost.
 class subblocks {
 public:
     explicit subblocks(const kernel_frame& frame);
 
-    /// (key block, query block, head, batch): 0 not visited. Else the lower two bits are 1, or 2 where no pair of the
-    /// parts that are visited is masked; above them stand how many parts are left out at the front, in three bits, and
-    /// how many at the end.
-    Halide::Func visits{"visits"};
-    bool may_be_whole{};  ///< else nothing is known of any part without looking at its pairs
+    /// (key block, query block, head, batch): 0 empty. Else the lower two bits are 1, or 2 where no pair of the
+    /// sub-blocks that are visited is masked; above them stand how many sub-blocks are left out at the front, in three
+    /// bits, and how many at the end.
+    Halide::Func block_kinds{"visits"};
+    bool may_be_whole{};  ///< else nothing is known of any sub-block without looking at its pairs
 
-    /// Which parts of a block are visited, by what `visits` says of it.
-    static std::function<visited_subblocks(const Halide::Expr&)> parts_of(const kernel_request& request);
+    /// Which sub-blocks of a block are visited, by what `block_kinds` says of it.
+    static std::function<visited_subblocks(const Halide::Expr&)> visited_of(const kernel_request& request);
 
     bool several() const { return count_ > 1; }
 
@@ -26,19 +27,19 @@ public:
     /// The lower two bits.
     static Halide::Expr kind_of(const Halide::Expr& visit) { return visit & Halide::cast<std::uint8_t>(3); }
 
-    /// The request with blocks as long as a part.
+    /// The request with blocks as long as a sub-block.
     static kernel_request in_subblocks(const kernel_request& request);
 
 private:
-    /// Of a block. A part is no smaller than what decides about it is worth, and whole tiles.
+    /// Of a block. A sub-block is no smaller than what decides about it is worth, and whole tiles.
     static int count(const kernel_request& request);
 
     const kernel_frame& f_;
     const int count_;
     const kernel_request of_subblocks_;
     tile_tables tables_;
-    Halide::Func parts_{
-        "parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::visit says of a block
+    Halide::Func subblocks_{
+        "parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::block_kind says of a block
 };
 
 }  // namespace attune::generators
