@@ -1,17 +1,18 @@
 // Times the benchmark table: by itself, or interleaved with other programs.
 //
 //     attune_benchmark [options of Google Benchmark]   the table (cases.cpp), and the machine's own limits
-//     attune_benchmark --serve <folder>                answers requests on stdin, each by a line of JSON; {"error":
-//     "..."} where it cannot be done
+//     attune_benchmark --serve <folder>                answers requests on stdin, each by a line of JSON;
+//                                                      {"error": "..."} where it cannot be done
 //
 // `cases`                       the table
 // `machine`                     the multiply-add rate and the read bandwidth of as many threads as a call uses
-// `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from the
-// folder `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which
-// kernel made it `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats`
-// calls, and the peak of what
-//                               multiplies in their kernel: the best of what was measured beside them and beside
-//                               earlier calls
+// `load <case>`                 reads q.bin, k.bin, v.bin, and what its variant reads beside them, dense, from
+//                               the folder
+// `run <variant>`               one call of the loaded tensors; writes its output to out.bin and says which kernel
+//                               made it
+// `time <variant> <repeats>`    one call that is not counted, then the seconds of each of `repeats` calls, and the
+//                               peak of what multiplies in their kernel: the best of what was measured beside them
+//                               and beside earlier calls
 // `read <repeats>`              the same of reading the loaded keys and values once, by as many threads
 #include "cases.hpp"
 #include "peak.hpp"

@@ -54,7 +54,7 @@ check("; peak of vdpbf16ps, softmax is f32; above" in said[-1] and "peak of" not
 check(said[-1].endswith("102.6%  SDPA; peak of vdpbf16ps, softmax is f32; above what was measured of the machine: it was busy") and "above" not in said[-2],
       "a share above the peak is printed as it is, and marked", said)
 shares, of, found = shares_of([{**results[2], "read_gigabytes": 40.0}, {**results[2], "read_gigabytes": 10.0}])
-check(shares == [0.5, round(2e7 / 30e9 / 0.001, 6)] and of["gigabytes"] == 30.0, "what was read interleaved is that row's memory, if faster", shares)
+check(shares == [0.5, round(2e7 / 30e9 / 0.001, 6)] and of["gigabytes"] == 30.0, "the rate of reading between the calls is that row's memory, if faster", shares)
 peaks_of = lambda results: [e for e in xml.fromstring(roofline(shares_of(results)[1], results)).iter() if e.tag.endswith("polyline")]
 check(len(peaks_of(results)) == 1 and len(peaks_of(results + halves)) == 2, "the picture has a roof for each instruction", peaks_of(results + halves))
 
@@ -63,7 +63,7 @@ rows = shown(results, machine)[-3:]
 check(rows[0].split() == ["full", "50.000", "160.0", "55.000", "-", "70.000", "1.10x", "50.0%", "SDPA,", "keys", "repeated"], "a row holds the fastest spelling of each peer", rows[0])
 check(rows[1].endswith("10.00x    50.0%  eager; 0.95x its own causal"), "a modified score is compared with its own causal", rows[1])
 check(rows[2].split()[3:8] == ["-", "-", "-", "-", "50.0%"], "a case without peers has no ratio", rows[2])
-check(rows[2].endswith("; 80% of reading alone"), "one query is compared with reading interleaved", rows[2])
+check(rows[2].endswith("; 80% of reading alone"), "one query is compared with reading between its calls", rows[2])
 
 picture = xml.fromstring(roofline(machine, results))
 texts = ["".join(e.itertext()) for e in picture.iter() if e.tag.endswith("text")]

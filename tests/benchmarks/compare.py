@@ -110,7 +110,7 @@ def measure(torch, attune, folder, case, options):
 
 def find_shares(results, machine):
     """Every row's share of what the machine can do at most. The peak of an instruction is the best of all that was measured in this run; a case whose tensors
-    were read interleaved goes by that rate, if it is higher: a cache may hold them."""
+    were read between its calls goes by that rate, if it is higher: a cache may hold them."""
     peaks = machine["peaks"] = {"multiply-add": machine["gigaflops"]}
     for r in results:
         peaks[r["peak_of"]] = max(peaks.get(r["peak_of"], 0), r["peak_gigaflops"])

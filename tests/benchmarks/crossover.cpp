@@ -70,9 +70,9 @@ int main(int argc, char** argv) {
     int repeats = 7;
     bool deterministic = false;
     CLI::App app{
-        "Times the kernels for few and for many queries interleaved, and says what share of the rate at which keys and "
-        "values can be read, by the same turns, they draw;\n"
-        "and what share of the multiply-add peak decode reaches, measured by those turns, too."};
+        "Times the kernels for few and for many queries, interleaved, and says what share they draw of the rate at "
+        "which keys and values can be read, measured between their calls;\n"
+        "and what share decode reaches of the multiply-add peak, measured between them, too."};
     app.add_option("--queries", queries)->capture_default_str();
     app.add_option("--batch", batch)->capture_default_str();
     app.add_option("--heads", heads)->capture_default_str();

@@ -1,12 +1,13 @@
-// Serves timings of a whole attention layer over stdin and stdout, so that another program can time its own
-// interleaved:
+// Serves timings of a whole attention layer over stdin and stdout, so that another program can
+// interleave them with its own:
 //
 //     attune_layer_benchmark <folder>
 //
 // `load <batch> <length> <width> <heads>`  reads x.bin, in_weight.bin, in_bias.bin, out_weight.bin and out_bias.bin
-// (f32, dense) from the folder `run <variant>`                          one call; writes out.bin, and weights.bin where
-// there are any, and says which kernel made them `time <variant> <repeats>`               one call that is not counted,
-// then the seconds of each of `repeats` calls
+//                                          (f32, dense) from the folder
+// `run <variant>`                          one call; writes out.bin, and weights.bin where there are any, and says
+//                                          which kernel made them
+// `time <variant> <repeats>`               one call that is not counted, then the seconds of each of `repeats` calls
 //
 // Variants: layer, mean, weights. Each line is answered by one line of JSON; {"error": "..."} where it cannot be done.
 // Ends with its input.

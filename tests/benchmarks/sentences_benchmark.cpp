@@ -1,5 +1,5 @@
-// Serves timings of examples/sentence_embeddings over stdin and stdout, so that another program can time its own
-// interleaved:
+// Serves timings of examples/sentence_embeddings over stdin and stdout, so that another program can
+// interleave them with its own:
 //
 //     attune_sentences_benchmark <model> <folder>
 //
@@ -7,7 +7,7 @@
 // `set <ids>`         works on these instead: a JSON list of lists
 // `run`               writes their embeddings to embeddings.bin in the folder (f32, dense) and says on how many threads
 // `time <repeats>`    one batch that is not counted, then the seconds of each of `repeats`: from token ids to
-// embeddings
+//                     embeddings
 //
 // Each line is answered by one line of JSON; {"error": "..."} where it cannot be done. Ends with its input.
 #include "encoder.hpp"

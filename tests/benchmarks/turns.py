@@ -1,4 +1,4 @@
-"""Contenders that are timed interleaved in one run: what all benchmark scripts do alike."""
+"""Contenders whose timings are interleaved in one run: what all benchmark scripts do alike."""
 import importlib.util, json, os, pathlib, platform, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

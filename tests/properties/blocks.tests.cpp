@@ -20,7 +20,7 @@ struct verdict {
     std::int64_t blocks = 0, visited = 0, needed = 0, unmasked = 0, whole = 0;
 };
 
-/// Judges a block map against the mask itself: no block with a visible pair is skipped, none with a hidden pair goes
+/// Judges a block map against the mask itself: no block with a visible pair is skipped, none with a masked pair goes
 /// without its mask.
 verdict judge(const variant& v, const workload& call, const shape& s) {
     const block_map map = detail::blocks(*v.kernels, call.arguments(), {});

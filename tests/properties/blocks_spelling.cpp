@@ -154,7 +154,7 @@ spelt_graph::spelt_graph(const term& condition) {
 ir_builder::node_id spelt_graph::write(const term& t) {
     const std::string text = text_of(t);
     if (const auto found = written_.find(text); found != written_.end())
-        return found->second;  // a graph has every node once
+        return found->second;  // a graph_ir has every node once
     ir_builder::node_id node{};
     if (t->op == constant) {
         node = builder_.integer(t->value);

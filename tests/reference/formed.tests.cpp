@@ -27,7 +27,7 @@ TEST_CASE("computed queries and keys are contracted as q and k would be") {
           std::vector<double>{2 + 20, 200 + 2000, 4 + 60, 400 + 6000});  // (2, 1) and (4, 3) by (1, 20) and (100, 2000)
 }
 
-TEST_CASE("a norm over the channels: the sum of a formed query") {
+TEST_CASE("a norm over the channels: the sum of a computed query") {
     given g;
     g.reals("q", {1, 1, 2, 2}, {3, 4, 0, 2}).reals("k", {1, 1, 1, 2}, {5, 10});
     writer w;

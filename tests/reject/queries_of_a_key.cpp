@@ -1,4 +1,4 @@
-// rejects: queries are computed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx)
+// rejects: queries depend on (b, h, q_idx, d_idx), keys and values on (b, h, kv_idx, d_idx)
 #include "language.hpp"
 
 namespace my {

@@ -76,7 +76,7 @@ struct bound {
     halide_type_t type;
 };
 
-/// How the kernel was called last: inputs, kv_lengths, outputs, hidden rows; scalars are left empty.
+/// How the kernel was called last: inputs, kv_lengths, outputs, saved rows; scalars are left empty.
 struct record {
     std::vector<bound> buffers;
     int calls = 0;

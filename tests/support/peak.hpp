@@ -65,8 +65,8 @@ std::vector<double> seconds_beside(const std::function<void()>& burst, const std
 double read_gigabytes(int threads);
 
 /// The seconds in which `threads` threads read these bytes once, a part each, and do nothing with them, `repeats` times
-/// after one that is not counted: what a call that reads them is compared with interleaved, as what memory gives a
-/// second moves with whoever else asks it. The threads are there when the clock starts, and have found CPUs of their
+/// after one that is not counted: what a call that reads them is compared with, interleaved, as what memory gives
+/// a second moves with whoever else asks it. The threads are there when the clock starts, and have found CPUs of their
 /// own.
 std::vector<double> seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads, int repeats);
 

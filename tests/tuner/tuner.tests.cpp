@@ -158,8 +158,8 @@ TEST_CASE("a search that ends in the middle of a candidate has kept every one be
     CHECK(tune_log::read(file.path).at(name_of_search(of)).tried.size() == 2);
 }
 
-TEST_CASE("a command keeps company while times are taken, and is told when they are") {
-    const temporary_path sign("company");
+TEST_CASE("a companion process runs while times are taken, and is told when they are") {
+    const temporary_path sign("companion");
     const std::filesystem::path& file = sign.path;
     {
         const companion_process quiet("echo ready; cat; touch " + file.string());

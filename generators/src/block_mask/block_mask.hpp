@@ -19,7 +19,7 @@ public:
     /// Whether softmax sees the pairs of a tile: conditions, masked scores and the end of the keys together.
     verdict visible(int scores);
 
-    /// Of the conditions and masked scores alone, whether they hide the pairs.
+    /// Of the conditions and masked scores alone, whether they mask the pairs.
     verdict masked(int scores);
 
     /// Of a condition.

@@ -120,7 +120,7 @@ std::string table_of(const std::vector<tune_result>& all) {
                         1e3 * r.choice.default_seconds, 1e3 * r.choice.seconds, speed_text(r.choice.over_default.ratio),
                         100 * r.choice.over_default.noise(), r.record.tried.size(), r.space - 1, r.rank_correlation);
     text += fmt::format(
-        "gain and noise: medians of {} rounds interleaved ({} where the machine is noisy) and half of their {:.0f} % "
+        "gain and noise: medians of {} interleaved rounds ({} where the machine is noisy) and half of their {:.0f} % "
         "interval; model: rank correlation of estimates and times\n",
         search_state::final_round_count, search_state::noisy_final_round_count,
         100 * (all.empty() ? 0.95 : all.front().record.begin.at("confidence").get<double>()));

@@ -138,7 +138,7 @@ interval minimum(const interval& a, const interval& b) {
 }
 
 interval maximum(const interval& a, const interval& b) {
-    // Hidden only where both are; where one is, the other is the maximum, so the lower end is the lower one.
+    // Masked only where both are; where one is, the other is the maximum, so the lower end is the lower one.
     const bool plain = is_const_zero(a.masked.may) && is_const_zero(b.masked.may);
     Expr lo = joined(a.lo, b.lo, smaller);
     if (plain) lo = !a.lo.defined() ? b.lo : !b.lo.defined() ? a.lo : joined(a.lo, b.lo, larger);

@@ -19,7 +19,7 @@ struct quantity {
 struct place {
     Halide::Expr b, h, q, k;
     Halide::Expr key_limit;           ///< keys at or beyond it are not read
-    std::map<int, quantity> known{};  ///< nodes that are already computed here: the contraction, rows, what was kept
+    std::map<int, quantity> known{};  ///< nodes that are already computed here: the contraction, rows, what is hoisted
     Halide::Expr d{};                 ///< channel; inside the depth that it counts
     std::map<int, Halide::Expr> indices{};  ///< of sums around this place, by position in graph_ir::indices
 };

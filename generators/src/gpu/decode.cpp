@@ -63,7 +63,7 @@ gpu_decode_state::gpu_decode_state(const kernel_frame& frame)
 
 /// A part is a stretch of the blocks between the first and the last of which some row of the key head sees something,
 /// so that what a mask or a length leaves is shared out. Each task finds them for itself, a few threads going over all
-/// blocks interleaved.
+/// blocks in turn.
 void gpu_decode_state::define_ranges() {
     // Algorithm
     const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may), zero = cast<uint8_t>(0),

@@ -11,7 +11,7 @@ namespace attune::generators {
 namespace {
 
 /// Whether blocks fit side by side: queries, keys and values, the tiles of scores and of each kind of weights, and what
-/// is kept of a query or a key.
+/// is hoisted of a query or a key.
 class shared_memory_plan {
 public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
@@ -34,7 +34,7 @@ public:
                      std::max(padded(keys) * depths_.depth, weights);  // weights lie where the keys were
         floats += further_tiles_ == 0 ? std::max(scores, values)
                                       : scores + values + further_tiles_ * weights;  // and values where the scores were
-        const int rows = (2 * hoisted_ + 8) * (queries + keys);  // a value and a byte that hides it; maxima and sums
+        const int rows = (2 * hoisted_ + 8) * (queries + keys);  // a value and a byte that masks it; maxima and sums
         return 4 * (floats + rows);
     }
     /// The same in decode, for so many rows and the keys of a visit.

@@ -88,8 +88,8 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
     // nothing is, twice as many keys as these are within 2 % on long calls, and make calls of fewer keys than a block
     // twice as slow.
     s.key_block = hides == masking::none ? 128 : 64;
-    // On 8 lanes, measured: a diagonal is met by one tile at a time; of a longer block of keys there parts alone are
-    // visited. 5 to 8 % on causal calls of 100 to 1000 queries.
+    // On 8 lanes, measured: a diagonal is met by one tile at a time; of a longer block of keys only sub-blocks are
+    // visited there. 5 to 8 % on causal calls of 100 to 1000 queries.
     if (isa.lanes == 8 && hides == masking::some) s.query_block = s.query_tile, s.key_block = 128;
     // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in
     // between.

@@ -9,7 +9,7 @@
 namespace attune::generators {
 namespace {
 
-/// What is kept for each query or key in a block: one f32 or i32, and a byte that hides it.
+/// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
 std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const schedule& cut) {
     std::vector<int> roots, known{core.contraction};
     for (const further_contraction& further : core.further) known.push_back(further.node);
@@ -68,10 +68,10 @@ std::size_t scratch_bytes(const kernel_request& request) {
         roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
         if (core.weights >= 0) roots.push_back(core.weights);
         floats += loads_of_pairs(graph, dependences(graph), roots, {core.contraction}).size() *
-                  (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // turned
+                  (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // transposed
     }
-    // The second pass: keys turned, the queries' rows, a block of each output, or of up to four blocks of queries, and
-    // the tile that is added to it.
+    // The second pass: keys transposed, the queries' rows, a block of each output, or of up to four blocks of queries,
+    // and the tile that is added to it.
     for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column),
                                         std::pair(kind::head_mean, kind::head_mean)}) {
         int made = 0;

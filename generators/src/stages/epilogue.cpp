@@ -194,7 +194,7 @@ void epilogue::schedule() {
             .reorder(dx, dj, d, qi, qo, h, b)
             .vectorize(dx)
             .unroll(dj);
-    } else if (turned >= 4) {  // turned a square at a time, then written by rows
+    } else if (turned >= 4) {  // transposed a square at a time, then written by rows
         outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, turned);
         outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
         normal_.compute_at(outputs, dj)

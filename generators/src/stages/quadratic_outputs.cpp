@@ -169,7 +169,7 @@ void quadratic_outputs::schedule() {
     for (int dim = 0; dim < outputs.dimensions(); ++dim)
         buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut.key_block, guard).vectorize(ki, cut.lanes, guard);
-    // Keys are turned once for several blocks of queries, where there is work enough for that.
+    // Keys are transposed once for several blocks of queries, where there is work enough for that.
     if (of_ != shape::columns)
         outputs.split(q, qo, qi, cut.query_block, guard).split(qo, qo, qs, blocks_together(), guard);
     if (of_ == shape::pairs)

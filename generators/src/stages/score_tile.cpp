@@ -78,7 +78,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     masked = with_products(masked);
 }
 
-/// What depends on the query, the key or neither alone, and costs something, is computed once a task or once a block.
+/// Hoists what depends on the query, the key or neither alone, and costs something: it is computed once a task or once
+/// a block.
 void score_tile::hoist(const std::vector<int>& roots, place& at) {
     std::vector<int> known;
     for (const auto& [n, value] : at.known) known.push_back(n);
@@ -111,8 +112,8 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     }
 }
 
-/// A tensor of pairs has its keys side by side. It is read so, and turned a square at a time, or each lane would come
-/// from a line of its own.
+/// A tensor of pairs has its keys side by side. It is read so, and transposed a square at a time, or each lane would
+/// come from a line of its own.
 void score_tile::transpose_pairs(const std::vector<int>& roots) {
     // Algorithm
     std::vector<int> known;
@@ -416,7 +417,7 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
             c.panel.vectorize(i, std::gcd(lanes, positions));
             continue;
         }
-        // Rows as they lie, turned a square at a time.
+        // Rows as they lie, transposed a square at a time.
         const Var ix("ix"), dx("dx");
         const int vector = std::gcd(lanes, positions);
         c.panel.split(f_.d, f_.d, dx, turned).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);

@@ -13,8 +13,8 @@ namespace attune::generators {
 /// that are summed.
 ///
 /// Functions of pairs are (in-lane position, other position, key block, query block, head, batch); see `pair`. What
-/// depends on one side alone and costs something is computed once for a block and kept; tensors computed from a
-/// formula, and the side in lanes, lie in panels.
+/// depends on one side alone and costs something is hoisted: computed once for a block. Tensors computed from
+/// a formula, and the side in lanes, lie in panels.
 class score_tile {
 public:
     enum class lanes : std::uint8_t { queries, keys, channels };
@@ -33,7 +33,7 @@ public:
     /// Weights of the graph, at the pair, where the statistic makes `weight` of it.
     Halide::Expr weights(int node, const Halide::Expr& weight);
 
-    /// All that is kept of queries, at one of the block, in a sum.
+    /// All that is hoisted of queries, at one of the block, in a sum.
     Halide::Expr of_query(const Halide::Expr& row) const;
 
     /// A tensor of the graph, an input or computed, as f32 rows (channel, position in block, block, head, batch).
@@ -60,7 +60,7 @@ public:
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
     /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
     void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
-    /// Where queries lie in lanes, the loops that turn those of a block.
+    /// Where queries lie in lanes, the loops that transpose those of a block.
     std::vector<row_loop> row_loops() const;
     /// What is read of tensors of pairs for the queries of a tile, where those are in lanes.
     void schedule_pairs(const Halide::LoopLevel& tile, const Halide::LoopLevel& storage);

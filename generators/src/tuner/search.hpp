@@ -23,7 +23,7 @@ struct final_rounds {
     std::vector<std::vector<double>> seconds;  ///< a round each, in that order
 };
 
-/// Two schedules interleaved at one length: the usual one the incumbent, that of short calls the challenger.
+/// Two schedules timed interleaved at one length: the usual one the incumbent, that of short calls the challenger.
 struct length_rounds {
     std::int64_t queries{};
     std::vector<round_times> rounds;

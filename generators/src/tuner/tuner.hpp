@@ -21,7 +21,7 @@ struct tune_options {
     bool exhaustive{};                ///< all against the default, whatever was found
     double confidence = 0.95;
     double timing_seconds = 0.01;  ///< of one timing, at least
-    std::string while_timing;      ///< quiet_machine.hpp
+    std::string while_timing;      ///< a companion process: quiet_machine.hpp
     /// Told, a sentence at a time, what a user should know before the search goes on.
     std::function<void(const std::string&)> note = [](const std::string&) {};
     /// How candidates are compiled; a test may plant a wrong one.

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-/// What a graph says about a call, for explain. Plain words over the list; nothing here decides anything.
+/// What a graph says about a call, for explain. Plain words over its flat list; nothing here decides anything.
 namespace attune::detail {
 
 /// A node as it would be written: "kv_idx - q_idx <= w"; shortened where it is long.

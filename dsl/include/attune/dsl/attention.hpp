@@ -35,7 +35,7 @@ template <operation Op, class X, class... Length> constexpr auto formed(const X&
         return rejected{};
     } else if constexpr (uses_in<X> & forbidden) {
         static_assert(free_of<uses_in<X>, forbidden>,
-                      "attune: queries are computed of (b, h, q_idx, d_idx), keys and values of (b, h, kv_idx, d_idx); "
+                      "attune: queries depend on (b, h, q_idx, d_idx), keys and values on (b, h, kv_idx, d_idx); "
                       "this depends on something else");
         return rejected{};
     } else if constexpr (!(a_number_of_the_call<Length> && ...)) {
@@ -48,8 +48,8 @@ template <operation Op, class X, class... Length> constexpr auto formed(const X&
 }
 }  // namespace detail
 
-/// A tensor (batch, head, query, depth) formed of a real over b, h, q_idx and d_idx, used where q is: `queries(q(b, h,
-/// q_idx, d_idx) * gain(d_idx)) * t(k)`. A length, one integer for the whole call, is then query_length; heads and
+/// A tensor (batch, head, query, depth) computed from a real over b, h, q_idx and d_idx, used where q is: `queries(q(b,
+/// h, q_idx, d_idx) * gain(d_idx)) * t(k)`. A length, one integer for the whole call, is then query_length; heads and
 /// depth given behind it are the call's. Each element is computed once.
 template <operand X> constexpr auto queries(const X& x) { return detail::formed<operation::queries>(x); }
 template <operand X, operand... L>
@@ -247,15 +247,15 @@ template <class Node, class... I> constexpr auto element_of(const Node& of, cons
 }
 }  // namespace detail
 
-/// A tensor (batch, query, channel) of its own width, formed of a real over b, q_idx and d_idx: what lies between the
-/// attentions of a model. Read at (b, position, channel).
+/// A tensor (batch, query, channel) of its own width, computed from a real over b, q_idx and d_idx: what lies between
+/// the attentions of a model. Read at (b, position, channel).
 template <operand X, operand W> constexpr auto tokens(const X& x, const W& width) {
     constexpr unsigned forbidden = use::key | use::row | use::output;
     if constexpr (is_rejected<X> || is_rejected<W>)
         return rejected{};
     else if constexpr (!is_plain(kind_of<X>) || (uses_in<X> & forbidden)) {
         static_assert(is_plain(kind_of<X>) && free_of<uses_in<X>, forbidden>,
-                      "attune: tokens are computed of a real of (b, q_idx, d_idx); an output is read at its elements, "
+                      "attune: tokens depend on (b, q_idx, d_idx); an output is read at its elements, "
                       "as merge_heads does");
         return rejected{};
     } else if constexpr (!detail::a_number_of_the_call<W>) {

@@ -4,7 +4,7 @@
 
 #include <bit>
 
-/// Graph to graph: the one fold over the graph's type. See graph_ir.hpp for the result.
+/// Graph to graph_ir: the one fold over the graph's type. See graph_ir.hpp for the result.
 namespace attune::dsl::detail {
 
 /// Whether an operation computes in reals as soon as one of its numbers is real.

@@ -84,7 +84,7 @@ template <class X> constexpr auto channels(X) {
     return channels(q_idx, detail::no_channels{});
 }
 
-/// A tensor formed of a function of its channel.
+/// A tensor computed from a function of its channel.
 template <class Position, class F, class... Length>
 constexpr auto queries(channels_of<Position, F> x, Length... length) {
     return queries(x(d_idx), length...);

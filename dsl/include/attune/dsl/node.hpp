@@ -16,7 +16,7 @@ struct rejected {
 };
 
 /// A value of the language: a terminal, or an operation on other values. Nodes own their children and are compared by
-/// graph.
+/// their graph_ir.
 template <class T>
 concept expression = requires {
     { T::is } -> std::convertible_to<kind>;

@@ -9,7 +9,7 @@ namespace attune::dsl::detail {
 
 inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
 
-/// A graph under construction; nodes that are equal are entered once.
+/// A graph_ir under construction; nodes that are equal are entered once.
 struct ir_builder {
     std::array<instruction, max_nodes> nodes{};
     std::array<input_declaration, max_inputs> inputs{};

@@ -6,11 +6,11 @@
 #include <span>
 #include <string_view>
 
-/// The graph: a graph written out as a flat list, every distinct node once, arguments before their users.
+/// A graph written out as a flat list: every distinct node once, arguments before their users.
 ///
 /// A graph is a value whose type nests as deep as its formula (node.hpp). `ir_of<Graph>` folds it, once and at compile
-/// time, into this list. Whatever else is done with a graph - text, fingerprint, required inputs, lowering, mask
-/// coverage, reference evaluation - is ordinary code over a `graph_ir`, without templates.
+/// time, into this list. Whatever else is done with a graph - text, fingerprint, required inputs, lowering, block
+/// masks, reference evaluation - is ordinary code over a `graph_ir`, without templates.
 namespace attune {
 
 /// What a node stands for. The grammar of the language is stated on kinds (operators.hpp).
@@ -207,14 +207,16 @@ struct output_declaration {
     constexpr bool operator==(const output_declaration&) const = default;
 };
 
-/// A view of a graph with static storage; cheap to copy.
+/// The flat list of a graph: a view of static storage, cheap to copy.
 struct graph_ir {
     std::span<const instruction> nodes;
     std::span<const input_declaration> inputs;    ///< q, k, v and the user's, in order of first use
     std::span<const output_declaration> outputs;  ///< in the order named
-    std::string_view text;                        ///< the formula, canonical: describe.hpp
+    std::string_view text;                        ///< the formula, canonical: print.hpp
     std::uint64_t fingerprint{};                  ///< of nodes, constants, declarations and output names: build.hpp
     std::span<const std::string_view> indices{};  ///< names of the bound indices, in order of first use
 };
+
+using listing [[deprecated("it is called graph_ir now")]] = graph_ir;
 
 }  // namespace attune

@@ -9,10 +9,10 @@
 #include <variant>
 #include <vector>
 
-/// What a graph means, computed in double precision from its graph: the yardstick of kernels, examples and the tuner's
-/// checks.
+/// What a graph means, computed in double precision from its flat list: the yardstick of kernels, examples and the
+/// tuner's checks.
 ///
-/// It shares nothing with the generators but the graph, works row by row without tiles or online softmax, and is meant
+/// It shares nothing with the generators but that list, works row by row without tiles or online softmax, and is meant
 /// to be read.
 ///
 /// -infinity is nothing, in rows and outputs as in scores: it stays -infinity through arithmetic (pointwise.hpp), so

@@ -27,8 +27,8 @@ struct kernel {
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in the graph's order (tensor:
     /// halide_buffer_t*, scalar: pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, the
-    /// i32 into how many parts the keys are split, then the outputs in the graph's order, then the hidden rows, then
-    /// the hidden output. Dimensions innermost first: outputs proper (value depth, query, head, batch), rows the same
+    /// i32 into how many parts the keys are split, then the outputs in the graph's order, then the saved rows, then
+    /// the saved output. Dimensions innermost first: outputs proper (value depth, query, head, batch), rows the same
     /// with stride 0 along the value depth, scores and weights (key, query, head, batch), columns (key, head, batch),
     /// means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts
     /// has the call's extent and stride 0; an empty tensor has an address that may be read, and extents that say so.
