@@ -164,7 +164,7 @@ for the machine that compiles them")
                 OUTPUT "${file}.key"
                 COMMAND ${emit} ${wanted} --key "${file}.key"
                 DEPENDS "${program}" ${schedule_files}
-                COMMENT ""
+                COMMENT "Noting what ${graph} is made of for ${level}"
                 VERBATIM)
             add_custom_command(
                 OUTPUT "${object}"
