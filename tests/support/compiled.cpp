@@ -1,7 +1,7 @@
 #include "compiled.hpp"
 
-#include "codegen/object.hpp"
 #include "analysis/plan.hpp"
+#include "codegen/object.hpp"
 
 #include <attune/runtime/cpu.hpp>
 

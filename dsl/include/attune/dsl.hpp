@@ -4,19 +4,21 @@
 /// describe.hpp, call_check.hpp (what is made of it). Whole layers, with projections and dropout, are in
 /// <attune/dsl/layers.hpp>, which is included by those who write them. Included one by one, each after what it stands
 /// on: compilers then say in one line where a header came from.
-#include <attune/dsl/aliases.hpp>
-#include <attune/dsl/arguments.hpp>
-#include <attune/dsl/attention.hpp>
-#include <attune/dsl/build.hpp>
-#include <attune/dsl/call_check.hpp>
-#include <attune/dsl/describe.hpp>
-#include <attune/dsl/detail/hana.hpp>
-#include <attune/dsl/embeddings.hpp>
-#include <attune/dsl/flex.hpp>
-#include <attune/dsl/name.hpp>
-#include <attune/dsl/node.hpp>
-#include <attune/dsl/operators.hpp>
-#include <attune/dsl/states.hpp>
-#include <attune/dsl/terminals.hpp>
+// clang-format off
 #include <attune/ir/element_type.hpp>
 #include <attune/ir/graph_ir.hpp>
+#include <attune/dsl/name.hpp>
+#include <attune/dsl/detail/hana.hpp>
+#include <attune/dsl/node.hpp>
+#include <attune/dsl/arguments.hpp>
+#include <attune/dsl/terminals.hpp>
+#include <attune/dsl/operators.hpp>
+#include <attune/dsl/attention.hpp>
+#include <attune/dsl/aliases.hpp>
+#include <attune/dsl/embeddings.hpp>
+#include <attune/dsl/states.hpp>
+#include <attune/dsl/flex.hpp>
+#include <attune/dsl/build.hpp>
+#include <attune/dsl/describe.hpp>
+#include <attune/dsl/call_check.hpp>
+// clang-format on
