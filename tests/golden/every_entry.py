@@ -9,7 +9,7 @@ headers = (here / "../../dsl/include/attune/catalogue").resolve()
 entries, texts = {}, {path.name: path.read_text() for path in sorted(headers.glob("*.hpp"))}
 for name, text in texts.items():
     for part in re.split(r"(?m)^namespace detail \{.*?^\}", text, flags=re.S | re.M):  # what entries share is no entry
-        for found in re.finditer(r"(?m)^(?:inline )?constexpr auto (\w+)(.)", part):
+        for found in re.finditer(r"(?m)^(?:template <.*> )?(?:inline )?constexpr auto (\w+)(.)", part):
             entries[found[1]] = name
 used = set(re.findall(r"catalogue::(\w+)", re.sub(r"//.*", "", "".join(path.read_text() for path in (here / "variants").glob("*.hpp")))))
 missing = {entry: name for entry, name in entries.items() if entry not in used}

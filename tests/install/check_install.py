@@ -313,7 +313,7 @@ def rebuilds(user):
         with open(os.path.join(user.options.source, source), encoding="utf-8") as file:
             text = file.read()
         with open(changed, "w", encoding="utf-8") as file:
-            file.write(text + '\nextern "C" int attune_edited() { return 1; }\n')
+            file.write(text + f'\nextern "C" int attune_edited_{os.path.basename(source).removesuffix(".cpp")}() {{ return 1; }}\n')
         words = shlex.split(row["command"])
         words = [changed if word == row["file"] else word for word in words]
         made = user.work(os.path.basename(source) + ".o")

@@ -61,7 +61,7 @@ tables = {
     "chosen_tiles": ("topk", "I32", [[[[i, (i + 3) % 8, i * i % 8] for i in range(8)]]]),
 }
 
-entry = re.compile(r"((?:^/// .*\n)+)(?:template .*\n)?^(?:inline )?constexpr auto (\w+)(?:\(([^()]*)\))?", re.M)
+entry = re.compile(r"((?:^/// .*\n)+)(?:template <.*>\s)?(?:inline )?constexpr auto (\w+)(?:\(([^()]*)\))?", re.M)
 
 
 own = [
