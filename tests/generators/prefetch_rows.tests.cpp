@@ -21,6 +21,24 @@ namespace {
 using namespace attune::dsl;
 inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 
+/// Of the address of a fetch, which tensor it is of and which element.
+class fetched_element : public Halide::Internal::IRVisitor {
+public:
+    std::string tensor;
+    Halide::Expr element;
+
+protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Variable* variable) override {
+        if (variable->type.is_handle()) tensor = variable->name;
+    }
+    void visit(const Halide::Internal::Cast* conversion) override {
+        if (conversion->type == Halide::Int(64) && conversion->value.type() == Halide::Int(32))
+            element = conversion->value;
+        IRVisitor::visit(conversion);
+    }
+};
+
 /// Distances in elements between fetches that follow each other in the text, of each tensor, where they are known:
 /// within a row.
 class fetches : public Halide::Internal::IRVisitor {
@@ -32,14 +50,16 @@ protected:
     using IRVisitor::visit;
     void visit(const Halide::Internal::Call* call) override {
         IRVisitor::visit(call);
-        if (!call->is_intrinsic(Halide::Internal::Call::prefetch)) return;
-        const std::string tensor = call->args[0].as<Halide::Internal::Variable>()->name;
-        if (last_.contains(tensor))
+        REQUIRE_FALSE(call->is_intrinsic(Halide::Internal::Call::prefetch));  // prefetchnta
+        if (call->name != "llvm.prefetch.p0") return;
+        fetched_element at;
+        call->args[0].accept(&at);
+        if (last_.contains(at.tensor))
             if (const auto distance =
-                    Halide::Internal::as_const_int(Halide::Internal::simplify(call->args[1] - last_[tensor])))
-                distances[tensor].push_back(*distance);
-        last_[tensor] = call->args[1];
-        ++count[tensor];
+                    Halide::Internal::as_const_int(Halide::Internal::simplify(at.element - last_[at.tensor])))
+                distances[at.tensor].push_back(*distance);
+        last_[at.tensor] = at.element;
+        ++count[at.tensor];
     }
 
 private:

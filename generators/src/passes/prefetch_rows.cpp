@@ -60,6 +60,16 @@ private:
     std::vector<std::pair<std::string, Expr>> lets_;
 };
 
+/// Asks for the line of an element. Halide's own intrinsic becomes prefetchnta, which keeps lines out of the
+/// second-level cache and has few of them under way; this becomes prefetcht1, and its like on other CPUs.
+Expr fetch(const std::string& tensor, const Type& element, const Expr& at) {
+    constexpr int read = 0, second_level = 2, data = 1;
+    const Expr address = reinterpret<std::uint64_t>(Variable::make(Handle(), tensor)) +
+                         cast<std::uint64_t>(cast<std::int64_t>(at) * element.bytes());
+    return Call::make(Int(32), "llvm.prefetch.p0", {reinterpret(Handle(), address), read, second_level, data},
+                      Call::Extern);
+}
+
 }  // namespace
 
 bool prefetch_rows::loop::is(const std::string& name) const {
@@ -86,9 +96,7 @@ Stmt prefetch_rows::visit(const For* loop) {
             const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + ahead_, row);
             const int line = line_bytes / reads.element.bytes();
             for (int i = 0; i < elements_; i += line)
-                all.push_back(
-                    Evaluate::make(Call::make(reads.element, Call::prefetch,
-                                              {Variable::make(Handle(), tensor_), later + i, 1, 0}, Call::Intrinsic)));
+                all.push_back(Evaluate::make(fetch(tensor_, reads.element, later + i)));
         }
         all.push_back(body);
         body = Block::make(all);
