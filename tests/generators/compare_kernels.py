@@ -4,7 +4,7 @@
     compare_kernels.py emit BUILD --save FILE      every kernel of BUILD's generator programs, for each level; their digests
     compare_kernels.py compare FIRST SECOND        two such files; ends with 1 if anything differs
 
-What is compared of an object, function by function: code and the data that code reads, byte for byte; where it refers to other
+What is compared of an object, section by section, which is function by function: code and the data that code reads, byte for byte; where it refers to other
 symbols. Texts of messages count apart: names of stages stand in them. Kernels for GPUs are texts themselves, where names are
 replaced by numbers in the order of their first appearance.
 
@@ -123,11 +123,12 @@ def emitted(folder, program, options, level, work):
     """The digests of what one program makes for a level, or the sentence by which it refuses; the seconds that it took."""
     file = os.path.join(work, digest(program, options, level) + ".o")
     environment = {k: v for k, v in os.environ.items() if k != "ATTUNE_KERNEL_CACHE"}
-    # Both builds have the schedules of the first.
     command = [os.path.join(folder, "bin", program), "emit", "--target", level, "--object", file, *options]
     start = time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     seconds = time.monotonic() - start
+    if done.returncode < 0:  # killed, which says nothing of its kernels
+        raise RuntimeError(f"{program} for {level} ended by signal {-done.returncode}")
     if done.returncode != 0:
         return {"refused": done.stderr.strip().splitlines()[-1].split(": ", 1)[-1] if done.stderr.strip() else str(done.returncode)}, seconds
     try:
@@ -181,7 +182,7 @@ def compare(options):
         elif unlike:
             differing += 1
             print(f"differs in {', '.join(unlike)}: {name}")
-    print(f"{len(first.keys() & second.keys()) } objects in both: {differing} differ, {texts} have other texts of messages alone; {before:.0f} and {after:.0f} s of compiling")
+    print(f"{len(first.keys() & second.keys())} objects in both: {differing} differ, {texts} have other texts of messages alone; {before:.0f} and {after:.0f} s of compiling")
     return 1 if differing else 0
 
 
