@@ -1,0 +1,197 @@
+#include "passes/prefetch_rows.hpp"
+#include "stages/score_tile.hpp"
+
+#include <numeric>
+
+namespace attune::generators {
+using namespace Halide;
+
+void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage) {
+    // Schedule
+    const Var qx("qx"), kx("kx");
+    const int lanes = f_.cut.lanes, square = std::gcd(lanes, f_.cut.key_block);
+    for (auto& [turned, rows] : transposed_) {
+        turned.compute_at(tile)
+            .hoist_storage(storage)
+            .bound_extent(f_.qi, f_.cut.query_tile)
+            .bound_extent(f_.ki, f_.cut.key_block)
+            .bound_extent(f_.qt, 1)
+            .bound_extent(f_.kb, 1);
+        turned.split(f_.qi, f_.qi, qx, lanes)
+            .split(f_.ki, f_.ki, kx, square)
+            .reorder(qx, kx, f_.ki, f_.qi)
+            .vectorize(qx)
+            .unroll(kx);
+        rows.compute_at(turned, f_.ki)
+            .bound_extent(f_.ki, square)
+            .bound_extent(f_.qi, lanes)
+            .vectorize(f_.ki, square)
+            .unroll(f_.qi);
+    }
+}
+
+void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block,
+                               const LoopLevel& storage) {
+    // Schedule
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb, dx("dx");
+    rows.compute_at(block)
+        .hoist_storage(storage)
+        .bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block)
+        .bound_extent(of, 1);
+    const int vector = fixed ? std::gcd(f_.cut.lanes, channels) : 1;
+    if (vector < 4) {
+        rows.vectorize(f_.d, f_.cut.lanes, TailStrategy::GuardWithIf);
+        return;
+    }
+    rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
+    // Written out, so that what a channel's position decides is decided here.
+    if (channels / vector <= 32) rows.unroll(f_.d);
+}
+
+void score_tile::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    const int lanes = f_.cut.lanes;
+    const bool in_lanes = of_query == (along_ == lanes::queries);
+    const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
+    const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
+    const bool channels = along_ == lanes::channels;  // rows of a tensor then are where they are used
+    for (const stored_rows& stored : stored_)
+        if (stored.of_query == of_query && !channels)
+            schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
+    for (Func& kept : of_query ? hoisted_of_queries_ : hoisted_of_keys_) {
+        kept.compute_at(block).bound_extent(of, 1);
+        if (!(channels && of_query)) kept.bound_extent(i, positions);  // only the call knows how many rows are stacked
+        if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
+    }
+    if (channels) return;
+    for (contraction& c : contractions_) {
+        if (c.paired) {
+            if (!in_lanes) continue;
+            const Var j = c.panel.args()[0];
+            c.panel.compute_at(block)
+                .hoist_storage(storage)
+                .bound_extent(i, positions)
+                .bound_extent(of, 1)
+                .bound_extent(j, 2)
+                .reorder(j, f_.d, i)
+                .unroll(j);
+            continue;
+        }
+        const Func rows = of_query ? c.query_rows : c.key_rows;
+        bool stored = false;
+        for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
+        if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has
+                          // nothing left to decide
+            if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
+            continue;
+        }
+        const int turned = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
+        c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
+        // Channels a power of two apart would fall into a few sets of the cache.
+        if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes);
+        if (turned < 4) {
+            c.panel.vectorize(i, std::gcd(lanes, positions));
+            continue;
+        }
+        // Rows as they lie, transposed a square at a time.
+        const Var ix("ix"), dx("dx");
+        const int vector = std::gcd(lanes, positions);
+        c.panel.split(f_.d, f_.d, dx, turned).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);
+        if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, turned).unroll(i);
+    }
+}
+
+void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& storage) {
+    // Schedule
+    keys_.compute_at(storage);
+    last_key_.compute_at(storage);
+    if (along_ == lanes::channels) {
+        for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
+        for (contraction& c : contractions_) c.query_rows.compute_at(block).hoist_storage(storage);
+    }
+    schedule_side(true, block, storage);
+}
+
+void score_tile::schedule_shared(const LoopLevel& level) {
+    // Schedule
+    for (Func& kept : hoisted_of_task_) kept.compute_at(level);
+}
+
+void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) {
+    schedule_side(false, block, storage);
+}
+
+void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, const LoopLevel& keys) {
+    // Schedule
+    const Var l("l"), kj("kj");
+    const int vector = channel_vector(), lanes = f_.cut.lanes, tile = f_.cut.query_tile;
+    for (contraction& c : contractions_) {
+        c.query_rows.bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+        c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
+        c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
+        c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
+        c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile)
+            .reorder(l, kj, f_.qi, f_.ki)
+            .vectorize(l)
+            .unroll(kj)
+            .unroll(f_.qi);
+        c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
+        c.dots.update()
+            .reorder(l, f_.ki, f_.qi, c.each)
+            .vectorize(l)
+            .unroll(f_.ki)
+            .unroll(f_.qi)
+            .unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
+        if (f_.node(f_.core.key).op != operation::input)
+            c.key_rows.compute_at(keys)
+                .bound_extent(f_.ki, lanes)
+                .bound_extent(f_.d, f_.depth())
+                .vectorize(f_.d, vector);
+    }
+}
+
+void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ahead) const {
+    const instruction& node = f_.node(f_.core.key);
+    if (node.op != operation::input) return;
+    const prefetch_rows::loop keys{scores.name(), f_.ki.name()},
+        products{contractions_.front().collected.name(), f_.ki.name()};
+    const ImageParam& tensor = f_.inputs.tensor(node.input);
+    const int bytes = tensor.type().bytes() * f_.depth();
+    pipeline.add_custom_lowering_pass(
+        new prefetch_rows(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
+}
+
+std::vector<row_loop> score_tile::row_loops() const {
+    std::vector<row_loop> all;
+    for (const contraction& c : contractions_)
+        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.cut.lanes, f_.cut.query_block)});
+    return all;
+}
+
+void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
+    // Schedule
+    for (contraction& c : contractions_) {
+        Func& product = c.product;
+        product.compute_at(tile)
+            .bound_extent(lane_, in_lanes)
+            .bound_extent(other_, others)
+            .bound_extent(f_.qt, 1)
+            .bound_extent(f_.kb, 1);
+        product.vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        if (c.paired) {
+            product.update()
+                .reorder(c.each.x, lane_, other_, c.each.y)
+                .atomic()
+                .vectorize(c.each.x)
+                .vectorize(lane_, vector)
+                .unroll(lane_)
+                .unroll(other_);
+            if (f_.depth() % (2 * f_.cut.depth_unroll) == 0) product.update().unroll(c.each.y, f_.cut.depth_unroll);
+            continue;
+        }
+        product.update().reorder(lane_, other_, c.each).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        if (c.fixed) product.update().unroll(c.each, f_.cut.depth_unroll);
+    }
+}
+
+}  // namespace attune::generators
