@@ -71,7 +71,8 @@ class Kernels:
                 argument.kind, argument.real = REAL, value
             else:
                 capsules.append(value.__dlpack__())
-                self._check(self.library.attune_tensor_from_dlpack(c_void_p(pointer_in(capsules[-1], b"dltensor")), 0, byref(argument.tensor)))
+                managed = c_void_p(pointer_in(capsules[-1], b"dltensor"))
+                self._check(self.library.attune_argument_from_dlpack(argument.name, managed, 0, byref(argument)))
         return arguments
 
     def _text(self, question, *arguments):

@@ -144,6 +144,32 @@ static attune_status with(attune_argument spoilt) {
     if (!spoilt.name) list[0] = spoilt;
     return attune_run(attune_common_causal_attention_variant(), list, 4, NULL);
 }
+/* The struct's kv_lengths: all zeros stands for all keys, and nothing else does. */
+static void lengths(void) {
+    static int32_t in_use[batches] = {5, 7};
+    static const int64_t per_batch[] = {batches};
+    attune_common_causal_attention_arguments given;
+    memset(&given, 0, sizeof given);
+    given.q = view(q), given.k = view(k), given.v = view(v), given.out = view(out);
+    poison();
+    given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, NULL);
+    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "a shape of 1 extents for kv_lengths, got null"));
+    given.kv_lengths.rank = 0;
+    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "kv_lengths with 1 axis (batch)"));
+    memset(&given.kv_lengths, 0, sizeof given.kv_lengths);
+    given.kv_lengths.data = in_use;
+    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "element type of kv_lengths"));
+    given.kv_lengths = attune_dense(NULL, ATTUNE_I32, 1, per_batch);
+    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "a pointer to the elements of kv_lengths"));
+    CHECK(untouched());
+    given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, per_batch);
+    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_OK);
+}
+
 static attune_status with_q(attune_tensor tensor) { return with(attune_tensor_argument("q", tensor)); }
 
 static void refusals(void) {
@@ -262,6 +288,7 @@ static void release(void* owner) { ++*(int*)owner; }
 
 static void dlpack(void) {
     attune_tensor t = view(q), back;
+    attune_argument argument;
     void* made = NULL;
     DLManagedTensor* managed;
     struct DLManagedTensorVersioned* versioned;
@@ -282,10 +309,20 @@ static void dlpack(void) {
     CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "16 bytes"));
     managed->dl_tensor.device.device_id = 0;
     managed->dl_tensor.device.device_type = kDLCPU;
+    CHECK(attune_argument_from_dlpack("q", managed, 0, &argument) == ATTUNE_OK && strcmp(argument.name, "q") == 0 &&
+          argument.kind == ATTUNE_TENSOR && argument.tensor.data == q + 4);
     managed->dl_tensor.dtype.bits = 64;
-    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "64 bits"));
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "got f64;"));
+    argument.name = "untouched";
+    CHECK(attune_argument_from_dlpack("slopes", managed, 0, &argument) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "in slopes, got f64; try a copy with elements of f32"));
+    CHECK(strcmp(argument.name, "untouched") == 0);
+    CHECK(attune_argument_from_dlpack(NULL, managed, 0, &argument) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "a name"));
+    CHECK(attune_argument_from_dlpack("q", managed, 0, NULL) == ATTUNE_REFUSED);
     managed->dl_tensor.dtype.bits = 32, managed->dl_tensor.dtype.lanes = 4;
-    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "lanes"));
+    CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "vectors of 4"));
     managed->dl_tensor.dtype.lanes = 1, managed->dl_tensor.ndim = 9;
     CHECK(attune_tensor_from_dlpack(managed, 0, &back) == ATTUNE_REFUSED && strstr(attune_error_text(), "axes"));
     CHECK(releases == 0);
@@ -310,6 +347,7 @@ int main(void) {
     calls();
     threads();
     refusals();
+    lengths();
     answers();
     dlpack();
     if (failures == 0) printf("all is well with attune %s\n", attune_version());

@@ -163,13 +163,49 @@ TEST_CASE("DLPack tensors that no kernel can take are refused") {
         [](DLTensor& t) { t.device.device_type = kDLVulkan; },
         "expected a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Vulkan; try a copy");
     refused([](DLTensor& t) { t.device.device_type = kDLOneAPI; }, "device type 14");
-    refused([](DLTensor& t) { t.dtype.bits = 64; }, "64 bits");
-    refused([](DLTensor& t) { t.dtype.lanes = 4; }, "4 lanes");
-    refused([](DLTensor& t) { t.dtype.code = kDLComplex; }, "type code 5");
+    refused([](DLTensor& t) { t.dtype.bits = 64; },
+            "expected elements of f32, f16, bf16, i32, u8 or bool in a DLPack tensor, got f64; try a copy with "
+            "elements of f32");
+    refused([](DLTensor& t) { t.dtype = {kDLInt, 64, 1}; }, "got i64; try a copy with elements of i32");
+    refused([](DLTensor& t) { t.dtype = {kDLUInt, 16, 1}; }, "got u16; try a copy with elements of i32");
+    refused([](DLTensor& t) { t.dtype = {kDLBool, 8, 2}; },
+            "got bool in vectors of 2; try a copy with elements of bool");
+    refused([](DLTensor& t) { t.dtype.lanes = 4; }, "got f32 in vectors of 4;");
+    refused([](DLTensor& t) { t.dtype = {kDLComplex, 64, 1}; }, "got complex64;");
+    refused([](DLTensor& t) { t.dtype = {kDLFloat8_e4m3fn, 8, 1}; }, "got type code 10 of 8 bits;");
     refused([](DLTensor& t) { t.ndim = 9; }, "8 axes");
     refused([](DLTensor& t) { t.ndim = -1; }, "8 axes");
     refused([](DLTensor& t) { t.shape = nullptr; }, "a shape");
     DLManagedTensorVersioned other{};
     other.version = {2, 0};
     CHECK_THROWS_MATCHES(attune::from_dlpack(other), attune::error, complains("version 2.0"));
+    other.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    other.dl_tensor = right;
+    other.flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, other.dl_tensor.dtype = {kDLInt, 4, 1};
+    CHECK_THROWS_MATCHES(attune::from_dlpack(other), attune::error,
+                         complains("got i4, padded; try a copy with elements of u8"));
+}
+
+TEST_CASE("a refused DLPack tensor is called by its name") {
+    std::int64_t shape[] = {2};
+    DLManagedTensorVersioned given{};
+    given.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    given.dl_tensor = {.data = shape,
+                       .device = {kDLCPU, 0},
+                       .ndim = 1,
+                       .dtype = {kDLInt, 64, 1},
+                       .shape = shape,
+                       .strides = nullptr,
+                       .byte_offset = 0};
+    CHECK_THROWS_MATCHES(attune::from_dlpack(given, "documents"), attune::error,
+                         complains("expected elements of f32, f16, bf16, i32, u8 or bool in documents, got i64; try"));
+    given.dl_tensor.device.device_type = kDLMetal;
+    CHECK_THROWS_MATCHES(
+        attune::from_dlpack(given, "q"), attune::error,
+        complains("expected q in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Metal"));
+    given.version.major = 2;
+    CHECK_THROWS_MATCHES(attune::from_dlpack(given, "q"), attune::error,
+                         complains("expected q of DLPack's version 1, got version 2."));
+    const DLManagedTensor old{.dl_tensor = given.dl_tensor, .manager_ctx = nullptr, .deleter = nullptr};
+    CHECK_THROWS_MATCHES(attune::from_dlpack(old, "k"), attune::error, complains("expected k in memory"));
 }

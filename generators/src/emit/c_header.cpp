@@ -125,8 +125,10 @@ std::string declarations(const variant& v, std::span<const listed_kernel> kernel
         "    attune_argument list[{1}];\n    size_t count = 0;\n",
         name, fields.size());
     for (const field& f : fields)
-        text += f.said == "kv_lengths" ? fmt::format("    if (given->kv_lengths.shape) list[count++] = {};\n", f.pass)
-                                       : fmt::format("    list[count++] = {};\n", f.pass);
+        text += f.said == "kv_lengths"
+                    ? fmt::format("    if (given->kv_lengths.data || given->kv_lengths.shape) list[count++] = {};\n",
+                                  f.pass)
+                    : fmt::format("    list[count++] = {};\n", f.pass);
     return text + fmt::format("    return attune_run({}_variant(), list, count, options);\n}}\n", name);
 }
 

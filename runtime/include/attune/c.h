@@ -147,6 +147,9 @@ attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTU
 /// does not own it: the caller goes on to keep it and to delete it. Refused: other devices, an offset into an OpenCL
 /// buffer, element types that attune does not have, vectors, more than 8 axes, another major version.
 attune_status attune_tensor_from_dlpack(const void* managed, int32_t versioned, attune_tensor* tensor) ATTUNE_NOEXCEPT;
+/// The same as an argument of a call; what is refused is refused by its name.
+attune_status attune_argument_from_dlpack(const char* name, const void* managed, int32_t versioned,
+                                          attune_argument* argument) ATTUNE_NOEXCEPT;
 
 /// The other direction: a new DLManagedTensor (or DLManagedTensorVersioned) that refers to the tensor's memory. Its
 /// consumer calls its deleter, which calls release(owner) unless `release` is null. A read-only tensor needs the

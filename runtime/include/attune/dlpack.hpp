@@ -4,6 +4,7 @@
 #include <attune/runtime/tensor.hpp>
 
 #include <memory>
+#include <string_view>
 
 #ifndef DLPACK_MAJOR_VERSION
 #error \
@@ -15,11 +16,11 @@ namespace attune {
 /// A view of memory that DLPack describes. It owns nothing: whoever holds the managed tensor goes on to hold it, and
 /// deletes it after the calls. Memory of CUDA and OpenCL buffers keep the device's index. Throws attune::error for
 /// memory of others, for an offset into an OpenCL buffer, element types that attune does not have, vectors and more
-/// than 8 axes.
-tensor from_dlpack(const DLTensor& given, bool read_only = false);
-tensor from_dlpack(const DLManagedTensor& given);
+/// than 8 axes; the sentence calls the tensor by `name`: from_dlpack(managed, "q").
+tensor from_dlpack(const DLTensor& given, bool read_only = false, std::string_view name = {});
+tensor from_dlpack(const DLManagedTensor& given, std::string_view name = {});
 /// Also for a tensor of another major version of DLPack, of which nothing but the version is read.
-tensor from_dlpack(const DLManagedTensorVersioned& given);
+tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name = {});
 
 /// The view as DLPack. The consumer calls its deleter, which lets go of `owner`; without one, the memory has to outlive
 /// the consumer. A view of a GPU's memory has to say of which: tensor::in(memory::cuda, 0).

@@ -102,7 +102,20 @@ attune_status attune_set_parallel_for(attune_parallel_for run, void* state) noex
 }
 
 attune_status attune_tensor_from_dlpack(const void* managed, std::int32_t versioned, attune_tensor* tensor) noexcept {
-    return guarded_here([&] { from_dlpack(managed, versioned != 0, tensor); });
+    return guarded_here([&] { from_dlpack(managed, versioned != 0, {}, tensor); });
+}
+
+attune_status attune_argument_from_dlpack(const char* name, const void* managed, std::int32_t versioned,
+                                          attune_argument* argument) noexcept {
+    if (!name || !argument)
+        return refused(
+            "attune: expected a name and a place for the argument, got null; try the formula's, such as \"q\"");
+    return guarded_here([&] {
+        attune_argument made{};
+        made.name = name;
+        from_dlpack(managed, versioned != 0, name, &made.tensor);
+        *argument = made;
+    });
 }
 
 attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, std::int32_t versioned, void (*release)(void*),

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
+#include <string_view>
 #include <utility>
 
 namespace attune {
@@ -23,12 +25,30 @@ constexpr element_pair elements[] = {
     {element_type::u8, {kDLUInt, 8, 1}},      {element_type::boolean, {kDLBool, 8, 1}},
 };
 
-element_type element_from(DLDataType type) {
+/// "i64", "f32 in vectors of 4"
+std::string spelling(DLDataType type) {
+    static constexpr std::string_view letters[] = {"i", "u", "f", "handle", "bf", "complex", "bool"};
+    std::string text = type.code >= std::size(letters)
+                           ? say("type code ", int{type.code}, " of ", int{type.bits}, " bits")
+                       : type.code == kDLBool && type.bits == 8 ? "bool"
+                                                                : say(letters[type.code], int{type.bits});
+    return type.lanes == 1 ? text : say(text, " in vectors of ", int{type.lanes});
+}
+
+/// A type of attune's that holds what elements of this one usually are: whole numbers, truths or reals.
+std::string_view nearest(DLDataType type) {
+    if (type.code == kDLInt || type.code == kDLUInt) return "i32";
+    return type.code == kDLBool ? "bool" : "f32";
+}
+
+/// "q", or what is said of a tensor without a name.
+std::string known_as(std::string_view name) { return name.empty() ? "a DLPack tensor" : std::string(name); }
+
+element_type element_from(DLDataType type, std::string_view name) {
     for (const auto& [element, known] : elements)
         if (known.code == type.code && known.bits == type.bits && known.lanes == type.lanes) return element;
-    fail("DLPack elements of f32, f16, bf16, i32, u8 or bool",
-         say("type code ", int{type.code}, " of ", int{type.bits}, " bits and ", int{type.lanes}, " lanes"),
-         "a copy of such a type");
+    fail(say("elements of f32, f16, bf16, i32, u8 or bool in ", known_as(name)), spelling(type),
+         say("a copy with elements of ", nearest(type)));
 }
 
 DLDataType type_from(element_type element) {
@@ -50,7 +70,7 @@ struct place {
 };
 
 /// Pinned memory of a driver is the host's.
-place place_of(const DLDevice& given) {
+place place_of(const DLDevice& given, std::string_view called) {
     switch (given.device_type) {
         case kDLCPU:
         case kDLCUDAHost:
@@ -64,7 +84,7 @@ place place_of(const DLDevice& given) {
                              : given.device_type == kDLMetal ? "Metal"
                              : given.device_type == kDLROCM  ? "ROCm"
                                                              : nullptr;
-    fail("a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer",
+    fail(say(known_as(called), " in memory of the CPU, of CUDA or in an OpenCL buffer"),
          name ? say("one of ", name) : say("device type ", static_cast<int>(given.device_type)), "a copy on the CPU");
 }
 
@@ -96,17 +116,19 @@ template <class Managed> Managed* export_as(const tensor& view, std::shared_ptr<
 
 }  // namespace
 
-tensor from_dlpack(const DLTensor& given, bool read_only) {
-    const auto [where, device] = place_of(given.device);
+tensor from_dlpack(const DLTensor& given, bool read_only, std::string_view name) {
+    const auto [where, device] = place_of(given.device, name);
     if (given.ndim < 0 || given.ndim > tensor::max_axes)
-        fail(say("a DLPack tensor of at most ", tensor::max_axes, " axes"), say(given.ndim),
+        fail(say(known_as(name), " of at most ", tensor::max_axes, " axes"), say(given.ndim),
              "a view of the axes that attention knows");
-    if (given.ndim > 0 && !given.shape) fail("a DLPack tensor with a shape", "null", "to report this to who made it");
-    const element_type element = element_from(given.dtype);
+    if (given.ndim > 0 && !given.shape)
+        fail(say(known_as(name), " with a shape"), "null", "to report this to who made it");
+    const element_type element = element_from(given.dtype, name);
     const auto rank = static_cast<std::size_t>(given.ndim);
     const tensor::extents shape(given.shape, rank), strides(given.strides, given.strides ? rank : 0);
     if (where == memory::opencl && given.byte_offset != 0)
-        fail("an OpenCL buffer that the DLPack tensor begins with", say("an offset of ", given.byte_offset, " bytes"),
+        fail(say("an OpenCL buffer that ", known_as(name), " begins with"),
+             say("an offset of ", given.byte_offset, " bytes"),
              "a part of the buffer that begins there (clCreateSubBuffer)");
     auto* const data = given.data ? static_cast<char*>(given.data) + given.byte_offset : nullptr;
     const tensor view = read_only ? tensor(element, static_cast<const void*>(data), shape, strides)
@@ -114,14 +136,18 @@ tensor from_dlpack(const DLTensor& given, bool read_only) {
     return view.in(where, device);
 }
 
-tensor from_dlpack(const DLManagedTensor& given) { return from_dlpack(given.dl_tensor); }
+tensor from_dlpack(const DLManagedTensor& given, std::string_view name) {
+    return from_dlpack(given.dl_tensor, false, name);
+}
 
-tensor from_dlpack(const DLManagedTensorVersioned& given) {
+tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name) {
     if (given.version.major != DLPACK_MAJOR_VERSION)
-        fail(say("a DLPack tensor of version ", DLPACK_MAJOR_VERSION),
+        fail(say(known_as(name), " of DLPack's version ", DLPACK_MAJOR_VERSION),
              say("version ", given.version.major, ".", given.version.minor), "asking its producer for that version");
-    if (given.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED) element_from({given.dl_tensor.dtype.code, 0, 0});
-    return from_dlpack(given.dl_tensor, (given.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0);
+    if (given.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+        fail(say("elements of f32, f16, bf16, i32, u8 or bool in ", known_as(name)),
+             say(spelling(given.dl_tensor.dtype), ", padded"), "a copy with elements of u8");
+    return from_dlpack(given.dl_tensor, (given.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, name);
 }
 
 DLManagedTensorVersioned* to_dlpack(const tensor& view, std::shared_ptr<const void> owner) {

@@ -57,7 +57,8 @@ inline parallel_for from_c(attune_parallel_for run, void* state) {
     };
 }
 
-void from_dlpack(const void* managed, bool versioned, attune_tensor* tensor);
+/// `name` is for messages, and may be empty.
+void from_dlpack(const void* managed, bool versioned, std::string_view name, attune_tensor* tensor);
 void to_dlpack(const attune_tensor* tensor, bool versioned, void (*release)(void*), void* owner, void** managed);
 
 }  // namespace attune::detail

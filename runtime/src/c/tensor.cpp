@@ -55,11 +55,11 @@ tensor from_c(std::string_view name, const attune_tensor& given) {
     return view.in(static_cast<memory>(given.memory), given.device - 1);
 }
 
-void from_dlpack(const void* managed, bool versioned, attune_tensor* to) {
+void from_dlpack(const void* managed, bool versioned, std::string_view name, attune_tensor* to) {
     if (!managed || !to) fail("a DLPack tensor and a place for the view", "null", "the pointer inside its capsule");
     const auto* const old = static_cast<const DLManagedTensor*>(managed);
     const auto* const recent = static_cast<const DLManagedTensorVersioned*>(managed);
-    const tensor view = versioned ? attune::from_dlpack(*recent) : attune::from_dlpack(*old);
+    const tensor view = versioned ? attune::from_dlpack(*recent, name) : attune::from_dlpack(*old, name);
     const DLTensor& described = versioned ? recent->dl_tensor : old->dl_tensor;
     *to = {.data = const_cast<void*>(view.data()),
            .shape = described.shape,

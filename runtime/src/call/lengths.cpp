@@ -177,7 +177,8 @@ private:
                 if (first != second)
                     fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])),
                          say(first, " and ", second),
-                         "weights (out, in) as wide as what they are applied to, and as long as what is added to them");
+                         "tensors that are as long there: weights as wide as what they are applied to, pages of one "
+                         "size");
                 return first;
             }
             default: break;
