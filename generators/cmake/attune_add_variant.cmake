@@ -21,7 +21,7 @@
 # An application links <target> and needs neither Halide nor attune's generators. Each graph has an object an ISA level. It is compiled
 # anew when what its kernels are made of has changed, and for nothing else: the graph (by its fingerprint), types, depths, schedules, the
 # level, Halide, or the part of attune that says what a kernel is (ATTUNE_KERNEL_ROOMS). The environment's ATTUNE_KERNEL_CACHE names a
-# folder where compiled kernels are kept by the same, and taken from by other builds.
+# folder, by its absolute path, where compiled kernels are kept by the same, and taken from by other builds.
 #
 # The shared library holds the runtime and depends on the C and C++ libraries only. It exports the functions of attune/c.h, its variants
 # and their tables, and is never unloaded. For attune::run an application links attune::runtime beside it.

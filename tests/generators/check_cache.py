@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 generator, code, level, work = sys.argv[1:]
 shutil.rmtree(work, ignore_errors=True)
@@ -11,15 +12,28 @@ os.makedirs(work)
 cache = os.path.join(work, "cache")
 
 
+def start(name, *options, kept_in=cache):
+    command = [generator, "emit", "--target", level, "--object", os.path.join(work, name), "--depths", "8", *options]
+    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True, cwd=work, env={**os.environ, "ATTUNE_KERNEL_CACHE": kept_in, "ASAN_OPTIONS": "detect_leaks=0"})
+
+
+def content(file):
+    with open(file, "rb") as opened:
+        return opened.read()
+
+
+def end(process, name):
+    """The object, and what was said."""
+    said = process.communicate()[1]
+    print(said)
+    expect(process.returncode == 0, f"{name} is emitted")
+    return content(os.path.join(work, name)), said
+
+
 def emit(name, *options):
-    object_file = os.path.join(work, name)
-    command = [generator, "emit", "--target", level, "--object", object_file, "--depths", "64", *options]
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ATTUNE_KERNEL_CACHE": cache, "ASAN_OPTIONS": "detect_leaks=0"})
-    print(done.stderr)
-    if done.returncode != 0:
-        sys.exit(f"FAILED  {' '.join(command)}")
-    with open(object_file, "rb") as file:
-        return file.read(), "as compiled before" in done.stderr
+    """The object, and whether it was taken from the cache."""
+    made, said = end(start(name, *options), name)
+    return made, "as compiled before" in said
 
 
 def expect(truth, sentence):
@@ -34,14 +48,14 @@ expect(kept and second == first, "the second is the first")
 other_code = os.path.join(work, "other_code")
 with open(other_code, "w", encoding="utf-8") as file:
     file.write("something else")
-for options in (["--code", other_code], ["--code", code, "--schedule", '{"key_block": 32}'], ["--code", code, "--depths", "64x32"], ["--code", code, "--sanitize", "address"], []):
+for options in (["--code", other_code], ["--code", code, "--schedule", '{"key_block": 32}'], ["--code", code, "--depths", "8x4"], ["--code", code, "--sanitize", "address"], []):
     expect(not emit("third.o", *options)[1], f"{options or 'without --code'}: compiled")
 expect(len(os.listdir(cache)) == 5, "one object kept for each")
 
 
 def key(*options):
     file = os.path.join(work, "key")
-    command = [generator, "emit", "--target", level, "--key", file, "--depths", "64", *options]
+    command = [generator, "emit", "--target", level, "--key", file, "--depths", "8", *options]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"})
     if done.returncode != 0:
         return done.stderr, 0
@@ -50,12 +64,48 @@ def key(*options):
 
 
 same, written = key("--code", code)
-expect(same.strip() + ".o" in os.listdir(cache), "the key is what the cache calls the object")
+expect(same.strip() + ".kernels" in os.listdir(cache), "the key is what the cache calls the object")
 expect(key("--code", code) == (same, written), "a key that did not change is not written again")
-keys = {same, key("--code", code, other_code)[0], key("--code", code, "--depths", "64x32")[0], key("--code", code, "--sanitize", "address")[0]}
+keys = {same, key("--code", code, other_code)[0], key("--code", code, "--depths", "8x4")[0], key("--code", code, "--sanitize", "address")[0]}
 expect(len(keys) == 4, "another key for what is made of something else")
 expect("expected --code" in key()[0] and "expected --code" in key("--code", os.path.join(work, "absent"))[0], "no key without code")
-os.chmod(cache, 0o500)  # a folder that cannot be written is no error
-emit("fourth.o", "--code", code, "--depths", "32")
-os.chmod(cache, 0o700)
+
+# An entry that is not what was written is found out, made anew and said, whatever happened to it.
+entry = os.path.join(cache, same.strip() + ".kernels")
+whole = content(entry)
+at = len(whole) // 2
+for what, damaged in {"cut short": whole[:at], "with a flipped bit": whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1:], "garbage": b"\0" * len(whole),
+                      "an object as it is": first, "of another key": whole.replace(same.strip().encode(), b"0" * 32)}.items():
+    with open(entry, "wb") as file:
+        file.write(damaged)
+    again, said = end(start("again.o", "--code", code), "again.o")
+    expect(again == first and f'"{entry}" of the kernel cache is damaged: it is made anew' in said and "as compiled before" not in said, f"an entry {what}: made anew and said")
+    expect(content(entry) == whole and emit("again.o", "--code", code) == (first, True), f"an entry {what}: whole again")
+
+# Two that compile the same at the same time leave one entry, whole; nothing else stays.
+os.remove(entry)
+for name, process in [(name, start(name, "--code", code)) for name in ("left.o", "right.o")]:
+    expect(end(process, name)[0] == first, "each of two writers has its object")
+expect(content(entry) == whole and len(os.listdir(cache)) == 5, "two writers: one whole entry")
+
+# A generator that is killed leaves no object: what it has begun has another name.
+killed = start("killed.o", "--depths", "8x4")
+while killed.poll() is None and not any(name.startswith("killed.o") for name in os.listdir(work)):
+    time.sleep(0.001)
+killed.kill()
+killed.communicate()
+left = [name for name in os.listdir(work) if name.startswith("killed.o")]
+expect(killed.returncode == -9 and "killed.o" not in left, f"a generator killed as it writes leaves no object, got {left}")
+
+# A relative folder would be another one in each build folder.
+for options in (["--object", os.path.join(work, "relative.o")], ["--key", os.path.join(work, "relative.key"), "--code", code]):
+    refused = subprocess.run([generator, "emit", "--target", level, *options], capture_output=True, text=True, cwd=work, env={**os.environ, "ATTUNE_KERNEL_CACHE": "some/cache"})
+    expect(refused.returncode == 1 and f'as an absolute path, got "some/cache"; try "{work}/some/cache"' in refused.stderr, f"a relative cache is refused, got {refused.stderr}")
+    expect(not [name for name in os.listdir(work) if name.startswith(("relative", "some"))], "and nothing is written")
+
+not_a_folder = os.path.join(work, "not_a_folder")
+with open(not_a_folder, "w", encoding="utf-8"):
+    pass
+said = end(start("fourth.o", "--code", code, kept_in=not_a_folder), "fourth.o")[1]
+expect("not kept in the kernel cache: " in said, "a cache that cannot be written is no error, and said")
 shutil.rmtree(work)

@@ -1,6 +1,7 @@
 #include "codegen/object.hpp"
 
 #include "base/formatting.hpp"
+#include "base/whole_file.hpp"
 #include "codegen/halide_target.hpp"
 #include "kernel/device.hpp"
 #include "lower.hpp"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <stdexcept>
 
 namespace attune::generators {
@@ -47,12 +47,14 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     }
     if (!refused.empty()) throw std::runtime_error(refused);
     const auto start = std::chrono::steady_clock::now();
-    if (!std::ofstream(file)) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");
+    whole_file object(file);
     try {
-        Halide::link_modules("attune_kernels", modules).compile({{Halide::OutputFileType::object, file}});
+        Halide::link_modules("attune_kernels", modules)
+            .compile({{Halide::OutputFileType::object, object.part().string()}});
     } catch (const Halide::Error& problem) {
         throw std::runtime_error(std::string("Halide could not write the object: ") + problem.what());
     }
+    object.keep();
     fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(),
                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }

@@ -1,6 +1,7 @@
 #include <attune/generators/main.hpp>
 
 #include "base/formatting.hpp"
+#include "base/whole_file.hpp"
 #include "codegen/object.hpp"
 #include "commands/bench_command.hpp"
 #include "commands/draw_command.hpp"
@@ -84,6 +85,7 @@ struct emit_command {
                 "expected one of --object with --target, --key with --target and --code, and --registry with --targets "
                 "and --header");
         }
+        const kernel_cache kept(cache);
         if (!registry.empty()) return write_registry(variants);
         if (target.empty())
             throw std::runtime_error("expected --target with --object and --key, got none; try --target x86-64-v3");
@@ -91,21 +93,23 @@ struct emit_command {
         if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
         const auto made = kernels(variants);
         if (key.empty()) {
-            write_object(made);
+            write_object(made, kept);
         } else {
             write_key(object_key(made, code, sanitizer));
         }
     }
 
-    void write_object(std::span<const listed_kernel> made) const {
+    void write_object(std::span<const listed_kernel> made, const kernel_cache& kept) const {
         const std::string depends_on = cache.empty() ? "" : object_key(made, code, sanitizer);
-        const kernel_cache kept(cache);
-        if (kept.fetch(depends_on, object)) {
+        std::string problem;
+        if (kept.fetch(depends_on, object, problem)) {
             fmt::print(stderr, "  {} kernels as compiled before, from {}\n", made.size(), cache);
             return;
         }
+        if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
         emit_object(made, object, !sanitizer.empty());
-        kept.store(depends_on, object);
+        problem = kept.store(depends_on, object);
+        if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
     }
 
     /// A build compiles an object anew when this file changes: it is not touched where nothing did.
@@ -113,9 +117,7 @@ struct emit_command {
         if (text.empty()) throw std::runtime_error("expected --code with --key to name files that can be read");
         std::string before;
         if (std::ifstream(key) >> before && before == text) return;
-        std::ofstream out(key);
-        out << text << '\n';
-        if (!out.flush()) throw std::runtime_error("expected a file that can be written, got \"" + key + "\"");
+        write_whole(key, text + '\n');
     }
 
     void write_registry(std::span<const variant> variants) const {

@@ -1,11 +1,11 @@
 #include "emit/c_header.hpp"
 
 #include "base/formatting.hpp"
+#include "base/whole_file.hpp"
 
 #include <algorithm>
 #include <array>
 #include <filesystem>
-#include <fstream>
 #include <set>
 #include <stdexcept>
 
@@ -162,9 +162,7 @@ void emit_c_header(std::span<const variant> variants, std::span<const listed_ker
         guard);
     for (const variant& v : variants) text += declarations(v, kernels);
     text += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";
-    std::ofstream out(file);
-    out << text;
-    if (!out.flush()) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");
+    write_whole(file, text);
 }
 
 std::string c_handles(std::span<const variant> variants) {

@@ -1,8 +1,11 @@
 // attune_halide_runtime <target> <file>: writes Halide's support library for kernels (errors, threads, memory),
 // compiled for a plain CPU, as one object. It becomes part of attune::runtime, so that the kernels of every variant
 // share one copy.
+#include "base/whole_file.hpp"
+
 #include <Halide.h>
 
+#include <exception>
 #include <iostream>
 
 int main(int argc, char** argv) {
@@ -12,7 +15,12 @@ int main(int argc, char** argv) {
         return 2;
     }
     try {
-        Halide::compile_standalone_runtime(std::string{argv[2]}, Halide::Target{argv[1]});
+        attune::generators::whole_file object(argv[2]);
+        Halide::compile_standalone_runtime(object.part().string(), Halide::Target{argv[1]});
+        object.keep();
+    } catch (const std::exception& problem) {
+        std::cerr << problem.what() << '\n';
+        return 1;
     } catch (const Halide::Error& problem) {  // not a std::exception
         std::cerr << problem.what() << '\n';
         return 1;

@@ -5,7 +5,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace attune::generators {
 
@@ -14,16 +13,18 @@ namespace attune::generators {
 /// that hold that code; empty if there are none or one cannot be read.
 std::string object_key(std::span<const listed_kernel> kernels, std::span<const std::string> code, std::string_view how);
 
-/// Compiled objects, kept by their keys: a second build folder compiles nothing again.
+/// Compiled objects, kept by their keys: a second build folder compiles nothing again. An entry begins with a line of
+/// its key, length and digest, which are compared when it is taken. Builds may share the folder, in containers, too.
 class kernel_cache {
 public:
-    /// Without a folder nothing is kept.
-    explicit kernel_cache(std::filesystem::path folder) : folder_(std::move(folder)) {}
+    /// Without a folder nothing is kept. Throws std::runtime_error for a relative path: builds have many folders.
+    explicit kernel_cache(std::filesystem::path folder);
 
-    /// Copies the object of this key to `file` if it is there.
-    bool fetch(const std::string& key, const std::filesystem::path& file) const;
-    /// Keeps `file` as the object of this key. What cannot be kept is not: it is no error.
-    void store(const std::string& key, const std::filesystem::path& file) const;
+    /// Copies the object of this key to `file` if it is there; an entry that is damaged is as good as none, and
+    /// `problem` says so in a sentence.
+    bool fetch(const std::string& key, const std::filesystem::path& file, std::string& problem) const;
+    /// Keeps `file` as the object of this key. Where it cannot be kept, which is no error, it says why; else "".
+    std::string store(const std::string& key, const std::filesystem::path& file) const;
 
 private:
     std::filesystem::path place_of(const std::string& key) const;

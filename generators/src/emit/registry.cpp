@@ -1,11 +1,11 @@
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
+#include "base/whole_file.hpp"
 #include "codegen/object.hpp"
 #include "emit/c_header.hpp"
 #include "kernel/device.hpp"
 
 #include <algorithm>
-#include <fstream>
 #include <stdexcept>
 
 namespace attune::generators {
@@ -51,9 +51,7 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
             each.name, each.graph.fingerprint, i, on_device ? ", attune::detail::invoke, &attune::detail::gpus" : "");
     }
     text += c_handles(variants);
-    std::ofstream out(file);
-    out << text;
-    if (!out.flush()) throw std::runtime_error("expected a file that can be written, got \"" + file + "\"");
+    write_whole(file, text);
 }
 
 }  // namespace attune::generators

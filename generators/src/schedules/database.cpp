@@ -1,6 +1,7 @@
 #include "schedules/database.hpp"
 
 #include "base/formatting.hpp"
+#include "base/whole_file.hpp"
 #include "kernel/device.hpp"
 
 #include <nlohmann/json.hpp>
@@ -266,28 +267,7 @@ database read_database(const fs::path& file) {
     return database_from_json(std::string(std::istreambuf_iterator<char>(in), {}), file.string());
 }
 
-void write_database(const fs::path& file, const database& all) {
-    const std::string text = to_json(all), whole = fmt::format("{}.{}", file.string(), getpid());
-    const auto refuse = [&] {
-        const std::string why = std::strerror(errno);
-        std::error_code ignored;
-        fs::remove(whole, ignored);
-        throw std::runtime_error(
-            fmt::format("expected a file that can be written, got \"{}\": {}", file.string(), why));
-    };
-    {
-        const descriptor out(open(whole.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-        if (out.fd < 0) refuse();
-        for (std::size_t done = 0; done < text.size();) {
-            const ssize_t more = write(out.fd, text.data() + done, text.size() - done);
-            if (more < 0 && errno == EINTR) continue;
-            if (more < 0) refuse();
-            done += static_cast<std::size_t>(more);
-        }
-        if (fsync(out.fd) != 0) refuse();
-    }
-    if (rename(whole.c_str(), file.c_str()) != 0) refuse();
-}
+void write_database(const fs::path& file, const database& all) { write_whole(file, to_json(all), true); }
 
 void update_database(const fs::path& folder, const cpu_model& cpu, const std::vector<database_entry>& entries) {
     std::error_code problem;
