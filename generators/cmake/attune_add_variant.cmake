@@ -16,7 +16,8 @@
 #   <target>             a static library: an object of kernels for each graph and ISA level, the registry by which attune::run finds them, and
 #                        <target>.h by which C does (attune/c.h)
 #   <target>_shared      with SHARED, the same as lib<target>.so
-#   <target>_tune        to be built by hand: searches schedules for this machine and writes them into the folder (generators/docs/tuning.md)
+#   <target>_tune        to be built by hand: searches schedules for this machine and writes them into the folder SCHEDULES (generators/docs/tuning.md); if there is none,
+#                        into the folder schedules beside the project's first CMakeLists, for those that come with attune are not a project's to change
 #
 # An application links <target> and needs neither Halide nor attune's generators. Each graph has an object an ISA level. It is compiled
 # anew when what its kernels are made of has changed, and for nothing else: the graph (by its fingerprint), types, depths, schedules, the
@@ -89,9 +90,15 @@ for the machine that compiles them")
     if(NOT DEFINED arg_TUNED_FOR)
         set(arg_TUNED_FOR ${ATTUNE_TUNED_FOR})
     endif()
+    set(tuned_into "${arg_SCHEDULES}")
     if(NOT DEFINED arg_SCHEDULES)
         get_property(arg_SCHEDULES GLOBAL PROPERTY ATTUNE_SCHEDULES)
+        set(tuned_into "${CMAKE_SOURCE_DIR}/schedules")
+        if(CMAKE_SOURCE_DIR STREQUAL attune_SOURCE_DIR)  # attune's own build, whose schedules these are
+            set(tuned_into "${arg_SCHEDULES}")
+        endif()
     endif()
+    cmake_path(ABSOLUTE_PATH tuned_into BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     cmake_path(ABSOLUTE_PATH arg_SCHEDULES BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE OUTPUT_VARIABLE SCHEDULES)
     set(TUNED_FOR "${arg_TUNED_FOR}")
     file(GLOB schedule_files CONFIGURE_DEPENDS "${SCHEDULES}/*.json")
@@ -187,9 +194,14 @@ for the machine that compiles them")
         VERBATIM)
 
     if(NOT ATTUNE_HOST_GENERATORS)
+        set(then "")
+        if(NOT tuned_into STREQUAL SCHEDULES)
+            set(then COMMAND "${CMAKE_COMMAND}" -E echo "Kernels are built with these schedules once attune_add_variant(${target} ...) says SCHEDULES ${tuned_into}")
+        endif()
         add_custom_target(${target}_tune
-            COMMAND ${program} tune --schedules "${SCHEDULES}" --log "${folder}/tune.jsonl" --resume --report "${folder}/tune.html"
-            COMMENT "Searching schedules of ${graphs} for this machine, into ${SCHEDULES}"
+            COMMAND ${program} tune --schedules "${tuned_into}" --log "${folder}/tune.jsonl" --resume --report "${folder}/tune.html"
+            ${then}
+            COMMENT "Searching schedules of ${graphs} for this machine, into ${tuned_into}"
             USES_TERMINAL VERBATIM)
     endif()
 

@@ -143,12 +143,30 @@ def package(user):
     user.build(skeleton, build, f"-DHalide_DIR={user.options.halide}", prefixes=[prefix])
     user.run_app(os.path.join(build, "app"))
     print(run(os.path.join(build, "bin", "my_kernels_generator"), "--help"))
+    tunes_into_its_own(user, prefix, skeleton, build)
 
     # Its kernels, in a project that can find no Halide.
     build_ready = user.work("ready_made_build")
     user.build(user.copied("tests", "install", "ready_made"), build_ready, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE",
                f"-DSKELETON={skeleton}", f"-DMY_KERNELS={build}/libmy_kernels.a", prefixes=[prefix])
     user.run_app(os.path.join(build_ready, "app"))
+
+
+def tunes_into_its_own(user, prefix, project, build):
+    """my_kernels_tune, of one candidate: what it finds is kept in the project's folder, which it says, and nothing in the prefix."""
+    def files():
+        return {os.path.join(where, name): os.stat(os.path.join(where, name)).st_mtime_ns for where, _, names in os.walk(prefix) for name in names}
+
+    if user.options.generator != "Ninja":
+        return print("skipped: what <target>_tune runs was not tried, for want of Ninja")
+    command = [line for line in run(user.options.make_program, "-C", build, "-t", "commands", "my_kernels_tune").splitlines() if " tune --schedules " in line][-1]
+    before, folder = files(), os.path.join(project, "schedules")
+    search, then = command.split(" && ", 1)[1].split(" && ")
+    said = run("bash", "-c", f"cd '{build}' && {search} --budget 1 --buckets short --targets x86-64-v2 aarch64 && {then}")
+    print(said)
+    kept = [os.path.join(folder, name) for name in os.listdir(folder)]
+    expect(len(kept) == 1 and f"schedules kept in {kept[0]}" in said and f"SCHEDULES {folder}" in said, f"expected schedules in {folder} and a line that says so, got {kept}")
+    expect(files() == before, "expected tune to leave the installed files alone")
 
 
 def kernels(user):

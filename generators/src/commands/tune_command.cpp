@@ -253,8 +253,7 @@ std::string tune_command::reproduction(const tuned_kernel& of, const schedule& c
 
 std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of) {
     if (!only_.empty()) return schedule_with(of.kernel.request.schedule, only_);
-    const database measured =
-        read_database(std::filesystem::path(schedules_) / (measured_machine(of, how_for(of)).id() + ".json"));
+    const database measured = read_database(file_of(of));
     const schedule_key key = key_of(of.kernel, of.bucket);
     const database_entry* const entry = measured.nearest(key);
     if (entry == nullptr || !(entry->key == key)) return std::nullopt;
@@ -297,6 +296,10 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) {
         throw std::runtime_error(fmt::format(
             "expected measured schedules of these kernels in \"{}\", got none; try tune without --again", schedules_));
     return problems == 0 ? 0 : 1;
+}
+
+std::filesystem::path tune_command::file_of(const tuned_kernel& of) {
+    return std::filesystem::path(schedules_) / (measured_machine(of, how_for(of)).id() + ".json");
 }
 
 void tune_command::keep(const tuned_kernel& of, const database_entry& entry) {
@@ -353,6 +356,9 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
                 compare_lengths(results.back(), results[results.size() - 2].choice.schedule, how, log);
             keep(of, entry_of(results.back()));
         }
+        std::set<std::string> files;
+        for (const tune_result& r : results) files.insert(file_of(r.of).string());
+        if (!schedules_.empty()) fmt::print(stderr, "schedules kept in {}\n", fmt::join(files, " and "));
     }
     if (!report_.empty()) write_report(report_, results);
     if (as_json_) {

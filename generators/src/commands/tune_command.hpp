@@ -14,7 +14,7 @@ namespace attune::generators {
 /// `tune`: searches the schedules of a program's kernels on this machine.
 class tune_command {
 public:
-    explicit tune_command(const build_request& built) : what_(built), schedules_(built.schedules) {}
+    explicit tune_command(const build_request& built) : what_(built), schedules_(built.tuned_into) {}
 
     void add_to(CLI::App& command);
     /// Returns 1 where results were wrong, else 0.
@@ -29,6 +29,7 @@ private:
     std::optional<schedule> given_schedule(const tuned_kernel& of);
     int try_given(const std::vector<tuned_kernel>& all);
     std::string reproduction(const tuned_kernel& of, const schedule& cut) const;
+    std::filesystem::path file_of(const tuned_kernel& of);  ///< of the schedules that are kept
     void keep(const tuned_kernel& of, const database_entry& entry);
 
     build_request what_;

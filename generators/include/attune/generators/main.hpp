@@ -18,9 +18,10 @@ struct variant {
 /// What attune_add_variant was asked to compile: what `explain` shows unless it is told otherwise.
 struct build_request {
     std::vector<std::string> targets, dtypes{"f32"}, depths{"64", "128"}, shapes{"prefill"};
-    std::string schedules{};  ///< the folder of measured schedules, a file a CPU; none if empty
-    std::string tuned_for{};  ///< whose: a file's name without .json, "native", "model" (what the cost model says) or
-                              ///< "generic" (the defaults)
+    std::string schedules{};   ///< the folder of measured schedules, a file a CPU; none if empty
+    std::string tuned_into{};  ///< the folder of schedules that `tune` updates; none if empty
+    std::string tuned_for{};   ///< whose: a file's name without .json, "native", "model" (what the cost model says) or
+                               ///< "generic" (the defaults)
 };
 
 /// Subcommands `emit`, `explain`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns 0, or 1
