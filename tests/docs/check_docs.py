@@ -8,7 +8,7 @@
     ```python          compiled to byte code
     ```cmake           run with stand-ins for the commands that make targets, and attune_add_variant's own check of its arguments
     ```sh              every program that is named by a path exists in the sources, or is one that the build makes
-Links to files are followed, too. Blocks of other kinds (text) are not looked at.
+Links to files and to headings of pages are followed, too. Blocks of other kinds (text) are not looked at.
 """
 import argparse
 import os
@@ -33,6 +33,12 @@ endfunction()
 """
 
 
+def headings(file):
+    """The anchors of a page's headings, as forges make them."""
+    with open(file, encoding="utf-8") as page:
+        return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read()), re.M)}
+
+
 def run(command, text=None):
     return subprocess.run(command, input=text, capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"})
 
@@ -52,9 +58,14 @@ class Page:
             self.cpp(folder)
             for kind, _, code, line in self.blocks:
                 getattr(self, "check_" + kind, lambda *_: None)(folder, code, line)
-        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", BLOCK.sub("", self.text)):
-            if "://" not in target and not os.path.exists(os.path.join(os.path.dirname(self.path), target)):
+        for target, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", BLOCK.sub("", self.text)):
+            file = os.path.join(os.path.dirname(self.path), target) if target else self.path
+            if "://" in target:
+                continue
+            if not os.path.exists(file):
                 self.refuse(1, f"there is no {target}")
+            elif heading and file.endswith(".md") and heading not in headings(file):
+                self.refuse(1, f"{target or 'the page'} has no heading #{heading}")
         return self.wrong
 
     def cpp(self, folder):
