@@ -1,6 +1,6 @@
 // A schedule as data: its JSON form, and what is refused.
-#include "kernel/schedule.hpp"
 #include <attune/dsl.hpp>
+#include "kernel/kernel_list.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -47,7 +47,8 @@ TEST_CASE("a schedule that breaks a rule is refused, and the sentence names the 
         CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
     };
     breaks(some, &schedule::lanes, 0, "expected a schedule's lanes to be 1 or more, got 0; try 1");
-    breaks(some, &schedule::lanes, 7, "expected a schedule's query_tile to be a multiple of lanes, 7, got 24; try 21");
+    breaks(some, &schedule::query_tile, 25,
+           "expected a schedule's query_tile to be a multiple of lanes, 8, got 25; try 24");
     breaks(some, &schedule::query_block, 25,
            "expected a schedule's query_block to be a multiple of query_tile, 24, got 25; try 24");
     breaks(some, &schedule::key_splits, 2, "expected a schedule's key_splits to be 1 in prefill, got 2; try 1");
@@ -95,11 +96,53 @@ TEST_CASE("a window is seen however it is spelt: short ones and those whose widt
     CHECK(masking_of(ir_of<of_cache>) == masking::some);
 }
 
+TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limit") {
+    const auto beyond = [](schedule s, int schedule::* field, int value, const std::string& sentence) {
+        s.*field = value;
+        CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+    };
+    const schedule few = decode_schedule(level_named("x86-64-v3"), masking::none);
+    schedule gpu = some;
+    gpu.lanes = 1, gpu.query_block = 64, gpu.query_tile = 4, gpu.key_block = 32, gpu.key_tile = 4;
+    CHECK_NOTHROW(check(gpu, 64));
+    for (const schedule& s : {some, few, gpu}) {
+        beyond(s, &schedule::lanes, 64, "lanes to be 16 at most, got 64; try 16");
+        beyond(s, &schedule::lanes, 7, "lanes to be those of a level, 4, 8 or 16, or 1 on a GPU, got 7; try 4");
+        beyond(s, &schedule::query_block, 4097, "query_block to be 4096 at most, got 4097; try 4096");
+        beyond(s, &schedule::key_block, 100000, "key_block to be 4096 at most, got 100000; try 4096");
+        beyond(s, &schedule::query_tile, 257, "query_tile to be 256 at most, got 257; try 256");
+        beyond(s, &schedule::depth_unroll, 65, "depth_unroll to be 64 at most, got 65; try 64");
+        beyond(s, &schedule::key_tile, 65, "key_tile to be 64 at most, got 65; try 64");
+        beyond(s, &schedule::value_tile, 257, "value_tile to be 256 at most, got 257; try 256");
+        beyond(s, &schedule::chunk, 4097, "chunk to be 4096 at most, got 4097; try 4096");
+        beyond(s, &schedule::key_splits, 1000000, "key_splits to be 1024 at most, got 1000000; try 1024");
+        beyond(s, &schedule::pairing, 3, "pairing to be 2 at most, got 3; try 2");
+    }
+    schedule written_out = some;
+    written_out.depth_unroll = 64, written_out.key_block = 64;
+    beyond(written_out, &schedule::key_tile, 8,
+           "key_tile to be 5 at most beside its query_tile and depth_unroll, got 8; try 5");
+    written_out.query_tile = written_out.query_block = 256, written_out.depth_unroll = 1, written_out.chunk = 64;
+    beyond(written_out, &schedule::value_tile, 64, "value_tile to be 32 at most beside its query_tile, got 64; try 32");
+    beyond(gpu, &schedule::key_block, 512,
+           "key_block to be 256 at most beside its key_tile, query_block and query_tile, got 512; try 256");
+    gpu.shapes = attune::shape_class::decode;
+    beyond(gpu, &schedule::key_block, 1024, "key_block to be 512 at most beside its key_tile, got 1024; try 512");
+    CHECK_THROWS_WITH(check(some, level_named("cuda"), 64),
+                      "expected a schedule's lanes to be 1 on a GPU, got 8; try 1");
+}
+
 TEST_CASE("every level and depth has a valid default, whose scratch does not depend on lengths") {
+    const variant each{"plain", ir_of<plain>};
     for (const level& isa : levels())
-        for (const int depth : {1, 2, 3, 4, 32, 64, 72, 80, 96, 112, 128, 256, 512}) {
-            const schedule s = default_schedule(isa, depth, depth, masking::none);
-            CHECK_NOTHROW(check(s, depth));
-            CHECK(scratch_bytes(s, depth, depth) > 0);
-        }
+        for (const std::string depth :
+             {"1", "2", "3", "4", "32", "64", "72", "80", "96", "112", "128", "256", "512", "1000", "4096", "64x4096"})
+            for (const listed_kernel& k : kernels_of({&each, 1}, {.targets = {std::string(isa.name)},
+                                                                  .dtypes = {"f32", "bf16"},
+                                                                  .depths = {depth},
+                                                                  .shapes = {"prefill", "decode"}})) {
+                INFO(k.symbol);
+                CHECK_NOTHROW(check(k.request.schedule, isa, k.request.depths.depth));
+                CHECK(scratch_bytes(k.request.schedule, k.request.depths.depth, k.request.depths.value_depth) > 0);
+            }
 }

@@ -83,7 +83,12 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
     refuses(changed("[1,1,1,1024,1024]", "[1,1,1024,1024]"), "expected five positive integers in \"shape\"");
     refuses(changed("x86-64-v3", "x86-64-v9"), "expected a target among");
     refuses(changed("\"bucket\":\"prefill\"", "\"bucket\":\"long\""), "expected a shape bucket among");
-    refuses(changed("\"lanes\":8", "\"lanes\":7"), "multiple of lanes");
+    refuses(changed("\"lanes\":8", "\"lanes\":7"),
+            "x.json, entry 1: expected a schedule's lanes to be those of a level");
+    refuses(changed("\"lanes\":8", "\"lanes\":1"),
+            "x.json, entry 1: expected a schedule's lanes to be more than 1 on a CPU, got 1; try 8");
+    refuses(changed("\"key_block\":", "\"key_block\":100000"),
+            "x.json, entry 1: expected a schedule's key_block to be 4096 at most, got 100000");
     refuses(changed("\"up_to_queries\":128", "\"up_to_queries\":0"), "expected an integer from 1");
     database twice = some();
     twice.entries.push_back(twice.entries.back());

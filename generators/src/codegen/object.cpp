@@ -19,12 +19,10 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     int done = 0;
     std::string refused;  // all that cannot be compiled is said at once
     for (const listed_kernel& k : kernels) {
-        if (on_device(k.request) != is_device(*k.isa))
-            throw std::runtime_error("expected a schedule's lanes to be 1 for a GPU and more for a CPU, got " +
-                                     std::to_string(k.request.schedule.lanes));
         const auto start = std::chrono::steady_clock::now();
         std::string takes;
         try {
+            check(k.request.schedule, *k.isa, k.request.depths.depth);
             lowered_kernel lowered = lower(k.request);
             modules.push_back(lowered.module(k.symbol, target));
             if (is_device(*k.isa)) {

@@ -119,8 +119,7 @@ void bench_command::run(std::span<const variant> variants) const {
         fmt::print("{} of {} threads, {} kernels\n{:>12} {:>12} {:>9}  kernel\n", shape_,
                    threads_ > 0 ? threads_ : threads(), kernels.size(), "median ms", "fastest ms", "GFLOP/s");
     for (listed_kernel& k : kernels) {
-        k.request.schedule = schedule_with(k.request.schedule, schedule_);
-        check(k.request.schedule, k.request.depths.depth);
+        k.request.schedule = schedule_for(k, schedule_, "--schedule");
         const jit_kernel compiled(k);
         const auto& [depth, value_depth] = k.request.depths;
         const auto whole = [](double x) { return static_cast<std::int64_t>(x); };

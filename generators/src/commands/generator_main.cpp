@@ -1,5 +1,6 @@
 #include <attune/generators/main.hpp>
 
+#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 #include "codegen/object.hpp"
@@ -37,11 +38,10 @@ void add_to(CLI::App& command, build_request& what) {
 /// Kernels under another schedule: the fields that a JSON object names, of the class of shapes that it names or of
 /// prefill.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
-    const shape_class shapes = schedule_with({}, fields).shapes;
+    const shape_class shapes = about("--schedule", [&] { return schedule_with({}, fields).shapes; });
     for (listed_kernel& kernel : kernels) {
         if (kernel.request.schedule.shapes != shapes) continue;
-        kernel.request.schedule = schedule_with(kernel.request.schedule, fields);
-        check(kernel.request.schedule, kernel.request.depths.depth);
+        kernel.request.schedule = schedule_for(kernel, fields, "--schedule");
         if (!fields.empty()) kernel.schedule_from = "--schedule";
     }
 }

@@ -1,5 +1,6 @@
 #include "commands/tune_command.hpp"
 
+#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "inspect/explain_cost.hpp"
 #include "kernel/device.hpp"
@@ -252,7 +253,7 @@ std::string tune_command::reproduction(const tuned_kernel& of, const schedule& c
 }
 
 std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of) {
-    if (!only_.empty()) return schedule_with(of.kernel.request.schedule, only_);
+    if (!only_.empty()) return schedule_for(of.kernel, only_, "--only");
     const database measured = read_database(file_of(of));
     const schedule_key key = key_of(of.kernel, of.bucket);
     const database_entry* const entry = measured.nearest(key);
@@ -336,7 +337,7 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
                 there.shared_memory = begin.value("shared_memory", 0);
                 if (const auto s = begin.value("shape", std::vector<std::int64_t>()); s.size() == 5)
                     there.shape = {s[0], s[1], s[2], s[3], s[4]};
-                results.push_back(replayed(there, known->second));
+                results.push_back(about(replay_, [&] { return replayed(there, known->second); }));
             }
         if (results.empty())
             throw std::runtime_error(

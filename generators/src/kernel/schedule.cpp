@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <numeric>
 #include <stdexcept>
@@ -14,26 +15,31 @@
 namespace attune::generators {
 namespace {
 
-constexpr std::pair<const char*, int schedule::*> fields[] = {
-    {"lanes", &schedule::lanes},
-    {"query_block", &schedule::query_block},
-    {"key_block", &schedule::key_block},
-    {"query_tile", &schedule::query_tile},
-    {"depth_unroll", &schedule::depth_unroll},
-    {"key_tile", &schedule::key_tile},
-    {"value_tile", &schedule::value_tile},
-    {"chunk", &schedule::chunk},
-    {"key_splits", &schedule::key_splits},
-    {"pairing", &schedule::pairing},
+struct field {
+    const char* name;
+    int schedule::* member;
+    int most;  ///< far beyond what is of use: what is written out compiles for hours, what is not fills memory
 };
+constexpr field fields[] = {
+    {"lanes", &schedule::lanes, 16},
+    {"query_block", &schedule::query_block, 4096},
+    {"key_block", &schedule::key_block, 4096},
+    {"query_tile", &schedule::query_tile, 256},
+    {"depth_unroll", &schedule::depth_unroll, 64},
+    {"key_tile", &schedule::key_tile, 64},
+    {"value_tile", &schedule::value_tile, 256},
+    {"chunk", &schedule::chunk, 4096},
+    {"key_splits", &schedule::key_splits, 1024},  // on a GPU each has its weight in shared memory when they are merged
+    {"pairing", &schedule::pairing, 2},
+};
+constexpr int most_written_out = 1024;  ///< vectors that are multiplied and added, in a loop's body
+constexpr int most_gpu_threads = 1024;  ///< of a block
 
 std::string field_names() {
     std::string names = "shapes";
-    for (const auto& [name, member] : fields) names += ", " + std::string(name);
+    for (const auto& [name, member, most] : fields) names += ", " + std::string(name);
     return names;
 }
-
-constexpr int most_splits = 1024;  ///< of a GPU: each has its weight in shared memory when they are merged
 
 /// The chunk that leaves least of itself unused at the end of the depth; of equals one of whole vectors, then the
 /// longer one.
@@ -45,6 +51,54 @@ int fitting_chunk(int value_depth, int tile, int lanes) {
         if (cost <= best_cost) best = chunk, best_cost = cost;
     }
     return best;
+}
+
+[[noreturn]] void refuse(const std::string& field, const std::string& rule, int got, int instead) {
+    throw std::runtime_error(
+        fmt::format("expected a schedule's {} to be {}, got {}; try {}", field, rule, got, std::max(instead, 1)));
+}
+
+void multiple(const char* name, int whole, const char* part_name, int part, const char* where = "") {
+    if (whole % part != 0)
+        refuse(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole, whole / part * part);
+}
+
+void at_most(const char* name, int got, int most, const char* beside) {
+    if (got > most) refuse(name, fmt::format("{} at most beside its {}", most, beside), got, most);
+}
+
+void check_gpu_decode(const schedule& s) {
+    multiple("key_block", s.key_block, "the threads that share a key", 8, ", in decode");
+    multiple("key_block", s.key_block, "key_tile", s.key_tile);
+    if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
+    at_most("key_block", s.key_block, most_gpu_threads / 8 * s.key_tile, "key_tile");
+}
+
+void check_decode(const schedule& s) {
+    if (s.chunk != 1) refuse("chunk", "1 in decode", s.chunk, 1);
+    if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
+    if (s.lanes % s.key_tile != 0)
+        refuse("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile,
+               std::gcd(s.lanes, s.key_tile));
+    multiple("key_block", s.key_block, "lanes", s.lanes, ", in decode");
+    multiple("key_block", s.key_block, "value_tile", s.value_tile, ", in decode");
+}
+
+void check_prefill(const schedule& s, int depth) {
+    if (s.key_splits != 1) refuse("key_splits", "1 in prefill", s.key_splits, 1);
+    if (s.pairing == 2 && depth % 2 != 0)
+        refuse("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
+    if (s.pairing == 2) multiple("key_block", s.key_block, "pairing", s.pairing);
+    multiple("query_tile", s.query_tile, "lanes", s.lanes);
+    multiple("query_block", s.query_block, "query_tile", s.query_tile);
+    if (depth % s.depth_unroll != 0)
+        refuse("depth_unroll", fmt::format("a divisor of the depth, {}", depth), s.depth_unroll,
+               std::gcd(depth, s.depth_unroll));
+    multiple("key_block", s.key_block, "key_tile", s.key_tile);
+    multiple("chunk", s.chunk, "value_tile", s.value_tile);
+    if (s.lanes == 1)  // of a GPU
+        at_most("key_block", s.key_block, most_gpu_threads / (s.query_block / s.query_tile) * s.key_tile,
+                "key_tile, query_block and query_tile");
 }
 
 }  // namespace
@@ -100,54 +154,40 @@ schedule default_schedule(const level& isa, int depth, int value_depth, masking 
     return s;
 }
 
-void check(const schedule& s, int depth) {
-    const auto refuse = [](const std::string& field, const std::string& rule, int got, int instead) {
-        throw std::runtime_error(
-            fmt::format("expected a schedule's {} to be {}, got {}; try {}", field, rule, got, instead));
-    };
-    const auto multiple = [&](const char* name, int whole, const char* part_name, int part, const char* where = "") {
-        if (whole % part != 0)
-            refuse(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole,
-                   std::max(1, whole / part) * part);
-    };
-    for (const auto& [name, member] : fields)
+void check_limits(const schedule& s) {
+    for (const auto& [name, member, most] : fields) {
         if (s.*member < 1) refuse(name, "1 or more", s.*member, 1);
-    if (s.shapes == shape_class::decode && s.lanes == 1) {  // of a GPU
-        multiple("key_block", s.key_block, "the threads that share a key", 8, ", in decode");
-        multiple("key_block", s.key_block, "key_tile", s.key_tile);
-        if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
-        if (s.key_splits > most_splits)
-            refuse("key_splits", fmt::format("{} at most", most_splits), s.key_splits, most_splits);
-        return;
+        if (s.*member > most) refuse(name, fmt::format("{} at most", most), s.*member, most);
     }
-    if (s.shapes == shape_class::decode) {
-        if (s.chunk != 1) refuse("chunk", "1 in decode", s.chunk, 1);
-        if (s.pairing != 1) refuse("pairing", "1 in decode", s.pairing, 1);
-        if (s.lanes % s.key_tile != 0)
-            refuse("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile,
-                   std::gcd(s.lanes, s.key_tile));
-        multiple("key_block", s.key_block, "lanes", s.lanes, ", in decode");
-        multiple("key_block", s.key_block, "value_tile", s.value_tile, ", in decode");
-        return;
-    }
-    if (s.key_splits != 1) refuse("key_splits", "1 in prefill", s.key_splits, 1);
-    if (s.pairing > 2) refuse("pairing", "1 or 2", s.pairing, 1);
-    if (s.pairing == 2 && depth % 2 != 0)
-        refuse("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
-    if (s.pairing == 2) multiple("key_block", s.key_block, "pairing", s.pairing);
-    multiple("query_tile", s.query_tile, "lanes", s.lanes);
-    multiple("query_block", s.query_block, "query_tile", s.query_tile);
-    if (depth % s.depth_unroll != 0)
-        refuse("depth_unroll", fmt::format("a divisor of the depth, {}", depth), s.depth_unroll,
-               std::gcd(depth, s.depth_unroll));
-    multiple("key_block", s.key_block, "key_tile", s.key_tile);
-    multiple("chunk", s.chunk, "value_tile", s.value_tile);
+    if (std::ranges::none_of(levels(), [&](const level& isa) { return isa.lanes == s.lanes; }))
+        refuse("lanes", "those of a level, 4, 8 or 16, or 1 on a GPU", s.lanes,
+               static_cast<int>(std::bit_floor(static_cast<unsigned>(s.lanes))));
+}
+
+void check(const schedule& s, int depth) {
+    check_limits(s);
+    if (s.shapes == shape_class::prefill)
+        check_prefill(s, depth);
+    else if (s.lanes == 1)
+        check_gpu_decode(s);
+    else
+        check_decode(s);
+    const bool vectors_of_queries = s.shapes == shape_class::prefill && s.lanes > 1;
+    const int vectors = vectors_of_queries ? s.query_tile / s.lanes : s.query_tile;
+    at_most("key_tile", s.key_tile, most_written_out / (vectors * s.depth_unroll), "query_tile and depth_unroll");
+    at_most("value_tile", s.value_tile, most_written_out / vectors, "query_tile");
+}
+
+void check(const schedule& s, const level& isa, int depth) {
+    if ((s.lanes == 1) != (isa.lanes == 1))
+        refuse("lanes", isa.lanes == 1 ? "1 on a GPU" : "more than 1 on a CPU", s.lanes, isa.lanes);
+    check(s, depth);
 }
 
 std::string to_json(const schedule& s) {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
     object["shapes"] = std::string(name_of(s.shapes));
-    for (const auto& [name, member] : fields) object[name] = s.*member;
+    for (const auto& [name, member, most] : fields) object[name] = s.*member;
     return object.dump();
 }
 
@@ -176,7 +216,7 @@ schedule schedule_from_json(std::string_view text) {
     const auto shapes = field("shapes");
     if (!shapes.is_string()) refuse("shapes", "text, \"prefill\" or \"decode\"");
     s.shapes = shape_class_from(shapes.get<std::string>());
-    for (const auto& [name, member] : fields) {
+    for (const auto& [name, member, limit] : fields) {
         const auto value = field(name);
         constexpr std::int64_t least = std::numeric_limits<int>::min(), most = std::numeric_limits<int>::max();
         const bool fits = value.is_number_unsigned() ? value.get<std::uint64_t>() <= static_cast<std::uint64_t>(most)
@@ -186,7 +226,7 @@ schedule schedule_from_json(std::string_view text) {
     }
     for (const auto& [key, value] : object.items()) {
         bool known = key == "shapes";
-        for (const auto& [name, member] : fields) known |= key == name;
+        for (const auto& [name, member, most] : fields) known |= key == name;
         if (!known)
             throw std::runtime_error(
                 fmt::format("expected a schedule with the fields {}, got \"{}\"; try without it", field_names(), key));

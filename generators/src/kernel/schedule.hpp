@@ -60,8 +60,13 @@ masking masking_of(const graph_ir& graph);
 schedule default_schedule(const level& isa, int depth, int value_depth, masking hides);
 schedule decode_schedule(const level& isa, masking hides);
 
-/// Throws std::runtime_error with the first rule above that `s` breaks for a depth of q and k.
+/// Throws std::runtime_error with the first limit of a field that `s` is beyond, whatever the depth.
+void check_limits(const schedule& s);
+
+/// Throws std::runtime_error with the first limit or rule above that `s` breaks for a depth of q and k.
 void check(const schedule& s, int depth);
+/// The same, and that it is for a GPU or a CPU as the level is.
+void check(const schedule& s, const level& isa, int depth);
 
 /// One flat JSON object, keys in the order above.
 std::string to_json(const schedule& s);

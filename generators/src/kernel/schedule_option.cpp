@@ -1,5 +1,7 @@
 #include "kernel/schedule_option.hpp"
 
+#include "base/about.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
@@ -15,6 +17,14 @@ schedule schedule_with(const schedule& base, const std::string& text) {
     auto fields = nlohmann::json::parse(to_json(base));
     fields.update(given);
     return schedule_from_json(fields.dump());
+}
+
+schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option) {
+    return about(kernel.of->name + ", " + option, [&] {
+        const schedule s = schedule_with(kernel.request.schedule, text);
+        check(s, *kernel.isa, kernel.request.depths.depth);
+        return s;
+    });
 }
 
 }  // namespace attune::generators

@@ -119,10 +119,10 @@ database_entry entry_from(const json& object, const std::string& where) {
     const std::string bucket = entry.text("bucket");
     if (entry.has("up_to_queries")) e.up_to_queries = entry.integer("up_to_queries", 1);
     try {
-        level_named(e.key.level);
+        const level& isa = level_named(e.key.level);
         e.key.bucket = shape_bucket_named(bucket);
         e.schedule = schedule_from_json(entry["schedule"].dump());
-        check(e.schedule, e.key.depth);
+        check(e.schedule, isa, e.key.depth);
     } catch (const std::runtime_error& problem) {
         throw std::runtime_error(fmt::format("{}: {}", where, problem.what()));
     }

@@ -39,8 +39,14 @@ json json_of(const tried_candidate& tried) {
     return object;
 }
 
+schedule schedule_from(const json& object) {
+    const schedule s = schedule_from_json(object.dump());
+    check_limits(s);
+    return s;
+}
+
 tried_candidate tried_from(const json& object) {
-    return {schedule_from_json(object.at("schedule").dump()), rounds_from(object.at("rounds")),
+    return {schedule_from(object.at("schedule")), rounds_from(object.at("rounds")),
             object.value("wrong", std::string()), object.at("compile_seconds").get<double>(),
             object.at("at").get<double>()};
 }
@@ -53,7 +59,7 @@ json json_of(const final_rounds& last) {
 
 final_rounds final_from(const json& object) {
     final_rounds last;
-    for (const json& s : object.at("schedules")) last.schedules.push_back(schedule_from_json(s.dump()));
+    for (const json& s : object.at("schedules")) last.schedules.push_back(schedule_from(s));
     last.seconds = object.at("seconds").get<std::vector<std::vector<double>>>();
     for (const auto& round : last.seconds)
         if (round.size() != last.schedules.size()) throw std::runtime_error("a time for each schedule");

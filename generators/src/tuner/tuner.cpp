@@ -340,6 +340,16 @@ tune_result replayed(const tuned_kernel& of, const recorded_search& record) {
     if (!record.last)
         throw std::runtime_error(name_of_search(of) +
                                  ": expected the log of a search that ended, got one that did not; try --resume");
+    const auto known = [&](const schedule& s) { return std::ranges::find(space, s) != space.end(); };
+    const auto refuse_strange = [&](const schedule& s) {
+        if (!known(s))
+            throw std::runtime_error(
+                fmt::format("{}: expected schedules of the search's space, got {}; try tune "
+                            "without --replay",
+                            name_of_search(of), to_json(s)));
+    };
+    for (const tried_candidate& t : record.tried) refuse_strange(t.schedule);
+    for (const schedule& s : record.last->schedules) refuse_strange(s);
     search_state state = state_of(of, space, record.begin);
     for (const tried_candidate& t : record.tried) state.record(t);
     return result_of(of, space, state, record);

@@ -1,0 +1,19 @@
+#pragma once
+#include <stdexcept>
+#include <string>
+#include <string_view>
+
+namespace attune::generators {
+
+/// What `work` returns. A sentence that it throws begins with what it is about, a graph or a file, unless it does so
+/// already.
+template <class Work> decltype(auto) about(std::string_view what, Work work) {
+    try {
+        return work();
+    } catch (const std::runtime_error& problem) {
+        if (std::string_view(problem.what()).starts_with(what)) throw;
+        throw std::runtime_error(std::string(what) + ": " + problem.what());
+    }
+}
+
+}  // namespace attune::generators
