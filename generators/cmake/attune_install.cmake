@@ -1,6 +1,8 @@
 # The install rules: headers, the static libraries, a relocatable CMake package with the components dsl, runtime, generators and common,
 # attune-runtime.pc, and packages (cpack). Halide is not part of it: the generators ask for it where kernels are compiled, applications never do.
+# find_package finds the build folder, too: the same package stands in its lib/cmake/attune.
 include(CMakePackageConfigHelpers)
+set(build_package_folder "${attune_BINARY_DIR}/lib/cmake/attune")
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/attune")
 
 set(components dsl runtime)
@@ -21,6 +23,7 @@ foreach(component IN LISTS components)
     # One file of targets a component, so that a project that only runs kernels is not asked for Halide.
     install(EXPORT attune_${component} NAMESPACE attune:: FILE attune_${component}.cmake DESTINATION "${package_folder}"
         COMPONENT ${component})
+    export(EXPORT attune_${component} NAMESPACE attune:: FILE "${build_package_folder}/attune_${component}.cmake")
 endforeach()
 
 set_target_properties(attune_gpu PROPERTIES EXPORT_NAME gpu)  # with the runtime: who links kernels for GPUs needs no package more
@@ -34,6 +37,7 @@ if(TARGET attune_common)
             ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT common
             LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT common)
         install(EXPORT attune_${library} NAMESPACE attune:: FILE attune_${library}.cmake DESTINATION "${package_folder}" COMPONENT common)
+        export(EXPORT attune_${library} NAMESPACE attune:: FILE "${build_package_folder}/attune_${library}.cmake")
     endforeach()
     get_target_property(c_header attune_common ATTUNE_C_HEADER)
     install(FILES "${c_header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT common)
@@ -45,9 +49,20 @@ install(FILES "${attune_BINARY_DIR}/package/attune-runtime.pc" DESTINATION "${CM
 
 install(DIRECTORY "${attune_SOURCE_DIR}/generators/schedules/" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune/schedules" COMPONENT dsl)
 
-configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/attuneConfig.cmake.in" "${attune_BINARY_DIR}/package/attuneConfig.cmake"
-    INSTALL_DESTINATION "${package_folder}" PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_DATADIR NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-write_basic_package_version_file("${attune_BINARY_DIR}/package/attuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+# attune_configure_package(<folder> INSTALL_DESTINATION <folder>...): the package in a folder, by what is said where of.
+macro(attune_configure_package folder)
+    configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/attuneConfig.cmake.in" "${folder}/attuneConfig.cmake" ${ARGN}
+        PATH_VARS attune_functions attune_schedules attune_c_header NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+    write_basic_package_version_file("${folder}/attuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+endmacro()
+set(attune_functions "${attune_SOURCE_DIR}/generators/cmake")
+set(attune_schedules "${attune_SOURCE_DIR}/generators/schedules")
+set(attune_c_header "${attune_SOURCE_DIR}/runtime/include/attune/c.h")
+attune_configure_package("${build_package_folder}" INSTALL_DESTINATION "${build_package_folder}" INSTALL_PREFIX "${attune_BINARY_DIR}")
+set(attune_functions "${package_folder}")
+set(attune_schedules "${CMAKE_INSTALL_DATADIR}/attune/schedules")
+set(attune_c_header "${CMAKE_INSTALL_INCLUDEDIR}/attune/c.h")
+attune_configure_package("${attune_BINARY_DIR}/package" INSTALL_DESTINATION "${package_folder}")
 install(
     FILES
         "${attune_BINARY_DIR}/package/attuneConfig.cmake"

@@ -5,6 +5,7 @@
                    and links its kernels into a project that has neither Halide nor attune's generators
     kernels        has a project install its kernels as a library of its own, static and shared, moves that, and links it from C
                    (pkg-config, no CMake) and from C++ (find_package)
+    build_tree     the skeleton and the project of twenty lines with find_package against the build folder, nothing installed
     common         a project of twenty lines on attune::common, which compiles no kernels
     archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory, generators included
@@ -215,14 +216,29 @@ def from_c(user, name, project, lib, package, *options, before=()):
     user.run_app(app)
 
 
-def small_project(user, prefix, name):
+def build_tree(user):
+    build, seen = user.work("skeleton_build"), [user.options.source]
+    user.build(user.copied("examples", "00_skeleton"), build, f"-DHalide_DIR={user.options.halide}", prefixes=[user.options.build], of_attune=seen)
+    user.run_app(os.path.join(build, "app"))
+    small_project(user, user.options.build, "small_build", of_attune=seen)
+
+    unbuilt = user.work("unbuilt")
+    run(user.options.cmake, "-S", user.options.source, "-B", unbuilt, *user.common, f"-DHalide_DIR={user.options.halide}", f"-DCMAKE_PREFIX_PATH={user.options.prefix_path}",
+        "-DATTUNE_BUILD_TESTS=OFF", "-DATTUNE_BUILD_EXAMPLES=OFF")
+    refused = subprocess.run([user.options.cmake, "-S", user.work("projects", "small"), "-B", user.work("refused"), *user.common, f"-DCMAKE_PREFIX_PATH={unbuilt};{user.options.prefix_path}"],
+                             capture_output=True, text=True)
+    said = " ".join(refused.stderr.split())
+    expect(refused.returncode != 0 and f"configured there and not built; try `cmake --build {unbuilt}" in said, f"expected a build folder that was not built to be refused, got {said}")
+
+
+def small_project(user, prefix, name, of_attune=()):
     project = user.work("projects", "small")
     if not os.path.exists(project):
         user.copied("tests", "install", "small")
     lines = sum(len([line for line in open(os.path.join(project, file), encoding="utf-8") if line.strip()]) for file in os.listdir(project))
     expect(lines <= 20, f"the project has {lines} lines")
     build = user.work(name)
-    user.build(project, build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE", prefixes=[prefix])
+    user.build(project, build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE", prefixes=[prefix], of_attune=of_attune)
     user.run_app(os.path.join(build, "app"))
 
 
@@ -367,7 +383,7 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, common, archives, subdirectory, subdirectory_ready, cross, rebuilds, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, build_tree, common, archives, subdirectory, subdirectory_ready, cross, rebuilds, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):
