@@ -6,6 +6,7 @@
     kernels        has a project install its kernels as a library of its own, static and shared, moves that, and links it from C
                    (pkg-config, no CMake) and from C++ (find_package)
     build_tree     the skeleton and the project of twenty lines with find_package against the build folder, nothing installed
+    warnings       every installed header, templates instantiated, and a registry: no compiler warns, whatever an application asks it for
     common         a project of twenty lines on attune::common, which compiles no kernels
     archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory, generators included
@@ -231,6 +232,36 @@ def build_tree(user):
     expect(refused.returncode != 0 and f"configured there and not built; try `cmake --build {unbuilt}" in said, f"expected a build folder that was not built to be refused, got {said}")
 
 
+# Asked for by applications that want to hear much. Of clang's all those are left out that go by taste, by older standards, or by what attune::run is made of: functions that
+# the registry defines.
+MANY_WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Wshadow", "-Wconversion", "-Wsign-conversion", "-Wold-style-cast", "-Wcast-qual", "-Woverloaded-virtual", "-Wnon-virtual-dtor"]
+TASTE = ["c++98-compat", "c++98-compat-pedantic", "padded", "unsafe-buffer-usage", "ctad-maybe-unsupported", "switch-default", "switch-enum", "comma", "float-equal", "undefined-func-template",
+         "unknown-warning-option"]
+
+
+def warnings(user):
+    prefix, here, work = user.install("dsl", "runtime", "generators", "common"), os.path.join(user.here, "warnings"), user.work("warnings")
+    os.makedirs(work)
+    headers = sorted(os.path.relpath(os.path.join(where, name), os.path.join(prefix, "include")) for where, _, names in os.walk(os.path.join(prefix, "include", "attune")) for name in names
+                     if name.endswith((".h", ".hpp")))
+    expect(len(headers) > 50, f"expected attune's headers, got {headers}")
+    with open(os.path.join(work, "every_header.hpp"), "w", encoding="utf-8") as file:
+        file.writelines(f"#include <{name}>\n" for name in [*headers, "attune_common.h"])
+    tests = os.path.join(user.options.source, "tests")
+    common = ["-fsyntax-only", f"-I{prefix}/include", f"-I{prefix}/include/attune", f"-I{work}"]
+    users = ["-isystem", os.path.join(tests, "kernels"), "-isystem", os.path.join(tests, "layers")]
+    sources = [[*users, os.path.join(here, "calls.cpp")], [os.path.join(user.options.build, "attune_common_kernels", "attune_common_registry.cpp")]]
+    clang = os.environ.get("CLANG", "clang++")
+    compilers = [[user.options.compiler, *MANY_WARNINGS]]
+    if shutil.which(clang):
+        compilers.append([clang, "-Weverything", *[f"-Wno-{what}" for what in TASTE], "-Werror"])
+    for compiler in compilers:
+        for source in sources:
+            print(run(*compiler, "-std=c++20", *common, *source))
+    print(run(user.options.c_compiler, "-std=c99", *[flag for flag in MANY_WARNINGS if flag not in ("-Wold-style-cast", "-Woverloaded-virtual", "-Wnon-virtual-dtor")], *common, "-x", "c",
+              os.path.join(prefix, "include", "attune_common.h")))
+
+
 def small_project(user, prefix, name, of_attune=()):
     project = user.work("projects", "small")
     if not os.path.exists(project):
@@ -383,7 +414,7 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, build_tree, common, archives, subdirectory, subdirectory_ready, cross, rebuilds, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, common, archives, subdirectory, subdirectory_ready, cross, rebuilds, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):

@@ -169,9 +169,10 @@ std::string c_handles(std::span<const variant> variants) {
     std::string text = "\n#include <attune/runtime/detail/c_variant.hpp>\n";
     for (const variant& v : variants)
         text += fmt::format(
-            "\nextern \"C\" const attune_variant* {}_variant() {{\n"
+            "\nextern \"C\" const attune_variant* {0}_variant();\n"
+            "extern \"C\" const attune_variant* {0}_variant() {{\n"
             "    static constexpr attune_variant variant{{ATTUNE_C_VERSION, &attune::detail::this_runtime, "
-            "&attune::kernels_of<{}, {}ull>}};\n"
+            "&attune::kernels_of<{1}, {2}ull>}};\n"
             "    return &variant;\n}}\n",
             c_name(v.name), v.name, v.graph.fingerprint);
     return text;

@@ -170,7 +170,8 @@ static inline attune_tensor attune_dense(void* data, int32_t element, int32_t ra
 /// The same view, of a GPU's memory: attune_on_device(attune_dense(...), ATTUNE_CUDA, 0).
 static inline attune_tensor attune_on_device(attune_tensor tensor, int16_t memory, int16_t device) {
     tensor.memory = memory;
-    tensor.device = (int16_t)(device + 1);
+    tensor.device = device;
+    ++tensor.device; /* 0 says that none is named */
     return tensor;
 }
 

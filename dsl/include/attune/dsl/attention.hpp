@@ -268,17 +268,17 @@ template <operand X, operand W> constexpr auto tokens(const X& x, const W& width
 
 /// Two numbers of the call that must be equal, such as the widths of what is multiplied: the first of them. A call
 /// where they differ is refused.
-template <operand A, operand B> constexpr auto same(const A& a, const B& b) {
+template <operand A, operand B> constexpr auto same(const A& one, const B& other) {
     if constexpr (is_rejected<A> || is_rejected<B>)
         return rejected{};
     else if constexpr (std::is_same_v<A, B> && operation_of<A> == operation::extent)
-        return a;
+        return one;
     else if constexpr (!detail::a_number_of_the_call<A> || !detail::a_number_of_the_call<B>) {
         static_assert(detail::a_number_of_the_call<A> && detail::a_number_of_the_call<B>,
                       "attune: same(a, b) takes two integers of the whole call, such as extent<1>(w) and extent<2>(x)");
         return rejected{};
     } else
-        return make<kind::integer, operation::same>(a, b);
+        return make<kind::integer, operation::same>(one, other);
 }
 
 /// False with probability p, one draw for each (b, h, q_idx, kv_idx): Philox 4x32-10 (Salmon et al. 2011) with the

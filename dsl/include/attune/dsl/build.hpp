@@ -4,6 +4,9 @@
 
 #include <bit>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
 /// Graph to graph_ir: the one fold over the graph's type. See graph_ir.hpp for the result.
 namespace attune::dsl::detail {
 
@@ -216,3 +219,5 @@ namespace attune::dsl {
 template <const auto& Graph> inline constexpr std::uint64_t fingerprint = detail::fingerprint_of(detail::built<Graph>);
 
 }  // namespace attune::dsl
+
+#pragma GCC diagnostic pop

@@ -1,6 +1,9 @@
 #pragma once
 #include <attune/dsl/build.hpp>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
 /// What a call must pass, checked by the compiler: everything the graph reads and names, nothing else, nothing twice.
 namespace attune::dsl {
 
@@ -143,3 +146,5 @@ template <const auto& Graph, class... Arguments> constexpr bool check_inputs() {
 }
 
 }  // namespace attune::dsl
+
+#pragma GCC diagnostic pop

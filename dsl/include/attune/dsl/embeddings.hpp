@@ -13,8 +13,8 @@ template <class Position, class F> struct channels_of {
     F at;
     template <expression D> constexpr auto operator()(D d) const { return at(d); }
 };
-template <expression Position, class F> constexpr auto channels(Position position, F at) {
-    return channels_of<Position, F>{position, at};
+template <expression Position, class F> constexpr auto channels(Position place, F at) {
+    return channels_of<Position, F>{place, at};
 }
 
 namespace detail {
@@ -66,9 +66,9 @@ template <class X, class Gain, class Eps> struct normalised_channels {
 template <name Label, element_type Element, class... Axes>
 constexpr auto channels(input_tensor<Label, Element, Axes...> x) {
     using tensor = input_tensor<Label, Element, Axes...>;
-    using position = std::conditional_t<detail::length_axis<tensor> == axis_kind::query, index_node<operation::q_idx>,
-                                        index_node<operation::kv_idx>>;
-    return channels(position{}, detail::channel_of_tensor<tensor, position>{x, {}});
+    using index = std::conditional_t<detail::length_axis<tensor> == axis_kind::query, index_node<operation::q_idx>,
+                                     index_node<operation::kv_idx>>;
+    return channels(index{}, detail::channel_of_tensor<tensor, index>{x, {}});
 }
 template <class Position, class F> constexpr auto channels(channels_of<Position, F> x) { return x; }
 
@@ -97,8 +97,8 @@ template <class Position, class F, class... Length> constexpr auto keys(channels
 /// pair), pair = 0 .. depth / 2 - 1: inputs (position, axis<"pair">), or functions of the two. The position is q's or
 /// k's own unless it is given.
 template <class X, class Cos, class Sin, class Position>
-constexpr auto rotary_half(X x, Cos cos, Sin sin, Position position) {
-    return detail::rotary<detail::halves>(channels(x), cos, sin, position);
+constexpr auto rotary_half(X x, Cos cos, Sin sin, Position place) {
+    return detail::rotary<detail::halves>(channels(x), cos, sin, place);
 }
 template <class X, class Cos, class Sin> constexpr auto rotary_half(X x, Cos cos, Sin sin) {
     return rotary_half(x, cos, sin, channels(x).position);
@@ -106,8 +106,8 @@ template <class X, class Cos, class Sin> constexpr auto rotary_half(X x, Cos cos
 
 /// Rotary embedding that pairs channel 2 i with 2 i + 1 (the paper, GPT-J). (Su et al. 2021)
 template <class X, class Cos, class Sin, class Position>
-constexpr auto rotary_interleaved(X x, Cos cos, Sin sin, Position position) {
-    return detail::rotary<detail::neighbours>(channels(x), cos, sin, position);
+constexpr auto rotary_interleaved(X x, Cos cos, Sin sin, Position place) {
+    return detail::rotary<detail::neighbours>(channels(x), cos, sin, place);
 }
 template <class X, class Cos, class Sin> constexpr auto rotary_interleaved(X x, Cos cos, Sin sin) {
     return rotary_interleaved(x, cos, sin, channels(x).position);

@@ -236,8 +236,8 @@ template <bool Only, class S, class Heads> constexpr auto heads_of_sequence(S s,
 }  // namespace detail
 
 /// The channels as so many heads, a number of the call: (batch, length, heads * depth) -> (batch, head, length, depth).
-template <class S, operand N> constexpr auto split_heads(S s, N heads) {
-    return detail::heads_of_sequence<false>(s, lift(heads));
+template <class S, operand N> constexpr auto split_heads(S s, N number) {
+    return detail::heads_of_sequence<false>(s, lift(number));
 }
 template <class... A>
     requires(sizeof...(A) != 2)
@@ -265,14 +265,14 @@ constexpr auto linear(heads_of<F, Width, Length, N> x, W w, B bias) {
 
 template <class H>
     requires is_heads<H>
-constexpr auto t(H k) {
-    return detail::transposed_heads<H>{k};
+constexpr auto t(H x) {
+    return detail::transposed_heads<H>{x};
 }
 template <class Q, class K>
     requires is_heads<Q>
-constexpr auto operator*(Q x, detail::transposed_heads<K> k) {
+constexpr auto operator*(Q x, detail::transposed_heads<K> y) {
     return queries(x.at(q_idx, d_idx, depth), x.length, x.number, x.width / x.number) *
-           t(keys(k.heads.at(kv_idx, d_idx, depth), k.heads.length, k.heads.number, k.heads.width / k.heads.number));
+           t(keys(y.heads.at(kv_idx, d_idx, depth), y.heads.length, y.heads.number, y.heads.width / y.heads.number));
 }
 template <class Q, class K>
     requires is_rejected<Q>
@@ -366,13 +366,13 @@ template <class X, class G> constexpr auto apply(X x, G function) {
 
 /// x + y, element by element: a residual connection.
 template <class X, class Y> constexpr auto residual(X x, Y y) {
-    const auto a = sequence_of(x);
-    const auto b = sequence_of(y);
-    if constexpr (is_rejected<std::remove_const_t<decltype(a)>> || is_rejected<std::remove_const_t<decltype(b)>>)
+    const auto one = sequence_of(x);
+    const auto other = sequence_of(y);
+    if constexpr (is_rejected<std::remove_const_t<decltype(one)>> || is_rejected<std::remove_const_t<decltype(other)>>)
         return rejected{};
     else
-        return detail::make_sequence<false>(detail::added_at<decltype(a.at), decltype(b.at)>{a.at, b.at},
-                                            same(b.width, a.width), same(b.length, a.length));
+        return detail::make_sequence<false>(detail::added_at<decltype(one.at), decltype(other.at)>{one.at, other.at},
+                                            same(other.width, one.width), same(other.length, one.length));
 }
 
 /// x (1 + erf(x / sqrt(2))) / 2, element by element. (Hendrycks, Gimpel 2016)

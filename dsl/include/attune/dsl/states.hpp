@@ -15,8 +15,8 @@ template <class Out, class Lse> inline constexpr bool is_state<state_of<Out, Lse
 
 /// state(softmax(s) * v, log_sum_exp(s)), or reals that the caller passes: state(out_a(b, h, q_idx, d_idx), lse_a(b, h,
 /// q_idx)).
-template <expression Out, expression Lse> constexpr auto state(Out out, Lse lse) {
-    return state_of<decltype(as_output(out)), decltype(as_row(lse))>{as_output(out), as_row(lse)};
+template <expression Out, expression Lse> constexpr auto state(Out made, Lse sum) {
+    return state_of<decltype(as_output(made)), decltype(as_row(sum))>{as_output(made), as_row(sum)};
 }
 
 /// The state of the keys of both. An LSE of -infinity says that there were none, whatever the output beside it.

@@ -5,6 +5,9 @@
 #include <cstdint>
 #include <string_view>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
 namespace attune::dsl::detail {
 
 inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
@@ -62,3 +65,5 @@ struct ir_builder {
 };
 
 }  // namespace attune::dsl::detail
+
+#pragma GCC diagnostic pop

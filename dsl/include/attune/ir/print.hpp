@@ -7,6 +7,9 @@
 #include <limits>
 #include <string_view>
 
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
 /// The formula back as text: C++ of this language with aliases written out, minimal parentheses, and a line for each
 /// part used twice.
 namespace attune::dsl::detail {
@@ -298,3 +301,5 @@ constexpr std::size_t write_text(const ir_builder& list, char* buffer) {
 }
 
 }  // namespace attune::dsl::detail
+
+#pragma GCC diagnostic pop

@@ -69,7 +69,7 @@ inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph, co
     if (it.op != operation::sum || it.kind != kind::real || of.bound || !of.channel || !of.position) return {};
     const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
     if (body.op != operation::multiply) return {};
-    for (const std::size_t side : {0, 1}) {
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
         const int left = body.arguments[side], right = body.arguments[1 - side];
         const variation &first = varies[static_cast<std::size_t>(left)],
                         &second = varies[static_cast<std::size_t>(right)];

@@ -1,0 +1,31 @@
+// Every header of an installation, and templates of theirs as an application instantiates them.
+#include "every_header.hpp"
+
+#include "language.hpp"
+#include "layers.hpp"
+
+#include <array>
+#include <vector>
+
+namespace {
+
+template <const auto& Graph> std::size_t length_of_text() { return attune::dsl::ir_of<Graph>.text.size(); }
+
+float called() {
+    using namespace attune::common;
+    std::vector<float> data(1 * 8 * 256 * 64, 1.0f), result(data.size());
+    const std::array<std::int32_t, 1> lengths{256};
+    const auto view = [](auto& x) { return attune::tensor(x.data(), {1, 8, 256, 64}); };
+    attune::options how;
+    how.threads = 2;
+    attune::run<causal_attention>(q = view(data), k = view(data), v = view(data), out = view(result),
+                                  attune::dsl::kv_lengths = attune::tensor(lengths.data(), {1}), how);
+    attune::run<decode_attention>(q = view(data), k = view(data), v = view(data), out = view(result));
+    return result.back();
+}
+
+}  // namespace
+
+int main() {
+    return called() > 0.0f && length_of_text<under_test::with_sink>() > length_of_text<under_test::plus_one>() ? 0 : 1;
+}
