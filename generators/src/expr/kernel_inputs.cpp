@@ -111,7 +111,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
         ImageParam tensor(halide_type(element), input.rank, name);
         if (input.rank > 0) tensor.dim(0).set_stride(Expr());
         for (int d = 0; d < input.rank; ++d) tensor.dim(d).set_min(0);
-        if (input.element == element_type::any && input.rank > 0) {  // read by vectors
+        if (has_dense_rows(input)) {
             const bool value = input.axes[input.rank - 1].kind == axis_kind::value_depth;
             tensor.dim(0).set_bounds(0, value ? request.depths.value_depth : request.depths.depth).set_stride(1);
         }

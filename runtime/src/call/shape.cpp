@@ -119,8 +119,10 @@ void check_extents(const graph_ir& graph, std::size_t input, const tensor& t, co
                 fail(say("an extent of at least ", wanted, " (the longer of queries and keys) or 1 along position of ",
                          d.name),
                      shown(d.name, t), say("an entry for each position: ", d.name, " ", signature(d)));
-        } else if (extent != 1 && extent != shape[over.kind]) {
-            refuse(shape, over.kind, d.name, t, true, say("the shape ", signature(d), ", where 1 broadcasts"));
+        } else if (const bool whole = axis == d.rank - 1 && has_dense_rows(d);
+                   extent != shape[over.kind] && (whole || extent != 1)) {
+            refuse(shape, over.kind, d.name, t, true,
+                   say("the shape ", signature(d), ", where 1 broadcasts", whole ? " but along the last axis" : ""));
         }
     }
 }
@@ -206,7 +208,7 @@ call_shape agree(const graph_ir& graph, const matched_arguments& given) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& d = graph.inputs[i];
         if (d.is_scalar) continue;
-        check_alone(d.name, given.inputs[i]->view, axis_names(d).view(), is_core(d));
+        check_alone(d.name, given.inputs[i]->view, axis_names(d).view(), has_dense_rows(d));
         check_type(d, given.inputs[i]->view);
     }
     const auto each_axis = [&](bool core, auto visit) {

@@ -162,6 +162,14 @@ struct input_declaration {
     constexpr bool operator==(const input_declaration&) const = default;
 };
 
+/// Whether kernels read its rows by vectors: q, k, v, and what is declared over other axes and a depth, as a cache of
+/// bytes is. Such a tensor is dense along the depth, and has all of it.
+constexpr bool has_dense_rows(const input_declaration& input) {
+    if (input.is_scalar || input.rank < 2) return false;
+    const axis_kind innermost = input.axes[static_cast<std::size_t>(input.rank - 1)].kind;
+    return innermost == axis_kind::depth || innermost == axis_kind::value_depth;
+}
+
 /// q, k and v, which every formula may name without declaring them.
 inline constexpr input_declaration given_inputs[] = {
     {"q",

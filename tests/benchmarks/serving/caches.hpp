@@ -1,0 +1,68 @@
+#pragma once
+#include <attune/dsl.hpp>
+
+/// The caches that engines keep, each as a formula over what lies in memory.
+namespace bench::caches {
+using namespace attune::dsl;
+
+/// Contiguous, of the kernel's element type: f32, bf16 or f16.
+inline constexpr auto contiguous = softmax(q * t(k) * rsqrt(depth)) * v;
+
+/// Bytes, with a scale for each head and token; 128 stands for zero.
+namespace bytes {
+inline constexpr auto k8 = input<"k8", u8>(batch, key_head, key, depth);
+inline constexpr auto v8 = input<"v8", u8>(batch, key_head, key, value_depth);
+inline constexpr auto k_scale = input<"k_scale", f32>(batch, key_head, key);
+inline constexpr auto v_scale = input<"v_scale", f32>(batch, key_head, key);
+inline constexpr auto cached_keys = keys(as_real(k8(b, h, kv_idx, d_idx) - 128) * k_scale(b, h, kv_idx));
+inline constexpr auto cached_values = values(as_real(v8(b, h, kv_idx, d_idx) - 128) * v_scale(b, h, kv_idx));
+inline constexpr auto attention = softmax(q * t(cached_keys) * rsqrt(depth)) * cached_values;
+}  // namespace bytes
+
+/// Pages of a pool, found through a block table: [page, head, token, depth].
+namespace paged {
+inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
+
+template <int tokens, class Pages> constexpr auto element(const Pages& pages) {
+    return pages(block_table(b, kv_idx / tokens), h, kv_idx % tokens, d_idx);
+}
+template <auto type, int tokens> struct pool {
+    static constexpr auto k_pages = input<"k_pages", type>(axis<"page">, key_head, axis<"token">, depth);
+    static constexpr auto v_pages = input<"v_pages", type>(axis<"page">, key_head, axis<"token">, value_depth);
+    static constexpr auto length = extent<1>(block_table) * tokens;
+    static constexpr auto attention = softmax(q * t(keys(element<tokens>(k_pages), length)) * rsqrt(depth)) *
+                                      values(element<tokens>(v_pages), length);
+};
+inline constexpr auto f32_16 = pool<f32, 16>::attention;
+inline constexpr auto f32_64 = pool<f32, 64>::attention;
+inline constexpr auto bf16_16 = pool<bf16, 16>::attention;
+inline constexpr auto bf16_64 = pool<bf16, 64>::attention;
+
+/// Bytes in pages, with a scale for each token of a page and head beside it.
+template <int tokens> struct pool_of_bytes {
+    static constexpr auto k_pages = input<"k_pages", u8>(axis<"page">, key_head, axis<"token">, depth);
+    static constexpr auto v_pages = input<"v_pages", u8>(axis<"page">, key_head, axis<"token">, value_depth);
+    static constexpr auto k_scale = input<"k_scale", f32>(axis<"page">, key_head, axis<"token">);
+    static constexpr auto v_scale = input<"v_scale", f32>(axis<"page">, key_head, axis<"token">);
+    static constexpr auto length = extent<1>(block_table) * tokens;
+    static constexpr auto page = block_table(b, kv_idx / tokens);
+    static constexpr auto cached_keys = keys(
+        as_real(k_pages(page, h, kv_idx % tokens, d_idx) - 128) * k_scale(page, h, kv_idx % tokens), length);
+    static constexpr auto cached_values = values(
+        as_real(v_pages(page, h, kv_idx % tokens, d_idx) - 128) * v_scale(page, h, kv_idx % tokens), length);
+    static constexpr auto attention = softmax(q * t(cached_keys) * rsqrt(depth)) * cached_values;
+};
+inline constexpr auto u8_16 = pool_of_bytes<16>::attention;
+inline constexpr auto u8_64 = pool_of_bytes<64>::attention;
+}  // namespace paged
+
+/// Keys rotated at each read, which engines avoid and formulas allow.
+namespace rotated {
+inline constexpr auto cosine = input<"cosine", f32>(position, axis<"pair">);
+inline constexpr auto sine = input<"sine", f32>(position, axis<"pair">);
+inline constexpr auto positions = input<"positions", i32>(batch, query);
+inline constexpr auto attention =
+    softmax(q * t(keys(rotary_half(k, cosine, sine))) * rsqrt(depth)) * v;
+}  // namespace rotated
+
+}  // namespace bench::caches

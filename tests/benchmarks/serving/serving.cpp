@@ -1,0 +1,227 @@
+// Decode over the caches that engines keep: what share each draws of the rate at which its bytes can be read, in the
+// same order, measured between its calls.
+//
+//     attune_serving --caches f32 bf16 "paged f32 64" --sequences 1 4 --keys 16384 4096 [--json]
+#include "caches.hpp"
+#include "memory.hpp"
+
+#include "kernel/schedule_option.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/runtime.hpp>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <random>
+
+namespace {
+
+using attune::element_type;
+using bench::memory;
+namespace caches = bench::caches;
+
+struct shape {
+    std::int64_t sequences, heads, key_heads, keys, depth;
+};
+
+/// What a call is given, and what it has to read.
+struct call {
+    std::vector<memory> tensors;
+    std::vector<attune::detail::named_argument> arguments;
+    std::vector<std::span<const std::byte>> read;  ///< in the order in which the cache is read
+
+    attune::tensor add(std::string_view name, memory made, bool is_read) {
+        tensors.push_back(std::move(made));
+        if (is_read) read.push_back(tensors.back().bytes());
+        return give(name, tensors.back().view());
+    }
+    attune::tensor give(std::string_view name, attune::tensor view) {
+        arguments.push_back({.name = name, .view = view});
+        return view;
+    }
+};
+
+struct cache {
+    std::string name;
+    attune::graph_ir graph;
+    std::string dtype;
+    std::function<void(call&, const shape&)> fill;
+};
+
+void contiguous(call& to, const shape& s, element_type type) {
+    for (const char* name : {"k", "v"})
+        to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
+}
+
+/// (sequence, token, head, channel), as projections leave them.
+void token_major(call& to, const shape& s, element_type type) {
+    for (const char* name : {"k", "v"}) {
+        to.tensors.emplace_back(type, std::vector{s.sequences, s.keys, s.key_heads, s.depth});
+        to.read.push_back(to.tensors.back().bytes());
+        to.give(name, to.tensors.back().view().swapped(1, 2));
+    }
+}
+
+void bytes(call& to, const shape& s) {
+    for (const char* name : {"k8", "v8"})
+        to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.keys, s.depth}), true);
+    for (const char* name : {"k_scale", "v_scale"})
+        to.add(name, memory(element_type::f32, {s.sequences, s.key_heads, s.keys}), true);
+}
+
+/// Pages in random order; they are read head by head, sequence by sequence.
+void paged(call& to, const shape& s, element_type type, std::int64_t tokens) {
+    const std::int64_t blocks = (s.keys + tokens - 1) / tokens, pages = s.sequences * blocks;
+    memory table(element_type::i32, {s.sequences, blocks});
+    const std::span<std::int32_t> entries = table.as<std::int32_t>();
+    for (std::size_t i = 0; i < entries.size(); ++i) entries[i] = static_cast<std::int32_t>(i);
+    std::shuffle(entries.begin(), entries.end(), std::minstd_rand(3));
+    const std::vector<std::int32_t> order(entries.begin(), entries.end());
+    to.add("block_table", std::move(table), false);
+    const auto pieces = [&](const memory& pool, std::int64_t page_bytes) {
+        for (std::int64_t b = 0; b < s.sequences; ++b)
+            for (std::int64_t h = 0; h < s.key_heads; ++h)
+                for (std::int64_t i = 0; i < blocks; ++i)
+                    to.read.push_back(pool.bytes().subspan(
+                        static_cast<std::size_t>((order[static_cast<std::size_t>(b * blocks + i)] * s.key_heads + h) *
+                                                 page_bytes),
+                        static_cast<std::size_t>(page_bytes)));
+    };
+    for (const char* name : {"k_pages", "v_pages"}) {
+        to.add(name, memory(type, {pages, s.key_heads, tokens, s.depth}), false);
+        pieces(to.tensors.back(), tokens * s.depth * static_cast<std::int64_t>(attune::bytes_of(type)));
+    }
+    if (type != element_type::u8) return;
+    for (const char* name : {"k_scale", "v_scale"}) {
+        to.add(name, memory(element_type::f32, {pages, s.key_heads, tokens}), false);
+        pieces(to.tensors.back(), tokens * 4);
+    }
+}
+
+void rotated(call& to, const shape& s) {
+    contiguous(to, s, element_type::f32);
+    for (const char* name : {"cosine", "sine"}) to.add(name, memory(element_type::f32, {s.keys, s.depth / 2}), false);
+}
+
+std::vector<cache> all_caches() {
+    using attune::dsl::ir_of;
+    using namespace std::placeholders;
+    const attune::graph_ir plain = ir_of<caches::contiguous>;
+    return {{"f32", plain, "f32", std::bind(contiguous, _1, _2, element_type::f32)},
+            {"bf16", plain, "bf16", std::bind(contiguous, _1, _2, element_type::bf16)},
+            {"f32 token-major", plain, "f32", std::bind(token_major, _1, _2, element_type::f32)},
+            {"bf16 token-major", plain, "bf16", std::bind(token_major, _1, _2, element_type::bf16)},
+            {"u8", ir_of<caches::bytes::attention>, "f32", bytes},
+            {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
+            {"paged f32 64", ir_of<caches::paged::f32_64>, "f32", std::bind(paged, _1, _2, element_type::f32, 64)},
+            {"paged bf16 16", ir_of<caches::paged::bf16_16>, "f32", std::bind(paged, _1, _2, element_type::bf16, 16)},
+            {"paged bf16 64", ir_of<caches::paged::bf16_64>, "f32", std::bind(paged, _1, _2, element_type::bf16, 64)},
+            {"paged u8 16", ir_of<caches::paged::u8_16>, "f32", std::bind(paged, _1, _2, element_type::u8, 16)},
+            {"paged u8 64", ir_of<caches::paged::u8_64>, "f32", std::bind(paged, _1, _2, element_type::u8, 64)},
+            {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated}};
+}
+
+double seconds_of(const std::function<void()>& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> of) {
+    std::sort(of.begin(), of.end());
+    return of[of.size() / 2];
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    const std::vector<cache> known = all_caches();
+    std::vector<std::string> names, schedules;
+    for (const cache& each : known) names.push_back(each.name);
+    std::vector<std::string> wanted = names;
+    std::vector<std::int64_t> sequences{1, 4}, keys{16384, 4096};
+    std::int64_t heads = 32, key_heads = 8, depth = 128, queries = 1;
+    int repeats = 15;
+    std::string cut;
+    bool json = false;
+    CLI::App app{
+        "Times decode over the caches that engines keep, and says what share of the rate of plain reading each call "
+        "draws: the same bytes, read in the same order by as many threads, between the calls."};
+    app.add_option("--caches", wanted, fmt::format("some of: {}", fmt::join(names, ", ")))
+        ->check(CLI::IsMember(names));
+    app.add_option("--sequences", sequences, "for each length of --keys")->capture_default_str();
+    app.add_option("--keys", keys, "of each sequence")->capture_default_str();
+    app.add_option("--heads", heads, "of queries")->capture_default_str();
+    app.add_option("--key-heads", key_heads)->capture_default_str();
+    app.add_option("--depth", depth)->capture_default_str();
+    app.add_option("--queries", queries, "of each sequence")->capture_default_str();
+    app.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
+    app.add_option("--repeats", repeats)->capture_default_str();
+    app.add_flag("--json", json, "one object a line");
+    CLI11_PARSE(app, argc, argv);
+    if (sequences.size() != keys.size()) {
+        fmt::print(stderr, "expected as many --sequences as --keys, got {} and {}\n", sequences.size(), keys.size());
+        return 1;
+    }
+
+    std::string level;
+    for (const attune::generators::level& each : attune::generators::levels())
+        if (level.empty() && attune::runs(each.name)) level = each.name;
+    const int threads = attune::threads();
+    if (!json)
+        fmt::print("{}, {} threads; heads {} over {}, depth {}\n{:<18} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8}\n", level,
+                   threads, heads, key_heads, depth, "cache", "sequences", "keys", "MB", "ms", "GB/s", "of read");
+    for (const cache& each : known) {
+        if (std::find(wanted.begin(), wanted.end(), each.name) == wanted.end()) continue;
+        const attune::generators::variant of{"bench::" + each.name, each.graph};
+        auto list = attune::generators::kernels_of(
+            {&of, 1},
+            {.targets = {level}, .dtypes = {each.dtype}, .depths = {std::to_string(depth)}, .shapes = {"decode"}});
+        list[0].request.schedule = attune::generators::schedule_with(list[0].request.schedule, cut);
+        const attune::generators::jit_kernel kernel(list[0]);
+        for (std::size_t i = 0; i < keys.size(); ++i) {
+            const shape s{sequences[i], heads, key_heads, keys[i], depth};
+            call given;
+            given.tensors.reserve(16);
+            each.fill(given, s);
+            const element_type type = list[0].request.types.query;
+            given.add("q", memory(type, {s.sequences, heads, queries, depth}), false);
+            given.add("out", memory(list[0].request.types.output, {s.sequences, heads, queries, depth}), false);
+            std::vector<double> ours, reading;
+            for (int repeat = -1; repeat < repeats; ++repeat) {
+                const double once =
+                    seconds_of([&] { attune::detail::call(kernel.table(), given.arguments, {}); });
+                const double read = bench::seconds_to_read(given.read, threads);
+                if (repeat < 0) continue;
+                ours.push_back(once), reading.push_back(read);
+            }
+            std::size_t size = 0;
+            for (const auto& piece : given.read) size += piece.size();
+            const double ms = median(ours) * 1e3, read_ms = median(reading) * 1e3, megabytes = double(size) * 1e-6;
+            if (json) {
+                fmt::print("{}\n", nlohmann::ordered_json{{"cache", each.name},
+                                                          {"level", level},
+                                                          {"threads", threads},
+                                                          {"sequences", s.sequences},
+                                                          {"keys", s.keys},
+                                                          {"heads", heads},
+                                                          {"key_heads", key_heads},
+                                                          {"depth", depth},
+                                                          {"bytes", size},
+                                                          {"ms", ms},
+                                                          {"read_ms", read_ms}}
+                                       .dump());
+            } else {
+                fmt::print("{:<18} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%\n", each.name, s.sequences,
+                           s.keys, megabytes, ms, megabytes / ms, 100 * read_ms / ms);
+            }
+            std::fflush(stdout);
+        }
+    }
+}
