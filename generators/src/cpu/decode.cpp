@@ -1,7 +1,6 @@
 #include "cpu/decode.hpp"
 
 #include "expr/math.hpp"
-#include "passes/prefetch_rows.hpp"
 
 #include <functional>
 #include <numeric>
@@ -22,32 +21,18 @@ constexpr int vectors_a_chunk = 4;
 
 decode_state::decode_state(const kernel_frame& frame)
     : f_(frame),
+      subblocks_(frame),
+      block_kinds_(subblocks_.block_kinds),
       scores_at_(frame, "", score_tile::lanes::channels),
       vector_(frame.core.weights < 0 ? 1 : std::gcd(frame.cut.lanes, frame.value_depth())),
       chunk_(frame.core.weights < 0 ? 0 : largest_divisor(frame.value_depth() / vector_, vectors_a_chunk)),
       chunks_(chunk_ == 0 ? 1 : frame.value_depth() / vector_ / chunk_) {
-    define_visits();
     scores_(scores_at_.pair()) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
     define_ranges();
     define_weights();
     define_state();
     define_splits();
     define_merge();
-}
-
-/// Blocks of which some query head of the group sees something.
-void decode_state::define_visits() {
-    // Algorithm
-    const Expr visible = cast<uint8_t>(f_.visible(f_.core.scores).may);
-    if (!Internal::expr_uses_var(visible, f_.h.name())) {
-        block_kinds_(f_.kb, f_.qt, f_.h, f_.b) = visible;
-        return;
-    }
-    const RDom head(0, f_.group(), "head_of_group");
-    const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
-    block_kinds_(f_.kb, f_.qt, f_.h, f_.b) = cast<uint8_t>(0);
-    block_kinds_(f_.kb, f_.qt, f_.h, f_.b) =
-        max(block_kinds_(f_.kb, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
 }
 
 /// A part is a stretch of the blocks between the first and the last that is visited: so what a mask or a length leaves
@@ -221,8 +206,7 @@ void decode_state::schedule(const LoopLevel& task) {
     if (vector_ > 1) partial_.vectorize(xl);
 
     const LoopLevel own(partial_, task_);
-    block_kinds_.compute_at(own).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
-    if (block_kinds_.has_update_definition()) block_kinds_.update().vectorize(f_.kb, f_.cut.lanes);
+    subblocks_.schedule(own);
     span_.compute_at(own);
     range_.compute_at(own);
     kinds_of_split_.compute_at(own).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
@@ -235,17 +219,30 @@ void decode_state::schedule(const LoopLevel& task) {
     schedule_blocks();
 }
 
-/// Keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page, of which
-/// a task reads one in some 300 ns.
 void decode_state::add_passes(Pipeline& pipeline) const {
-    constexpr int bytes_ahead = 4096;
-    scores_at_.fetch_keys(pipeline, scores_, bytes_ahead);
-    if (!chunk_ || f_.node(f_.core.value).op != operation::input) return;
+    scores_at_.fetch_keys(pipeline, scores_);
+    if (!chunk_) return;
     const prefetch_rows::loop added{accumulated_.name(), "ro"};
-    const ImageParam& values = f_.inputs.tensor(f_.node(f_.core.value).input);
-    const int bytes = values.type().bytes() * f_.value_depth();
-    pipeline.add_custom_lowering_pass(new prefetch_rows(
-        added, added, std::max(bytes_ahead / bytes / f_.cut.value_tile, 1), values.name(), f_.value_depth()));
+    const bool formed = f_.node(f_.core.value).op != operation::input;
+    scores_at_.fetch_rows(pipeline, f_.core.value, formed ? prefetch_rows::loop{values_.name(), f_.ki.name()} : added,
+                          added, f_.cut.value_tile);
+}
+
+/// A block ends with the last key that a row of the task sees: a call with a few keys, or with a window, computes with
+/// those.
+std::vector<clipped_loop> decode_state::clipped_loops() const {
+    if (!subblocks_.several()) return {};
+    const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes);
+    std::vector<clipped_loop> all;
+    const auto add = [&](const Func& f, const std::string& variable, int keys) {
+        all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()});
+    };
+    add(scores_, f_.ki.name(), vector);
+    if (f_.core.weights_by != statistic::none || softmax()) add(weights_, f_.ki.name(), vector);
+    for (const auto& [node, weights] : modified_) add(weights, f_.ki.name(), vector);
+    for (const auto& [lanes, each] : lane_sums_) add(lanes, each.x.name(), vector);
+    if (chunk_) add(accumulated_, "ro", f_.cut.value_tile);
+    return all;
 }
 
 void decode_state::schedule_blocks() {

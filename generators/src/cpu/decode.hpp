@@ -1,6 +1,7 @@
 #pragma once
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
+#include "stages/subblocks.hpp"
 
 #include <map>
 
@@ -32,10 +33,10 @@ public:
     std::pair<std::string, std::string> guarded_loop() const override {
         return {state_.name() + ".s1." + blocks_.x.name(), kinds_of_split_.name()};
     }
+    std::vector<clipped_loop> clipped_loops() const override;
     void add_passes(Halide::Pipeline& pipeline) const override;
 
 private:
-    void define_visits();
     void define_ranges();
     void define_weights();
     void define_state();
@@ -53,6 +54,8 @@ private:
                         const std::vector<Halide::Expr>& row) const;
 
     const kernel_frame& f_;
+    subblocks subblocks_;
+    Halide::Func block_kinds_;
     score_tile scores_at_;
     const int vector_;  ///< value depths in a vector
     const int chunk_,
@@ -63,9 +66,9 @@ private:
 
     Halide::Var sp_{"sp"}, l_{"l"}, dc_{"dc"}, x_{"x"}, task_{"task"}, kx_{"kx"}, qx_{"qx"};
     Halide::RDom rk_, blocks_, splits_;
-    Halide::Func block_kinds_{"visits"}, span_{"span"}, range_{"range"}, kinds_of_split_{"visits_of_part"},
-        scores_{"scores"}, highest_, weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"},
-        partial_{"partial"}, top_{"top"}, merged_{"merged"};
+    Halide::Func span_{"span"}, range_{"range"}, kinds_of_split_{"visits_of_part"}, scores_{"scores"}, highest_,
+        weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"}, partial_{"partial"},
+        top_{"top"}, merged_{"merged"};
     std::vector<std::pair<Halide::Func, Halide::RDom>>
         lane_sums_;  ///< a vector of a row's maxima or sums, before they become one
 };

@@ -284,8 +284,8 @@ void prefill_state::add_passes(Pipeline& pipeline) const {
         f_.depth() * static_cast<int>(sizeof(float)) < bytes_of_long_rows)
         return;
     const prefetch_rows::loop tiles{scores_.name(), f_.ki.name()};
-    pipeline.add_custom_lowering_pass(
-        new prefetch_rows(tiles, tiles, 1, f_.inputs.tensor(key.input).name(), f_.depth()));
+    const prefetch_rows::stream keys{f_.inputs.tensor(key.input).name(), f_.depth(), 1};
+    pipeline.add_custom_lowering_pass(new prefetch_rows(tiles, tiles, {keys}, {}));
 }
 
 void prefill_state::schedule_state(const LoopLevel& task) {

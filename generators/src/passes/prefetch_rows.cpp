@@ -44,8 +44,8 @@ protected:
         if (load->name != tensor_) return;
         Expr at = load->index;
         while (const auto* ramp = at.as<Ramp>()) at = ramp->base;
+        if (at.type().is_vector()) at = extract_lane(at, 0);
         at = simplify(with_lets(at, lets_));
-        if (!at.type().is_scalar()) return;
         element = load->type.element_of();
         const bool known = std::any_of(first.begin(), first.end(), [&](const Expr& other) {
             const auto distance = as_const_int(simplify(at - other));
@@ -58,6 +58,28 @@ private:
     const std::string& tensor_;
     const int elements_;
     std::vector<std::pair<std::string, Expr>> lets_;
+};
+
+/// Whether an address needs no number of memory that changes with a variable, but from these tables.
+class knows_later : public IRVisitor {
+public:
+    knows_later(const std::string& variable, const std::vector<std::string>& tables)
+        : variable_(variable), tables_(tables) {}
+    bool yes = true;
+
+protected:
+    using IRVisitor::visit;
+    void visit(const Load* load) override {
+        const auto holds = [&](const std::string& table) {
+            return load->name == table || starts_with(load->name, table + ".") || starts_with(load->name, table + "$");
+        };
+        if (expr_uses_var(load->index, variable_) && std::none_of(tables_.begin(), tables_.end(), holds)) yes = false;
+        IRVisitor::visit(load);
+    }
+
+private:
+    const std::string& variable_;
+    const std::vector<std::string>& tables_;
 };
 
 /// Asks for the line of an element. Halide's own intrinsic becomes prefetchnta, which keeps lines out of the
@@ -89,14 +111,19 @@ Stmt prefetch_rows::visit(const For* loop) {
     if (outer) advanced_ = loop->name;
     Stmt body = mutate(loop->body);
     if (!advanced_.empty() && where_.is(loop->name)) {
-        rows_read reads(tensor_, elements_, lets_);
-        loop->body.accept(&reads);
         std::vector<Stmt> all;  // in the order of memory, which the caches' own prefetchers follow
-        for (const Expr& row : reads.first) {
-            const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + ahead_, row);
-            const int line = line_bytes / reads.element.bytes();
-            for (int i = 0; i < elements_; i += line)
-                all.push_back(Evaluate::make(fetch(tensor_, reads.element, later + i)));
+        for (const stream& each : streams_) {
+            rows_read reads(each.tensor, each.elements, lets_);
+            loop->body.accept(&reads);
+            for (const Expr& row : reads.first) {
+                knows_later known(advanced_, tables_);
+                row.accept(&known);
+                if (!known.yes) continue;
+                const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + each.ahead, row);
+                const int line = line_bytes / reads.element.bytes();
+                for (int i = 0; i < each.elements; i += line)
+                    all.push_back(Evaluate::make(fetch(each.tensor, reads.element, later + i)));
+            }
         }
         all.push_back(body);
         body = Block::make(all);

@@ -7,27 +7,29 @@
 
 namespace attune::generators {
 
-/// Lowering pass: what a tensor's loads in a loop's body read `ahead` iterations of an outer loop later is asked for
+/// Lowering pass: what a loop's body reads of some tensors `ahead` iterations of an outer loop later is asked for
 /// before the body, a line of the cache at a time.
 ///
 /// Halide's own prefetch fetches the box that bounds what is read, which is the whole tensor where a position is
 /// clamped by a number of memory. Here the addresses themselves are taken, at the first iteration of the loops inside.
-/// Nothing is read that is not there: a prefetch never faults.
+/// Nothing is read that is not there: a prefetch never faults; and where an address needs a number of memory, such as
+/// the page of a key, that is read ahead only from tables that reach so far.
 class prefetch_rows : public Halide::Internal::IRMutator {
 public:
-    /// Both loops by the function's name and the variable's: the first one's loads are moved by `ahead` iterations of
-    /// the second, which is it or around it.
+    /// By the function's name and the variable's.
     struct loop {
         std::string function, variable;
         bool is(const std::string& name) const;
     };
-    /// `elements`: of a row, which lie side by side.
-    prefetch_rows(loop where, loop from, int ahead, std::string tensor, int elements)
-        : where_(std::move(where)),
-          from_(std::move(from)),
-          ahead_(ahead),
-          tensor_(std::move(tensor)),
-          elements_(elements) {}
+    /// Of a tensor: elements that lie side by side in a row, and by how many iterations its loads are moved.
+    struct stream {
+        std::string tensor;
+        int elements{}, ahead{};
+    };
+    /// The loads in `where` are moved by iterations of `from`, which is it or around it. `tables` are functions of the
+    /// kernel that hold what addresses need for as many iterations more.
+    prefetch_rows(loop where, loop from, std::vector<stream> streams, std::vector<std::string> tables)
+        : where_(std::move(where)), from_(std::move(from)), streams_(std::move(streams)), tables_(std::move(tables)) {}
 
 protected:
     using IRMutator::visit;
@@ -36,9 +38,8 @@ protected:
 
 private:
     const loop where_, from_;
-    const int ahead_;
-    const std::string tensor_;
-    const int elements_;
+    const std::vector<stream> streams_;
+    const std::vector<std::string> tables_;
     std::string advanced_;  ///< the second loop's variable, inside it
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
 };

@@ -108,6 +108,7 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
         at.known.emplace(
             n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
         (of_query ? hoisted_of_queries_ : of_key ? hoisted_of_keys_ : hoisted_of_task_).push_back(kept);
+        if (of_key && f_.node(n).kind == kind::integer) places_of_keys_.push_back(kept.name());
     }
 }
 

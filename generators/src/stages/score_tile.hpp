@@ -1,4 +1,5 @@
 #pragma once
+#include "passes/prefetch_rows.hpp"
 #include "passes/trim_tail_rows.hpp"
 #include "stages/kernel_frame.hpp"
 
@@ -58,8 +59,11 @@ public:
     /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then
     /// within the vectors a `row` at a time. Keys that are computed by a formula are, once for all `keys`.
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
-    /// Keys, where they are an input, are fetched so many bytes before the loop of `scores` reads them.
-    void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores, int bytes_ahead) const;
+    /// Decode: what the rows of `tensor` are made of in `where` is fetched some keys before `from`, of which an
+    /// iteration takes `keys`, reads it.
+    void fetch_rows(Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
+                    const prefetch_rows::loop& from, int keys) const;
+    void fetch_keys(Halide::Pipeline& pipeline, const Halide::Func& scores) const;
     /// Where queries lie in lanes, the loops that transpose those of a block.
     std::vector<row_loop> row_loops() const;
     /// What is read of tensors of pairs for the queries of a tile, where those are in lanes.
@@ -114,6 +118,7 @@ private:
     Halide::Func keys_, last_key_;
     Halide::Expr sign_ = 1.0f;
     std::vector<Halide::Func> hoisted_of_queries_, hoisted_of_keys_, hoisted_of_task_;
+    std::vector<std::string> places_of_keys_;  ///< hoisted integers of keys: they say where rows lie
     std::vector<stored_rows> stored_;
     std::vector<std::pair<Halide::Func, Halide::Func>>
         transposed_;  ///< numbers of pairs with queries in lanes; the same as they lie in memory, keys side by side

@@ -1,10 +1,22 @@
-#include "passes/prefetch_rows.hpp"
 #include "stages/score_tile.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace attune::generators {
 using namespace Halide;
+
+namespace {
+
+/// In decode keys and values arrive while earlier ones are computed with: the caches' own prefetchers end at each page,
+/// of which a task reads one in some 300 ns. So far ahead where rows follow one another.
+constexpr int bytes_ahead = 4096;
+
+/// So many keys ahead where each row has a place of its own, or is made by a formula; at least an iteration of any
+/// loop over them.
+int keys_ahead(const schedule& cut) { return std::max({32, cut.lanes, cut.value_tile}); }
+
+}  // namespace
 
 void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage) {
     // Schedule
@@ -60,7 +72,12 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
             schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
     for (Func& kept : of_query ? hoisted_of_queries_ : hoisted_of_keys_) {
         kept.compute_at(block).bound_extent(of, 1);
-        if (!(channels && of_query)) kept.bound_extent(i, positions);  // only the call knows how many rows are stacked
+        const bool is_place =
+            std::find(places_of_keys_.begin(), places_of_keys_.end(), kept.name()) != places_of_keys_.end();
+        if (channels && is_place)
+            kept.bound_extent(i, positions + keys_ahead(f_.cut));
+        else if (!(channels && of_query))  // only the call knows how many rows are stacked
+            kept.bound_extent(i, positions);
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
     }
     if (channels) return;
@@ -150,15 +167,30 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
     }
 }
 
-void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores, int bytes_ahead) const {
-    const instruction& node = f_.node(f_.core.key);
-    if (node.op != operation::input) return;
-    const prefetch_rows::loop keys{scores.name(), f_.ki.name()},
-        products{contractions_.front().collected.name(), f_.ki.name()};
-    const ImageParam& tensor = f_.inputs.tensor(node.input);
-    const int bytes = tensor.type().bytes() * f_.depth();
-    pipeline.add_custom_lowering_pass(
-        new prefetch_rows(products, keys, std::max(bytes_ahead / bytes / f_.cut.lanes, 1), tensor.name(), f_.depth()));
+void score_tile::fetch_rows(Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
+                            const prefetch_rows::loop& from, int keys) const {
+    const instruction& node = f_.node(tensor);
+    const bool formed = node.op != operation::input;
+    std::vector<prefetch_rows::stream> streams;
+    const std::vector<bool> read = under(f_.graph(), {tensor}, [](int) { return false; });
+    for (int n = 0; n < static_cast<int>(f_.graph().nodes.size()); ++n) {
+        if (!read[n] || f_.node(n).op != operation::input) continue;
+        const input_declaration& input = f_.graph().inputs[f_.node(n).input];
+        if (!has_dense_rows(input)) continue;
+        const ImageParam& rows = f_.inputs.tensor(f_.node(n).input);
+        const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
+        const int elements = of_values ? f_.value_depth() : f_.depth();
+        const int wanted = formed ? keys_ahead(f_.cut) : bytes_ahead / (rows.type().bytes() * elements);
+        streams.push_back({rows.name(), elements, std::max(wanted / keys, 1)});
+    }
+    if (!streams.empty()) pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, places_of_keys_));
+}
+
+void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores) const {
+    const contraction& c = contractions_.front();
+    const bool formed = f_.node(f_.core.key).op != operation::input;
+    fetch_rows(pipeline, f_.core.key, {formed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
+               {scores.name(), f_.ki.name()}, f_.cut.lanes);
 }
 
 std::vector<row_loop> score_tile::row_loops() const {

@@ -2,14 +2,17 @@
 
 #include "kernel/device.hpp"
 
+#include <numeric>
+
 namespace attune::generators {
 using namespace Halide;
 
 int subblocks::count(const kernel_request& request) {
     constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks, each three bits
     const auto& cut = request.schedule;
-    if (on_device(request) || cut.shapes == shape_class::decode) return 1;
-    const int tile = cut.key_tile * cut.pairing;
+    if (on_device(request)) return 1;
+    const int tile =
+        cut.shapes == shape_class::decode ? std::lcm(cut.lanes, cut.value_tile) : cut.key_tile * cut.pairing;
     for (int parts = most; parts > 1; --parts)
         if (cut.key_block % (parts * tile) == 0 && cut.key_block / parts >= smallest) return parts;
     return 1;
@@ -31,7 +34,10 @@ subblocks::subblocks(const kernel_frame& frame)
     const verdict visible =
         block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
-    subblocks_(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
+    if (f_.decodes())
+        define_of_group(cast<std::uint8_t>(visible.may), part);
+    else
+        subblocks_(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
     if (count_ == 1) {
         block_kinds(f_.kb, f_.qt, f_.h, f_.b) = subblocks_(f_.kb, f_.qt, f_.h, f_.b);
         return;
@@ -50,6 +56,20 @@ subblocks::subblocks(const kernel_frame& frame)
         any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 
+/// What some query head of a key head's group sees.
+void subblocks::define_of_group(const Expr& visible, const Var& part) {
+    // Algorithm
+    if (!Internal::expr_uses_var(visible, f_.h.name())) {
+        subblocks_(part, f_.qt, f_.h, f_.b) = visible;
+        return;
+    }
+    const RDom head(0, f_.group(), "head_of_group");
+    const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
+    subblocks_(part, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(0);
+    subblocks_(part, f_.qt, f_.h, f_.b) =
+        max(subblocks_(part, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
+}
+
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
     const int parts = count(request), keys = request.schedule.key_block / parts;
     return [parts, keys](const Expr& visit) {
@@ -61,9 +81,10 @@ std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel
 void subblocks::schedule(const LoopLevel& task) {
     // Schedule
     block_kinds.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
-    if (count_ > 1)
-        subblocks_.compute_at(task).bound_extent(f_.qt, 1).vectorize(subblocks_.args()[0], f_.cut.lanes,
-                                                                     TailStrategy::RoundUp);
+    if (count_ == 1 && !subblocks_.has_update_definition()) return;
+    const Var part = subblocks_.args()[0];
+    subblocks_.compute_at(task).bound_extent(f_.qt, 1).vectorize(part, f_.cut.lanes, TailStrategy::RoundUp);
+    if (subblocks_.has_update_definition()) subblocks_.update().vectorize(part, f_.cut.lanes);
 }
 
 }  // namespace attune::generators

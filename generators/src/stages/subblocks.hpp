@@ -33,13 +33,14 @@ public:
 private:
     /// Of a block. A sub-block is no smaller than what decides about it is worth, and whole tiles.
     static int count(const kernel_request& request);
+    void define_of_group(const Halide::Expr& visible, const Halide::Var& part);
 
     const kernel_frame& f_;
     const int count_;
     const kernel_request of_subblocks_;
     tile_tables tables_;
-    Halide::Func subblocks_{
-        "parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::block_kind says of a block
+    Halide::Func subblocks_{"parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::block_kind
+                                       ///< says of a block; in decode whether something of it is visible
 };
 
 }  // namespace attune::generators

@@ -46,10 +46,10 @@ template <int tokens> struct pool_of_bytes {
     static constexpr auto v_scale = input<"v_scale", f32>(axis<"page">, key_head, axis<"token">);
     static constexpr auto length = extent<1>(block_table) * tokens;
     static constexpr auto page = block_table(b, kv_idx / tokens);
-    static constexpr auto cached_keys = keys(
-        as_real(k_pages(page, h, kv_idx % tokens, d_idx) - 128) * k_scale(page, h, kv_idx % tokens), length);
-    static constexpr auto cached_values = values(
-        as_real(v_pages(page, h, kv_idx % tokens, d_idx) - 128) * v_scale(page, h, kv_idx % tokens), length);
+    static constexpr auto cached_keys =
+        keys(as_real(k_pages(page, h, kv_idx % tokens, d_idx) - 128) * k_scale(page, h, kv_idx % tokens), length);
+    static constexpr auto cached_values =
+        values(as_real(v_pages(page, h, kv_idx % tokens, d_idx) - 128) * v_scale(page, h, kv_idx % tokens), length);
     static constexpr auto attention = softmax(q * t(cached_keys) * rsqrt(depth)) * cached_values;
 };
 inline constexpr auto u8_16 = pool_of_bytes<16>::attention;
@@ -61,8 +61,7 @@ namespace rotated {
 inline constexpr auto cosine = input<"cosine", f32>(position, axis<"pair">);
 inline constexpr auto sine = input<"sine", f32>(position, axis<"pair">);
 inline constexpr auto positions = input<"positions", i32>(batch, query);
-inline constexpr auto attention =
-    softmax(q * t(keys(rotary_half(k, cosine, sine))) * rsqrt(depth)) * v;
+inline constexpr auto attention = softmax(q * t(keys(rotary_half(k, cosine, sine))) * rsqrt(depth)) * v;
 }  // namespace rotated
 
 }  // namespace bench::caches

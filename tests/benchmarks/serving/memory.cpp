@@ -57,9 +57,7 @@ void read(std::span<const std::span<const std::byte>> pieces, std::size_t from, 
 double seconds_to_read(std::span<const std::span<const std::byte>> pieces, int threads) {
     std::size_t lines = 0;
     for (const auto& piece : pieces) lines += piece.size() / 64;
-    const auto part = [&](int i) {
-        return lines * static_cast<std::size_t>(i) / static_cast<std::size_t>(threads);
-    };
+    const auto part = [&](int i) { return lines * static_cast<std::size_t>(i) / static_cast<std::size_t>(threads); };
     std::atomic<int> ready{0}, done{0};
     std::atomic<bool> go{false};
     std::vector<std::thread> others;

@@ -55,8 +55,7 @@ struct cache {
 };
 
 void contiguous(call& to, const shape& s, element_type type) {
-    for (const char* name : {"k", "v"})
-        to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
+    for (const char* name : {"k", "v"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
 }
 
 /// (sequence, token, head, channel), as projections leave them.
@@ -153,8 +152,7 @@ int main(int argc, char** argv) {
     CLI::App app{
         "Times decode over the caches that engines keep, and says what share of the rate of plain reading each call "
         "draws: the same bytes, read in the same order by as many threads, between the calls."};
-    app.add_option("--caches", wanted, fmt::format("some of: {}", fmt::join(names, ", ")))
-        ->check(CLI::IsMember(names));
+    app.add_option("--caches", wanted, fmt::format("some of: {}", fmt::join(names, ", ")))->check(CLI::IsMember(names));
     app.add_option("--sequences", sequences, "for each length of --keys")->capture_default_str();
     app.add_option("--keys", keys, "of each sequence")->capture_default_str();
     app.add_option("--heads", heads, "of queries")->capture_default_str();
@@ -195,8 +193,7 @@ int main(int argc, char** argv) {
             given.add("out", memory(list[0].request.types.output, {s.sequences, heads, queries, depth}), false);
             std::vector<double> ours, reading;
             for (int repeat = -1; repeat < repeats; ++repeat) {
-                const double once =
-                    seconds_of([&] { attune::detail::call(kernel.table(), given.arguments, {}); });
+                const double once = seconds_of([&] { attune::detail::call(kernel.table(), given.arguments, {}); });
                 const double read = bench::seconds_to_read(given.read, threads);
                 if (repeat < 0) continue;
                 ours.push_back(once), reading.push_back(read);
@@ -218,8 +215,8 @@ int main(int argc, char** argv) {
                                                           {"read_ms", read_ms}}
                                        .dump());
             } else {
-                fmt::print("{:<18} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%\n", each.name, s.sequences,
-                           s.keys, megabytes, ms, megabytes / ms, 100 * read_ms / ms);
+                fmt::print("{:<18} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%\n", each.name, s.sequences, s.keys,
+                           megabytes, ms, megabytes / ms, 100 * read_ms / ms);
             }
             std::fflush(stdout);
         }
