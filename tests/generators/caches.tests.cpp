@@ -1,0 +1,160 @@
+// Decode over the caches that engines keep, compiled in process: bytes with scales, pages behind a table.
+#include "codegen/halide_target.hpp"
+#include "kernel/kernel_list.hpp"
+#include "lower.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/dsl.hpp>
+#include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/call.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <limits>
+#include <map>
+#include <set>
+
+using namespace attune;
+using support::workload;
+
+namespace {
+using namespace attune::dsl;
+
+inline constexpr auto k8 = input<"k8", u8>(batch, key_head, key, depth);
+inline constexpr auto v8 = input<"v8", u8>(batch, key_head, key, value_depth);
+inline constexpr auto k_scale = input<"k_scale", f32>(batch, key_head, key);
+inline constexpr auto v_scale = input<"v_scale", f32>(batch, key_head, key);
+inline constexpr auto bytes =
+    softmax(q * t(keys(as_real(k8(b, h, kv_idx, d_idx) - 128) * (0.01 * k_scale(b, h, kv_idx)))) * rsqrt(depth)) *
+    values(as_real(v8(b, h, kv_idx, d_idx) - 128) * (0.01 * v_scale(b, h, kv_idx)));
+
+inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
+inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto v_pages = input<"v_pages", f32>(axis<"page">, key_head, axis<"token">, value_depth);
+inline constexpr auto length = extent<1>(block_table) * 16;
+inline constexpr auto in_page = kv_idx % 16;
+inline constexpr auto page = block_table(b, kv_idx / 16);
+inline constexpr auto paged = softmax(q * t(keys(k_pages(page, h, in_page, d_idx), length)) * rsqrt(depth)) *
+                              values(v_pages(page, h, in_page, d_idx), length);
+
+inline constexpr auto places = input<"places", i32>(batch, key);
+inline constexpr auto gathered =
+    softmax(q * t(keys(k(b, h, places(b, kv_idx), d_idx))) * rsqrt(depth)) * values(v(b, h, places(b, kv_idx), d_idx));
+
+generators::listed_kernel listed(const generators::variant& of, const std::string& level) {
+    return generators::kernels_of({&of, 1},
+                                  {.targets = {level}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"decode"}})
+        .front();
+}
+
+struct compiled {
+    explicit compiled(const graph_ir& graph) : of{"my::cache", graph} {
+        for (const generators::level& each : generators::levels())
+            if (!kernel && runs(each.name))
+                kernel = std::make_unique<generators::jit_kernel>(listed(of, std::string(each.name)));
+    }
+    generators::variant of;
+    std::unique_ptr<generators::jit_kernel> kernel;
+};
+
+/// What is asked for ahead, by tensor, and which loops end with the last visible key.
+class asked_for : public Halide::Internal::IRVisitor {
+public:
+    explicit asked_for(const graph_ir& graph) {
+        const generators::variant of{"my::cache", graph};
+        const generators::listed_kernel kernel = listed(of, "x86-64-v3");
+        const Halide::Module module =
+            generators::lower(kernel.request).module("decoded", generators::halide_target(*kernel.isa));
+        for (const auto& function : module.functions()) function.body.accept(this);
+    }
+    std::map<std::string, int> lines;
+    std::set<std::string> clipped;
+
+protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Call* call) override {
+        if (call->name == "llvm.prefetch.p0") inside_ = true;
+        IRVisitor::visit(call);
+        if (call->name == "llvm.prefetch.p0") inside_ = false;
+    }
+    void visit(const Halide::Internal::Variable* variable) override {
+        if (inside_ && variable->type.is_handle()) ++lines[variable->name];
+    }
+    void visit(const Halide::Internal::For* loop) override {
+        if (Halide::Internal::ends_with(loop->name, ".part"))
+            clipped.insert(loop->name.substr(0, loop->name.find_first_of(".$")));
+        IRVisitor::visit(loop);
+    }
+
+private:
+    bool inside_ = false;
+};
+}  // namespace
+
+TEST_CASE("decode over bytes with scales agrees with the reference, whatever lies behind the keys in use", "[caches]") {
+    const compiled kernel(ir_of<bytes>);
+    for (const std::int64_t keys : {1, 16, 17, 130, 700}) {
+        CAPTURE(keys);
+        workload call(kernel.of.graph,
+                      {.batches = 3, .heads = 4, .key_heads = 2, .keys = keys, .depth = 64, .value_depth = 64}, 5);
+        const auto some = static_cast<std::int32_t>(keys / 2);
+        call.set_lengths({static_cast<std::int32_t>(keys), 0, some});
+        const auto expected = call.expected();
+        for (const char* const scale : {"k_scale", "v_scale"}) {  // (batch, key head, key)
+            const tensor of = call.view(scale);
+            auto* const at = call[scale].reals.data();
+            for (std::int64_t head = 0; head < 2; ++head)
+                for (std::int64_t key = some; key < keys; ++key)
+                    at[2 * of.stride(0) + head * of.stride(1) + key * of.stride(2)] =
+                        std::numeric_limits<float>::quiet_NaN();
+        }
+        attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(expected, "out") < 2e-5);
+    }
+}
+
+TEST_CASE("decode over pages agrees with the reference, whatever lies in pages and entries not in use", "[caches]") {
+    const compiled kernel(ir_of<paged>);
+    for (const std::int64_t blocks : {1, 2, 9, 44}) {
+        CAPTURE(blocks);
+        const auto full = static_cast<std::int32_t>(16 * blocks);
+        workload call(kernel.of.graph, {.batches = 3, .heads = 4, .key_heads = 2, .depth = 64, .value_depth = 64}, 7,
+                      {}, {{"page", 50}, {"block", blocks}, {"token", 16}});
+        call.draw("block_table", 0, 48);
+        call.set_lengths({full, 0, full - 15});
+        const auto expected = call.expected();
+        for (const char* const pool : {"k_pages", "v_pages"}) {  // the last page is nobody's
+            const tensor of = call.view(pool);
+            auto* const at = call[pool].reals.data() + 49 * of.stride(0);
+            std::fill_n(at, of.stride(0), std::numeric_limits<float>::quiet_NaN());
+        }
+        attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(expected, "out") < 2e-5);
+    }
+}
+
+TEST_CASE("decode over gathered keys agrees with the reference", "[caches]") {
+    const compiled kernel(ir_of<gathered>);
+    for (const std::int64_t keys : {1, 31, 400}) {
+        CAPTURE(keys);
+        workload call(kernel.of.graph,
+                      {.batches = 2, .heads = 2, .key_heads = 1, .keys = keys, .depth = 64, .value_depth = 64}, 9);
+        call.draw("places", 0, static_cast<int>(keys) - 1);
+        attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(call.expected(), "out") < 2e-5);
+    }
+}
+
+TEST_CASE("decode fetches rows of formed keys and values ahead, through the table of their pages", "[caches]") {
+    // a row of 64 f32 is four lines of the cache, one of bytes is one
+    CHECK(asked_for(ir_of<paged>).lines == std::map<std::string, int>{{"input_k_pages", 4}, {"input_v_pages", 4}});
+    CHECK(asked_for(ir_of<gathered>).lines == std::map<std::string, int>{{"input_k", 4}, {"input_v", 4}});
+    CHECK(asked_for(ir_of<bytes>).lines == std::map<std::string, int>{{"input_k8", 1}, {"input_v8", 1}});
+}
+
+TEST_CASE("decode computes with the visible keys of a block", "[caches]") {
+    const std::set<std::string> clipped = asked_for(ir_of<bytes>).clipped;
+    for (const char* const stage : {"scores", "highest_lanes", "weights", "sum_lanes", "accumulated"})
+        CHECK(clipped.contains(stage));
+}
