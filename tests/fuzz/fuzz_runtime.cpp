@@ -13,9 +13,10 @@ using attune::detail::named_argument;
 
 constexpr std::array<std::string_view, 14> names = {"q", "k",    "v",   "slopes", "bias",       "is_global", "table",
                                                     "w", "gain", "out", "lse",    "kv_lengths", "",          "nothing"};
-constexpr std::array<attune::element_type, 7> types = {
-    attune::element_type::f32, attune::element_type::f32,     attune::element_type::bf16, attune::element_type::i32,
-    attune::element_type::u8,  attune::element_type::boolean, attune::element_type::any};
+constexpr std::array<attune::element_type, 9> types = {
+    attune::element_type::f32, attune::element_type::f32, attune::element_type::bf16,
+    attune::element_type::i32, attune::element_type::u8,  attune::element_type::boolean,
+    attune::element_type::any, attune::element_type::i8,  attune::element_type::f8_e4m3};
 constexpr std::uint32_t mark = 0xa5a5a5a5;
 
 fuzz::arena memory;

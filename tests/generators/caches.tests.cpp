@@ -13,6 +13,7 @@
 
 #include <limits>
 #include <map>
+#include <random>
 #include <set>
 
 using namespace attune;
@@ -28,6 +29,18 @@ inline constexpr auto v_scale = input<"v_scale", f32>(batch, key_head, key);
 inline constexpr auto bytes =
     softmax(q * t(keys(as_real(k8(b, h, kv_idx, d_idx) - 128) * (0.01 * k_scale(b, h, kv_idx)))) * rsqrt(depth)) *
     values(as_real(v8(b, h, kv_idx, d_idx) - 128) * (0.01 * v_scale(b, h, kv_idx)));
+
+/// Elements of eight bits as they are, with one scale for each key.
+template <auto type> struct narrow {
+    static constexpr auto codes = input<"codes", type>(batch, key_head, key, depth);
+    static constexpr auto value_codes = input<"value_codes", type>(batch, key_head, key, value_depth);
+    static constexpr auto attention =
+        softmax(q * t(keys(as_real(codes(b, h, kv_idx, d_idx)) * k_scale(b, h, kv_idx))) * rsqrt(depth)) *
+        values(as_real(value_codes(b, h, kv_idx, d_idx)));
+};
+inline constexpr auto of_i8 = narrow<i8>::attention;
+inline constexpr auto of_e4m3 = narrow<f8_e4m3>::attention;
+inline constexpr auto of_e5m2 = narrow<f8_e5m2>::attention;
 
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
 inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"token">, depth);
@@ -111,6 +124,25 @@ TEST_CASE("decode over bytes with scales agrees with the reference, whatever lie
         }
         attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
         CHECK(call.largest_error(expected, "out") < 2e-5);
+    }
+}
+
+TEST_CASE("decode over signed bytes and eight-bit floats agrees with the reference", "[caches]") {
+    for (const auto& [graph, bound] : {std::pair(ir_of<of_i8>, 2e-3), {ir_of<of_e4m3>, 5e-5}, {ir_of<of_e5m2>, 5e-5}}) {
+        const compiled kernel(graph);
+        for (const std::int64_t keys : {1, 17, 300}) {
+            CAPTURE(graph.inputs[1].name, name_of(graph.inputs[1].element), keys);
+            workload call(kernel.of.graph,
+                          {.batches = 2, .heads = 4, .key_heads = 2, .keys = keys, .depth = 64, .value_depth = 64}, 5);
+            std::minstd_rand random(3);
+            constexpr unsigned below_two = 0xbb;  // as a float of either kind: no infinity, no NaN, both signs
+            for (const char* const name : {"codes", "value_codes"})
+                for (std::uint8_t& x : call[name].bytes)
+                    x = static_cast<std::uint8_t>(bound > 1e-3 ? random() % 256 : random() % 256 & below_two);
+            call.scale_by("k_scale", bound > 1e-3 ? 0.01f : 1.0f);
+            attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+            CHECK(call.largest_error(call.expected(), "out") < bound);
+        }
     }
 }
 

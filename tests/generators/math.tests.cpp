@@ -1,6 +1,8 @@
 // Functions of kernels against those of the library in double precision, over the whole range of their arguments.
 #include "expr/math.hpp"
 
+#include <attune/ir/element.hpp>
+
 #include <Halide.h>
 #include <catch2/catch_test_macros.hpp>
 
@@ -61,4 +63,25 @@ TEST_CASE("functions are as close as they say, for tiny and for large arguments"
         CHECK(largest_error(
                   all, [=](const Expr& x) { return hyperbolic_tangent(x * factor); },
                   [=](double x) { return std::tanh(x * factor); }) < 6e-7);
+}
+
+TEST_CASE("every byte is the number that it stands for as float8_e4m3fn and as float8_e5m2", "[numbers]") {
+    Halide::Buffer<std::uint8_t> bytes(256);
+    for (int i = 0; i < 256; ++i) bytes(i) = static_cast<std::uint8_t>(i);
+    for (const bool e4m3 : {true, false}) {
+        const Halide::Var i("i");
+        Halide::Func f("f");
+        f(i) = attune::generators::from_f8(e4m3, bytes(i));
+        f.vectorize(i, 16);
+        const Halide::Buffer<float> found = f.realize({256});
+        for (int i = 0; i < 256; ++i) {
+            attune::float8_e4m3 four;
+            attune::float8_e5m2 five;
+            four.bits = five.bits = static_cast<std::uint8_t>(i);
+            const float wanted = e4m3 ? static_cast<float>(four) : static_cast<float>(five);
+            INFO(e4m3 << " " << i);
+            CHECK((found(i) == wanted || (std::isnan(found(i)) && std::isnan(wanted))));
+            CHECK(std::signbit(found(i)) == std::signbit(wanted));
+        }
+    }
 }

@@ -93,7 +93,7 @@ TEST_CASE("every element type has a DLPack type") {
     using enum attune::element_type;
     std::int64_t shape[] = {4};
     std::int32_t data[4]{};
-    for (const auto element : {f32, bf16, f16, i32, u8, boolean}) {
+    for (const auto element : {f32, bf16, f16, i32, u8, boolean, i8, f8_e4m3, f8_e5m2}) {
         DLManagedTensorVersioned* const managed = attune::to_dlpack(attune::tensor(element, data, shape));
         CHECK(managed->dl_tensor.dtype.bits == 8 * attune::bytes_of(element));
         CHECK(attune::from_dlpack(*managed).type() == element);
@@ -164,7 +164,8 @@ TEST_CASE("DLPack tensors that no kernel can take are refused") {
         "expected a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Vulkan; try a copy");
     refused([](DLTensor& t) { t.device.device_type = kDLOneAPI; }, "device type 14");
     refused([](DLTensor& t) { t.dtype.bits = 64; },
-            "expected elements of f32, f16, bf16, i32, u8 or bool in a DLPack tensor, got f64; try a copy with "
+            "expected elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in a DLPack tensor, got f64; "
+            "try a copy with "
             "elements of f32");
     refused([](DLTensor& t) { t.dtype = {kDLInt, 64, 1}; }, "got i64; try a copy with elements of i32");
     refused([](DLTensor& t) { t.dtype = {kDLUInt, 16, 1}; }, "got u16; try a copy with elements of i32");
@@ -172,7 +173,7 @@ TEST_CASE("DLPack tensors that no kernel can take are refused") {
             "got bool in vectors of 2; try a copy with elements of bool");
     refused([](DLTensor& t) { t.dtype.lanes = 4; }, "got f32 in vectors of 4;");
     refused([](DLTensor& t) { t.dtype = {kDLComplex, 64, 1}; }, "got complex64;");
-    refused([](DLTensor& t) { t.dtype = {kDLFloat8_e4m3fn, 8, 1}; }, "got type code 10 of 8 bits;");
+    refused([](DLTensor& t) { t.dtype = {kDLFloat8_e4m3fnuz, 8, 1}; }, "got type code 11 of 8 bits;");
     refused([](DLTensor& t) { t.ndim = 9; }, "8 axes");
     refused([](DLTensor& t) { t.ndim = -1; }, "8 axes");
     refused([](DLTensor& t) { t.shape = nullptr; }, "a shape");
@@ -197,8 +198,10 @@ TEST_CASE("a refused DLPack tensor is called by its name") {
                        .shape = shape,
                        .strides = nullptr,
                        .byte_offset = 0};
-    CHECK_THROWS_MATCHES(attune::from_dlpack(given, "documents"), attune::error,
-                         complains("expected elements of f32, f16, bf16, i32, u8 or bool in documents, got i64; try"));
+    CHECK_THROWS_MATCHES(
+        attune::from_dlpack(given, "documents"), attune::error,
+        complains(
+            "expected elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in documents, got i64; try"));
     given.dl_tensor.device.device_type = kDLMetal;
     CHECK_THROWS_MATCHES(
         attune::from_dlpack(given, "q"), attune::error,

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <limits>
 
-using attune::bfloat16, attune::element_type, attune::float16, attune::tensor;
+using attune::bfloat16, attune::element_type, attune::float16, attune::float8_e4m3, attune::float8_e5m2, attune::tensor;
 using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
@@ -98,4 +98,28 @@ TEST_CASE("float16 converts exactly to float and rounds to nearest even from it"
     CHECK(float16(1.0f + 0x1p-11f).bits == 0x3c00);
     CHECK(float16(1.0f + 0x1.8p-10f).bits == 0x3c02);
     CHECK(static_cast<float>(float16(0.333251953125f)) == 0.333251953125f);
+}
+
+TEST_CASE("bytes of eight-bit floats are rounded to nearest even, and are exact the other way") {
+    const auto check = []<class F8>(F8, float largest, float beyond, float smallest) {
+        for (int bits = 0; bits < 256; ++bits) {
+            F8 x;
+            x.bits = static_cast<std::uint8_t>(bits);
+            if (const auto value = static_cast<float>(x); !std::isnan(value)) CHECK(F8(value).bits == x.bits);
+        }
+        for (int bits = 0; bits < 0x7a; ++bits) {  // halfway to the next
+            F8 x, next;
+            x.bits = static_cast<std::uint8_t>(bits), next.bits = static_cast<std::uint8_t>(bits + 1);
+            const float between = (static_cast<float>(x) + static_cast<float>(next)) / 2;
+            CHECK(F8(between).bits == (bits % 2 == 0 ? x.bits : next.bits));
+            CHECK(F8(std::nextafter(between, 0.0f)).bits == x.bits);
+            CHECK(F8(-std::nextafter(between, 1e9f)).bits == (next.bits | 0x80));
+        }
+        CHECK(static_cast<float>(F8(largest)) == largest);
+        CHECK(static_cast<float>(F8(smallest)) == smallest);
+        CHECK(std::isnan(static_cast<float>(F8(std::nanf("")))));
+        return static_cast<float>(F8(beyond));
+    };
+    CHECK(std::isnan(check(float8_e4m3{}, 448, 480, 0x1p-9f)));  // as PyTorch's: there is no infinity
+    CHECK(std::isinf(check(float8_e5m2{}, 57344, 65536, 0x1p-16f)));
 }

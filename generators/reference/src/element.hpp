@@ -18,6 +18,18 @@ inline double from_f16(std::uint16_t bits) {
     return sign * std::ldexp(1024 + fraction, exponent - 25);
 }
 
+/// A byte with so many bits of exponent. Of four, all exponents are finite but where every bit is set.
+inline double from_f8(std::uint8_t bits, int exponent_bits) {
+    const int fraction_bits = 7 - exponent_bits, bias = (1 << (exponent_bits - 1)) - 1,
+              exponent = (bits & 0x7f) >> fraction_bits, fraction = bits & ((1 << fraction_bits) - 1),
+              whole = 1 << fraction_bits;
+    const double sign = (bits & 0x80) != 0 ? -1.0 : 1.0;
+    if (exponent_bits == 4 && (bits & 0x7f) == 0x7f) return std::nan("");
+    if (exponent_bits == 5 && exponent == 31) return fraction != 0 ? std::nan("") : sign * HUGE_VAL;
+    if (exponent == 0) return sign * std::ldexp(fraction, 1 - bias - fraction_bits);
+    return sign * std::ldexp(whole + fraction, exponent - bias - fraction_bits);
+}
+
 /// The element at an address, exactly. Booleans are 0 or 1.
 inline double read_element(const void* address, element_type type) {
     const auto as = [address]<class T>(T value) {
@@ -28,6 +40,9 @@ inline double read_element(const void* address, element_type type) {
         case element_type::f32: return as(float{});
         case element_type::i32: return as(std::int32_t{});
         case element_type::u8: return as(std::uint8_t{});
+        case element_type::i8: return as(std::int8_t{});
+        case element_type::f8_e4m3: return from_f8(as(std::uint8_t{}), 4);
+        case element_type::f8_e5m2: return from_f8(as(std::uint8_t{}), 5);
         case element_type::boolean: return as(std::uint8_t{}) != 0 ? 1.0 : 0.0;
         case element_type::bf16: return from_bf16(as(std::uint16_t{}));
         case element_type::f16: return from_f16(as(std::uint16_t{}));

@@ -1,6 +1,6 @@
 #include <attune/workload.hpp>
 
-#include <attune/runtime/element.hpp>
+#include <attune/ir/element.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -77,8 +77,10 @@ owned_tensor& workload::add(std::string_view name, element_type element, std::ve
         case element_type::i32: t.integers.assign(size, 0), t.view = tensor(t.integers.data(), extents, strides); break;
         case element_type::u8: t.bytes.assign(size, 0), t.view = tensor(t.bytes.data(), extents, strides); break;
         case element_type::boolean:
-            t.bytes.assign(size, 0),
-                t.view = tensor(element_type::boolean, static_cast<void*>(t.bytes.data()), extents, strides);
+        case element_type::i8:
+        case element_type::f8_e4m3:
+        case element_type::f8_e5m2:
+            t.bytes.assign(size, 0), t.view = tensor(element, static_cast<void*>(t.bytes.data()), extents, strides);
             break;
         default: t.reals.assign(size, std::nanf("")), t.view = tensor(t.reals.data(), extents, strides); break;
     }

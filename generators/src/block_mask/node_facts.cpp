@@ -104,7 +104,7 @@ std::vector<double> magnitudes(const graph_ir& graph) {
                 case operation::extent: return longest;
                 case operation::load: {
                     const element_type element = graph.inputs[graph.nodes[node.arguments[0]].input].element;
-                    return element == element_type::u8 || element == element_type::boolean ? 255.0 : largest_int;
+                    return bytes_of(element) == 1 ? 255.0 : largest_int;
                 }
                 case operation::to_integer:
                     return graph.nodes[node.arguments[0]].kind == kind::condition ? 1.0 : largest_int;

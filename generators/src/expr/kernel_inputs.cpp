@@ -14,8 +14,11 @@ Type halide_type(element_type e) {
         case element_type::bf16: return BFloat(16);
         case element_type::f16: return Float(16);
         case element_type::i32: return Int(32);
+        case element_type::i8: return Int(8);
         case element_type::u8:
-        case element_type::boolean: return UInt(8);
+        case element_type::boolean:
+        case element_type::f8_e4m3:  // converted where they are read
+        case element_type::f8_e5m2: return UInt(8);
         case element_type::any: break;
     }
     throw std::runtime_error("an input has no element type");

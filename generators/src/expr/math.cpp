@@ -1,6 +1,7 @@
 #include "expr/math.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace attune::generators {
 using namespace Halide;
@@ -82,6 +83,17 @@ Expr stored_as(const Type& element, const Expr& x) {
         result = ((bits >> 16) & word(0x8000)) | half;
     }
     return reinterpret(element, cast<std::uint16_t>(result));
+}
+
+Expr from_f8(bool e4m3, const Expr& byte) {
+    const Expr bits = cast<std::uint16_t>(byte);
+    const auto half = [](const Expr& word) { return cast<float>(reinterpret(Float(16), word)); };
+    if (!e4m3) return half(bits << cast<std::uint16_t>(8));
+    // As an f16 with the same fields, whose exponents begin 8 lower.
+    const auto word = [](int value) { return cast<std::uint16_t>(value); };
+    const Expr magnitude = bits & word(0x7f), sign = (bits & word(0x80)) << word(8);
+    return select(magnitude == word(0x7f), Expr(std::numeric_limits<float>::quiet_NaN()),
+                  half((magnitude << word(7)) | sign) * 256.0f);
 }
 
 Expr divide_down(const Expr& a, const Expr& b) {

@@ -124,8 +124,11 @@ quantity pointwise::load(const instruction& node) {
     const Expr element = tensor(at);
     if (node.kind == kind::condition) return {element != cast(element.type(), 0), {}};
     if (node.kind == kind::integer) return {cast<int>(element), {}};
-    const Expr value = cast<float>(element);
-    if (!element.type().is_float()) return {value, {}};
+    const bool narrow = declared.element == element_type::f8_e4m3 || declared.element == element_type::f8_e5m2;
+    const Expr value = narrow ? from_f8(declared.element == element_type::f8_e4m3, element) : cast<float>(element);
+    // What lies along a depth is an element of a row, never a score: -infinity masks nothing there.
+    if (declared.element == element_type::f8_e4m3 || depends_[node.arguments[declared.rank]].channel)
+        return {value, {}};
     const Expr masked = is_negative_infinity(value);
     return {select(masked, 0.0f, value), masked};
 }

@@ -4,6 +4,8 @@
 #include "base/formatting.hpp"
 #include "inspect/tensor_file.hpp"
 
+#include <attune/ir/element.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <charconv>
@@ -120,6 +122,9 @@ void put(drawn_input& input, std::size_t at, double value) {
         case element_type::f16: return store(half_from(static_cast<float>(value)));
         case element_type::i32: return store(static_cast<std::int32_t>(whole(INT32_MIN, INT32_MAX)));
         case element_type::u8: return store(static_cast<std::uint8_t>(whole(0, 255)));
+        case element_type::i8: return store(static_cast<std::int8_t>(whole(-128, 127)));
+        case element_type::f8_e4m3: return store(float8_e4m3(static_cast<float>(value)).bits);
+        case element_type::f8_e5m2: return store(float8_e5m2(static_cast<float>(value)).bits);
         case element_type::boolean: return store(static_cast<std::uint8_t>(value != 0));
         default: return store(static_cast<float>(value));
     }
@@ -311,7 +316,8 @@ private:
 
     void fill_from(drawn_input& input, const input_declaration& d, const stored_tensor& stored) {
         const bool alike = stored.element == input.element ||
-                           (bytes_of(stored.element) == 1 && bytes_of(input.element) == 1) ||
+                           (stored.element == element_type::u8 && input.element == element_type::boolean) ||
+                           (stored.element == element_type::boolean && input.element == element_type::u8) ||
                            d.element == element_type::any;
         if (!alike)
             refuse(fmt::format("expected the input {} with elements of type {}, got {}", input.name,
@@ -361,7 +367,7 @@ private:
                        (bits ? 256 : 2);
             });
         }
-        if (input.element == element_type::i32 || input.element == element_type::u8) {
+        if (is_integer(input.element)) {
             const bool row = along == axis_kind::query || along == axis_kind::key || along == axis_kind::position;
             const auto bound = [&](std::span<const int> at) {  // of keys, from one end of the axis to the other
                 const double place =
@@ -431,13 +437,21 @@ private:
     static double value_at(const drawn_input& input, std::size_t at) {
         const auto read = [&](auto x) {
             std::memcpy(&x, &input.bytes[at * sizeof x], sizeof x);
-            return static_cast<double>(x);
+            return x;
         };
-        if (input.element == element_type::f32) return read(float{});
-        if (input.element == element_type::i32) return read(std::int32_t{});
-        return bytes_of(input.element) == 1
-                   ? read(std::uint8_t{})
-                   : std::bit_cast<float>(static_cast<std::uint32_t>(read(std::uint16_t{})) << 16);
+        switch (input.element) {
+            case element_type::i32: return read(std::int32_t{});
+            case element_type::i8: return read(std::int8_t{});
+            case element_type::u8:
+            case element_type::boolean: return read(std::uint8_t{});
+            case element_type::f16: return static_cast<float>(read(float16{}));
+            case element_type::bf16: return static_cast<float>(read(bfloat16{}));
+            case element_type::f8_e4m3: return static_cast<float>(read(float8_e4m3{}));
+            case element_type::f8_e5m2: return static_cast<float>(read(float8_e5m2{}));
+            case element_type::f32:
+            case element_type::any: break;
+        }
+        return read(float{});
     }
 
     const graph_ir& graph_;

@@ -114,7 +114,7 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
     }
     for (const int tensor : tensors) {
         const element_type element = graph.inputs[tensor].element;
-        if (element == element_type::i32 || element == element_type::u8 || element == element_type::boolean) continue;
+        if (is_integer(element) || element == element_type::boolean) continue;
         const std::string name(graph.inputs[tensor].name);
         reasons.push_back(
             {fmt::format("-infinity in {}", name), false, false, "nothing",

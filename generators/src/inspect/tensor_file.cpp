@@ -19,10 +19,11 @@ struct stored_type {
     element_type element;
     std::size_t bytes;
 };
-constexpr stored_type stored_types[] = {{"F32", element_type::f32, 4}, {"BF16", element_type::bf16, 2},
-                                        {"F16", element_type::f16, 2}, {"I32", element_type::i32, 4},
-                                        {"U8", element_type::u8, 1},   {"BOOL", element_type::boolean, 1},
-                                        {"I64", element_type::i32, 8}};
+constexpr stored_type stored_types[] = {{"F32", element_type::f32, 4},         {"BF16", element_type::bf16, 2},
+                                        {"F16", element_type::f16, 2},         {"I32", element_type::i32, 4},
+                                        {"U8", element_type::u8, 1},           {"BOOL", element_type::boolean, 1},
+                                        {"I8", element_type::i8, 1},           {"F8_E4M3", element_type::f8_e4m3, 1},
+                                        {"F8_E5M2", element_type::f8_e5m2, 1}, {"I64", element_type::i32, 8}};
 
 /// Nothing where the entry does not describe bytes of the file.
 std::optional<stored_tensor> tensor_of(const json& entry, const stored_type& type, const char* data,

@@ -53,7 +53,10 @@ enum {
     ATTUNE_F16 = 3,
     ATTUNE_I32 = 4,
     ATTUNE_U8 = 5,
-    ATTUNE_BOOL = 6  ///< a byte, zero is false
+    ATTUNE_BOOL = 6,  ///< a byte, zero is false
+    ATTUNE_I8 = 7,
+    ATTUNE_F8_E4M3 = 8,  ///< float8_e4m3fn
+    ATTUNE_F8_E5M2 = 9
 };
 
 enum {

@@ -20,9 +20,15 @@ struct element_pair {
     DLDataType type;
 };
 constexpr element_pair elements[] = {
-    {element_type::f32, {kDLFloat, 32, 1}},   {element_type::f16, {kDLFloat, 16, 1}},
-    {element_type::bf16, {kDLBfloat, 16, 1}}, {element_type::i32, {kDLInt, 32, 1}},
-    {element_type::u8, {kDLUInt, 8, 1}},      {element_type::boolean, {kDLBool, 8, 1}},
+    {element_type::f32, {kDLFloat, 32, 1}},
+    {element_type::f16, {kDLFloat, 16, 1}},
+    {element_type::bf16, {kDLBfloat, 16, 1}},
+    {element_type::i32, {kDLInt, 32, 1}},
+    {element_type::u8, {kDLUInt, 8, 1}},
+    {element_type::boolean, {kDLBool, 8, 1}},
+    {element_type::i8, {kDLInt, 8, 1}},
+    {element_type::f8_e4m3, {kDLFloat8_e4m3fn, 8, 1}},
+    {element_type::f8_e5m2, {kDLFloat8_e5m2, 8, 1}},
 };
 
 /// "i64", "f32 in vectors of 4"
@@ -47,7 +53,7 @@ std::string known_as(std::string_view name) { return name.empty() ? "a DLPack te
 element_type element_from(DLDataType type, std::string_view name) {
     for (const auto& [element, known] : elements)
         if (known.code == type.code && known.bits == type.bits && known.lanes == type.lanes) return element;
-    fail(say("elements of f32, f16, bf16, i32, u8 or bool in ", known_as(name)), spelling(type),
+    fail(say("elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in ", known_as(name)), spelling(type),
          say("a copy with elements of ", nearest(type)));
 }
 
@@ -145,7 +151,7 @@ tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name)
         fail(say(known_as(name), " of DLPack's version ", DLPACK_MAJOR_VERSION),
              say("version ", given.version.major, ".", given.version.minor), "asking its producer for that version");
     if (given.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
-        fail(say("elements of f32, f16, bf16, i32, u8 or bool in ", known_as(name)),
+        fail(say("elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in ", known_as(name)),
              say(spelling(given.dl_tensor.dtype), ", padded"), "a copy with elements of u8");
     return from_dlpack(given.dl_tensor, (given.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, name);
 }

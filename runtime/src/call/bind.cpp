@@ -40,7 +40,10 @@ halide_type_t halide_type(element_type e) {
         case element_type::f16: return {halide_type_float, 16, 1};
         case element_type::bf16: return {halide_type_bfloat, 16, 1};
         case element_type::i32: return {halide_type_int, 32, 1};
+        case element_type::i8: return {halide_type_int, 8, 1};
         case element_type::u8:
+        case element_type::f8_e4m3:
+        case element_type::f8_e5m2:
         case element_type::boolean: return {halide_type_uint, 8, 1};  // Halide's own bool would look at one bit
         case element_type::any: break;
     }

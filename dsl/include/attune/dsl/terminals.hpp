@@ -72,7 +72,8 @@ constexpr kind kind_of_element(element_type e) {
     switch (e) {
         case element_type::boolean: return kind::condition;
         case element_type::i32:
-        case element_type::u8: return kind::integer;
+        case element_type::u8:
+        case element_type::i8: return kind::integer;
         default: return kind::real;
     }
 }

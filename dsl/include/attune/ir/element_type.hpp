@@ -13,6 +13,9 @@ enum class element_type : std::uint8_t {
     i32,
     u8,
     boolean,  ///< one byte, zero is false; a u8 tensor may be passed for it
+    i8,
+    f8_e4m3,  ///< four bits of exponent, no infinity, one NaN of each sign: float8_e4m3fn (Micikevicius et al. 2022)
+    f8_e5m2,  ///< the upper half of an f16
 };
 
 constexpr std::string_view name_of(element_type e) {
@@ -24,8 +27,16 @@ constexpr std::string_view name_of(element_type e) {
         case element_type::i32: return "i32";
         case element_type::u8: return "u8";
         case element_type::boolean: return "boolean";
+        case element_type::i8: return "i8";
+        case element_type::f8_e4m3: return "f8_e4m3";
+        case element_type::f8_e5m2: return "f8_e5m2";
     }
     return "?";
+}
+
+/// Whether an element is a number without a fraction.
+constexpr bool is_integer(element_type e) {
+    return e == element_type::i32 || e == element_type::u8 || e == element_type::i8;
 }
 
 constexpr int bytes_of(element_type e) {
@@ -36,7 +47,10 @@ constexpr int bytes_of(element_type e) {
         case element_type::bf16:
         case element_type::f16: return 2;
         case element_type::u8:
-        case element_type::boolean: return 1;
+        case element_type::boolean:
+        case element_type::i8:
+        case element_type::f8_e4m3:
+        case element_type::f8_e5m2: return 1;
     }
     return 0;
 }
@@ -48,5 +62,8 @@ inline constexpr auto f16 = element_type::f16;
 inline constexpr auto i32 = element_type::i32;
 inline constexpr auto u8 = element_type::u8;
 inline constexpr auto boolean = element_type::boolean;
+inline constexpr auto i8 = element_type::i8;
+inline constexpr auto f8_e4m3 = element_type::f8_e4m3;
+inline constexpr auto f8_e5m2 = element_type::f8_e5m2;
 }  // namespace dsl
 }  // namespace attune

@@ -162,8 +162,8 @@ struct input_declaration {
     constexpr bool operator==(const input_declaration&) const = default;
 };
 
-/// Whether kernels read its rows by vectors: q, k, v, and what is declared over a depth and two axes more, as a cache of
-/// bytes is. Such a tensor is dense along the depth, and has all of it.
+/// Whether kernels read its rows by vectors: q, k, v, and what is declared over a depth and two axes more, as a cache
+/// of bytes is. Such a tensor is dense along the depth, and has all of it.
 constexpr bool has_dense_rows(const input_declaration& input) {
     if (input.is_scalar || input.rank < 3) return false;
     const axis_kind innermost = input.axes[static_cast<std::size_t>(input.rank - 1)].kind;

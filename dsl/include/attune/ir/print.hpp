@@ -155,7 +155,7 @@ constexpr bool is_a_word(std::string_view name) {
         "apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs "
         "state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
         "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 "
-        "i32 u8 boolean element_type attune dsl name kind node "
+        "i32 u8 boolean i8 f8_e4m3 f8_e5m2 element_type attune dsl name kind node "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "

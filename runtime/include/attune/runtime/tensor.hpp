@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/runtime/element.hpp>
+#include <attune/ir/element.hpp>
 
 #include <array>
 #include <concepts>
