@@ -1,6 +1,7 @@
 #include "execution/threads.hpp"
+
+#include "base/cpu_quota.hpp"
 #include "base/text.hpp"
-#include "execution/threads.hpp"
 
 #include <attune/runtime/error.hpp>
 #include <attune/runtime/threads.hpp>
@@ -20,13 +21,19 @@ namespace {
 constexpr int most_threads = 4096;  // beyond it is a mistake, not a machine
 std::atomic<int> chosen{0};
 
-int usable_cpus() {
+int cpus_of_affinity() {
 #if defined(__linux__)
     cpu_set_t set;
     CPU_ZERO(&set);
     if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
 #endif
     return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+}
+
+/// With more threads than its quota has CPUs, a container would run for a part of each period and wait for the rest.
+int usable_cpus() {
+    const int cpus = cpus_of_affinity(), granted = detail::cpus_of_quota();
+    return granted > 0 ? std::min(cpus, granted) : cpus;
 }
 
 int checked(int count, std::string_view from) {

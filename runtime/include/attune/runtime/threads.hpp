@@ -2,7 +2,8 @@
 #include <functional>
 
 /// Threads of a call: options::threads, else set_threads, else the environment's ATTUNE_THREADS, else as many as the
-/// CPUs that the process may use (its affinity when first asked). All calls share one pool; the calling thread works
+/// CPUs that the process may use when first asked: its affinity, and the CPU quota of its control groups (a container's
+/// `cpu.max`), rounded down. All calls share one pool; the calling thread works
 /// too, and a call of one thread starts none. Calls may be made from several threads at once and from within a task.
 ///
 /// After fork() the child starts with a pool of its own. A fork while another thread is inside a call is safe as well;
