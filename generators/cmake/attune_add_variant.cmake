@@ -31,8 +31,8 @@
 # run, and none are built. Nor is Halide's library needed.
 include_guard(GLOBAL)
 
-# The libraries attune::generators_<room> that decide what a kernel is.
-set(ATTUNE_KERNEL_ROOMS analysis kernel expr block_mask passes stages cpu gpu lower codegen)
+# The libraries attune::generators_<room> that decide what a kernel is. A property: a project that has attune in a subdirectory does not see its variables.
+set_property(GLOBAL PROPERTY ATTUNE_KERNEL_ROOMS analysis kernel expr block_mask passes stages cpu gpu lower codegen)
 
 set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the generator programs that run on this machine")
 
@@ -144,7 +144,8 @@ for the machine that compiles them")
     # What says what a kernel is: those libraries, or all of a program that was made elsewhere.
     set(code --code "${generator_file}")
     if(NOT ATTUNE_HOST_GENERATORS)
-        list(TRANSFORM ATTUNE_KERNEL_ROOMS REPLACE "(.+)" "$<TARGET_FILE:attune::generators_\\1>" OUTPUT_VARIABLE code)
+        get_property(rooms GLOBAL PROPERTY ATTUNE_KERNEL_ROOMS)
+        list(TRANSFORM rooms REPLACE "(.+)" "$<TARGET_FILE:attune::generators_\\1>" OUTPUT_VARIABLE code)
         list(PREPEND code --code)
     endif()
 
