@@ -132,6 +132,28 @@ TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limi
                       "expected a schedule's lanes to be 1 on a GPU, got 8; try 1");
 }
 
+namespace {
+inline constexpr auto other_v = input<"other_v", f32>(batch, key_head, key, value_depth);
+inline constexpr auto weighed_twice =
+    outputs(out = softmax(q * t(k)) * v, output<"other"> = softmax(q * t(k)) * other_v);
+inline constexpr auto with_row = outputs(out = softmax(q * t(k)) * v, output<"weights"> = softmax(q * t(k)));
+}  // namespace
+
+TEST_CASE("a graph that is not one kernel is refused by its name, for whatever it is asked") {
+    const variant all[] = {
+        {"my::plain", ir_of<plain>}, {"my::weighed_twice", ir_of<weighed_twice>}, {"my::with_row", ir_of<with_row>}};
+    const auto refuses = [&](std::size_t which, const build_request& build, const std::string& sentence) {
+        const variant two[] = {all[0], all[which]};
+        CHECK_THROWS_MATCHES(kernels_of(two, build), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+    };
+    for (const char* target : {"x86-64-v3", "cuda"})
+        refuses(1, {.targets = {target}}, "my::weighed_twice: the outputs weigh two different tensors");
+    refuses(2, {.targets = {"x86-64-v3"}, .shapes = {"decode"}}, "my::with_row: no kernel for decode: ");
+    refuses(2, {.targets = {"x86-64-v3"}, .shapes = {"prefill:my::plain"}},
+            "my::with_row: expected prefill or decode in SHAPES");
+    refuses(1, {.targets = {"x86-64-v3"}, .dtypes = {"f31"}}, "expected an element type among");
+}
+
 TEST_CASE("every level and depth has a valid default, whose scratch does not depend on lengths") {
     const variant each{"plain", ir_of<plain>};
     for (const level& isa : levels())

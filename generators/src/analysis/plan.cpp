@@ -1,5 +1,7 @@
 #include "analysis/plan.hpp"
 
+#include <attune/ir/statistics.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 #include <string>
@@ -16,6 +18,9 @@ public:
 
     plan read() {
         if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
+        if (statistics_problem_of(graph_.nodes) != statistics_problem::none)
+            refuse(
+                "expected outputs of one score and one kind of weights, got others");  // of ir_of the compiler says it
         std::vector<bool> made = under(output_nodes(graph_));
         for (int n = 0; n < size(); ++n)
             if (made[n]) read_statistic(n);
@@ -38,16 +43,10 @@ private:
         const instruction& it = node(n);
         const bool weighs = it.op == operation::softmax || it.op == operation::unnormalized;
         if (!weighs && it.op != operation::log_sum_exp && it.op != operation::row_maximum) return;
-        if (core_.scores >= 0 && core_.scores != it.arguments[0])
-            refuse("the outputs look at different scores; name them in different graphs");
         core_.scores = it.arguments[0];
         core_.log_sum |= it.op == operation::log_sum_exp;
         core_.maximum |= it.op == operation::row_maximum;
         if (!weighs) return;
-        if (core_.statistic_node >= 0)
-            refuse(
-                "the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one "
-                "unnormalized: make two graphs of it");
         core_.statistic_node = n;
         core_.weights_by = it.op == operation::softmax ? statistic::softmax : statistic::unnormalized;
         if (it.argument_count > 1) core_.sink = it.arguments[1];

@@ -1,5 +1,6 @@
 #include "commands/bench_command.hpp"
 
+#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "inspect/explain_cost.hpp"
 #include "kernel/schedule_option.hpp"
@@ -17,6 +18,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <stdexcept>
 
 namespace attune::generators {
@@ -120,7 +122,7 @@ void bench_command::run(std::span<const variant> variants) const {
                    threads_ > 0 ? threads_ : threads(), kernels.size(), "median ms", "fastest ms", "GFLOP/s");
     for (listed_kernel& k : kernels) {
         k.request.schedule = schedule_for(k, schedule_, "--schedule");
-        const jit_kernel compiled(k);
+        const auto compiled = about(k.of->name, [&] { return std::make_unique<jit_kernel>(k); });
         const auto& [depth, value_depth] = k.request.depths;
         const auto whole = [](double x) { return static_cast<std::int64_t>(x); };
         const support::shape shape{.batches = whole(sizes.batches),
@@ -132,11 +134,11 @@ void bench_command::run(std::span<const variant> variants) const {
                                    .value_depth = value_depth};
         const support::workload call = workload_of(k, shape, numbers());
         const auto arguments = call.arguments();
-        const std::vector<double> seconds = seconds_of(compiled.table(), arguments, how, seconds_);
+        const std::vector<double> seconds = seconds_of(compiled->table(), arguments, how, seconds_);
         const double median = seconds[seconds.size() / 2],
-                     flops =
-                         flops_of(k.request.graph, k.request.depths, compiled.table().kernels.front().saved_rows, sizes)
-                             .value;
+                     flops = flops_of(k.request.graph, k.request.depths, compiled->table().kernels.front().saved_rows,
+                                      sizes)
+                                 .value;
         if (json_)
             rows.push_back({{"kernel", k.symbol},
                             {"variant", k.of->name},

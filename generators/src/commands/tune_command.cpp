@@ -349,8 +349,8 @@ int tune_command::run(const std::string& program, std::span<const variant> varia
         for (const tuned_kernel& of : all) {
             progress_line line(name_of_search(of));
             const tune_options how = how_for(of);
-            results.push_back(tune(of, how, log, std::ref(line),
-                                   [&](const search_state& state) { keep(of, preliminary_entry_of(of, how, state)); }));
+            const auto keep_best = [&](const search_state& state) { keep(of, preliminary_entry_of(of, how, state)); };
+            results.push_back(about(of.kernel.of->name, [&] { return tune(of, how, log, std::ref(line), keep_best); }));
             report_wrong(results.back());
             if (of.bucket == shape_bucket::short_prefill && results.size() > 1 &&
                 is_of_same_kernel(results[results.size() - 2], results.back()))

@@ -1,6 +1,7 @@
 #include "kernel/kernel_list.hpp"
 
 #include "analysis/plan.hpp"
+#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
@@ -48,53 +49,56 @@ void use_for_types(schedule& s, const element_types& types, const level& isa, ma
     }
 }
 
+/// The kernels of one graph, for types and depths that are known to be such.
+void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
+    plan_of(each.graph);  // refuses a graph that is not one kernel
+    const bool prefill = wants(build, shape_class::prefill, each.name),
+               decode = wants(build, shape_class::decode, each.name);
+    const std::string no_decode = decode_unsupported_reason(each.graph);
+    if (!prefill && !decode)
+        throw std::runtime_error("expected prefill or decode in SHAPES, for every graph or for this one, got neither");
+    if (!prefill && !no_decode.empty())
+        throw std::runtime_error("no kernel for decode: " + no_decode + "; try SHAPES prefill");
+    const masking hides = masking_of(each.graph);
+    for (const level& isa : levels()) {
+        if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
+        if (!prefill && isa.name == "vulkan")
+            throw std::runtime_error(
+                "no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
+        for (const std::string& dtype : build.dtypes)
+            for (const std::string& depths : build.depths) {
+                kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
+                const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
+                    request.schedule = cut;
+                    all.push_back(
+                        {&each, &isa, request,
+                         fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
+                                     symbol_part(request.types), request.depths.depth, request.depths.value_depth,
+                                     symbol_text(isa.name), serves, each.graph.fingerprint),
+                         1, to_queries});
+                };
+                schedule usual = is_device(isa)
+                                     ? default_gpu_schedule(request, isa)
+                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
+                if (isa.bf16_dot && can_use_bf16_dot(request)) usual.pairing = 2;
+                use_for_types(usual, request.types, isa, hides);
+                if (prefill) add(usual, std::numeric_limits<int>::max(), "");
+                if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
+                schedule few = is_device(isa) ? default_gpu_decode_schedule(request, isa) : decode_schedule(isa, hides);
+                use_for_types(few, request.types, isa, hides);
+                add(few, most_decoded, prefill ? "decode_" : "");
+            }
+    }
+}
+
 }  // namespace
 
 std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build) {
     for (const std::string& target : build.targets) level_named(target);
+    for (const std::string& dtype : build.dtypes) element_types_from(dtype);
+    for (const std::string& depths : build.depths) depth_pair_from(depths);
     std::vector<listed_kernel> all;
-    for (const variant& each : variants) {
-        const bool prefill = wants(build, shape_class::prefill, each.name),
-                   decode = wants(build, shape_class::decode, each.name),
-                   decodes = decode_unsupported_reason(each.graph).empty();
-        if (!prefill && !decode)
-            throw std::runtime_error(
-                each.name + ": expected prefill or decode in SHAPES, for every graph or for this one, got neither");
-        if (!prefill && !decodes)
-            throw std::runtime_error(each.name + ": no kernel for decode: " + decode_unsupported_reason(each.graph) +
-                                     "; try SHAPES prefill");
-        for (const level& isa : levels()) {
-            if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
-            if (!prefill && isa.name == "vulkan")
-                throw std::runtime_error(
-                    each.name + ": no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
-            for (const std::string& dtype : build.dtypes)
-                for (const std::string& depths : build.depths) {
-                    kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
-                    const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
-                        request.schedule = cut;
-                        all.push_back(
-                            {&each, &isa, request,
-                             fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
-                                         symbol_part(request.types), request.depths.depth, request.depths.value_depth,
-                                         symbol_text(isa.name), serves, each.graph.fingerprint),
-                             1, to_queries});
-                    };
-                    const masking hides = masking_of(each.graph);
-                    schedule usual =
-                        is_device(isa) ? default_gpu_schedule(request, isa)
-                                       : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
-                    if (isa.bf16_dot && can_use_bf16_dot(request)) usual.pairing = 2;
-                    use_for_types(usual, request.types, isa, hides);
-                    if (prefill) add(usual, std::numeric_limits<int>::max(), "");
-                    if (!decode || !decodes || isa.name == "vulkan") continue;
-                    schedule few =
-                        is_device(isa) ? default_gpu_decode_schedule(request, isa) : decode_schedule(isa, hides);
-                    use_for_types(few, request.types, isa, hides);
-                    add(few, most_decoded, prefill ? "decode_" : "");
-                }
-        }
-    }
+    for (const variant& each : variants) about(each.name, [&] { add_kernels(all, each, build); });
     return all;
 }
 

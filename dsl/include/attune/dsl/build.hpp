@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 #include <attune/ir/builder.hpp>
+#include <attune/ir/statistics.hpp>
 
 #include <bit>
 
@@ -206,6 +207,12 @@ template <const auto& Graph> struct ir_storage {
         return result;
     }
     static constexpr auto nodes = first<instruction, built<Graph>.node_count>(built<Graph>.nodes);
+    static_assert(statistics_problem_of(nodes) != statistics_problem::different_scores,
+                  "attune: the outputs look at different scores; name them in different graphs");
+    static_assert(
+        statistics_problem_of(nodes) != statistics_problem::different_weights,
+        "attune: the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one "
+        "unnormalized: make two graphs of it");
     static constexpr auto inputs = first<input_declaration, built<Graph>.input_count>(built<Graph>.inputs);
     static constexpr auto outputs = first<output_declaration, built<Graph>.output_count>(built<Graph>.outputs);
     static constexpr auto indices = first<std::string_view, built<Graph>.index_count>(built<Graph>.indices);
