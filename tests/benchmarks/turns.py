@@ -4,6 +4,7 @@ import importlib.util, json, os, pathlib, platform, subprocess, sys, time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/torch"
 PACKAGES = ("torch", "numpy", "onnxruntime", "onnx")
+PINNED = ROOT / "tests/benchmarks/peers.txt"
 REST = 0.05  # seconds between turns, in which the other side's idle threads stop spinning
 
 
@@ -15,9 +16,9 @@ def with_torch(arguments, packages=("torch", "numpy")):
     if pathlib.Path(sys.prefix).resolve() == ENVIRONMENT.resolve():
         sys.exit(f"{ENVIRONMENT} has no usable {', '.join(packages)}; remove it and run this again")
     if not python.exists() or subprocess.run([python, "-c", "import " + ", ".join(packages)], capture_output=True).returncode:
-        print(f"installing {', '.join(packages)} into {ENVIRONMENT.relative_to(ROOT)} (once)", file=sys.stderr)
+        print(f"installing {', '.join(PACKAGES)} into {ENVIRONMENT.relative_to(ROOT)} (once)", file=sys.stderr)
         subprocess.run([sys.executable, "-m", "venv", ENVIRONMENT], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", *packages], check=True)
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--require-hashes", "-r", PINNED], check=True)
     os.execv(python, [str(python), sys.argv[0], *arguments])
 
 

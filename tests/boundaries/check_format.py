@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whether every C++ file is as clang-format writes it: check_format.py SOURCES CLANG-FORMAT [--fix]
 
-Other versions write other things, so that there is one: that of .setup/setup.sh, which installs it. --fix rewrites the files.
+Other versions write other things, so that there is one: that of .setup/packages.txt, which set-up installs. --fix rewrites the files.
 What was taken over from others (dlpack.h) stays as it is."""
 import os
 import re
@@ -10,8 +10,8 @@ import sys
 
 sources, program = sys.argv[1:3]
 fix = "--fix" in sys.argv[3:]
-with open(os.path.join(sources, ".setup/setup.sh"), encoding="utf-8") as file:
-    wanted = re.search(r"^clang_format_package='clang-format==(.*)'", file.read(), re.M)[1]
+with open(os.path.join(sources, ".setup/packages.txt"), encoding="utf-8") as file:
+    wanted = re.search(r"^clang-format==(\S+)", file.read(), re.M)[1]
 found = ""
 if os.path.exists(program):
     found = re.search(r"version (\S+)", subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout)[1]
