@@ -111,6 +111,16 @@ def refuses():
             check(r.returncode == 1 and "expected a file that can be written" in r.stderr, "a file that cannot be written is refused", r.stderr)
 
 
+def warns():
+    """An index of both positions that nothing keeps inside its axis; the others are checked at the call, or clamped by the formula."""
+    with tempfile.TemporaryDirectory() as folder:
+        r = run("emit", "--registry", os.path.join(folder, "registry.cpp"), "--targets", "x86-64-v3", "--header", "x.hpp")
+        said = r.stderr.splitlines()
+        check(r.returncode == 0 and len(said) == 1, "one graph is warned of", r.stderr)
+        check(said and said[0].startswith("under_test::relative: table is read at q_idx - kv_idx + 8 along distance") and "extent<1>(table) - 1))" in said[0],
+              "the warning names graph, tensor, index, axis and what to write", r.stderr)
+
+
 def drawn(variant, *arguments):
     r = run("draw", "--variant", variant, "--json", *arguments)
     check(r.returncode == 0, f"draw --json {variant} {' '.join(arguments)}", r.stderr)
@@ -193,6 +203,7 @@ times()
 describes()
 draws()
 refuses()
+warns()
 for failure in failures:
     print("FAILED:", failure)
 print("generator program:", "failed" if failures else "all checks passed")

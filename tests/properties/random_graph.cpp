@@ -130,6 +130,21 @@ random_graph::node_id random_graph::extent(node_id tensor, int axis) {
         {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
 }
 
+random_graph::node_id random_graph::among(node_id places, node_id index) {
+    const node_id last = add(operation::subtract, kind::integer, {places, constant(1)});
+    return add(operation::maximum, kind::integer, {constant(0), add(operation::minimum, kind::integer, {index, last})});
+}
+random_graph::node_id random_graph::among_keys(node_id index) {
+    return among(this->index(operation::kv_lengths), index);
+}
+random_graph::node_id random_graph::query_of(const place& p) {
+    if (p.query) return index(operation::q_idx);
+    return among(index(operation::query_length), constant(below(5)));
+}
+random_graph::node_id random_graph::key_of(const place& p) {
+    return p.key ? index(operation::kv_idx) : among_keys(constant(below(5)));
+}
+
 random_graph::number random_graph::integer_leaf(const place& p) {
     switch (below(14)) {
         case 0:
@@ -155,8 +170,8 @@ random_graph::number random_graph::integer_leaf(const place& p) {
         case 10: return {load(input("place", element_type::i32, {batch, key}), kind::integer, {b(), key_of(p)}), 1024};
         case 11: {
             const node_id chosen = input("chosen", element_type::i32, {query, along("choice")});
-            return {load(chosen, kind::integer, {query_of(p), p.bounds.empty() ? constant(below(5)) : p.bounds.back()}),
-                    1024};
+            const node_id choice = p.bounds.empty() ? constant(below(5)) : p.bounds.back();
+            return {load(chosen, kind::integer, {query_of(p), among(extent(chosen, 1), choice)}), 1024};
         }
         case 12:
             if (p.channel) return {index(operation::d_idx), 64};
@@ -240,12 +255,20 @@ template <class Body> random_graph::node_id random_graph::over(operation op, kin
     return add(op, is, {bound, length, body(inside)});
 }
 
+/// An element of a table of (head, another axis). Half of the indices of both positions are left to kernels, which read
+/// those beyond the axis at its end.
+random_graph::node_id random_graph::at_any(node_id table, int depth, const place& p) {
+    const node_id any = integer(depth - 1, p).node;
+    const node_id pair = add(operation::subtract, kind::integer, {index(operation::q_idx), index(operation::kv_idx)});
+    if (p.query && p.key && one_in(2))
+        return load(table, kind::real, {h(), add(operation::bit_xor, kind::integer, {any, pair})});
+    return load(table, kind::real, {h(), among(extent(table, 1), any)});
+}
+
 random_graph::node_id random_graph::real_leaf(int depth, const place& p) {
     switch (below(12)) {
         case 0: return load(input("slopes", element_type::f32, {head}), kind::real, {h()});
-        case 1:
-            return load(input("by_group", element_type::f32, {key_head, along("short")}), kind::real,
-                        {h(), integer(depth - 1, p).node});
+        case 1: return at_any(input("by_group", element_type::f32, {key_head, along("short")}), depth, p);
         case 2: return load(input("by_key", element_type::f32, {batch, key}), kind::real, {b(), key_of(p)});
         case 3:
             return load(input("by_query", element_type::f32, {batch, head, query}), kind::real,
@@ -255,12 +278,12 @@ random_graph::node_id random_graph::real_leaf(int depth, const place& p) {
                 return load(input("bias", element_type::f32, {batch, head, query, key}), kind::real,
                             {b(), h(), query_of(p), key_of(p)});
             break;
-        case 5:
-            return load(input("table", element_type::f32, {head, along("entry")}), kind::real,
-                        {h(), integer(depth - 1, p).node});
-        case 6:
-            return load(input("parts", element_type::f32, {along("short"), head}), kind::real,
-                        {p.bounds.empty() ? constant(1) : p.bounds.back(), h()});
+        case 5: return at_any(input("table", element_type::f32, {head, along("entry")}), depth, p);
+        case 6: {
+            const node_id parts = input("parts", element_type::f32, {along("short"), head});
+            return load(parts, kind::real,
+                        {among(extent(parts, 0), p.bounds.empty() ? constant(1) : p.bounds.back()), h()});
+        }
         case 7:
             if (p.channel)
                 return load(input("by_channel", element_type::f32, {depth_axis}), kind::real,
@@ -330,8 +353,9 @@ random_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
             return load(input("flag", element_type::boolean, {position}), kind::condition,
                         {p.key ? key_of(p) : query_of(p)});
         case 2: {
-            const node_id byte = load(input("packed", element_type::u8, {query, along("byte")}), kind::integer,
-                                      {query_of(p), add(operation::divide, kind::integer, {key_of(p), constant(8)})});
+            const node_id packed = input("packed", element_type::u8, {query, along("byte")}),
+                          of_eight = add(operation::divide, kind::integer, {key_of(p), constant(8)}),
+                          byte = load(packed, kind::integer, {query_of(p), among(extent(packed, 1), of_eight)});
             const node_id shifted = add(operation::shift_right, kind::integer,
                                         {byte, add(operation::remainder, kind::integer, {key_of(p), constant(8)})});
             return add(operation::not_equal, kind::condition,
@@ -393,7 +417,8 @@ random_graph::node_id random_graph::keys() {
     const node_id k = core_tensor('k'), d = index(operation::d_idx), key_index = index(operation::kv_idx);
     if (!one_in(4)) return k;
     const node_id at =
-        one_in(2) ? key_index : load(input("place", element_type::i32, {batch, key}), kind::integer, {b(), key_index});
+        one_in(2) ? key_index
+                  : among_keys(load(input("place", element_type::i32, {batch, key}), kind::integer, {b(), key_index}));
     node_id x = load(k, kind::real, {b(), h(), at, d});
     if (one_in(2))
         x = add(operation::multiply, kind::real,

@@ -53,11 +53,15 @@ private:
     node_id index(operation op) { return add(op, kind::integer); }
     node_id b() { return index(operation::b); }
     node_id h() { return index(operation::h); }
-    node_id query_of(const place& p) { return p.query ? index(operation::q_idx) : constant(below(5)); }
-    node_id key_of(const place& p) { return p.key ? index(operation::kv_idx) : constant(below(5)); }
+    node_id query_of(const place& p);
+    node_id key_of(const place& p);
+    /// An index among so many places, of which there may be none: calls that leave an axis are refused.
+    node_id among(node_id places, node_id index);
+    node_id among_keys(node_id index);
 
     number integer_leaf(const place& p);
     number integer(int depth, const place& p);
+    node_id at_any(node_id table, int depth, const place& p);
     node_id real_leaf(int depth, const place& p);
     node_id real(int depth, const place& p);
     node_id condition_leaf(int depth, const place& p);

@@ -1,5 +1,7 @@
 #include <attune/workload.hpp>
 
+#include "index_limits.hpp"
+
 #include <attune/ir/element.hpp>
 
 #include <algorithm>
@@ -8,6 +10,9 @@
 #include <stdexcept>
 
 namespace attune::support {
+namespace {
+constexpr std::int64_t longest_made = 1 << 24;  // of an axis that a formula alone lengthens
+}
 
 std::string shape::text() const {
     const auto s = [](std::int64_t i) { return std::to_string(i); };
@@ -19,6 +24,7 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
                    std::map<std::string, std::int64_t> lengths)
     : graph_(graph), shape_(of), random_(seed), numbers_(std::move(numbers)), lengths_(std::move(lengths)) {
     numbers_.try_emplace("scale", 1.0 / std::sqrt(static_cast<double>(of.depth)));
+    const std::vector<std::int64_t> places = lengthen_axes();
     for (const input_declaration& declared : graph.inputs) {
         if (declared.is_scalar) {
             if (!numbers_.contains(std::string(declared.name)))
@@ -30,6 +36,8 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
         const element_type element = declared.element == element_type::any ? element_type::f32 : declared.element;
         add(declared.name, element, extents, of.gaps && declared.rank == 4 && declared.element == element_type::any);
         fill(declared.name);
+        if (const std::int64_t below = places[static_cast<std::size_t>(&declared - graph.inputs.data())]; below > 0)
+            draw(declared.name, 0, static_cast<int>(below) - 1);
         if (declared.element == element_type::bf16 || declared.element == element_type::f16)
             convert(declared.name, declared.element);
     }
@@ -40,6 +48,48 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
         add(output.name, element_type::f32, extents, of.gaps && is == kind::output);
     }
     reset_outputs();
+}
+
+/// Calls whose indices leave an axis are refused: axes of inputs are as long as positions reach, unless somebody says
+/// how long. By input what its elements have to be below, where they become indices.
+std::vector<std::int64_t> workload::lengthen_axes() {
+    const std::map<std::string, std::int64_t> said = lengths_;
+    const auto number = [&](const instruction& n) -> std::int64_t {
+        switch (n.op) {
+            case operation::scalar: {
+                const auto known = numbers_.find(std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name));
+                return known == numbers_.end() ? 0 : static_cast<std::int64_t>(known->second);
+            }
+            case operation::extent: {
+                const auto input = graph_.nodes[static_cast<std::size_t>(n.arguments[0])].input;
+                return input < 0 ? 1
+                                 : extent(graph_.inputs[static_cast<std::size_t>(input)]
+                                              .axes[static_cast<std::size_t>(n.integer)]);
+            }
+            case operation::b:
+            case operation::batches: return shape_.batches;
+            case operation::h:
+            case operation::heads: return shape_.heads;
+            case operation::key_heads: return shape_.key_heads;
+            case operation::q_idx:
+            case operation::query_length: return shape_.queries;
+            case operation::depth: return shape_.depth;
+            case operation::value_depth: return shape_.value_depth;
+            default: return shape_.keys;
+        }
+    };
+    index_limits limits;
+    for (int pass = 0; pass < 3; ++pass) {  // an axis may be as long as another says
+        limits = index_limits_of(graph_, number);
+        for (std::size_t i = 0; i < graph_.inputs.size(); ++i)
+            for (std::size_t a = 0; a < graph_.inputs[i].rank; ++a)
+                if (const axis_declaration& axis = graph_.inputs[i].axes[a];
+                    axis.kind == axis_kind::free && !said.contains(std::string(axis.name))) {
+                    std::int64_t& length = lengths_.try_emplace(std::string(axis.name), usual_length).first->second;
+                    if (limits.reached[i][a] <= longest_made) length = std::max(length, limits.reached[i][a]);
+                }
+    }
+    return limits.below;
 }
 
 std::int64_t workload::extent(const axis_declaration& axis) const {
@@ -55,7 +105,7 @@ std::int64_t workload::extent(const axis_declaration& axis) const {
         case axis_kind::free: break;
     }
     const auto said = lengths_.find(std::string(axis.name));
-    return said == lengths_.end() ? 17 : said->second;
+    return said == lengths_.end() ? usual_length : said->second;
 }
 
 owned_tensor& workload::add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps) {

@@ -3,6 +3,7 @@
 #include "base/whole_file.hpp"
 #include "codegen/object.hpp"
 #include "emit/c_header.hpp"
+#include "emit/index_warnings.hpp"
 #include "kernel/device.hpp"
 
 #include <algorithm>
@@ -50,6 +51,9 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
             "    return table;\n}}\n",
             each.name, each.graph.fingerprint, i, on_device ? ", attune::detail::invoke, &attune::detail::gpus" : "");
     }
+    for (const variant& each : variants)
+        for (const std::string& said : indices_that_may_leave(each.graph))
+            fmt::print(stderr, "{}: {}\n", each.name, said);
     text += c_handles(variants);
     write_whole(file, text);
 }

@@ -111,6 +111,8 @@ typedef struct attune_options {
     void* context;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else
                     ///< the device's primary one; attune's own in OpenCL
     void* stream;   ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
+    int32_t checked;      ///< not zero: looks at every index that is read from a tensor, as attune::options::checked
+    int32_t reserved[3];  ///< zeros
 } attune_options;
 
 /// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.

@@ -75,6 +75,7 @@ private:
     void take(const attune_options& given) {
         how_.threads = given.threads;
         how_.deterministic = given.deterministic != 0;
+        how_.checked = given.checked != 0;
         if (given.target) how_.target = given.target;
         if (given.pool) pool_ = from_c(given.pool, given.pool_state), how_.pool = &pool_;
         if (given.device < 0)

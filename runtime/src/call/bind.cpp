@@ -1,8 +1,8 @@
 #include "call/bind.hpp"
 #include "base/text.hpp"
+#include "call/indices.hpp"
 #include "execution/device_call.hpp"
 #include "execution/threads.hpp"
-#include "execution/workspace.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -131,6 +131,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     bind_outputs();
     if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
         check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
+    check_indices(table.graph, given_, shape_, how.checked);
 }
 
 bound_call::~bound_call() = default;
@@ -279,7 +280,10 @@ void bound_call::bind_hidden_rows() {
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    float* rows = hidden_.take(hidden_bytes());
+    auto* rows = static_cast<float*>(hidden_.take(hidden_bytes()));
+    if (!rows)
+        fail(say("memory for ", hidden_bytes(), " bytes of rows that the kernel keeps for itself"), "none",
+             "fewer batch elements or heads a call");
     for (int i = 0; i < chosen().saved_rows; ++i) {
         slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(i)];
         const tensor view(rows, extents);
@@ -299,17 +303,6 @@ void bound_call::bind_hidden_rows() {
     set_buffer(s.buffer, s.dimensions.data(), "the output that the kernel keeps", view,
                [&](int axis) { return view.extent(axis); });
     argv_.push_back(&s.buffer);
-}
-
-bound_call::lent_rows::~lent_rows() { give_scratch(block_); }
-
-float* bound_call::lent_rows::take(std::size_t bytes) {
-    give_scratch(block_);
-    block_ = take_scratch(bytes);
-    if (!block_)
-        fail(say("memory for ", bytes, " bytes of rows that the kernel keeps for itself"), "none",
-             "fewer batch elements or heads a call");
-    return static_cast<float*>(block_);
 }
 
 bool bound_call::nothing_to_do() const {

@@ -1,5 +1,6 @@
 #pragma once
 #include "call/shape.hpp"
+#include "execution/workspace.hpp"
 
 #include <attune/runtime/detail/choice.hpp>
 
@@ -53,18 +54,6 @@ public:
 
 private:
     struct slot;
-    /// Of this thread's scratch; null until `run`.
-    class lent_rows {
-    public:
-        lent_rows() = default;
-        ~lent_rows();
-        lent_rows(const lent_rows&) = delete;
-        float* take(std::size_t bytes);
-
-    private:
-        void* block_{};
-    };
-
     void find_memory(int wanted);
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
@@ -73,8 +62,10 @@ private:
     void split_keys(const options& how);
     void run_on_device();
 
-    std::array<std::byte, 4096> first_;
-    std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
+    // The workspace rather than the stack, which is the caller's.
+    static constexpr std::size_t first_bytes = 4096;
+    const scratch first_{first_bytes};
+    std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.data() ? first_bytes : 0};
     const kernel_table& table_;
     matched_arguments given_;
     call_shape shape_;
@@ -88,7 +79,7 @@ private:
     int device_{-1};                          ///< that tensors or options name
     std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
     std::size_t table_bytes_{};
-    lent_rows hidden_;
+    scratch hidden_;  ///< rows that are lent to the kernel, from `run` on
 };
 
 }  // namespace attune::detail

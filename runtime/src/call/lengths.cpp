@@ -174,6 +174,10 @@ private:
             case operation::extent: return extent(n);
             case operation::same: {
                 const std::int64_t first = x(0), second = x(1);
+                if (first != second && node_of(graph_, n.arguments[0]).op == operation::query_length &&
+                    node_of(graph_, n.arguments[1]).op == operation::key_length)
+                    fail("as many queries as keys, as queries are counted from 0", say(first, " and ", second),
+                         "their positions in the formula: rotary_half(q, cos, sin, q_idx + offset)");
                 if (first != second)
                     fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])),
                          say(first, " and ", second),

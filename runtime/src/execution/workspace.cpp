@@ -43,11 +43,14 @@ void fence([[maybe_unused]] header* block, [[maybe_unused]] std::size_t open) {
 class kept_blocks {
 public:
     header* take(std::size_t capacity) {
-        int best = -1;
-        for (int i = 0; i < count_; ++i)
-            if (blocks_[i]->capacity >= capacity && (best < 0 || blocks_[i]->capacity < blocks_[best]->capacity))
-                best = i;
-        if (best < 0) return nullptr;
+        int best = count_ - 1;  // what is given back last is asked for first, the next time
+        if (best < 0 || blocks_[best]->capacity != capacity) {
+            best = -1;
+            for (int i = 0; i < count_; ++i)
+                if (blocks_[i]->capacity >= capacity && (best < 0 || blocks_[i]->capacity < blocks_[best]->capacity))
+                    best = i;
+            if (best < 0) return nullptr;
+        }
         header* const block = blocks_[best];
         blocks_[best] = blocks_[--count_];
         bytes_ -= block->capacity;
@@ -79,7 +82,7 @@ public:
 
 private:
     bool ended_ = false, registered_ = false;
-    std::array<header*, 32> blocks_{};
+    std::array<header*, 96> blocks_{};
     int count_ = 0;
     std::size_t bytes_ = 0;
 };

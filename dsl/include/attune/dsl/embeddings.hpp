@@ -73,6 +73,15 @@ constexpr auto channels(input_tensor<Label, Element, Axes...> x) {
 template <class Position, class F> constexpr auto channels(channels_of<Position, F> x) { return x; }
 
 namespace detail {
+/// Where the queries or keys of x stand where nobody says: queries from 0 on, which is so where there are as many as
+/// keys. A chunk of them is refused at the call.
+template <class X> constexpr auto usual_position(X x) {
+    if constexpr (std::is_same_v<decltype(x.position), index_node<operation::q_idx>>)
+        return q_idx + (same(query_length, key_length) - query_length);
+    else
+        return x.position;
+}
+
 struct no_channels {
     template <class D> constexpr rejected operator()(D) const { return {}; }
 };
@@ -95,13 +104,14 @@ template <class Position, class F, class... Length> constexpr auto keys(channels
 
 /// Rotary embedding that pairs channel d with d + depth / 2 (GPT-NeoX, Llama). cos and sin are read at (position,
 /// pair), pair = 0 .. depth / 2 - 1: inputs (position, axis<"pair">), or functions of the two. The position is q's or
-/// k's own unless it is given.
+/// k's own unless it is given: q's is given where there may be fewer queries than keys, q_idx + (kv_lengths(b) -
+/// query_length) at the end of a cache.
 template <class X, class Cos, class Sin, class Position>
 constexpr auto rotary_half(X x, Cos cos, Sin sin, Position place) {
     return detail::rotary<detail::halves>(channels(x), cos, sin, place);
 }
 template <class X, class Cos, class Sin> constexpr auto rotary_half(X x, Cos cos, Sin sin) {
-    return rotary_half(x, cos, sin, channels(x).position);
+    return rotary_half(x, cos, sin, detail::usual_position(channels(x)));
 }
 
 /// Rotary embedding that pairs channel 2 i with 2 i + 1 (the paper, GPT-J). (Su et al. 2021)
@@ -110,7 +120,7 @@ constexpr auto rotary_interleaved(X x, Cos cos, Sin sin, Position place) {
     return detail::rotary<detail::neighbours>(channels(x), cos, sin, place);
 }
 template <class X, class Cos, class Sin> constexpr auto rotary_interleaved(X x, Cos cos, Sin sin) {
-    return rotary_interleaved(x, cos, sin, channels(x).position);
+    return rotary_interleaved(x, cos, sin, detail::usual_position(channels(x)));
 }
 
 /// x / sqrt(mean of x^2 over the channels + eps) * gain(channel): the normalisation of queries and keys. The gain is an

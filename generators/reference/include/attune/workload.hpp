@@ -31,10 +31,12 @@ struct owned_tensor {
 /// One call: inputs drawn from a fixed seed, outputs filled with a pattern.
 ///
 /// f32 inputs are unit-normal; i32 inputs are documents (non-decreasing); boolean inputs are true one time in ten.
-/// Scalars come from `numbers`, `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long unless `lengths` says
-/// more by their name.
+/// Scalars come from `numbers`, `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long, or as
+/// long as one position reaches along them, unless `lengths` says by their name. i32 inputs that become indices are
+/// places of what they index.
 class workload {
 public:
+    static constexpr std::int64_t usual_length = 17;
     workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {},
              std::map<std::string, std::int64_t> lengths = {});
 
@@ -70,6 +72,7 @@ public:
 private:
     owned_tensor& add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps);
     void fill(std::string_view name);
+    std::vector<std::int64_t> lengthen_axes();
     std::int64_t extent(const axis_declaration& axis) const;
 
     graph_ir graph_;

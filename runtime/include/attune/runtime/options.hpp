@@ -14,6 +14,10 @@ struct options {
     /// of threads they never do. ATTUNE_DETERMINISTIC=1 asks for it too. Only kernels for decode heed it: they always
     /// split the keys into as many parts.
     bool deterministic = false;
+    /// Looks at every index that the formula reads from a tensor, those of each pair or channel and those that sums
+    /// make, too, and refuses the call with the number of those that are outside of their axis. Such as a page table's,
+    /// of each key or query, are looked at in every call. For tests: it takes longer than the kernel.
+    bool checked = false;
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what
                                          ///< set_parallel_for was given, else attune's threads
 

@@ -1,0 +1,120 @@
+#pragma once
+#include "call/shape.hpp"
+
+#include <attune/ir/builder.hpp>
+
+#include <array>
+#include <cstddef>
+#include <span>
+
+/// A graph's integers and conditions, computed here as kernels compute them: what they vary with, the range that they
+/// are in, their values for a run of positions.
+namespace attune::detail {
+
+/// What a number varies with, a bit each; those from `of_bound` on are bound indices.
+using variation_bits = std::uint32_t;
+enum : variation_bits {
+    of_batch = 1,
+    of_head = 2,
+    of_query = 4,
+    of_key = 8,
+    of_channel = 16,
+    of_tensor = 32,   ///< with what a tensor of the call holds
+    not_before = 64,  ///< with what only the kernel knows: scores, rows, outputs, random numbers
+    of_sum = 128,     ///< what a sum over positions' numbers takes long to compute
+    of_bound = 256,
+};
+inline constexpr int max_bound_indices = dsl::detail::max_indices;
+constexpr variation_bits of_bound_index(std::int64_t index) { return of_bound << index; }
+
+/// Both inclusive.
+struct number_range {
+    std::int64_t lowest, highest;
+    bool is_within(std::int64_t places) const { return lowest >= 0 && highest < places; }
+};
+
+/// The numbers of a call whose shape is settled.
+struct call_numbers {
+    const graph_ir& graph;
+    const call_shape& shape;
+    const matched_arguments& given;
+
+    const instruction& node(int at) const { return node_of(graph, at); }
+    std::int64_t keys_in_use(std::int64_t batch) const;
+    std::int64_t most_keys_in_use() const;
+    std::int64_t key_head(std::int64_t head) const;
+    /// A number of the whole call, such as an extent.
+    std::int64_t number(int node) const { return number_of_call(shape, graph, given, node); }
+    /// The tensor that a load reads; null where the kernel makes it.
+    const named_argument* read_by(const instruction& load) const;
+    axis_kind along(const instruction& load, std::size_t axis) const;
+    /// How many places there are along an axis of what a load reads, keys beyond the ones in use counted.
+    std::int64_t places(const instruction& load, std::size_t axis) const;
+    /// Whether a load ends with the keys in use along an axis.
+    bool ends_with_keys(const instruction& load, std::size_t axis) const;
+};
+
+/// Integers round down; 0 over 0.
+constexpr std::int64_t quotient_of(std::int64_t x, std::int64_t y) {
+    if (y == 0) return 0;
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
+}
+constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y == 0 ? 0 : x - quotient_of(x, y) * y; }
+
+/// By node.
+void find_variations(const call_numbers& call, std::span<variation_bits> to);
+
+/// The range of a node, whatever the tensors hold; `below` are those of the nodes before it. Channels and bound indices
+/// may be anything from 0 on.
+number_range range_of(const call_numbers& call, int node, std::span<const number_range> below);
+
+/// A position, and one more for each bound index.
+struct number_place {
+    std::array<std::int32_t, 5 + max_bound_indices> at{};
+    std::int32_t& operator[](variation_bits variable);
+    std::int32_t operator[](variation_bits variable) const { return const_cast<number_place&>(*this)[variable]; }
+};
+
+/// Values of nodes for a run of positions that differ in one variable.
+class number_run {
+public:
+    static constexpr int longest = 128;
+    union number {
+        std::int32_t integer;
+        float real;
+    };
+    struct values {
+        number* at;
+        int step;     ///< 0 where all are alike
+        bool counts;  ///< each is one more than the one before
+        const number& operator[](int i) const { return at[i * step]; }
+    };
+
+    static std::size_t bytes_for(std::size_t nodes, std::size_t ordered);
+    /// `order`: what is computed, arguments before their users; the last is what it is for. `quotient`: a node kv_idx /
+    /// n that positions run over in the place of kv_idx; -1: none.
+    number_run(const call_numbers& call, std::span<const variation_bits> varies, std::span<const std::int16_t> order,
+               int quotient, std::byte* memory);
+
+    /// `count` positions from `first`, counting up one variable.
+    void compute(const number_place& first, variation_bits counting, int count);
+    const values& operator[](int node) const { return values_[static_cast<std::size_t>(node)]; }
+
+private:
+    void compute(int node);
+    void terminal(const instruction& n, values& to);
+    void load(const instruction& n, values& to);
+    void reduce(int node, values& to);
+    void pointwise(const instruction& n, values& to);
+
+    const call_numbers& call_;
+    std::span<const variation_bits> varies_;
+    std::span<const std::int16_t> order_;
+    int quotient_;
+    values* values_;
+    number_place here_{};
+    variation_bits counting_{}, bound_{};  // bound indices that have a value
+    int count_{};
+};
+
+}  // namespace attune::detail

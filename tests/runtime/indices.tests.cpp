@@ -1,0 +1,407 @@
+// What is read from the caller's tensors to be used as an index: page tables, gathered keys, buckets, short tables.
+#include <attune/c.h>
+#include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
+#include <attune/runtime/detail/c_variant.hpp>
+#include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/error.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::Equals;
+
+namespace {
+
+namespace formulas {
+using namespace attune::dsl;
+
+inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"slot">, depth);
+inline constexpr auto v_pages = input<"v_pages", f32>(axis<"page">, key_head, axis<"slot">, value_depth);
+inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"page">);
+inline constexpr auto slots = same(extent<2>(k_pages), extent<2>(v_pages));
+inline constexpr auto page = block_table(b, kv_idx / slots);
+inline constexpr auto most_keys = extent<1>(block_table) * slots;
+inline constexpr auto paged = softmax(q * t(keys(k_pages(page, h, kv_idx % slots, d_idx), most_keys))) *
+                              values(v_pages(page, h, kv_idx % slots, d_idx), most_keys);
+
+inline constexpr auto slot_of = input<"slot_of", i32>(batch, key);  // one pool of keys, its place a key
+inline constexpr auto pool = input<"pool", f32>(axis<"place">, key_head, depth);
+inline constexpr auto gathered = softmax(q * t(keys(pool(slot_of(b, kv_idx), h, d_idx)))) * v;
+inline constexpr auto shifted = softmax(q * t(keys(pool(slot_of(b, kv_idx) + 2, h, d_idx)))) * v;
+inline constexpr auto clamped =
+    softmax(q * t(keys(pool(max(min(slot_of(b, kv_idx), extent<0>(pool) - 1), 0), h, d_idx)))) * v;
+inline constexpr auto linked = softmax(q * t(k) + as_real(slot_of(b, slot_of(b, kv_idx)))) * v;  // ends with the keys
+
+inline constexpr auto bucket = input<"bucket", i32>(query, key);
+inline constexpr auto bias = input<"bias", f32>(head, axis<"bucket">);
+inline constexpr auto bucketed = softmax(q * t(k) + bias(h, bucket(q_idx, kv_idx))) * v;
+inline constexpr auto code = input<"code", u8>(batch, key_head, key, depth);
+inline constexpr auto book = input<"book", f32>(axis<"entry">);
+inline constexpr auto coded = softmax(q * t(keys(book(code(b, h, kv_idx, d_idx))))) * v;
+
+inline constexpr auto row_of = input<"row_of", i32>(batch, query);
+inline constexpr auto rows = input<"rows", f32>(axis<"row">);
+inline constexpr auto by_query = softmax(q * t(k) + rows(row_of(b, q_idx))) * v;
+inline constexpr auto by_position = softmax(q * t(k) * rows(kv_idx)) * v;
+inline constexpr auto in_a_branch = softmax(q * t(k) * where(kv_idx < extent<0>(rows), rows(kv_idx), 1.0)) * v;
+
+inline constexpr auto n = bound_index<"n">;
+inline constexpr auto starts = input<"starts", i32>(axis<"sequence">);  // of sequences, one behind the other
+inline constexpr auto sequence = sum(n, extent<0>(starts), starts(n) <= q_idx);
+inline constexpr auto by_sequence = softmax(q * t(k) + rows(sequence)) * v;
+inline constexpr auto angles = input<"angles", f32>(axis<"place">, axis<"pair">);
+inline constexpr auto turned =
+    softmax(queries(rotary_half(q, angles, angles)) * t(keys(rotary_half(k, angles, angles)))) * v;
+inline constexpr auto last = q_idx + (kv_lengths(b) - query_length);
+inline constexpr auto turned_at_the_end =
+    softmax(queries(rotary_half(q, angles, angles, last)) * t(keys(rotary_half(k, angles, angles)))) * v;
+inline constexpr auto qr = input<"qr", f32>(batch, head, query, axis<"rope">);
+inline constexpr auto kr = input<"kr", f32>(batch, key, axis<"rope">);
+inline constexpr auto decoupled = softmax(q * t(k) + sum(n, extent<2>(kr), qr(b, h, q_idx, n) * kr(b, kv_idx, n))) * v;
+}  // namespace formulas
+
+constexpr float untouched = -12345.0f;
+constexpr std::int64_t batches = 3, heads = 4, key_heads = 2, queries = 2, depth = 8, value_depth = 4;
+
+int calls_made = 0;
+int note(void**) { return ++calls_made, 0; }
+
+#if defined(__aarch64__)
+constexpr const char* level = "aarch64";
+#else
+constexpr const char* level = "x86-64-v2";
+#endif
+
+/// Arguments of a call; what a kernel would do with them is not of interest here.
+struct call {
+    std::vector<attune::detail::named_argument> given;
+    std::vector<float> q = std::vector<float>(batches * heads * queries * depth),
+                       out = std::vector<float>(batches * heads * queries * value_depth, untouched);
+    std::vector<float> plenty = std::vector<float>(1 << 16);
+    attune::options how{.threads = 1};
+
+    call() {
+        add("q", {q.data(), {batches, heads, queries, depth}});
+        add("out", {out.data(), {batches, heads, queries, value_depth}});
+    }
+    call(const call&) = delete;
+    void add(std::string_view name, attune::tensor t) {
+        given.push_back({.name = name, .is = attune::detail::named_argument::form::view, .view = t});
+    }
+    void reals(std::string_view name, attune::tensor::extent_list shape) { add(name, {plenty.data(), shape}); }
+    void keys(std::int64_t length) { reals("k", {batches, key_heads, length, depth}); }
+    void values(std::int64_t length) { reals("v", {batches, key_heads, length, value_depth}); }
+
+    /// The message of a refusal, which has written nothing; empty if the kernel was called.
+    std::string made(const attune::graph_ir& graph) {
+        constexpr auto f32 = attune::element_type::f32;
+        const attune::kernel only{"noted",     level, f32, f32,  f32,  f32,  depth,
+                                  value_depth, 16,    32,  1000, "{}", note, nullptr};
+        const attune::kernel_table table{
+            .version = attune::kernel_table_version, .variant = "noted", .graph = graph, .kernels = {&only, 1}};
+        const int before = calls_made;
+        try {
+            attune::detail::call(table, given, how);
+        } catch (const attune::error& e) {
+            CHECK(calls_made == before);
+            CHECK(std::ranges::count(out, untouched) == std::ssize(out));
+            return e.what();
+        }
+        CHECK(calls_made == before + 1);
+        return "";
+    }
+    template <const auto& Graph> std::string made() { return made(attune::dsl::ir_of<Graph>); }
+};
+
+/// Three sequences over pools of 6 pages of 4 slots, 5 pages a sequence at most.
+struct paged_call : call {
+    std::vector<std::int32_t> table{0, 1, 2, 3, 4, 5, 4, 3, 2, 1, 1, 1, 1, 1, 1}, lengths{20, 9, 0};
+    paged_call() {
+        reals("k_pages", {6, key_heads, 4, depth});
+        reals("v_pages", {6, key_heads, 4, value_depth});
+        add("block_table", {table.data(), {batches, 5}});
+        add("kv_lengths", {lengths.data(), {batches}});
+    }
+    std::int32_t& entry(int sequence, int page) { return table[static_cast<std::size_t>(sequence * 5 + page)]; }
+    std::string made() { return call::made<formulas::paged>(); }
+};
+
+/// Keys of three sequences anywhere in a pool of 10.
+struct gathered_call : call {
+    std::vector<std::int32_t> slot_of{0, 1, 2, 3, 4, 5, 6, 7, 9, 9, 9, 9}, lengths{4, 4, 4};
+    gathered_call() {
+        reals("pool", {10, key_heads, depth});
+        add("slot_of", {slot_of.data(), {batches, 4}});
+        add("kv_lengths", {lengths.data(), {batches}});
+        values(4);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("an entry of a page table that is no page is refused by its place") {
+    paged_call c;
+    CHECK(c.made().empty());
+    c.entry(1, 2) = 812;
+    CHECK_THAT(c.made(),
+               Equals("attune: expected block_table from 0 to 5, an index along page of k_pages, got 812 at "
+                      "(batch 1, page 2); try entries that are places of k_pages wherever the lengths in use reach"));
+    c.entry(1, 2) = -1;
+    CHECK_THAT(c.made(), ContainsSubstring("got -1 at (batch 1, page 2);"));
+    c.entry(1, 2) = 6, c.entry(0, 4) = std::numeric_limits<std::int32_t>::min();
+    CHECK_THAT(c.made(), ContainsSubstring("got -2147483648 at (batch 0, page 4), the first of 2;"));
+    c.entry(1, 2) = 5, c.entry(0, 4) = 0;
+    CHECK(c.made().empty());
+}
+
+TEST_CASE("entries of a page table beyond the keys in use may be anything") {
+    paged_call c;
+    for (const int page : {3, 4}) c.entry(1, page) = 1000;
+    for (int page = 0; page < 5; ++page) c.entry(2, page) = -7;
+    CHECK(c.made().empty());
+    c.lengths[1] = 12;  // the page is full
+    CHECK(c.made().empty());
+    c.lengths[1] = 13;
+    CHECK_THAT(c.made(), ContainsSubstring("got 1000 at (batch 1, page 3);"));
+    c.lengths = {0, 0, 1};
+    CHECK_THAT(c.made(), ContainsSubstring("got -7 at (batch 2, page 0);"));
+}
+
+TEST_CASE("pages of keys and values that differ are refused") {
+    paged_call c;
+    c.given[3].view = {c.plenty.data(), {6, key_heads, 2, value_depth}};
+    CHECK_THAT(c.made(),
+               ContainsSubstring("expected the same number in extent<2>(k_pages) and extent<2>(v_pages), got 4 and 2; "
+                                 "try tensors that are as long there"));
+    c.given[3].view = {c.plenty.data(), {4, key_heads, 4, value_depth}};  // the pool of values holds fewer of them
+    CHECK_THAT(c.made(),
+               ContainsSubstring("expected block_table from 0 to 3, an index along page of v_pages, got 4 at "));
+}
+
+TEST_CASE("a fuzzer of page tables: refused if and only if an entry in use is no page") {
+    std::mt19937 random(4);
+    const auto below = [&](std::uint32_t n) { return static_cast<std::int32_t>(random() % n); };
+    int refused = 0;
+    for (int round = 0; round < 2000; ++round) {
+        paged_call c;
+        for (auto& each : c.lengths) each = below(21);
+        for (auto& each : c.table) each = below(6);
+        int bad = 0;
+        for (int spoilt = below(4); spoilt > 0; --spoilt) {
+            const std::int32_t wrong[] = {-1, 6, 7, 1 << 30, -(1 << 30)};
+            c.table[static_cast<std::size_t>(below(15))] = wrong[below(5)];
+        }
+        for (int sequence = 0; sequence < batches; ++sequence)
+            for (int page = 0; page < 5; ++page)
+                bad += page * 4 < c.lengths[static_cast<std::size_t>(sequence)] &&
+                       (c.entry(sequence, page) < 0 || c.entry(sequence, page) > 5);
+        const std::string said = c.made();
+        INFO(said);
+        REQUIRE(said.empty() == (bad == 0));
+        if (bad > 1) REQUIRE_THAT(said, ContainsSubstring("the first of " + std::to_string(bad) + ";"));
+        refused += bad > 0;
+    }
+    CHECK(refused > 200);
+    CHECK(refused < 1800);
+}
+
+TEST_CASE("gathered keys are in the pool that they are gathered from") {
+    gathered_call c;
+    CHECK(c.made<formulas::gathered>().empty());
+    CHECK_THAT(
+        c.made<formulas::shifted>(),
+        Equals(
+            "attune: expected slot_of(b, kv_idx) + 2 from 0 to 9, an index along place of pool, got 11 at "
+            "(b 2, kv_idx 0), the first of 4; try entries that are places of pool wherever the lengths in use reach"));
+    c.slot_of[7] = 10;
+    CHECK_THAT(c.made<formulas::gathered>(), ContainsSubstring("got 10 at (batch 1, key 3);"));
+    CHECK(c.made<formulas::clamped>().empty());  // the formula says what becomes of others
+    c.lengths[1] = 3;
+    CHECK(c.made<formulas::gathered>().empty());
+    c.given.erase(c.given.begin() + 4);  // kv_lengths: all keys count
+    CHECK_THAT(c.made<formulas::gathered>(), ContainsSubstring("got 10 at (batch 1, key 3);"));
+}
+
+TEST_CASE("long runs of keys are looked at from the first to the last") {
+    constexpr std::int64_t length = 1000;
+    std::vector<std::int32_t> slot_of(batches * length * 2);
+    for (const std::int64_t stride : {1, 2})
+        for (const std::int64_t at : {0, 127, 128, 511, 998, 999}) {
+            call c;
+            c.reals("pool", {10, key_heads, depth});
+            c.add("slot_of", {slot_of.data(), {batches, length}, {length * stride, stride}});
+            c.reals("v", {batches, 1, length, value_depth});
+            c.given[0].view = {c.q.data(), {batches, 1, queries, depth}};
+            c.given[1].view = {c.out.data(), {batches, 1, queries, value_depth}};
+            c.given[2].view = {c.plenty.data(), {10, 1, depth}};
+            const auto place = static_cast<std::size_t>((2 * length + at) * stride);
+            slot_of[place] = 10;
+            CHECK_THAT(c.made<formulas::gathered>(),
+                       ContainsSubstring("got 10 at (batch 2, key " + std::to_string(at) + ");"));
+            CHECK_THAT(c.made<formulas::shifted>(),
+                       ContainsSubstring("got 12 at (b 2, kv_idx " + std::to_string(at) + ");"));
+            slot_of[place] = 0;
+            CHECK(c.made<formulas::gathered>().empty());
+        }
+}
+
+TEST_CASE("what is read of keys ends with those in use") {
+    std::vector<std::int32_t> next{3, 2, 1, 0, 0, 0, 0, 0, 0, 1, 2, 3}, lengths{4, 4, 4};
+    call c;
+    c.keys(4), c.values(4);
+    c.add("slot_of", {next.data(), {batches, 4}});
+    c.add("kv_lengths", {lengths.data(), {batches}});
+    CHECK(c.made<formulas::linked>().empty());
+    lengths[0] = 2;
+    CHECK_THAT(
+        c.made<formulas::linked>(),
+        ContainsSubstring("expected slot_of from 0 to 1, the keys in use, an index along key of slot_of, got 3 at "
+                          "(batch 0, key 0), the first of 2;"));
+}
+
+TEST_CASE("indices of queries are looked at in every call, those of pairs and channels if asked for") {
+    std::vector<std::int32_t> row_of{0, 1, 2, 3, 4, 5}, bucket{0, 1, 2, 3, 4, 5, 6, 7};
+    std::vector<std::uint8_t> code(batches * key_heads * 4 * depth);
+    call c;
+    c.keys(4), c.values(4);
+    c.reals("rows", {6});
+    c.add("row_of", {row_of.data(), {batches, queries}});
+    CHECK(c.made<formulas::by_query>().empty());
+    row_of[5] = 6;
+    CHECK_THAT(c.made<formulas::by_query>(),
+               ContainsSubstring("expected row_of from 0 to 5, an index along row of rows, got 6 at "
+                                 "(batch 2, query 1);"));
+    c.given.resize(4);
+    c.reals("bias", {heads, 6});
+    c.add("bucket", {bucket.data(), {queries, 4}});
+    CHECK(c.made<formulas::bucketed>().empty());
+    c.how.checked = true;
+    CHECK_THAT(c.made<formulas::bucketed>(),
+               ContainsSubstring("expected bucket from 0 to 5, an index along bucket of bias, got 6 at "
+                                 "(query 1, key 2), the first of 2;"));
+    bucket[6] = bucket[7] = 5;
+    CHECK(c.made<formulas::bucketed>().empty());
+
+    c.given.resize(2);
+    c.values(4);
+    c.reals("book", {200});
+    c.add("code", {code.data(), {batches, key_heads, 4, depth}});
+    CHECK(c.made<formulas::coded>().empty());
+    code.back() = 200;
+    CHECK_THAT(c.made<formulas::coded>(), ContainsSubstring("got 200 at (batch 2, key_head "));
+    c.how.checked = false;
+    CHECK(c.made<formulas::coded>().empty());
+    c.how.checked = true;
+    c.given[3].view = {c.plenty.data(), {256}};  // holds whatever a byte can name
+    CHECK(c.made<formulas::coded>().empty());
+}
+
+TEST_CASE("an index that a sum makes is looked at if asked for") {
+    std::vector<std::int32_t> starts{0, 1};
+    call c;
+    c.keys(4), c.values(4);
+    c.add("starts", {starts.data(), {2}});
+    c.reals("rows", {3});
+    c.how.checked = true;
+    CHECK(c.made<formulas::by_sequence>().empty());
+    c.given.back().view = {c.plenty.data(), {2}};
+    CHECK_THAT(c.made<formulas::by_sequence>(),
+               ContainsSubstring("from 0 to 1, an index along row of rows, got 2 at (q_idx 1);"));
+    c.how.checked = false;
+    CHECK(c.made<formulas::by_sequence>().empty());
+}
+
+TEST_CASE("queries whose positions nobody says are as many as keys") {
+    call c;
+    c.keys(4), c.values(4);
+    c.reals("angles", {8, depth / 2});
+    CHECK_THAT(c.made<formulas::turned>(),
+               Equals("attune: expected as many queries as keys, as queries are counted from 0, got 2 and 4; "
+                      "try their positions in the formula: rotary_half(q, cos, sin, q_idx + offset)"));
+    CHECK(c.made<formulas::turned_at_the_end>().empty());
+    std::vector<std::int32_t> lengths{4, 2, 3};
+    c.add("kv_lengths", {lengths.data(), {batches}});
+    CHECK(c.made<formulas::turned_at_the_end>().empty());
+    lengths[1] = 1;  // fewer keys than queries: the first stands before the table
+    CHECK_THAT(c.made<formulas::turned_at_the_end>(), ContainsSubstring("got -1 at (b 1, q_idx 0);"));
+    c.given.resize(2);
+    c.keys(2), c.values(2);
+    c.reals("angles", {2, depth / 2});
+    CHECK(c.made<formulas::turned>().empty());
+    c.given.back().view = {c.plenty.data(), {1, depth / 2}};
+    c.given[2].view = {c.plenty.data(), {batches, key_heads, 2, depth}};
+    CHECK_THAT(c.made<formulas::turned>(), ContainsSubstring("from 0 to 0, an index along place of angles, got 1 at "));
+    c.given.back().view = {c.plenty.data(), {2, depth / 4}};
+    CHECK(c.made<formulas::turned>().empty());
+    c.how.checked = true;
+    CHECK_THAT(c.made<formulas::turned>(), ContainsSubstring("an index along pair of angles, got 2 at (d_idx 2)"));
+}
+
+TEST_CASE("a table that is shorter than the positions that read it is refused") {
+    call c;
+    c.keys(4), c.values(4);
+    c.reals("rows", {4});
+    CHECK(c.made<formulas::by_position>().empty());
+    c.given.back().view = {c.plenty.data(), {3}};
+    CHECK_THAT(c.made<formulas::by_position>(),
+               Equals("attune: expected kv_idx from 0 to 2, an index along row of rows, got 3 at (kv_idx 3); "
+                      "try a rows that is long enough, or positions that are in it"));
+    CHECK(c.made<formulas::in_a_branch>().empty());  // the formula asks first
+    std::vector<std::int32_t> lengths{3, 1, 2};
+    c.add("kv_lengths", {lengths.data(), {batches}});
+    CHECK(c.made<formulas::by_position>().empty());
+    lengths[1] = 4;
+    CHECK_THAT(c.made<formulas::by_position>(), ContainsSubstring("got 3 at (kv_idx 3);"));
+}
+
+TEST_CASE("what a sum runs over is as long as the sum says") {
+    call c;
+    c.keys(4), c.values(4);
+    c.reals("qr", {batches, heads, queries, 6});
+    c.reals("kr", {batches, 4, 6});
+    CHECK(c.made<formulas::decoupled>().empty());
+    c.given.back().view = {c.plenty.data(), {batches, 4, 7}};
+    CHECK_THAT(c.made<formulas::decoupled>(),
+               ContainsSubstring("expected at least 7 places along rope of qr, over which a sum runs, got 6;"));
+}
+
+TEST_CASE("the C functions check indices likewise, those of pairs if asked for") {
+    static const attune::kernel_table& (*const table)() = []() -> const attune::kernel_table& {
+        constexpr auto f32 = attune::element_type::f32;
+        static const attune::kernel only{"noted",     level, f32, f32,  f32,  f32,  depth,
+                                         value_depth, 16,    32,  1000, "{}", note, nullptr};
+        static const attune::kernel_table made{.version = attune::kernel_table_version,
+                                               .variant = "noted",
+                                               .graph = attune::dsl::ir_of<formulas::bucketed>,
+                                               .kernels = {&only, 1}};
+        return made;
+    };
+    const attune_variant variant{ATTUNE_C_VERSION, &attune::detail::this_runtime, table};
+    std::vector<float> numbers(1024);
+    std::vector<std::int32_t> bucket{0, 1, 2, 3, 4, 9};
+    const std::int64_t q[] = {1, 2, 2, depth}, k[] = {1, 2, 3, depth}, v[] = {1, 2, 3, value_depth},
+                       out[] = {1, 2, 2, value_depth}, bias[] = {2, 9}, pairs[] = {2, 3};
+    float written[1 * 2 * 2 * value_depth];
+    const attune_argument all[] = {attune_tensor_argument("q", attune_dense(numbers.data(), ATTUNE_F32, 4, q)),
+                                   attune_tensor_argument("k", attune_dense(numbers.data(), ATTUNE_F32, 4, k)),
+                                   attune_tensor_argument("v", attune_dense(numbers.data(), ATTUNE_F32, 4, v)),
+                                   attune_tensor_argument("bias", attune_dense(numbers.data(), ATTUNE_F32, 2, bias)),
+                                   attune_tensor_argument("bucket", attune_dense(bucket.data(), ATTUNE_I32, 2, pairs)),
+                                   attune_tensor_argument("out", attune_dense(written, ATTUNE_F32, 4, out))};
+    attune_options how{};
+    how.size = sizeof how, how.threads = 1;
+    CHECK(attune_run(&variant, all, std::size(all), &how) == ATTUNE_OK);
+    how.checked = 1;
+    CHECK(attune_run(&variant, all, std::size(all), &how) == ATTUNE_REFUSED);
+    CHECK_THAT(attune_error_text(), ContainsSubstring("got 9 at (query 1, key 2);"));
+    bucket.back() = 8;
+    CHECK(attune_run(&variant, all, std::size(all), &how) == ATTUNE_OK);
+}
