@@ -1,5 +1,7 @@
 #include "blocks_spelling.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -8,24 +10,8 @@ namespace {
 
 using enum operation;
 
-const char* sign_of(operation op) {
-    switch (op) {
-        case add: return " + ";
-        case subtract: return " - ";
-        case multiply: return " * ";
-        case divide: return " / ";
-        case remainder: return " % ";
-        case equal: return " == ";
-        case not_equal: return " != ";
-        case less: return " < ";
-        case less_equal: return " <= ";
-        case greater: return " > ";
-        case greater_equal: return " >= ";
-        case logical_and: return " && ";
-        case logical_or: return " || ";
-        default: return nullptr;
-    }
-}
+/// The sign between two arguments; empty for a function.
+std::string_view sign_of(operation op) { return about(op).most == 2 && about(op).precedence > 0 ? about(op).text : ""; }
 
 /// Values for one query, of all keys: one where they are equal.
 using column = std::vector<int>;
@@ -40,6 +26,25 @@ template <class F> column joined(const column& x, const column& y, F f) {
         for (std::size_t i = 0; i < result.size(); ++i) result[i] = f(x[i], y[0]);
     return result;
 }
+
+using of_two = int (*)(int, int);
+constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
+    {negate, [](int a, int) { return -a; }},
+    {absolute, [](int a, int) { return a < 0 ? -a : a; }},
+    {add, [](int a, int b) { return a + b; }},
+    {subtract, [](int a, int b) { return a - b; }},
+    {multiply, [](int a, int b) { return a * b; }},
+    {divide, [](int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); }},  // divisors are positive
+    {remainder, [](int a, int b) { return (a % b + b) % b; }},
+    {minimum, [](int a, int b) { return std::min(a, b); }},
+    {maximum, [](int a, int b) { return std::max(a, b); }}};
+constexpr by_operation<family::comparison, of_two> of_comparisons{
+    {equal, [](int a, int b) { return int(a == b); }},  {not_equal, [](int a, int b) { return int(a != b); }},
+    {less, [](int a, int b) { return int(a < b); }},    {less_equal, [](int a, int b) { return int(a <= b); }},
+    {greater, [](int a, int b) { return int(a > b); }}, {greater_equal, [](int a, int b) { return int(a >= b); }}};
+constexpr by_operation<family::logic, of_two> of_logic{{logical_and, [](int a, int b) { return a & b; }},
+                                                       {logical_or, [](int a, int b) { return a | b; }},
+                                                       {logical_not, [](int a, int) { return 1 - a; }}};
 
 class row_evaluator {
 public:
@@ -73,46 +78,34 @@ private:
 
     column compute(const term& t, int q) {
         const auto argument = [&](std::size_t i) -> const column& { return (*this)(t->arguments[i], q); };
-        const auto with = [&](auto f) {
-            const column a = argument(0);
-            return joined(a, argument(1), f);
-        };
-        switch (t->op) {
-            case constant: return {t->value};
-            case q_idx: return {q};
-            case kv_idx: return keys_;
-            case load: {
-                column index = argument(0);
-                const std::vector<int>& table = tables_.at(t->table);
-                for (int& i : index)
-                    i = table[static_cast<std::size_t>(std::clamp(i, 0, static_cast<int>(table.size()) - 1))];
-                return index;
-            }
-            case absolute: {
-                column x = argument(0);
-                for (int& i : x) i = std::abs(i);
-                return x;
-            }
-            case add: return with([](int a, int b) { return a + b; });
-            case subtract: return with([](int a, int b) { return a - b; });
-            case multiply: return with([](int a, int b) { return a * b; });
-            case divide:
-                return with([](int a, int b) { return a >= 0 ? a / b : -((b - 1 - a) / b); });  // divisors are positive
-            case remainder: return with([](int a, int b) { return (a % b + b) % b; });
-            case minimum: return with([](int a, int b) { return std::min(a, b); });
-            case maximum: return with([](int a, int b) { return std::max(a, b); });
-            case to_integer: return argument(0);
-            case equal: return with([](int a, int b) { return int(a == b); });
-            case not_equal: return with([](int a, int b) { return int(a != b); });
-            case less: return with([](int a, int b) { return int(a < b); });
-            case less_equal: return with([](int a, int b) { return int(a <= b); });
-            case greater: return with([](int a, int b) { return int(a > b); });
-            case greater_equal: return with([](int a, int b) { return int(a >= b); });
-            case logical_and: return with([](int a, int b) { return a & b; });
-            case logical_or: return with([](int a, int b) { return a | b; });
-            case logical_not: return joined(column{1}, argument(0), [](int a, int b) { return a - b; });
-            default: throw std::logic_error("a term that no drawn condition has");
+        if (t->op == constant) return {t->value};
+        if (t->op == q_idx) return {q};
+        if (t->op == kv_idx) return keys_;
+        if (t->op == to_integer) return argument(0);
+        if (t->op == load) {
+            column index = argument(0);
+            const std::vector<int>& table = tables_.at(t->table);
+            for (int& i : index)
+                i = table[static_cast<std::size_t>(std::clamp(i, 0, static_cast<int>(table.size()) - 1))];
+            return index;
         }
+        const column a = argument(0);
+        const column& b = t->arguments.size() > 1 ? argument(1) : a;
+        switch (family_of(t->op)) {
+            case family::arithmetic: return joined(a, b, of_arithmetic[t->op]);
+            case family::comparison: return joined(a, b, of_comparisons[t->op]);
+            case family::logic: return joined(a, b, of_logic[t->op]);
+            case family::terminal:
+            case family::tensors:
+            case family::sums:
+            case family::conversion:
+            case family::bits:
+            case family::function:
+            case family::selection:
+            case family::random:
+            case family::attention: break;
+        }
+        throw std::logic_error("a term that no drawn condition has");
     }
 
     const lab_inputs& inputs_;
@@ -131,19 +124,11 @@ std::string text_of(const term& t) {
         for (std::size_t i = 0; i < t->arguments.size(); ++i) text.append(i == 0 ? "(" : ", ").append(argument(i));
         return text.append(")");
     };
-    if (const char* sign = sign_of(t->op))
+    if (const std::string_view sign = sign_of(t->op); !sign.empty())
         return std::string("(").append(argument(0)).append(sign).append(argument(1)).append(")");
-    switch (t->op) {
-        case constant: return std::to_string(t->value);
-        case q_idx: return "q_idx";
-        case kv_idx: return "kv_idx";
-        case load: return call(t->table.c_str());
-        case absolute: return call("abs");
-        case logical_not: return call("!");
-        case to_integer: return call("as_integer");
-        case minimum: return call("min");
-        default: return call("max");
-    }
+    if (t->op == constant) return std::to_string(t->value);
+    if (t->op == load) return call(t->table.c_str());
+    return t->arguments.empty() ? std::string(about(t->op).text) : call(std::string(about(t->op).text).c_str());
 }
 
 spelt_graph::spelt_graph(const term& condition) {
@@ -238,30 +223,28 @@ term respelling::comparison(operation op, const term& a, const term& b) {
 
 term respelling::operator()(const term& t) {
     const auto said = [&](std::size_t i) { return (*this)(t->arguments[i]); };
-    switch (t->op) {
-        case logical_and: {
-            const term &x = t->arguments[0], &y = t->arguments[1];
-            if (y->op == logical_or && any(3) == 0)
-                return either(both(said(0), (*this)(y->arguments[0])), both(said(0), (*this)(y->arguments[1])));
-            switch (any(4)) {
-                case 0: return both(said(1), said(0));
-                case 1: return opposite(either((*this)(opposite(x)), (*this)(opposite(y))));
-                case 2: return both(said(0), both(said(1), x));
-                default: return both(said(0), said(1));
-            }
+    if (t->op == logical_and) {
+        const term &x = t->arguments[0], &y = t->arguments[1];
+        if (y->op == logical_or && any(3) == 0)
+            return either(both(said(0), (*this)(y->arguments[0])), both(said(0), (*this)(y->arguments[1])));
+        switch (any(4)) {
+            case 0: return both(said(1), said(0));
+            case 1: return opposite(either((*this)(opposite(x)), (*this)(opposite(y))));
+            case 2: return both(said(0), both(said(1), x));
+            default: return both(said(0), said(1));
         }
-        case logical_or: {
-            const term &x = t->arguments[0], &y = t->arguments[1];
-            switch (any(3)) {
-                case 0: return either(said(1), said(0));
-                case 1: return opposite(both((*this)(opposite(x)), (*this)(opposite(y))));
-                default: return either(said(0), said(1));
-            }
-        }
-        case logical_not:
-            return t->arguments[0]->op == logical_not ? (*this)(t->arguments[0]->arguments[0]) : opposite(said(0));
-        default: return comparison(t->op, t->arguments[0], t->arguments[1]);
     }
+    if (t->op == logical_or) {
+        const term &x = t->arguments[0], &y = t->arguments[1];
+        switch (any(3)) {
+            case 0: return either(said(1), said(0));
+            case 1: return opposite(both((*this)(opposite(x)), (*this)(opposite(y))));
+            default: return either(said(0), said(1));
+        }
+    }
+    if (t->op == logical_not)
+        return t->arguments[0]->op == logical_not ? (*this)(t->arguments[0]->arguments[0]) : opposite(said(0));
+    return comparison(t->op, t->arguments[0], t->arguments[1]);
 }
 
 }  // namespace attune::testing

@@ -73,7 +73,7 @@ std::string random_graph::text() const {
         else if (n.op == operation::bound)
             to << indices_[static_cast<std::size_t>(n.integer)];
         else
-            to << dsl::detail::spelling_of(n.op).text;
+            to << about(n.op).text;
         if (n.op == operation::extent) to << '<' << n.integer << '>';
         for (std::size_t a = 0; a < n.argument_count; ++a) to << " n" << n.arguments[a];
         to << '\n';

@@ -7,6 +7,7 @@
 // clang-format off
 #include <attune/ir/element_type.hpp>
 #include <attune/ir/graph_ir.hpp>
+#include <attune/ir/operations.hpp>
 #include <attune/dsl/name.hpp>
 #include <attune/dsl/detail/hana.hpp>
 #include <attune/dsl/node.hpp>

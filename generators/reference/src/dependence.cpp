@@ -1,8 +1,60 @@
 #include "dependence.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <stdexcept>
 
 namespace attune::reference {
+
+namespace {
+
+/// What the evaluation of a node looks at beside its arguments' values: read off evaluation.cpp, and not the table by
+/// which kernels are made.
+struct rule {
+    variables adds, removes;
+};
+
+variables of(std::initializer_list<std::size_t> all) {
+    variables v;
+    for (const std::size_t each : all) v.set(each);
+    return v;
+}
+
+rule rule_of(const instruction& n) {
+    switch (family_of(n.op)) {
+        case family::terminal:
+            if (n.op == operation::b || n.op == operation::kv_lengths) return {of({batch_index}), {}};
+            if (n.op == operation::h) return {of({head_index}), {}};
+            if (n.op == operation::q_idx) return {of({query_index}), {}};
+            if (n.op == operation::kv_idx) return {of({key_index}), {}};
+            if (n.op == operation::d_idx) return {of({channel_index}), {}};
+            if (n.op != operation::bound) return {};
+            if (bound_variable(n) >= variables{}.size())
+                throw std::invalid_argument("reference: too many bound indices");
+            return {of({bound_variable(n)}), {}};
+        case family::tensors:
+            // A load's are those of its indices; one of a key axis is held within the keys in use.
+            if (n.op == operation::load) return {of({batch_index}), {}};
+            if (n.op != operation::contract) return {};
+            return {of({batch_index, head_index, query_index, key_index}), of({channel_index})};
+        case family::random: return {of({batch_index, head_index, query_index, key_index}), of({channel_index})};
+        case family::attention:
+            if (n.op == operation::softmax) return {of({key_index}), {}};
+            if (n.op == operation::weighted_sum) return {of({batch_index, head_index}), {}};
+            return {};
+        case family::sums:  // the index is an argument
+        case family::conversion:
+        case family::arithmetic:
+        case family::bits:
+        case family::function:
+        case family::selection:
+        case family::comparison:
+        case family::logic: break;
+    }
+    return {};
+}
+
+}  // namespace
 
 std::vector<variables> dependences(const graph_ir& graph) {
     std::vector<variables> of(graph.nodes.size());
@@ -11,30 +63,11 @@ std::vector<variables> dependences(const graph_ir& graph) {
         variables& v = of[i];
         for (std::size_t a = n.op == operation::load ? 1 : 0; a < n.argument_count; ++a)
             v |= of[static_cast<std::size_t>(n.arguments[a])];
-        switch (n.op) {
-            case operation::b:
-            case operation::kv_lengths: v.set(batch_index); break;
-            case operation::h: v.set(head_index); break;
-            case operation::q_idx: v.set(query_index); break;
-            case operation::kv_idx: v.set(key_index); break;
-            case operation::d_idx: v.set(channel_index); break;
-            case operation::bound:
-                if (bound_variable(n) >= v.size()) throw std::invalid_argument("reference: too many bound indices");
-                v.set(bound_variable(n));
-                break;
-            case operation::sum:
-            case operation::any: v.reset(bound_variable(graph.nodes[static_cast<std::size_t>(n.arguments[0])])); break;
-            case operation::load:
-                v.set(batch_index);
-                break;  // of its indices; one of a key axis is held within the keys in use
-            case operation::keep:
-            case operation::contract:
-                v.set(batch_index).set(head_index).set(query_index).set(key_index).reset(channel_index);
-                break;
-            case operation::softmax: v.set(key_index); break;
-            case operation::weighted_sum: v.set(batch_index).set(head_index); break;
-            default: break;
-        }
+        if (family_of(n.op) == family::sums)
+            v.reset(bound_variable(graph.nodes[static_cast<std::size_t>(n.arguments[0])]));
+        const auto [adds, removes] = rule_of(n);
+        v |= adds;
+        v &= ~removes;
     }
     return of;
 }

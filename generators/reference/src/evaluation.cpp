@@ -1,5 +1,7 @@
 #include "evaluation.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include "random.hpp"
 #include "statistics.hpp"
 
@@ -15,6 +17,26 @@ namespace {
 
 column one(std::int64_t i) { return {{}, {static_cast<std::int32_t>(i)}}; }
 column one(double x) { return {{x}, {}}; }
+
+enum class way : std::uint8_t {
+    pointwise,
+    unchanged,  ///< its argument, of another kind
+    of_row,
+    weighted,
+    over_rows,  ///< reference.cpp adds up rows
+};
+constexpr by_operation<family::attention, way> ways_of_attention{{operation::mask, way::pointwise},
+                                                                 {operation::softmax, way::of_row},
+                                                                 {operation::log_sum_exp, way::of_row},
+                                                                 {operation::row_maximum, way::of_row},
+                                                                 {operation::row_sum, way::of_row},
+                                                                 {operation::weighted_sum, way::weighted},
+                                                                 {operation::unnormalized, way::unchanged},
+                                                                 {operation::as_row, way::unchanged},
+                                                                 {operation::as_output, way::unchanged},
+                                                                 {operation::tokens, way::unchanged},
+                                                                 {operation::sum_over_queries, way::over_rows},
+                                                                 {operation::mean_over_heads, way::over_rows}};
 
 column counting(std::int64_t first, std::int64_t count) {
     column c{{}, std::vector<std::int32_t>(static_cast<std::size_t>(count))};
@@ -97,25 +119,32 @@ evaluation::shared_column evaluation::value(std::int16_t i) {
 
 column evaluation::compute(std::int16_t i) {
     const instruction& n = node(i);
-    switch (n.op) {
-        case operation::load: return load(n);
-        case operation::extent: return one(extent(n));
-        case operation::sum:
-        case operation::any: return over_bound_index(n);
-        case operation::keep: return keep(n);
-        case operation::contract: return contract(i);
-        case operation::weighted_sum: return weighted_sum(i);
-        case operation::softmax:
-        case operation::log_sum_exp:
-        case operation::row_maximum:
-        case operation::row_sum: return statistic(n);
-        case operation::unnormalized:
-        case operation::as_row:
-        case operation::as_output:
-        case operation::tokens: return *value(n.arguments[0]);
-        default: break;
+    switch (family_of(n.op)) {
+        case family::terminal: return terminal(n);
+        case family::tensors:
+            if (n.op == operation::load) return load(n);
+            if (n.op == operation::extent) return one(extent(n));
+            if (n.op == operation::contract) return contract(i);
+            refuse("a tensor is no number");
+        case family::sums: return over_bound_index(n);
+        case family::random: return keep(n);
+        case family::attention:
+            switch (ways_of_attention[n.op]) {
+                case way::pointwise: break;
+                case way::unchanged: return *value(n.arguments[0]);
+                case way::of_row: return statistic(n);
+                case way::weighted: return weighted_sum(i);
+                case way::over_rows: refuse("what is summed over rows has no value in one");
+            }
+            break;
+        case family::conversion:
+        case family::arithmetic:
+        case family::bits:
+        case family::function:
+        case family::selection:
+        case family::comparison:
+        case family::logic: break;
     }
-    if (n.argument_count == 0) return terminal(n);
     std::array<kind, max_rank + 1> kinds{};
     std::array<shared_column, max_rank + 1> held;
     std::array<const column*, max_rank + 1> arguments{};
@@ -128,28 +157,34 @@ column evaluation::compute(std::int16_t i) {
 }
 
 column evaluation::terminal(const instruction& n) const {
-    switch (n.op) {
-        case operation::constant: return n.kind == kind::real ? one(n.number) : one(n.integer);
-        case operation::scalar: {
-            const double x = bound_.scalars[static_cast<std::size_t>(n.input)];
-            return n.kind == kind::real ? one(x) : one(static_cast<std::int64_t>(x));
-        }
-        case operation::kv_idx: return counting(0, n_);
-        case operation::d_idx: return counting(channels_.first, channels_.count);
-        case operation::bound: return one(bound_indices_[bound_variable(n)]);
-        case operation::b: return one(b_);
-        case operation::h: return one(h_);
-        case operation::q_idx: return one(q_);
-        case operation::depth: return one(known_depth(size().depth, "q and k"));
-        case operation::value_depth: return one(known_depth(size().value_depth, "the values"));
-        case operation::query_length: return one(size().queries);
-        case operation::key_length: return one(size().keys);
-        case operation::heads: return one(size().heads);
-        case operation::key_heads: return one(size().key_heads);
-        case operation::batches: return one(size().batches);
-        case operation::kv_lengths: return one(n_);
-        default: refuse("terminal " + std::to_string(static_cast<int>(n.op)) + " is not known here");
-    }
+    using number_of = std::int64_t (*)(const evaluation&);
+    constexpr number_of no_single = nullptr;  // below
+    static constexpr by_operation<family::terminal, number_of> numbers{
+        {operation::constant, no_single},
+        {operation::input, no_single},
+        {operation::scalar, no_single},
+        {operation::kv_idx, no_single},
+        {operation::d_idx, no_single},
+        {operation::bound, no_single},
+        {operation::b, [](const evaluation& e) { return e.b_; }},
+        {operation::h, [](const evaluation& e) { return e.h_; }},
+        {operation::q_idx, [](const evaluation& e) { return e.q_; }},
+        {operation::depth, [](const evaluation& e) { return known_depth(e.size().depth, "q and k"); }},
+        {operation::value_depth, [](const evaluation& e) { return known_depth(e.size().value_depth, "the values"); }},
+        {operation::query_length, [](const evaluation& e) { return e.size().queries; }},
+        {operation::key_length, [](const evaluation& e) { return e.size().keys; }},
+        {operation::heads, [](const evaluation& e) { return e.size().heads; }},
+        {operation::key_heads, [](const evaluation& e) { return e.size().key_heads; }},
+        {operation::batches, [](const evaluation& e) { return e.size().batches; }},
+        {operation::kv_lengths, [](const evaluation& e) { return e.n_; }}};
+    if (const number_of number = numbers[n.op]) return one(number(*this));
+    if (n.op == operation::constant) return n.kind == kind::real ? one(n.number) : one(n.integer);
+    if (n.op == operation::kv_idx) return counting(0, n_);
+    if (n.op == operation::d_idx) return counting(channels_.first, channels_.count);
+    if (n.op == operation::bound) return one(std::int64_t{bound_indices_[bound_variable(n)]});
+    if (n.op != operation::scalar) refuse("a tensor is no number");
+    const double x = bound_.scalars[static_cast<std::size_t>(n.input)];
+    return n.kind == kind::real ? one(x) : one(static_cast<std::int64_t>(x));
 }
 
 /// An axis of the call that an input broadcasts along is as long as the call's.
@@ -272,12 +307,9 @@ column evaluation::keep(const instruction& n) {
 column evaluation::statistic(const instruction& n) {
     const shared_column from = value(n.arguments[0]);
     const double sink = n.op != operation::row_sum && n.argument_count > 1 ? value(n.arguments[1])->real.at(0) : masked;
-    switch (n.op) {
-        case operation::softmax: return {softmax(from->real, sink), {}};
-        case operation::log_sum_exp: return one(log_sum_exp(from->real, sink));
-        case operation::row_maximum: return one(largest(from->real));
-        default: return one(sum_of_weights(from->real));
-    }
+    if (n.op == operation::softmax) return {softmax(from->real, sink), {}};
+    if (n.op == operation::log_sum_exp) return one(log_sum_exp(from->real, sink));
+    return one(n.op == operation::row_maximum ? largest(from->real) : sum_of_weights(from->real));
 }
 
 std::vector<double> evaluation::query(std::int16_t tensor) {

@@ -1,5 +1,7 @@
 #include "pointwise.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -31,16 +33,11 @@ void zip(std::vector<Out>& out, const std::vector<In>& x, const std::vector<In>&
     for (std::size_t i = 0; i < n; ++i) out[i] = f(x[i * dx], y[i * dy]);
 }
 
-template <class T> bool compare(operation op, T x, T y) {
-    switch (op) {
-        case operation::equal: return x == y;
-        case operation::not_equal: return x != y;
-        case operation::less: return x < y;
-        case operation::less_equal: return x <= y;
-        case operation::greater: return x > y;
-        default: return x >= y;
-    }
-}
+template <class T>
+constexpr by_operation<family::comparison, bool (*)(T, T)> comparisons{
+    {operation::equal, [](T x, T y) { return x == y; }},  {operation::not_equal, [](T x, T y) { return x != y; }},
+    {operation::less, [](T x, T y) { return x < y; }},    {operation::less_equal, [](T x, T y) { return x <= y; }},
+    {operation::greater, [](T x, T y) { return x > y; }}, {operation::greater_equal, [](T x, T y) { return x >= y; }}};
 
 template <class T>
 void choose(std::vector<T>& out, const std::vector<std::int32_t>& condition, const std::vector<T>& x,
@@ -58,156 +55,155 @@ std::int32_t truncated(double x) {
     return static_cast<std::int32_t>(std::clamp(std::trunc(x), low, high));
 }
 
+using integer = std::int32_t;
+
+integer negated(integer x, integer) { return wrapped(0u - static_cast<std::uint32_t>(x)); }
+
+integer quotient(integer x, integer y) {
+    if (y == 0) return 0;
+    const std::int64_t wide = x, whole = wide / y, rest = wide % y;
+    return wrapped(static_cast<std::uint32_t>(whole - (rest != 0 && (rest < 0) != (y < 0) ? 1 : 0)));
+}
+
+integer rest_of(integer x, integer y) {
+    if (y == 0) return 0;
+    const std::int64_t rest = std::int64_t{x} % y;
+    return static_cast<integer>(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
+}
+
+std::uint32_t bits(integer x) { return static_cast<std::uint32_t>(x); }
+
+constexpr by_operation<family::arithmetic, integer (*)(integer, integer)> of_integers{
+    {operation::negate, negated},
+    {operation::absolute, [](integer x, integer y) { return x >= 0 ? x : negated(x, y); }},
+    {operation::add, [](integer x, integer y) { return wrapped(bits(x) + bits(y)); }},
+    {operation::subtract, [](integer x, integer y) { return wrapped(bits(x) - bits(y)); }},
+    {operation::multiply, [](integer x, integer y) { return wrapped(bits(x) * bits(y)); }},
+    {operation::divide, quotient},
+    {operation::remainder, rest_of},
+    {operation::minimum, [](integer x, integer y) { return std::min(x, y); }},
+    {operation::maximum, [](integer x, integer y) { return std::max(x, y); }}};
+constexpr by_operation<family::bits, integer (*)(integer, integer)> of_bits{
+    {operation::bit_and, [](integer x, integer y) { return x & y; }},
+    {operation::bit_or, [](integer x, integer y) { return x | y; }},
+    {operation::bit_xor, [](integer x, integer y) { return x ^ y; }},
+    {operation::shift_left, [](integer x, integer y) { return wrapped(bits(x) << (bits(y) & 31)); }},
+    {operation::shift_right, [](integer x, integer y) { return x >> (bits(y) & 31); }}};
+
+constexpr by_operation<family::arithmetic, double (*)(double, double)> of_reals{
+    {operation::negate, [](double x, double) { return -x; }},
+    {operation::absolute, [](double x, double) { return std::abs(x); }},
+    {operation::add, [](double x, double y) { return x + y; }},
+    {operation::subtract, [](double x, double y) { return x - y; }},
+    {operation::multiply, [](double x, double y) { return x * y; }},
+    {operation::divide, [](double x, double y) { return x / y; }},
+    {operation::remainder, [](double, double) { return std::nan(""); }},  // of integers only
+    {operation::minimum, [](double x, double y) { return std::min(x, y); }},
+    {operation::maximum, [](double x, double y) { return std::max(x, y); }}};
+
+struct real_rule {
+    double (*of)(double);
+    bool has_limit;  ///< at -infinity; without one, what is masked remains so
+};
+constexpr by_operation<family::function, real_rule> of_functions{
+    {operation::exp, {[](double x) { return std::exp(x); }, true}},
+    {operation::log, {[](double x) { return std::log(x); }, false}},
+    {operation::tanh, {[](double x) { return std::tanh(x); }, true}},
+    {operation::erf, {[](double x) { return std::erf(x); }, true}},
+    {operation::sqrt, {[](double x) { return std::sqrt(x); }, false}},
+    {operation::rsqrt, {[](double x) { return 1.0 / std::sqrt(x); }, false}}};
+
 }  // namespace
 
 std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y) {
-    const auto ux = static_cast<std::uint32_t>(x), uy = static_cast<std::uint32_t>(y);
-    const std::int64_t wide = x;
-    switch (op) {
-        case operation::add: return wrapped(ux + uy);
-        case operation::subtract: return wrapped(ux - uy);
-        case operation::multiply: return wrapped(ux * uy);
-        case operation::divide: {
-            if (y == 0) return 0;
-            const std::int64_t quotient = wide / y, rest = wide % y;
-            return wrapped(static_cast<std::uint32_t>(quotient - (rest != 0 && (rest < 0) != (y < 0) ? 1 : 0)));
-        }
-        case operation::remainder: {
-            if (y == 0) return 0;
-            const std::int64_t rest = wide % y;
-            return static_cast<std::int32_t>(rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest);
-        }
-        case operation::minimum: return std::min(x, y);
-        case operation::maximum: return std::max(x, y);
-        case operation::bit_and: return x & y;
-        case operation::bit_or: return x | y;
-        case operation::bit_xor: return x ^ y;
-        case operation::shift_left: return wrapped(ux << (uy & 31));
-        case operation::same: return x;
-        case operation::shift_right: return x >> (uy & 31);
-        default: return 0;
-    }
+    return family_of(op) == family::bits ? of_bits[op](x, y) : of_integers[op](x, y);
 }
 
 double real_operation(operation op, double x, double y) {
-    if (op == operation::maximum) return std::max(x, y);
-    if (x == masked || y == masked) return masked;
-    switch (op) {
-        case operation::add: return x + y;
-        case operation::subtract: return x - y;
-        case operation::multiply: return x * y;
-        case operation::divide: return x / y;
-        case operation::minimum: return std::min(x, y);
-        default: return std::nan("");
-    }
+    if (op != operation::maximum && (x == masked || y == masked)) return masked;
+    return of_reals[op](x, y);
 }
 
 double real_function(operation op, double x) {
-    const bool has_limit = op == operation::exp || op == operation::tanh || op == operation::erf;
-    if (x == masked && !has_limit) return masked;
-    switch (op) {
-        case operation::negate: return -x;
-        case operation::absolute: return std::abs(x);
-        case operation::exp: return std::exp(x);
-        case operation::log: return std::log(x);
-        case operation::tanh: return std::tanh(x);
-        case operation::erf: return std::erf(x);
-        case operation::sqrt: return std::sqrt(x);
-        case operation::rsqrt: return 1.0 / std::sqrt(x);
-        default: return std::nan("");
-    }
+    if (family_of(op) == family::arithmetic) return real_operation(op, x, x);
+    const real_rule& rule = of_functions[op];
+    return x == masked && !rule.has_limit ? masked : rule.of(x);
 }
+
+namespace {
+
+/// One argument or two, both of integers or both of reals.
+void evaluate_numbers(operation op, bool integers, std::span<const column* const> arguments, column& result) {
+    const column &x = *arguments.front(), &y = *arguments.back();
+    if (arguments.size() == 1 && integers)
+        map(result.integer, x.integer, [op](std::int32_t i) { return integer_operation(op, i, i); });
+    else if (arguments.size() == 1)
+        map(result.real, x.real, [op](double r) { return real_function(op, r); });
+    else if (integers)
+        zip(result.integer, x.integer, y.integer, [op](auto i, auto j) { return integer_operation(op, i, j); });
+    else
+        zip(result.real, x.real, y.real, [op](double r, double s) { return real_operation(op, r, s); });
+}
+
+void convert(operation op, bool integers, const column& x, column& result) {
+    if (op == operation::to_real && integers)
+        map(result.real, x.integer, [](std::int32_t i) { return static_cast<double>(i); });
+    else if (op == operation::to_real)
+        result.real = x.real;
+    else if (integers)
+        result.integer = x.integer;
+    else
+        map(result.integer, x.real, truncated);
+}
+
+void compare(operation op, bool integers, const column& x, const column& y, column& result) {
+    const auto of_integers = comparisons<std::int32_t>[op];
+    const auto of_reals = comparisons<double>[op];
+    if (integers)
+        zip(result.integer, x.integer, y.integer, [&](auto i, auto j) -> std::int32_t { return of_integers(i, j); });
+    else
+        zip(result.integer, x.real, y.real, [&](double r, double s) -> std::int32_t { return of_reals(r, s); });
+}
+
+constexpr by_operation<family::logic, std::int32_t (*)(std::int32_t, std::int32_t)> of_conditions{
+    {operation::logical_and, [](std::int32_t i, std::int32_t j) -> std::int32_t { return i != 0 && j != 0; }},
+    {operation::logical_or, [](std::int32_t i, std::int32_t j) -> std::int32_t { return i != 0 || j != 0; }},
+    {operation::logical_not, [](std::int32_t i, std::int32_t) -> std::int32_t { return i == 0; }}};
+
+}  // namespace
 
 bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments,
                         column& result) {
     const operation op = node.op;
     const bool integers = !kinds.empty() && holds_integers(kinds[0]);
     const auto& x = *arguments[0];
-    switch (op) {
-        case operation::to_real:
-            if (integers)
-                map(result.real, x.integer, [](std::int32_t i) { return static_cast<double>(i); });
-            else
-                result.real = x.real;
-            return true;
-        case operation::to_integer:
-            if (integers)
+    switch (family_of(op)) {
+        case family::conversion: convert(op, integers, x, result); return true;
+        case family::arithmetic:
+        case family::bits:
+        case family::function: evaluate_numbers(op, integers, arguments, result); return true;
+        case family::comparison: compare(op, integers, x, *arguments[1], result); return true;
+        case family::logic: zip(result.integer, x.integer, arguments.back()->integer, of_conditions[op]); return true;
+        case family::selection:
+            if (op == operation::same)
                 result.integer = x.integer;
-            else
-                map(result.integer, x.real, truncated);
-            return true;
-        case operation::negate:
-        case operation::absolute:
-            if (integers) {
-                map(result.integer, x.integer, [op](std::int32_t i) {
-                    return op == operation::absolute && i >= 0 ? i : wrapped(0u - static_cast<std::uint32_t>(i));
-                });
-                return true;
-            }
-            [[fallthrough]];
-        case operation::exp:
-        case operation::log:
-        case operation::tanh:
-        case operation::erf:
-        case operation::sqrt:
-        case operation::rsqrt: map(result.real, x.real, [op](double r) { return real_function(op, r); }); return true;
-        case operation::add:
-        case operation::subtract:
-        case operation::multiply:
-        case operation::divide:
-        case operation::remainder:
-        case operation::minimum:
-        case operation::maximum:
-        case operation::bit_and:
-        case operation::bit_or:
-        case operation::bit_xor:
-        case operation::shift_left:
-        case operation::shift_right:
-        case operation::same:
-            if (integers)
-                zip(result.integer, x.integer, arguments[1]->integer,
-                    [op](auto i, auto j) { return integer_operation(op, i, j); });
-            else
-                zip(result.real, x.real, arguments[1]->real,
-                    [op](double r, double s) { return real_operation(op, r, s); });
-            return true;
-        case operation::equal:
-        case operation::not_equal:
-        case operation::less:
-        case operation::less_equal:
-        case operation::greater:
-        case operation::greater_equal:
-            if (integers)
-                zip(result.integer, x.integer, arguments[1]->integer,
-                    [op](auto i, auto j) -> std::int32_t { return compare(op, i, j); });
-            else
-                zip(result.integer, x.real, arguments[1]->real,
-                    [op](double r, double s) -> std::int32_t { return compare(op, r, s); });
-            return true;
-        case operation::logical_and:
-            zip(result.integer, x.integer, arguments[1]->integer,
-                [](auto i, auto j) -> std::int32_t { return i != 0 && j != 0; });
-            return true;
-        case operation::logical_or:
-            zip(result.integer, x.integer, arguments[1]->integer,
-                [](auto i, auto j) -> std::int32_t { return i != 0 || j != 0; });
-            return true;
-        case operation::logical_not:
-            map(result.integer, x.integer, [](std::int32_t i) -> std::int32_t { return i == 0; });
-            return true;
-        case operation::where:
-            if (holds_integers(kinds[1]))
+            else if (holds_integers(kinds[1]))
                 choose(result.integer, x.integer, arguments[1]->integer, arguments[2]->integer);
             else
                 choose(result.real, x.integer, arguments[1]->real, arguments[2]->real);
             return true;
-        case operation::mask: {
+        case family::attention: {
+            if (op != operation::mask) return false;
             static const std::vector<double> hidden{masked};
             choose(result.real, arguments[1]->integer, x.real, hidden);
             return true;
         }
-        default: return false;
+        case family::terminal:
+        case family::tensors:
+        case family::sums:
+        case family::random: break;
     }
+    return false;
 }
 
 }  // namespace attune::reference

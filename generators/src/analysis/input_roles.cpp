@@ -1,20 +1,24 @@
 #include "analysis/input_roles.hpp"
 
+#include <attune/ir/operations.hpp>
+
 namespace attune::generators {
 namespace {
 
 /// A comparison as a sum on its left: the signed terms of `left - right`.
 void terms_of(const graph_ir& graph, int at, int sign, std::vector<std::pair<int, int>>& terms) {
     const instruction& node = graph.nodes[at];
-    switch (node.op) {
-        case operation::add:
-        case operation::subtract:
-            terms_of(graph, node.arguments[0], sign, terms);
-            return terms_of(graph, node.arguments[1], node.op == operation::add ? sign : -sign, terms);
-        case operation::negate: return terms_of(graph, node.arguments[0], -sign, terms);
-        default: terms.emplace_back(at, sign);
-    }
+    if (node.op == operation::negate) return terms_of(graph, node.arguments[0], -sign, terms);
+    if (node.op != operation::add && node.op != operation::subtract) return void(terms.emplace_back(at, sign));
+    terms_of(graph, node.arguments[0], sign, terms);
+    terms_of(graph, node.arguments[1], node.op == operation::add ? sign : -sign, terms);
 }
+
+/// Whether a position is one still, neither divided nor reduced.
+constexpr by_operation<family::arithmetic, bool> keeps_position{
+    {operation::negate, true},     {operation::absolute, true},  {operation::add, true},
+    {operation::subtract, true},   {operation::multiply, false}, {operation::divide, false},
+    {operation::remainder, false}, {operation::minimum, true},   {operation::maximum, true}};
 
 int input_of_load(const graph_ir& graph, int at) {
     return graph.nodes[at].op == operation::load ? graph.nodes[graph.nodes[at].arguments[0]].input : -1;
@@ -47,33 +51,20 @@ std::vector<input_role> roles_of_inputs(const graph_ir& graph) {
     std::vector<bool> position(graph.nodes.size());  // a position, neither divided nor reduced
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
-        switch (node.op) {
-            case operation::q_idx:
-            case operation::kv_idx: position[n] = true; break;
-            case operation::add:
-            case operation::subtract:
-            case operation::negate:
-            case operation::absolute:
-            case operation::minimum:
-            case operation::maximum:
-                for (int i = 0; i < node.argument_count; ++i) position[n] = position[n] || position[node.arguments[i]];
-                break;
-            case operation::load: {
-                input_role& role = roles[graph.nodes[node.arguments[0]].input];
-                role.read = true;
-                for (int axis = 0; axis + 1 < node.argument_count; ++axis)
-                    role.by_position[axis] |= position[node.arguments[axis + 1]];
-                break;
-            }
-            case operation::less:
-            case operation::less_equal:
-            case operation::greater:
-            case operation::greater_equal: note_comparison(graph, node, roles); break;
-            case operation::shift_right:
-                if (const int input = input_of_load(graph, node.arguments[0]); input >= 0)
-                    roles[input].is = input_role::bits;
-                break;
-            default: break;
+        if (node.op == operation::q_idx || node.op == operation::kv_idx) {
+            position[n] = true;
+        } else if (keeps_position[node.op]) {
+            for (int i = 0; i < node.argument_count; ++i) position[n] = position[n] || position[node.arguments[i]];
+        } else if (node.op == operation::load) {
+            input_role& role = roles[graph.nodes[node.arguments[0]].input];
+            role.read = true;
+            for (int axis = 0; axis + 1 < node.argument_count; ++axis)
+                role.by_position[axis] |= position[node.arguments[axis + 1]];
+        } else if (family_of(node.op) == family::comparison) {
+            note_comparison(graph, node, roles);
+        } else if (node.op == operation::shift_right) {
+            if (const int input = input_of_load(graph, node.arguments[0]); input >= 0)
+                roles[input].is = input_role::bits;
         }
     }
     return roles;

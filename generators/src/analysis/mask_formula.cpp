@@ -113,26 +113,21 @@ linear formula_reader::sum(int number) const {
     const auto argument = [&](int i) { return sum(node.arguments[i]); };
     const linear itself{{{number, 1}}};
     linear result = itself;
-    switch (node.op) {
-        case operation::constant: return {{}, node.integer};
-        case operation::negate: result = argument(0) * -1; break;
-        case operation::add: result = argument(0) + argument(1); break;
-        case operation::subtract: result = argument(0) - argument(1); break;
-        case operation::multiply: {
-            const linear a = argument(0), b = argument(1);
-            if (a.terms.empty())
-                result = b * a.constant;
-            else if (b.terms.empty())
-                result = a * b.constant;
-            break;
-        }
-        case operation::shift_left:
-            if (const linear by = argument(1); by.terms.empty())
-                result = argument(0) * (std::int64_t{1} << (by.constant & 31));
-            break;
-        default: break;
+    if (node.op == operation::constant) return {{}, node.integer};
+    if (node.op == operation::negate) result = argument(0) * -1;
+    if (node.op == operation::add) result = argument(0) + argument(1);
+    if (node.op == operation::subtract) result = argument(0) - argument(1);
+    if (node.op == operation::multiply) {
+        const linear a = argument(0), b = argument(1);
+        if (a.terms.empty())
+            result = b * a.constant;
+        else if (b.terms.empty())
+            result = a * b.constant;
     }
-    return is_small(result) ? result : itself;
+    if (node.op == operation::shift_left)
+        if (const linear by = argument(1); by.terms.empty())
+            result = argument(0) * (std::int64_t{1} << (by.constant & 31));
+    return is_small(result) ? result : itself;  // which is always right
 }
 
 /// Cases of one term that depends on query and key alike: exact, where its range would have forgotten what the other
@@ -146,44 +141,37 @@ bool formula_reader::split(const linear& whole, int splits, formula& result) {
         const auto with = [&, factor = factor](const linear& value) {
             return compare(positive, rest + value * factor, splits - 1);
         };
-        switch (node.op) {
-            case operation::minimum:
-            case operation::maximum: {
-                const formula x = with(sum(node.arguments[0])), y = with(sum(node.arguments[1]));
-                result = (node.op == operation::maximum) == (factor > 0) ? x || y : x && y;
-                return true;
-            }
-            case operation::absolute: {
-                const formula x = with(sum(node.arguments[0])), y = with(sum(node.arguments[0]) * -1);
-                result = factor > 0 ? x || y : x && y;
-                return true;
-            }
-            case operation::where: {
-                const formula c = condition(node.arguments[0]);
-                result = (c && with(sum(node.arguments[1]))) || (!c && with(sum(node.arguments[2])));
-                return true;
-            }
-            case operation::to_integer: {
-                if (graph_.nodes[node.arguments[0]].kind != kind::condition) break;
-                const formula c = condition(node.arguments[0]);
-                result = (c && with({{}, 1})) || (!c && with({}));
-                return true;
-            }
-            case operation::divide:
-            case operation::shift_right: {
-                // x / c >= n where x >= c * n, and x / c <= n where x < c * (n + 1).
-                const linear by = sum(node.arguments[1]);
-                if (!by.terms.empty() || std::abs(factor) != 1) break;
-                const std::int64_t c =
-                    node.op == operation::divide ? by.constant : std::int64_t{1} << (by.constant & 31);
-                if (c < 1) break;
-                const linear x = sum(node.arguments[0]);
-                const linear moved = factor > 0 ? x + rest * c + (1 - c) : rest * c - x;
-                if (!is_small(moved)) break;
-                result = compare(positive, moved, splits - 1);
-                return true;
-            }
-            default: break;
+        if (node.op == operation::minimum || node.op == operation::maximum) {
+            const formula x = with(sum(node.arguments[0])), y = with(sum(node.arguments[1]));
+            result = (node.op == operation::maximum) == (factor > 0) ? x || y : x && y;
+            return true;
+        }
+        if (node.op == operation::absolute) {
+            const formula x = with(sum(node.arguments[0])), y = with(sum(node.arguments[0]) * -1);
+            result = factor > 0 ? x || y : x && y;
+            return true;
+        }
+        if (node.op == operation::where) {
+            const formula c = condition(node.arguments[0]);
+            result = (c && with(sum(node.arguments[1]))) || (!c && with(sum(node.arguments[2])));
+            return true;
+        }
+        if (node.op == operation::to_integer && graph_.nodes[node.arguments[0]].kind == kind::condition) {
+            const formula c = condition(node.arguments[0]);
+            result = (c && with({{}, 1})) || (!c && with({}));
+            return true;
+        }
+        if (node.op == operation::divide || node.op == operation::shift_right) {
+            // x / c >= n where x >= c * n, and x / c <= n where x < c * (n + 1).
+            const linear by = sum(node.arguments[1]);
+            if (!by.terms.empty() || std::abs(factor) != 1) continue;
+            const std::int64_t c = node.op == operation::divide ? by.constant : std::int64_t{1} << (by.constant & 31);
+            if (c < 1) continue;
+            const linear x = sum(node.arguments[0]);
+            const linear moved = factor > 0 ? x + rest * c + (1 - c) : rest * c - x;
+            if (!is_small(moved)) continue;
+            result = compare(positive, moved, splits - 1);
+            return true;
         }
     }
     return false;
@@ -200,6 +188,34 @@ formula formula_reader::compare(formula::is what, const linear& difference, int 
     return what == formula::is::zero ? !more && !less : more || less;
 }
 
+namespace {
+
+/// A comparison as a statement about how much more one argument is than the other.
+struct comparison_rule {
+    formula::is what;
+    int larger, plus;
+};
+constexpr by_operation<family::comparison, comparison_rule> comparisons{
+    {operation::equal, {formula::is::zero, 0, 0}},       {operation::not_equal, {formula::is::nonzero, 0, 0}},
+    {operation::less, {formula::is::positive, 1, 0}},    {operation::less_equal, {formula::is::positive, 1, 1}},
+    {operation::greater, {formula::is::positive, 0, 0}}, {operation::greater_equal, {formula::is::positive, 0, 1}}};
+
+/// Where a result is not -infinity, by where its arguments are not.
+enum class visibility : std::uint8_t { always, first, both, either };
+
+constexpr by_operation<family::arithmetic, visibility> of_arithmetic{
+    {operation::negate, visibility::first},    {operation::absolute, visibility::first},
+    {operation::add, visibility::both},        {operation::subtract, visibility::both},
+    {operation::multiply, visibility::both},   {operation::divide, visibility::both},
+    {operation::minimum, visibility::both},    {operation::maximum, visibility::either},
+    {operation::remainder, visibility::always}};  // of integers
+constexpr by_operation<family::function, visibility> of_functions{
+    {operation::log, visibility::first},  {operation::sqrt, visibility::first},  {operation::rsqrt, visibility::first},
+    {operation::exp, visibility::always}, {operation::tanh, visibility::always},  // they have limits
+    {operation::erf, visibility::always}};
+
+}  // namespace
+
 formula formula_reader::condition(int number) {
     const instruction& node = graph_.nodes[number];
     const formula itself{.what = formula::is::flag, .node = number};
@@ -208,25 +224,17 @@ formula formula_reader::condition(int number) {
     constexpr int most_splits = 4;
     // How much more the argument number `a` is than the other.
     const auto more = [&](int a) { return sum(node.arguments[a]) - sum(node.arguments[1 - a]); };
-    switch (node.op) {
-        case operation::constant: return node.integer != 0 ? always_true() : always_false();
-        case operation::logical_and: return argument(0) && argument(1);
-        case operation::logical_or: return argument(0) || argument(1);
-        case operation::logical_not: return !argument(0);
-        case operation::where: {
-            const formula c = argument(0);
-            return (c && argument(1)) || (!c && argument(2));
-        }
-        case operation::equal: return is_integer() ? compare(formula::is::zero, more(0), most_splits) : itself;
-        case operation::not_equal: return is_integer() ? compare(formula::is::nonzero, more(0), most_splits) : itself;
-        case operation::less: return is_integer() ? compare(formula::is::positive, more(1), most_splits) : itself;
-        case operation::less_equal:
-            return is_integer() ? compare(formula::is::positive, more(1) + 1, most_splits) : itself;
-        case operation::greater: return is_integer() ? compare(formula::is::positive, more(0), most_splits) : itself;
-        case operation::greater_equal:
-            return is_integer() ? compare(formula::is::positive, more(0) + 1, most_splits) : itself;
-        default: return itself;
+    if (node.op == operation::constant) return node.integer != 0 ? always_true() : always_false();
+    if (node.op == operation::logical_and) return argument(0) && argument(1);
+    if (node.op == operation::logical_or) return argument(0) || argument(1);
+    if (node.op == operation::logical_not) return !argument(0);
+    if (node.op == operation::where) {
+        const formula c = argument(0);
+        return (c && argument(1)) || (!c && argument(2));
     }
+    if (family_of(node.op) != family::comparison || !is_integer()) return itself;
+    const comparison_rule& as = comparisons[node.op];
+    return compare(as.what, more(as.larger) + as.plus, most_splits);
 }
 
 /// Whether x and y are equal where a and b are.
@@ -278,28 +286,39 @@ std::optional<formula> formula_reader::given(const formula& equation, const form
 formula formula_reader::visible(int number) {
     const instruction& node = graph_.nodes[number];
     const auto argument = [&](int i) { return visible(node.arguments[i]); };
-    switch (node.op) {
-        case operation::constant: return std::isinf(node.number) && node.number < 0 ? always_false() : always_true();
-        case operation::mask: return argument(0) && condition(node.arguments[1]);
-        case operation::where: {
+    const auto by = [&](visibility rule) {
+        switch (rule) {
+            case visibility::always: return always_true();
+            case visibility::first: return argument(0);
+            case visibility::both: return argument(0) && argument(1);
+            case visibility::either: return argument(0) || argument(1);
+        }
+        return always_true();
+    };
+    switch (family_of(node.op)) {
+        case family::terminal:
+            return node.op == operation::constant && std::isinf(node.number) && node.number < 0 ? always_false()
+                                                                                                : always_true();
+        case family::tensors:
+            if (node.op != operation::load) return always_true();
+            [[fallthrough]];
+        case family::sums: return {.what = formula::is::masked, .negated = true, .node = number};
+        case family::arithmetic: return by(of_arithmetic[node.op]);
+        case family::function: return by(of_functions[node.op]);
+        case family::selection: {
+            if (node.op != operation::where) return always_true();
             const formula c = condition(node.arguments[0]), x = argument(1), y = argument(2);
             return x == y ? x : (c && x) || (!c && y);
         }
-        case operation::add:
-        case operation::subtract:
-        case operation::multiply:
-        case operation::divide:
-        case operation::minimum: return argument(0) && argument(1);
-        case operation::maximum: return argument(0) || argument(1);
-        case operation::negate:
-        case operation::absolute:
-        case operation::log:
-        case operation::sqrt:
-        case operation::rsqrt: return argument(0);
-        case operation::load:
-        case operation::sum: return {.what = formula::is::masked, .negated = true, .node = number};
-        default: return always_true();  // the product, numbers, integers; exp, tanh and erf have limits
+        case family::attention:
+            return node.op == operation::mask ? argument(0) && condition(node.arguments[1]) : always_true();
+        case family::conversion:  // integers and conditions are always numbers
+        case family::bits:
+        case family::comparison:
+        case family::logic:
+        case family::random: break;
     }
+    return always_true();
 }
 
 }  // namespace attune::generators

@@ -18,6 +18,10 @@ public:
 
     plan read() {
         if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
+        for (const instruction& node : graph_.nodes)
+            if (const std::string_view fault = fault_of(graph_, node); !fault.empty())
+                refuse("expected nodes as operations.hpp says, got \"" + std::string(about(node.op).text) +
+                       "\" that differs in " + std::string(fault));
         if (statistics_problem_of(graph_.nodes) != statistics_problem::none)
             refuse(
                 "expected outputs of one score and one kind of weights, got others");  // of ir_of the compiler says it
@@ -63,7 +67,11 @@ private:
             case kind::head_mean:
             case kind::tokens: break;
             case kind::scores: read_scores_output(name, output.node); break;
-            default:
+            case kind::tensor:
+            case kind::transposed:
+            case kind::integer:
+            case kind::real:
+            case kind::condition:
                 refuse("output \"" + name +
                        "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is "
                        "written");
@@ -291,75 +299,46 @@ std::string decode_unsupported_reason(const graph_ir& graph) {
     return {};
 }
 
+namespace {
+
+/// Whether a node is irregular beside what its arguments are.
+bool is_irregular(const graph_ir& graph, const instruction& node, const std::vector<dependence>& of) {
+    const auto indexed = [&](int i) { return of[node.arguments[i]].query || of[node.arguments[i]].key; };
+    switch (about(node.op).regularity) {
+        case regularity::regular: return false;
+        case regularity::by_divisor: return graph.nodes[node.arguments[1]].op != operation::constant;
+        case regularity::by_factors: return indexed(0) && indexed(1);
+        case regularity::irregular: return true;
+    }
+    return true;
+}
+
+}  // namespace
+
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given) {
     std::vector<dependence> all;
     for (const instruction& node : graph.nodes) {
-        dependence here;
-        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count;
-             ++i) {  // what a tensor is made of is done
-            const dependence& below = all[node.arguments[i]];
-            here.query |= below.query, here.key |= below.key, here.head |= below.head, here.batch |= below.batch;
-            here.score |= below.score, here.channel |= below.channel, here.bound |= below.bound,
-                here.costly |= below.costly, here.irregular |= below.irregular;
-        }
-        const bool constant_divisor =
-            node.argument_count == 2 && graph.nodes[node.arguments[1]].op == operation::constant;
-        switch (node.op) {
-            case operation::b: here.batch = true; break;
-            case operation::h: here.head = true; break;
-            case operation::q_idx: here.query = true; break;
-            case operation::kv_idx: here.key = true; break;
-            case operation::d_idx: here.channel = true; break;
-            case operation::bound: here.bound = std::uint64_t{1} << node.integer; break;
-            case operation::kv_lengths: here.batch = here.costly = true; break;
-            case operation::contract: here = dependence{}, here.score = true; break;
-            case operation::queries:
-            case operation::keys:
-            case operation::values:
-            case operation::tokens:
-            case operation::transpose:
-            case operation::extent: here = {}; break;
-            case operation::keep:
-                here.query = here.key = here.head = here.batch = here.costly = here.irregular = true;
-                break;
-            case operation::softmax:
-            case operation::unnormalized: here.score = true; break;
-            case operation::log_sum_exp:
-            case operation::row_maximum:
-            case operation::row_sum:
-            case operation::weighted_sum:  // one value a query, whatever the keys
-                here.query = here.head = here.batch = here.score = true;
-                here.key = false;
-                break;
-            case operation::sum:
-            case operation::any:
-                here.bound &= ~all[node.arguments[0]].bound;
-                here.costly = true;
-                break;
-            case operation::load:
-            case operation::remainder:
-            case operation::bit_and:
-            case operation::bit_or:
-            case operation::bit_xor:
-            case operation::shift_left:
-            case operation::shift_right:
-            case operation::where: here.costly = here.irregular = true; break;
-            case operation::divide:
-                here.costly = true;
-                here.irregular |= !constant_divisor;
-                break;
-            case operation::multiply: {
-                const auto indexed = [&](int i) { return all[node.arguments[i]].query || all[node.arguments[i]].key; };
-                here.irregular |= indexed(0) && indexed(1);
-                break;
-            }
-            case operation::exp:
-            case operation::log:
-            case operation::tanh:
-            case operation::erf:
-            case operation::sqrt:
-            case operation::rsqrt: here.costly = here.irregular = true; break;
-            default: break;
+        const bool of_arguments = about(node.op).passes_on != passes_on::nothing;
+        const dependences_of_node on = dependences_at(node, [&](int argument) {
+            const dependence& below = all[argument];
+            return dependences_of_node{(below.query ? variable::query : 0u) | (below.key ? variable::key : 0u) |
+                                           (below.head ? variable::head : 0u) | (below.batch ? variable::batch : 0u) |
+                                           (below.channel ? variable::channel : 0u) |
+                                           (below.score ? variable::score : 0u),
+                                       below.bound};
+        });
+        dependence here{on.has(variable::query),
+                        on.has(variable::key),
+                        on.has(variable::head),
+                        on.has(variable::batch),
+                        on.has(variable::channel),
+                        on.has(variable::score),
+                        on.bound};
+        here.costly = about(node.op).effort == effort::costly;
+        here.irregular = is_irregular(graph, node, all);
+        for (int i = node.op == operation::load ? 1 : 0; of_arguments && i < node.argument_count; ++i) {
+            here.costly = here.costly || all[node.arguments[i]].costly;
+            here.irregular = here.irregular || all[node.arguments[i]].irregular;
         }
         if (given.contains(static_cast<int>(all.size()))) here = dependence{}, here.bound = std::uint64_t{1} << 63;
         here.irregular = here.irregular && (here.query || here.key);  // one value is as regular as can be

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <cstdint>
 #include <functional>

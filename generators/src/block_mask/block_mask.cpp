@@ -263,8 +263,11 @@ Expr block_mask::may_literal(const formula& f, const sides& in) {
         }
         case formula::is::all:
         case formula::is::any: return may(f);
-        default: return may_compare(f, in);
+        case formula::is::positive:
+        case formula::is::zero:
+        case formula::is::nonzero: break;
     }
+    return may_compare(f, in);
 }
 
 /// Queries' numbers on one side, keys' numbers on the other: no arithmetic joins them, so nothing is lost.
@@ -305,11 +308,9 @@ Expr block_mask::may_compare(const formula& f, const sides& in) {
         const auto end = [&](const Expr& e) { return e.defined() ? cast<int64_t>(e) * Expr(std::int64_t{factor}) : e; };
         a = add(a, factor > 0 ? interval{end(x.lo), end(x.hi)} : interval{end(x.hi), end(x.lo)});
     }
-    switch (f.what) {
-        case formula::is::positive: return may_exceed(a, b);
-        case formula::is::zero: return equal(a, b).may;
-        default: return either(may_exceed(a, b), may_exceed(b, a));
-    }
+    if (f.what == formula::is::positive) return may_exceed(a, b);
+    if (f.what == formula::is::zero) return equal(a, b).may;
+    return either(may_exceed(a, b), may_exceed(b, a));
 }
 
 }  // namespace attune::generators

@@ -26,47 +26,77 @@ direction times(direction d, const instruction& factor) {
     return factor.integer > 0 ? d : factor.integer < 0 ? turned(d) : direction::constant;
 }
 
+/// The arguments of an operation; what is not there is constant.
+struct operands {
+    direction a, b;
+    const instruction *x, *y;
+    bool has_constant_b() const { return b == direction::constant; }
+};
+using rule = direction (*)(const operands&);
+constexpr rule irregular = [](const operands&) { return direction::none; };
+constexpr rule with_both = [](const operands& of) { return together(of.a, of.b); };
+constexpr rule against_second = [](const operands& of) { return together(of.a, turned(of.b)); };
+constexpr rule against_first = [](const operands& of) { return together(of.b, turned(of.a)); };
+constexpr rule against = [](const operands& of) { return turned(of.a); };
+constexpr rule shifted = [](const operands& of) { return of.has_constant_b() ? of.a : direction::none; };
+
+constexpr by_operation<family::arithmetic, rule> of_arithmetic{
+    {operation::negate, against},
+    {operation::absolute, irregular},
+    {operation::add, with_both},
+    {operation::subtract, against_second},
+    {operation::multiply,
+     [](const operands& of) {
+         return of.has_constant_b()           ? times(of.a, *of.y)
+                : of.a == direction::constant ? times(of.b, *of.x)
+                                              : direction::none;
+     }},
+    {operation::divide, [](const operands& of) { return of.has_constant_b() ? times(of.a, *of.y) : direction::none; }},
+    {operation::remainder, irregular},
+    {operation::minimum, with_both},
+    {operation::maximum, with_both}};
+constexpr by_operation<family::bits, rule> of_bits{{operation::bit_and, irregular},
+                                                   {operation::bit_or, irregular},
+                                                   {operation::bit_xor, irregular},
+                                                   {operation::shift_left, shifted},
+                                                   {operation::shift_right, shifted}};
+constexpr by_operation<family::comparison, rule> of_comparisons{
+    {operation::equal, irregular},        {operation::not_equal, irregular},
+    {operation::less, against_first},     {operation::less_equal, against_first},
+    {operation::greater, against_second}, {operation::greater_equal, against_second}};
+constexpr by_operation<family::logic, rule> of_logic{
+    {operation::logical_and, with_both}, {operation::logical_or, with_both}, {operation::logical_not, against}};
+
 }  // namespace
 
 std::vector<direction> directions(const graph_ir& graph, const std::vector<dependence>& depends) {
     std::vector<direction> all;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const instruction& node = graph.nodes[n];
-        const auto of = [&](int i) { return all[node.arguments[i]]; };
-        const auto argument = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
+        const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : direction::constant; };
+        const auto argument = [&](int i) {
+            return i < node.argument_count ? &graph.nodes[node.arguments[i]] : nullptr;
+        };
         const auto decide = [&] {
             const dependence& on = depends[n];
             if (on.score || on.channel || (on.query && on.key)) return direction::none;
             if (!on.query && !on.key) return direction::constant;
-            switch (node.op) {
-                case operation::q_idx:
-                case operation::kv_idx: return direction::up;
-                case operation::add:
-                case operation::minimum:
-                case operation::maximum:
-                case operation::logical_and:
-                case operation::logical_or: return together(of(0), of(1));
-                case operation::subtract: return together(of(0), turned(of(1)));
-                case operation::negate:
-                case operation::logical_not: return turned(of(0));
-                case operation::multiply:
-                    return of(1) == direction::constant   ? times(of(0), argument(1))
-                           : of(0) == direction::constant ? times(of(1), argument(0))
-                                                          : direction::none;
-                case operation::divide:
-                    return of(1) == direction::constant ? times(of(0), argument(1)) : direction::none;
-                case operation::shift_left:
-                case operation::shift_right: return of(1) == direction::constant ? of(0) : direction::none;
-                case operation::to_real:
-                case operation::to_integer: return of(0);
-                case operation::less:
-                case operation::less_equal: return together(of(1), turned(of(0)));
-                case operation::greater:
-                case operation::greater_equal: return together(of(0), turned(of(1)));
-                case operation::sum:
-                case operation::any: return of(2) == direction::either ? direction::none : of(2);
-                default: return direction::none;
+            const operands its{of(0), of(1), argument(0), argument(1)};
+            switch (family_of(node.op)) {
+                case family::terminal: return direction::up;  // q_idx and kv_idx: the others depend on neither
+                case family::arithmetic: return of_arithmetic[node.op](its);
+                case family::bits: return of_bits[node.op](its);
+                case family::conversion: return its.a;
+                case family::comparison: return of_comparisons[node.op](its);
+                case family::logic: return of_logic[node.op](its);
+                case family::sums: return of(2) == direction::either ? direction::none : of(2);
+                case family::tensors:
+                case family::function:
+                case family::selection:
+                case family::random:
+                case family::attention: break;
             }
+            return direction::none;
         };
         all.push_back(decide());
     }
@@ -80,52 +110,71 @@ direction direction_of(const linear& sum, const std::vector<direction>& of_nodes
     return result;
 }
 
+namespace {
+
+using bound = double (*)(double, double);
+constexpr bound first = [](double a, double) { return a; };
+constexpr bound anything = [](double, double) { return largest_int; };
+constexpr bound larger = [](double a, double b) { return std::max(a, b); };
+constexpr bound any_bits = [](double a, double b) { return 2 * std::max(a, b) + 1; };
+
+constexpr by_operation<family::arithmetic, bound> size_of_arithmetic{
+    {operation::negate, first},
+    {operation::absolute, first},
+    {operation::add, [](double a, double b) { return a + b; }},
+    {operation::subtract, [](double a, double b) { return a + b; }},
+    {operation::multiply, [](double a, double b) { return a * b; }},
+    {operation::divide, first},
+    {operation::remainder, [](double, double b) { return b; }},
+    {operation::minimum, larger},
+    {operation::maximum, larger}};
+constexpr by_operation<family::bits, bound> size_of_bits{{operation::bit_and, any_bits},
+                                                         {operation::bit_or, any_bits},
+                                                         {operation::bit_xor, any_bits},
+                                                         {operation::shift_left, anything},
+                                                         {operation::shift_right, first}};
+
+double size_of_terminal(const instruction& node) {
+    if (node.op == operation::constant) return std::abs(static_cast<double>(node.integer));
+    const bool passed = node.op == operation::scalar || node.op == operation::input;
+    return passed ? largest_int : longest;  // an index, a length
+}
+
+}  // namespace
+
 std::vector<double> magnitudes(const graph_ir& graph) {
     std::vector<double> all;
     for (const instruction& node : graph.nodes) {
-        const auto of = [&](int i) { return all[node.arguments[i]]; };
+        const auto of = [&](int i) { return i < node.argument_count ? all[node.arguments[i]] : 0.0; };
+        const auto argument = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
         const auto decide = [&] {
-            switch (node.op) {
-                case operation::constant: return std::abs(static_cast<double>(node.integer));
-                case operation::b:
-                case operation::h:
-                case operation::q_idx:
-                case operation::kv_idx:
-                case operation::d_idx:
-                case operation::bound:
-                case operation::depth:
-                case operation::value_depth:
-                case operation::query_length:
-                case operation::key_length:
-                case operation::heads:
-                case operation::key_heads:
-                case operation::batches:
-                case operation::kv_lengths:
-                case operation::extent: return longest;
-                case operation::load: {
-                    const element_type element = graph.inputs[graph.nodes[node.arguments[0]].input].element;
+            switch (family_of(node.op)) {
+                case family::terminal: return size_of_terminal(node);
+                case family::tensors: {
+                    if (node.op == operation::extent) return longest;
+                    if (node.op != operation::load) break;
+                    const element_type element = graph.inputs[argument(0).input].element;
                     return bytes_of(element) == 1 ? 255.0 : largest_int;
                 }
-                case operation::to_integer:
-                    return graph.nodes[node.arguments[0]].kind == kind::condition ? 1.0 : largest_int;
-                case operation::sum:
-                    return graph.nodes[node.arguments[2]].kind == kind::condition || of(2) == 1 ? longest : largest_int;
-                case operation::negate:
-                case operation::absolute:
-                case operation::divide:
-                case operation::shift_right: return of(0);
-                case operation::add:
-                case operation::subtract: return of(0) + of(1);
-                case operation::multiply: return of(0) * of(1);
-                case operation::remainder: return of(1);
-                case operation::minimum:
-                case operation::maximum: return std::max(of(0), of(1));
-                case operation::bit_and:
-                case operation::bit_or:
-                case operation::bit_xor: return 2 * std::max(of(0), of(1)) + 1;
-                case operation::where: return std::max(of(1), of(2));
-                default: return largest_int;
+                case family::conversion:
+                    if (node.op == operation::to_integer && argument(0).kind == kind::condition) return 1.0;
+                    break;
+                case family::sums:
+                    if (node.op == operation::sum && (argument(2).kind == kind::condition || of(2) == 1))
+                        return longest;
+                    break;
+                case family::arithmetic: return size_of_arithmetic[node.op](of(0), of(1));
+                case family::bits: return size_of_bits[node.op](of(0), of(1));
+                case family::selection:
+                    if (node.op == operation::where) return std::max(of(1), of(2));
+                    break;
+                case family::function:  // what has no small numbers
+                case family::comparison:
+                case family::logic:
+                case family::random:
+                case family::attention: break;
             }
+            return largest_int;
         };
         all.push_back(std::min(decide(), largest_int));
     }
@@ -173,7 +222,8 @@ Expr holds(const formula& f, pointwise& here, const facts& known) {
             const Expr result = masked.defined() ? masked : Internal::const_false();
             return f.negated ? !result : result;
         }
-        default: {
+        case formula::is::all:
+        case formula::is::any: {
             const bool all = f.what == formula::is::all;
             Expr result;
             for (const formula& part : f.parts) {
@@ -183,6 +233,7 @@ Expr holds(const formula& f, pointwise& here, const facts& known) {
             return result.defined() ? result : all ? Internal::const_true() : Internal::const_false();
         }
     }
+    return {};
 }
 
 }  // namespace attune::generators

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 // Ranges of numbers over a tile, and of the conditions that are no comparisons of integers.
 
@@ -13,6 +14,46 @@ using namespace Halide;
 namespace {
 
 constexpr int most_places = 5;  // of each index that a tensor is read at
+
+using of_two = interval (*)(const interval&, const interval&);
+constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
+    {operation::negate, [](const interval& a, const interval&) { return negate(a); }},
+    {operation::absolute, [](const interval& a, const interval&) { return absolute(a); }},
+    {operation::add, add},
+    {operation::subtract, subtract},
+    {operation::multiply, multiply},
+    {operation::divide, divide},
+    {operation::remainder, remainder},
+    {operation::minimum, minimum},
+    {operation::maximum, maximum}};
+constexpr by_operation<family::bits, of_two> of_bits{{operation::bit_and, bit_and},
+                                                     {operation::bit_or, bit_or},
+                                                     {operation::bit_xor, bit_or},
+                                                     {operation::shift_left, shift_left},
+                                                     {operation::shift_right, shift_right}};
+
+/// What a function's values are, whatever its argument is.
+struct limits {
+    std::optional<float> low, high;
+};
+constexpr by_operation<family::function, limits> of_functions{{operation::exp, {0.0f, {}}},
+                                                              {operation::tanh, {-1.00001f, 1.00001f}},
+                                                              {operation::erf, {-1.00001f, 1.00001f}},
+                                                              {operation::log, {{}, {}}},
+                                                              {operation::sqrt, {{}, {}}},
+                                                              {operation::rsqrt, {{}, {}}}};
+
+struct comparison_rule {
+    verdict (*is)(const interval&, const interval&);
+    bool is_turned;  ///< of the second argument and the first
+};
+constexpr by_operation<family::comparison, comparison_rule> comparisons{
+    {operation::equal, {equal, false}},
+    {operation::not_equal, {[](const interval& a, const interval& b) { return !equal(a, b); }, false}},
+    {operation::less, {less, false}},
+    {operation::less_equal, {less_equal, false}},
+    {operation::greater, {less, true}},
+    {operation::greater_equal, {less_equal, true}}};
 
 }  // namespace
 
@@ -112,50 +153,38 @@ interval block_mask::range(int number, const sides& in) {
 
 interval block_mask::compute(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
-    const auto argument = [&](int i) { return range(node.arguments[i], in); };
-    switch (node.op) {
-        case operation::to_real:
-            if (request_.graph.nodes[node.arguments[0]].kind == kind::condition) {
-                const verdict v = decide(node.arguments[0]);
-                return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
-            }
-            return to_real(argument(0));
-        case operation::to_integer:
-            if (request_.graph.nodes[node.arguments[0]].kind == kind::condition) {
-                const verdict v = decide(node.arguments[0]);
-                return {select(v.must, 1, 0), select(v.may, 1, 0)};
-            }
-            return {};
-        case operation::negate: return negate(argument(0));
-        case operation::absolute: return absolute(argument(0));
-        case operation::add: return add(argument(0), argument(1));
-        case operation::subtract: return subtract(argument(0), argument(1));
-        case operation::multiply: return multiply(argument(0), argument(1));
-        case operation::divide: return divide(argument(0), argument(1));
-        case operation::remainder: return remainder(argument(0), argument(1));
-        case operation::minimum: return minimum(argument(0), argument(1));
-        case operation::maximum: return maximum(argument(0), argument(1));
-        case operation::bit_and: return bit_and(argument(0), argument(1));
-        case operation::bit_or:
-        case operation::bit_xor: return bit_or(argument(0), argument(1));
-        case operation::shift_left: return shift_left(argument(0), argument(1));
-        case operation::shift_right: return shift_right(argument(0), argument(1));
-        case operation::where: return choose(decide(node.arguments[0]), argument(1), argument(2));
-        case operation::mask: {
+    if (about(node.op).interval == interval_rule::open) return {};
+    const auto argument = [&](int i) { return i < node.argument_count ? range(node.arguments[i], in) : interval{}; };
+    switch (family_of(node.op)) {
+        case family::conversion: {
+            const bool to_reals = node.op == operation::to_real;
+            if (request_.graph.nodes[node.arguments[0]].kind != kind::condition)
+                return to_reals ? to_real(argument(0)) : interval{};
+            const verdict v = decide(node.arguments[0]);
+            if (to_reals) return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
+            return {select(v.must, 1, 0), select(v.may, 1, 0)};
+        }
+        case family::arithmetic: return of_arithmetic[node.op](argument(0), argument(1));
+        case family::bits: return of_bits[node.op](argument(0), argument(1));
+        case family::selection: return choose(decide(node.arguments[0]), argument(1), argument(2));
+        case family::attention: {  // a mask
             interval masked = argument(0);
             masked.masked = masked.masked || !decide(node.arguments[1]);
             return masked;
         }
-        case operation::exp: return {0.0f, {}};
-        case operation::tanh:
-        case operation::erf: return {-1.00001f, 1.00001f};
-        case operation::log:
-        case operation::sqrt:
-        case operation::rsqrt: return {{}, {}, argument(0).masked};
-        case operation::load: return enumerate(number, in);
-        case operation::sum: return reduce(number);
-        default: return {};
+        case family::function: {
+            const auto end = [](std::optional<float> x) { return x ? Expr(*x) : Expr(); };
+            const auto& [low, high] = of_functions[node.op];
+            return low ? interval{end(low), end(high)} : interval{{}, {}, argument(0).masked};
+        }
+        case family::tensors: return enumerate(number, in);
+        case family::sums: return node.op == operation::sum ? reduce(number) : interval{};
+        case family::terminal:
+        case family::comparison:  // conditions are decided, not bounded
+        case family::logic:
+        case family::random: break;
     }
+    return {};
 }
 
 /// What a sum is made of, term by term.
@@ -188,21 +217,16 @@ double block_mask::width(int number) const {
     };
     const auto is_constant = [&](int i) { return request_.graph.nodes[node.arguments[i]].op == operation::constant; };
     constexpr double unknown = 1e9;
-    switch (node.op) {
-        case operation::q_idx: return request_.schedule.query_block;
-        case operation::kv_idx: return request_.schedule.key_block;
-        case operation::add:
-        case operation::subtract: return of(0) + of(1) - 1;
-        case operation::minimum:
-        case operation::maximum: return std::max(of(0), of(1));
-        case operation::divide:
-            return is_constant(1)                                  ? std::ceil(of(0) / constant(1)) + 1
-                   : is_uniform(known_.depends[node.arguments[1]]) ? 2
-                                                                   : unknown;
-        case operation::shift_right: return is_constant(1) ? std::ceil(of(0) / std::exp2(constant(1))) + 1 : unknown;
-        case operation::negate: return of(0);
-        default: return unknown;
-    }
+    if (node.op == operation::q_idx) return request_.schedule.query_block;
+    if (node.op == operation::kv_idx) return request_.schedule.key_block;
+    if (node.op == operation::add || node.op == operation::subtract) return of(0) + of(1) - 1;
+    if (node.op == operation::minimum || node.op == operation::maximum) return std::max(of(0), of(1));
+    if (node.op == operation::divide)
+        return is_constant(1)                                  ? std::ceil(of(0) / constant(1)) + 1
+               : is_uniform(known_.depends[node.arguments[1]]) ? 2
+                                                               : unknown;
+    if (node.op == operation::shift_right && is_constant(1)) return std::ceil(of(0) / std::exp2(constant(1))) + 1;
+    return node.op == operation::negate ? of(0) : unknown;
 }
 
 /// A tensor read at few places: all of them are looked at.
@@ -276,31 +300,25 @@ verdict block_mask::any_of(int number) {
 verdict block_mask::decide_real(int number, const sides& in) {
     const instruction& node = request_.graph.nodes[number];
     const auto argument = [&](int i) { return range(node.arguments[i], in); };
-    switch (node.op) {
-        case operation::equal: return equal(argument(0), argument(1));
-        case operation::not_equal: return !equal(argument(0), argument(1));
-        case operation::less: return less(argument(0), argument(1));
-        case operation::less_equal: return less_equal(argument(0), argument(1));
-        case operation::greater: return less(argument(1), argument(0));
-        case operation::greater_equal: return less_equal(argument(1), argument(0));
-        case operation::load: {
-            const interval zero_or_one = enumerate(number, in);
-            return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
-        }
-        case operation::any: {
-            // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between
-            // them does not count.
-            const int index = few_valued_index(number);
-            const interval positions = index < 0 ? interval{} : range(index, in);
-            if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
-            RDom each(0, most_places, "place");
-            const verdict v = where_is(index, min(positions.lo + each, max(positions.hi, positions.lo))).any_of(number);
-            const Expr few = positions.hi - positions.lo < most_places;
-            return {!few || is_set(maximum(each, byte(v.may), "may_at_places")),
-                    few && is_set(minimum(each, byte(v.must), "must_at_places"))};
-        }
-        default: return {};
+    if (family_of(node.op) == family::comparison) {
+        const auto& [is, is_turned] = comparisons[node.op];
+        return is_turned ? is(argument(1), argument(0)) : is(argument(0), argument(1));
     }
+    if (node.op == operation::load) {
+        const interval zero_or_one = enumerate(number, in);
+        return zero_or_one.lo.defined() ? verdict{zero_or_one.hi > 0, zero_or_one.lo > 0} : verdict{};
+    }
+    if (node.op != operation::any) return {};  // which is always right
+    // Read at few places, tensors are looked at one place at a time: of two tiles' lists, what lies between them does
+    // not count.
+    const int index = few_valued_index(number);
+    const interval positions = index < 0 ? interval{} : range(index, in);
+    if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
+    RDom each(0, most_places, "place");
+    const verdict v = where_is(index, min(positions.lo + each, max(positions.hi, positions.lo))).any_of(number);
+    const Expr few = positions.hi - positions.lo < most_places;
+    return {!few || is_set(maximum(each, byte(v.may), "may_at_places")),
+            few && is_set(minimum(each, byte(v.must), "must_at_places"))};
 }
 
 }  // namespace attune::generators

@@ -145,8 +145,11 @@ interval tile_tables::ends(const linear& sum, const place& at) {
     switch (direction_of(sum, known_.directions)) {
         case direction::up: return found;
         case direction::down: return {found.hi, found.lo};
-        default: return {min(found.lo, found.hi), max(found.lo, found.hi)};
+        case direction::constant:
+        case direction::either:
+        case direction::none: break;
     }
+    return {min(found.lo, found.hi), max(found.lo, found.hi)};
 }
 
 std::vector<tile_tables::size> tile_tables::sizes() const {

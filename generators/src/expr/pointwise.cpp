@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace attune::generators {
@@ -13,29 +14,109 @@ namespace {
 
 Expr either(const Expr& a, const Expr& b) { return !a.defined() ? b : !b.defined() ? a : a || b; }
 
-/// Folds a function of a constant, so that rsqrt(depth) costs nothing.
-template <class Fold> bool fold(const Expr& x, Expr& result, Fold&& function) {
-    const auto constant = as_const_float(x);
-    if (!constant) return false;
-    result = static_cast<float>(function(*constant));
-    return true;
-}
-
 /// How far to shift: never beyond what the machine can.
 Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
 
-Expr real_function(operation op, const Expr& x) {
-    Expr folded;
-    switch (op) {
-        case operation::exp: return fold(x, folded, [](double v) { return std::exp(v); }) ? folded : exponential(x);
-        case operation::log: return fold(x, folded, [](double v) { return std::log(v); }) ? folded : log(x);
-        case operation::tanh:
-            return fold(x, folded, [](double v) { return std::tanh(v); }) ? folded : hyperbolic_tangent(x);
-        case operation::erf: return fold(x, folded, [](double v) { return std::erf(v); }) ? folded : error_function(x);
-        case operation::sqrt: return fold(x, folded, [](double v) { return std::sqrt(v); }) ? folded : sqrt(x);
-        default: return fold(x, folded, [](double v) { return 1 / std::sqrt(v); }) ? folded : 1.0f / sqrt(x);
-    }
+struct real_rule {
+    double (*of_constant)(double);
+    Expr (*of)(const Expr&);
+    std::optional<float> limit;  ///< at -infinity; without one, what is masked remains so
+};
+constexpr by_operation<family::function, real_rule> of_functions{
+    {operation::exp, {[](double x) { return std::exp(x); }, [](const Expr& x) { return exponential(x); }, 0.0f}},
+    {operation::log, {[](double x) { return std::log(x); }, [](const Expr& x) { return log(x); }, {}}},
+    {operation::tanh,
+     {[](double x) { return std::tanh(x); }, [](const Expr& x) { return hyperbolic_tangent(x); }, -1.0f}},
+    {operation::erf, {[](double x) { return std::erf(x); }, [](const Expr& x) { return error_function(x); }, -1.0f}},
+    {operation::sqrt, {[](double x) { return std::sqrt(x); }, [](const Expr& x) { return sqrt(x); }, {}}},
+    {operation::rsqrt, {[](double x) { return 1 / std::sqrt(x); }, [](const Expr& x) { return 1.0f / sqrt(x); }, {}}}};
+
+/// A function of a constant is folded, so that rsqrt(depth) costs nothing.
+quantity real_function(operation op, const quantity& x) {
+    const real_rule& rule = of_functions[op];
+    const auto constant = as_const_float(x.value);
+    const Expr value = constant ? Expr(static_cast<float>(rule.of_constant(*constant))) : rule.of(x.value);
+    if (!rule.limit) return {value, x.masked};
+    return {x.masked.defined() ? select(x.masked, *rule.limit, value) : value, {}};
 }
+
+quantity larger(const quantity& a, const quantity& b) {
+    if (!either(a.masked, b.masked).defined()) return {max(a.value, b.value), {}};
+    const Expr lowest = std::numeric_limits<float>::lowest();
+    const Expr x = a.masked.defined() ? select(a.masked, lowest, a.value) : a.value;
+    const Expr y = b.masked.defined() ? select(b.masked, lowest, b.value) : b.value;
+    return {max(x, y), a.masked.defined() && b.masked.defined() ? a.masked && b.masked : Expr()};
+}
+
+using of_two = Expr (*)(const Expr&, const Expr&);
+constexpr of_two divided = nullptr;  // by what it depends on: pointwise::divide
+/// Where one argument is masked, so is the result: but the maximum, which is the other one.
+constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
+    {operation::negate, [](const Expr& a, const Expr&) { return -a; }},
+    {operation::absolute, [](const Expr& a, const Expr&) { return cast(a.type(), abs(a)); }},
+    {operation::add, [](const Expr& a, const Expr& b) { return a + b; }},
+    {operation::subtract, [](const Expr& a, const Expr& b) { return a - b; }},
+    {operation::multiply, [](const Expr& a, const Expr& b) { return a * b; }},
+    {operation::divide, divided},
+    {operation::remainder, remainder_down},
+    {operation::minimum, [](const Expr& a, const Expr& b) { return min(a, b); }},
+    {operation::maximum, [](const Expr& a, const Expr& b) { return max(a, b); }}};
+constexpr by_operation<family::bits, of_two> of_bits{
+    {operation::bit_and, [](const Expr& a, const Expr& b) { return a & b; }},
+    {operation::bit_or, [](const Expr& a, const Expr& b) { return a | b; }},
+    {operation::bit_xor, [](const Expr& a, const Expr& b) { return a ^ b; }},
+    {operation::shift_left, [](const Expr& a, const Expr& b) { return cast<int>(cast<uint32_t>(a) << bits(b)); }},
+    {operation::shift_right, [](const Expr& a, const Expr& b) { return a >> bits(b); }}};
+
+/// -infinity is below every number and equal to itself: p and q say where a and b stand for it.
+using of_masked = Expr (*)(const Expr& a, const Expr& p, const Expr& b, const Expr& q);
+struct comparison_rule {
+    of_two is;
+    of_masked is_where_masked;
+};
+constexpr of_masked less_where_masked = [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) {
+    return !q && (p || a < b);
+};
+constexpr of_masked less_equal_where_masked = [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) {
+    return p || (!q && a <= b);
+};
+constexpr by_operation<family::comparison, comparison_rule> comparisons{
+    {operation::equal,
+     {[](const Expr& a, const Expr& b) { return a == b; },
+      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return (p && q) || (!p && !q && a == b); }}},
+    {operation::not_equal,
+     {[](const Expr& a, const Expr& b) { return a != b; },
+      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return (p != q) || (!p && a != b); }}},
+    {operation::less, {[](const Expr& a, const Expr& b) { return a < b; }, less_where_masked}},
+    {operation::less_equal, {[](const Expr& a, const Expr& b) { return a <= b; }, less_equal_where_masked}},
+    {operation::greater,
+     {[](const Expr& a, const Expr& b) { return b < a; },
+      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return less_where_masked(b, q, a, p); }}},
+    {operation::greater_equal,
+     {[](const Expr& a, const Expr& b) { return b <= a; },
+      [](const Expr& a, const Expr& p, const Expr& b, const Expr& q) { return less_equal_where_masked(b, q, a, p); }}}};
+
+quantity compare(operation op, const quantity& a, const quantity& b) {
+    const comparison_rule& rule = comparisons[op];
+    if (!a.masked.defined() && !b.masked.defined()) return {rule.is(a.value, b.value), {}};
+    const auto masked = [](const quantity& x) { return x.masked.defined() ? x.masked : Internal::const_false(); };
+    return {rule.is_where_masked(a.value, masked(a), b.value, masked(b)), {}};
+}
+
+/// `where(c, s, -inf)` keeps s: only `masked` depends on the condition.
+quantity choose(const quantity& condition, const quantity& x, const quantity& y) {
+    const bool x_never_counts = x.masked.defined() && is_const_one(x.masked),
+               y_never_counts = y.masked.defined() && is_const_one(y.masked);
+    const Expr value = x_never_counts   ? y.value
+                       : y_never_counts ? x.value
+                                        : choose_whole(condition.value, x.value, y.value);
+    if (!x.masked.defined() && !y.masked.defined()) return {value, {}};
+    const Expr never = Internal::const_false();
+    const Expr p = x.masked.defined() ? x.masked : never, q = y.masked.defined() ? y.masked : never;
+    return {value, (condition.value && p) || (!condition.value && q)};
+}
+
+[[noreturn]] void refuse() { throw std::runtime_error("a kernel cannot compute one of this graph's nodes"); }
 
 }  // namespace
 
@@ -48,25 +129,39 @@ quantity pointwise::evaluate(int node, bool as_index) {
     return result;
 }
 
-Expr pointwise::number(const instruction& node, bool as_index) {
-    switch (node.op) {
-        case operation::b: return at_.b;
-        case operation::h: return at_.h;
-        // What is read stays inside the tensors; a pair beyond the lengths is masked or not written.
-        case operation::q_idx: return as_index ? clamp(at_.q, 0, inputs_.query_length - 1) : at_.q;
-        case operation::kv_idx: return as_index ? clamp(at_.k, 0, max(at_.key_limit, 1) - 1) : at_.k;
-        case operation::d_idx: return at_.d;
-        case operation::bound: return at_.indices.at(static_cast<int>(node.integer));
-        case operation::depth: return request_.depths.depth;
-        case operation::value_depth: return request_.depths.value_depth;
-        case operation::query_length: return inputs_.query_length;
-        case operation::key_length: return inputs_.key_length;
-        case operation::heads: return inputs_.heads;
-        case operation::key_heads: return inputs_.key_heads;
-        case operation::batches: return inputs_.batches;
-        case operation::kv_lengths: return inputs_.keys_in_use(at_.b);
-        default: throw std::runtime_error("a kernel cannot compute one of this graph's nodes");
-    }
+quantity pointwise::terminal(const instruction& node, bool as_index) {
+    using value_of = Expr (*)(const pointwise&, const instruction&);
+    constexpr value_of elsewhere = nullptr;  // below
+    static constexpr by_operation<family::terminal, value_of> numbers{
+        {operation::constant, elsewhere},
+        {operation::input, elsewhere},
+        {operation::q_idx, elsewhere},
+        {operation::kv_idx, elsewhere},
+        {operation::scalar, [](const pointwise& p, const instruction& n) -> Expr { return p.inputs_.scalar(n.input); }},
+        {operation::b, [](const pointwise& p, const instruction&) { return p.at_.b; }},
+        {operation::h, [](const pointwise& p, const instruction&) { return p.at_.h; }},
+        {operation::d_idx, [](const pointwise& p, const instruction&) { return p.at_.d; }},
+        {operation::bound,
+         [](const pointwise& p, const instruction& n) { return p.at_.indices.at(static_cast<int>(n.integer)); }},
+        {operation::depth, [](const pointwise& p, const instruction&) { return Expr(p.request_.depths.depth); }},
+        {operation::value_depth,
+         [](const pointwise& p, const instruction&) { return Expr(p.request_.depths.value_depth); }},
+        {operation::query_length,
+         [](const pointwise& p, const instruction&) -> Expr { return p.inputs_.query_length; }},
+        {operation::key_length, [](const pointwise& p, const instruction&) -> Expr { return p.inputs_.key_length; }},
+        {operation::heads, [](const pointwise& p, const instruction&) -> Expr { return p.inputs_.heads; }},
+        {operation::key_heads, [](const pointwise& p, const instruction&) -> Expr { return p.inputs_.key_heads; }},
+        {operation::batches, [](const pointwise& p, const instruction&) -> Expr { return p.inputs_.batches; }},
+        {operation::kv_lengths, [](const pointwise& p, const instruction&) { return p.inputs_.keys_in_use(p.at_.b); }}};
+    if (const value_of number = numbers[node.op]) return {number(*this, node), {}};
+    // What is read stays inside the tensors; a pair beyond the lengths is masked or not written.
+    if (node.op == operation::q_idx) return {as_index ? clamp(at_.q, 0, inputs_.query_length - 1) : at_.q, {}};
+    if (node.op == operation::kv_idx) return {as_index ? clamp(at_.k, 0, max(at_.key_limit, 1) - 1) : at_.k, {}};
+    if (node.op != operation::constant) refuse();
+    if (node.kind == kind::integer) return {static_cast<int>(node.integer), {}};
+    if (node.kind == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
+    if (std::isinf(node.number) && node.number < 0) return {0.0f, Internal::const_true()};
+    return {static_cast<float>(node.number), {}};
 }
 
 bool pointwise::length_is_given(operation formed) const {
@@ -133,29 +228,6 @@ quantity pointwise::load(const instruction& node) {
     return {select(masked, 0.0f, value), masked};
 }
 
-quantity pointwise::compare(operation op, const quantity& x, const quantity& y) {
-    if (op == operation::greater || op == operation::greater_equal)
-        return compare(op == operation::greater ? operation::less : operation::less_equal, y, x);
-    const Expr a = x.value, b = y.value;
-    if (!x.masked.defined() && !y.masked.defined()) {
-        switch (op) {
-            case operation::equal: return {a == b, {}};
-            case operation::not_equal: return {a != b, {}};
-            case operation::less: return {a < b, {}};
-            default: return {a <= b, {}};
-        }
-    }
-    // -infinity is below every number and equal to itself.
-    const Expr never = Internal::const_false(), p = x.masked.defined() ? x.masked : never,
-               q = y.masked.defined() ? y.masked : never;
-    switch (op) {
-        case operation::equal: return {(p && q) || (!p && !q && a == b), {}};
-        case operation::not_equal: return {(p != q) || (!p && a != b), {}};
-        case operation::less: return {!q && (p || a < b), {}};
-        default: return {p || (!q && a <= b), {}};
-    }
-}
-
 quantity pointwise::divide(const instruction& node, const quantity& a, const quantity& b) {
     const Expr masked = either(a.masked, b.masked);
     if (a.value.type().is_int()) return {divide_down(a.value, b.value), {}};
@@ -190,107 +262,68 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
     return {Halide::sum(each, select(x.masked, 0.0f, x.value), "sum"), for_any(x.masked)};
 }
 
-quantity pointwise::compute(const instruction& node, bool as_index) {
+/// Whether a pair is kept by its random word (random.hpp of the reference).
+quantity pointwise::keep(const instruction& node) {
+    const Expr p = evaluate(node.arguments[0], false).value, seed = evaluate(node.arguments[1], false).value,
+               upper = evaluate(node.arguments[2], false).value;
+    const instruction& probability = request_.graph.nodes[node.arguments[0]];
+    const auto real = [](double x) { return Internal::make_const(Float(64), x); };
+    const Expr exact = probability.op == operation::constant ? real(probability.number) : cast<double>(p);
+    const Expr limit = cast<uint64_t>(floor(clamp(exact, real(0), real(1)) * real(4294967296) + real(0.5)));
+    const Expr word = philox(seed, upper, at_.b, at_.h, at_.q, at_.k);
+    return {word >= cast<uint32_t>(min(limit, cast<uint64_t>(Expr(0xffffffffu)))) &&
+                limit <= cast<uint64_t>(Expr(0xffffffffu)),
+            {}};
+}
+
+quantity pointwise::of_tensor(const instruction& node) {
     if (node.op == operation::load) return load(node);
-    if (node.op == operation::sum || node.op == operation::any) return reduce(node, as_index);
-    if (node.op == operation::keep) {
-        const Expr p = evaluate(node.arguments[0], false).value, seed = evaluate(node.arguments[1], false).value,
-                   upper = evaluate(node.arguments[2], false).value;
-        const instruction& probability = request_.graph.nodes[node.arguments[0]];
-        const auto real = [](double x) { return Internal::make_const(Float(64), x); };
-        const Expr exact = probability.op == operation::constant ? real(probability.number) : cast<double>(p);
-        const Expr limit = cast<uint64_t>(floor(clamp(exact, real(0), real(1)) * real(4294967296) + real(0.5)));
-        const Expr word = philox(seed, upper, at_.b, at_.h, at_.q, at_.k);
-        return {word >= cast<uint32_t>(min(limit, cast<uint64_t>(Expr(0xffffffffu)))) &&
-                    limit <= cast<uint64_t>(Expr(0xffffffffu)),
-                {}};
-    }
-    if (node.op == operation::extent) {
-        const instruction& tensor = request_.graph.nodes[node.arguments[0]];
-        return {inputs_.tensor(tensor.input)
-                    .dim(request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer))
-                    .extent(),
-                {}};
-    }
-    if (node.op == operation::constant) {
-        if (node.kind == kind::integer) return {static_cast<int>(node.integer), {}};
-        if (node.kind == kind::condition)
-            return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
-        if (std::isinf(node.number) && node.number < 0) return {0.0f, Internal::const_true()};
-        return {static_cast<float>(node.number), {}};
-    }
-    if (node.op == operation::scalar) return {inputs_.scalar(node.input), {}};
-    if (node.argument_count == 0) return {number(node, as_index), {}};
+    if (node.op != operation::extent) refuse();
+    const instruction& tensor = request_.graph.nodes[node.arguments[0]];
+    const int axis = request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer);
+    return {inputs_.tensor(tensor.input).dim(axis).extent(), {}};
+}
+
+quantity pointwise::compute(const instruction& node, bool as_index) {
+    const family of = family_of(node.op);
+    if (of == family::terminal) return terminal(node, as_index);
+    if (of == family::tensors) return of_tensor(node);
+    if (of == family::sums) return reduce(node, as_index);
+    if (of == family::random) return keep(node);
 
     quantity a = evaluate(node.arguments[0], as_index), b, c;
     if (node.argument_count > 1) b = evaluate(node.arguments[1], as_index);
     if (node.argument_count > 2) c = evaluate(node.arguments[2], as_index);
-    const Expr masked = either(a.masked, b.masked);
-    switch (node.op) {
-        case operation::to_real: return {cast<float>(a.value), a.masked};
-        case operation::to_integer: return {cast<int>(a.value), {}};
-        case operation::negate: return {-a.value, masked};
-        case operation::absolute: return {cast(a.value.type(), abs(a.value)), masked};
-        case operation::exp: {
-            const Expr e = real_function(node.op, a.value);
-            return {a.masked.defined() ? select(a.masked, 0.0f, e) : e, {}};
-        }
-        case operation::tanh:
-        case operation::erf: {
-            const Expr e = real_function(node.op, a.value);
-            return {a.masked.defined() ? select(a.masked, -1.0f, e) : e, {}};
-        }
-        case operation::log:
-        case operation::sqrt:
-        case operation::rsqrt: return {real_function(node.op, a.value), masked};
-        case operation::add: return {a.value + b.value, masked};
-        case operation::subtract: return {a.value - b.value, masked};
-        case operation::multiply: return {a.value * b.value, masked};
-        case operation::divide: return divide(node, a, b);
-        case operation::remainder: return {remainder_down(a.value, b.value), {}};
-        case operation::minimum: return {min(a.value, b.value), masked};
-        case operation::maximum: {
-            if (!masked.defined()) return {max(a.value, b.value), {}};
-            const Expr lowest = std::numeric_limits<float>::lowest();
-            const Expr x = a.masked.defined() ? select(a.masked, lowest, a.value) : a.value;
-            const Expr y = b.masked.defined() ? select(b.masked, lowest, b.value) : b.value;
-            return {max(x, y), a.masked.defined() && b.masked.defined() ? a.masked && b.masked : Expr()};
-        }
-        case operation::bit_and: return {a.value & b.value, {}};
-        case operation::bit_or: return {a.value | b.value, {}};
-        case operation::bit_xor: return {a.value ^ b.value, {}};
-        case operation::shift_left: return {cast<int>(cast<uint32_t>(a.value) << bits(b.value)), {}};
-        case operation::shift_right: return {a.value >> bits(b.value), {}};
-        case operation::same:
-        case operation::as_row:
-        case operation::as_output: return a;
-        case operation::where: {
-            // `where(c, s, -inf)` keeps s: only `masked` depends on the condition.
-            const bool b_never_counts = b.masked.defined() && is_const_one(b.masked),
-                       c_never_counts = c.masked.defined() && is_const_one(c.masked);
-            const Expr value = b_never_counts   ? c.value
-                               : c_never_counts ? b.value
-                                                : choose_whole(a.value, b.value, c.value);
-            if (!b.masked.defined() && !c.masked.defined()) return {value, {}};
-            const Expr never = Internal::const_false();
-            const Expr p = b.masked.defined() ? b.masked : never, q = c.masked.defined() ? c.masked : never;
-            return {value, (a.value && p) || (!a.value && q)};
-        }
-        case operation::equal:
-        case operation::not_equal: return compare(node.op, a, b);
-        case operation::less:
-        case operation::less_equal:
-        case operation::greater:
-        case operation::greater_equal:
+    switch (of) {
+        case family::conversion:
+            return node.op == operation::to_real ? quantity{cast<float>(a.value), a.masked}
+                                                 : quantity{cast<int>(a.value), {}};
+        case family::arithmetic:
+            if (node.op == operation::divide) return divide(node, a, b);
+            if (node.op == operation::maximum) return larger(a, b);
+            return {of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)};
+        case family::function: return real_function(node.op, a);
+        case family::bits: return {of_bits[node.op](a.value, b.value), {}};
+        case family::selection: return node.op == operation::where ? choose(a, b, c) : a;
+        case family::comparison:
             for (const auto& [side, argument] : {std::pair(&a, 0), std::pair(&b, 1)})
-                if (is_passed(request_.graph.nodes[node.arguments[argument]])) side->value = as_limit(side->value);
+                if (node.op != operation::equal && node.op != operation::not_equal &&
+                    is_passed(request_.graph.nodes[node.arguments[argument]]))
+                    side->value = as_limit(side->value);
             return compare(node.op, a, b);
-        case operation::logical_and: return {a.value && b.value, {}};
-        case operation::logical_or: return {a.value || b.value, {}};
-        case operation::logical_not: return {!a.value, {}};
-        case operation::mask: return {a.value, a.masked.defined() ? a.masked || !b.value : !b.value};
-        default: throw std::runtime_error("a kernel cannot compute one of this graph's nodes");
+        case family::logic:
+            if (node.op == operation::logical_not) return {!a.value, {}};
+            return {node.op == operation::logical_and ? a.value && b.value : a.value || b.value, {}};
+        case family::attention:
+            if (node.op == operation::mask) return {a.value, a.masked.defined() ? a.masked || !b.value : !b.value};
+            if (node.op == operation::as_row || node.op == operation::as_output) return a;
+            refuse();
+        case family::terminal:
+        case family::tensors:
+        case family::sums:
+        case family::random: break;
     }
+    refuse();
 }
 
 }  // namespace attune::generators

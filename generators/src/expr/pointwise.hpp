@@ -41,12 +41,13 @@ private:
     quantity load(const instruction& node);
     quantity load_computed(const instruction& node);
     quantity reduce(const instruction& node, bool as_index);
-    quantity compare(operation op, const quantity& a, const quantity& b);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
     /// differ from that.
     bool length_is_given(operation formed) const;
-    Halide::Expr number(const instruction& node, bool as_index);
+    quantity terminal(const instruction& node, bool as_index);
+    quantity of_tensor(const instruction& node);
+    quantity keep(const instruction& node);
 
     const kernel_request& request_;
     const kernel_inputs& inputs_;

@@ -49,23 +49,19 @@ void add(cost& to, const cost& more) {
 double number_of(const graph_ir& graph, int node, const depth_pair& depths, const call_sizes& call) {
     const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
     const auto x = [&](std::size_t i) { return number_of(graph, it.arguments[i], depths, call); };
-    switch (it.op) {
-        case operation::constant: return static_cast<double>(it.integer);
-        case operation::depth: return depths.depth;
-        case operation::value_depth: return depths.value_depth;
-        case operation::heads: return call.heads;
-        case operation::extent: {
-            const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
-            const axis_declaration& axis =
-                graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
-            return size_of(axis.kind, axis.name, depths, call).value;
-        }
-        case operation::multiply: return x(0) * x(1);
-        case operation::divide: return x(0) / x(1);
-        case operation::add: return x(0) + x(1);
-        case operation::same: return std::max(x(0), x(1));  // either may be a table's own
-        default: return 1;
-    }
+    if (it.op == operation::constant) return static_cast<double>(it.integer);
+    if (it.op == operation::depth) return depths.depth;
+    if (it.op == operation::value_depth) return depths.value_depth;
+    if (it.op == operation::heads) return call.heads;
+    if (it.op == operation::multiply) return x(0) * x(1);
+    if (it.op == operation::divide) return x(0) / x(1);
+    if (it.op == operation::add) return x(0) + x(1);
+    if (it.op == operation::same) return std::max(x(0), x(1));  // either may be a table's own
+    if (it.op != operation::extent) return 1;
+    const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+    const axis_declaration& axis =
+        graph.inputs[static_cast<std::size_t>(of.input)].axes[static_cast<std::size_t>(it.integer)];
+    return size_of(axis.kind, axis.name, depths, call).value;
 }
 
 /// A number of the call under the name that it has first.

@@ -19,25 +19,24 @@ struct distance {
 
 void add_terms(const graph_ir& graph, int at, int sign, distance& d) {
     const instruction& node = graph.nodes[at];
-    switch (node.op) {
-        case operation::add:
-        case operation::subtract:
-            add_terms(graph, node.arguments[0], sign, d);
-            return add_terms(graph, node.arguments[1], node.op == operation::add ? sign : -sign, d);
-        case operation::negate: return add_terms(graph, node.arguments[0], -sign, d);
-        case operation::to_real: return add_terms(graph, node.arguments[0], sign, d);
-        case operation::q_idx: d.queries += sign; return;
-        case operation::kv_idx: d.keys += sign; return;
-        case operation::key_length: d.key_lengths += sign; return;
-        case operation::query_length: d.query_lengths += sign; return;
-        case operation::constant:
-            if (node.kind == kind::integer) {
-                d.constant += sign * static_cast<int>(node.integer);
-                return;
-            }
-            [[fallthrough]];
-        default: d.limit.push_back(fmt::format("{}{}", sign > 0 ? '-' : '+', text_of(graph, at)));
-    }
+    const bool adds = node.op == operation::add, subtracts = node.op == operation::subtract;
+    if (node.op == operation::negate) sign = -sign;
+    if (adds || subtracts || node.op == operation::negate || node.op == operation::to_real)
+        add_terms(graph, node.arguments[0], sign, d);
+    if (adds || subtracts) add_terms(graph, node.arguments[1], adds ? sign : -sign, d);
+    if (adds || subtracts || node.op == operation::negate || node.op == operation::to_real) return;
+    if (node.op == operation::q_idx)
+        d.queries += sign;
+    else if (node.op == operation::kv_idx)
+        d.keys += sign;
+    else if (node.op == operation::key_length)
+        d.key_lengths += sign;
+    else if (node.op == operation::query_length)
+        d.query_lengths += sign;
+    else if (node.op == operation::constant && node.kind == kind::integer)
+        d.constant += sign * static_cast<int>(node.integer);
+    else
+        d.limit.push_back(fmt::format("{}{}", sign > 0 ? '-' : '+', text_of(graph, at)));
 }
 
 std::string limit_text(const distance& d, int shift) {

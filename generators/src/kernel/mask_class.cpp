@@ -14,16 +14,15 @@ bool begins_near_query(const formula& f, const graph_ir& graph, const std::vecto
     if (f.what != formula::is::positive) return false;
     bool has_query = false, has_key = false, is_told = false;  // the width, by the call
     for (const auto& [number, factor] : f.sum.terms) {
-        switch (graph.nodes[number].op) {
-            case operation::q_idx: has_query = factor == -1; break;
-            case operation::kv_idx: has_key = factor == 1; break;
-            case operation::query_length:
-            case operation::key_length:
-            case operation::kv_lengths: break;
-            default:
-                if (!depends[number].uniform()) return false;
-                is_told = true;
-        }
+        const operation op = graph.nodes[number].op;
+        if (op == operation::q_idx)
+            has_query = factor == -1;
+        else if (op == operation::kv_idx)
+            has_key = factor == 1;
+        else if (!depends[number].uniform())
+            return false;
+        else if (op != operation::query_length && op != operation::key_length && op != operation::kv_lengths)
+            is_told = true;
     }
     return has_query && has_key && (is_told || f.sum.constant <= longest + 1);
 }

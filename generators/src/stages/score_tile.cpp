@@ -20,15 +20,10 @@ bool is_small(const graph_ir& graph, int scores) {
     const auto is_number = [&](int n) {
         return graph.nodes[n].op == operation::constant && graph.nodes[n].kind == kind::real;
     };
-    switch (node.op) {
-        case operation::tanh:
-        case operation::erf: return true;
-        case operation::mask: return is_small(graph, node.arguments[0]);
-        case operation::multiply:
-            return (is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) ||
-                   (is_number(node.arguments[1]) && is_small(graph, node.arguments[0]));
-        default: return false;
-    }
+    if (node.op == operation::tanh || node.op == operation::erf) return true;
+    if (node.op == operation::mask) return is_small(graph, node.arguments[0]);
+    return node.op == operation::multiply && ((is_number(node.arguments[0]) && is_small(graph, node.arguments[1])) ||
+                                              (is_number(node.arguments[1]) && is_small(graph, node.arguments[0])));
 }
 
 }  // namespace

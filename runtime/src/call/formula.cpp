@@ -21,24 +21,21 @@ public:
     void write(int at, int outer) {
         if (text.size() > longest) return;
         const instruction& n = graph_.nodes[static_cast<std::size_t>(at)];
-        switch (n.op) {
-            case operation::constant:
-                return n.kind == kind::integer ? append(text, n.integer) : append(text, real(n.number));
-            case operation::input:
-            case operation::scalar: return append(text, graph_.inputs[static_cast<std::size_t>(n.input)].name);
-            case operation::bound: return append(text, graph_.indices[static_cast<std::size_t>(n.integer)]);
-            case operation::to_real:
-            case operation::to_integer:  // implied, but of conditions
-                return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].kind == kind::condition
-                           ? write(n.arguments[0], 99)
-                           : write(n.arguments[0], outer);
-            case operation::load: return write(n.arguments[0], 99), list(n, 1);
-            case operation::extent:
-                append(text, "extent<"), append(text, n.integer), append(text, ">");
-                return list(n, 0);
-            default: break;
+        if (n.op == operation::constant)
+            return n.kind == kind::integer ? append(text, n.integer) : append(text, real(n.number));
+        if (n.input >= 0) return append(text, graph_.inputs[static_cast<std::size_t>(n.input)].name);
+        if (n.op == operation::bound) return append(text, graph_.indices[static_cast<std::size_t>(n.integer)]);
+        if (family_of(n.op) == family::conversion)  // implied, but of conditions
+            return graph_.nodes[static_cast<std::size_t>(n.arguments[0])].kind == kind::condition
+                       ? write(n.arguments[0], 99)
+                       : write(n.arguments[0], outer);
+        if (n.op == operation::load) return write(n.arguments[0], 99), list(n, 1);
+        if (n.op == operation::extent) {
+            append(text, "extent<"), append(text, n.integer), append(text, ">");
+            return list(n, 0);
         }
-        const auto [spelt, precedence] = dsl::detail::spelling_of(n.op);
+        const std::string_view spelt = about(n.op).text;
+        const int precedence = about(n.op).precedence;
         if (precedence == 0) return append(text, spelt), list(n, 0);
         const bool parentheses = precedence < outer;
         if (parentheses) text += '(';
@@ -158,9 +155,8 @@ std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads,
     };
     if (!has_operation(operation::contract)) return all;
 
-    const bool compares = has([&](const instruction& n) {
-        return n.kind == kind::condition && n.op >= operation::equal && n.op <= operation::greater_equal;
-    });
+    const bool compares =
+        has([&](const instruction& n) { return n.kind == kind::condition && family_of(n.op) == family::comparison; });
     if (compares && has_operation(operation::q_idx) && has_operation(operation::kv_idx)) {
         const bool shifted = has([&](const instruction& n) {
             return n.op == operation::subtract && argument(n, 0).op == operation::key_length &&

@@ -1,6 +1,8 @@
 #include "base/text.hpp"
 #include "call/shape.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -18,12 +20,9 @@ constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(),
                        least = std::numeric_limits<std::int32_t>::min();
 
 std::string_view spelling(operation op) {
-    switch (op) {
-        case operation::queries: return "queries(...)";
-        case operation::keys: return "keys(...)";
-        case operation::values: return "values(...)";
-        default: return "tokens(...)";
-    }
+    if (op == operation::queries) return "queries(...)";
+    if (op == operation::keys) return "keys(...)";
+    return op == operation::values ? "values(...)" : "tokens(...)";
 }
 
 /// What the argument of a computed tensor states, the formula being argument 0.
@@ -48,6 +47,15 @@ struct rounded_down {
         if (remainder != 0 && (remainder < 0) != (y < 0)) --quotient, remainder += y;
     }
 };
+
+using of_two = bool (*)(std::int64_t, std::int64_t);
+constexpr by_operation<family::comparison, of_two> comparisons{
+    {operation::equal, [](std::int64_t x, std::int64_t y) { return x == y; }},
+    {operation::not_equal, [](std::int64_t x, std::int64_t y) { return x != y; }},
+    {operation::less, [](std::int64_t x, std::int64_t y) { return x < y; }},
+    {operation::less_equal, [](std::int64_t x, std::int64_t y) { return x <= y; }},
+    {operation::greater, [](std::int64_t x, std::int64_t y) { return x > y; }},
+    {operation::greater_equal, [](std::int64_t x, std::int64_t y) { return x >= y; }}};
 
 class number_evaluator {
 public:
@@ -153,102 +161,141 @@ private:
 
     std::int64_t value(int at) {
         const instruction& n = node_of(graph_, at);
-        const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
-        switch (n.op) {
-            case operation::constant:
-                if (n.kind == kind::integer) return checked(n.integer);
-                break;
-            case operation::depth: return shape_[axis_kind::depth];
-            case operation::value_depth: return shape_[axis_kind::value_depth];
-            case operation::heads: return number(axis_kind::head);
-            case operation::key_heads:
-                return shape_.has(axis_kind::key_head) ? shape_[axis_kind::key_head] : number(axis_kind::head);
-            case operation::batches: return shape_[axis_kind::batch];
-            case operation::query_length: return number(axis_kind::query);
-            case operation::key_length: return number(axis_kind::key);
-            case operation::scalar: {
-                const auto input = static_cast<std::size_t>(n.input);
-                if (n.kind == kind::integer) return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
-                break;
-            }
-            case operation::extent: return extent(n);
-            case operation::same: {
-                const std::int64_t first = x(0), second = x(1);
-                if (first != second && node_of(graph_, n.arguments[0]).op == operation::query_length &&
-                    node_of(graph_, n.arguments[1]).op == operation::key_length)
-                    fail("as many queries as keys, as queries are counted from 0", say(first, " and ", second),
-                         "their positions in the formula: rotary_half(q, cos, sin, q_idx + offset)");
-                if (first != second)
-                    fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])),
-                         say(first, " and ", second),
-                         "tensors that are as long there: weights as wide as what they are applied to, pages of one "
-                         "size");
-                return first;
-            }
-            default: break;
-        }
         if (n.kind == kind::condition) return condition(n);
         if (n.kind != kind::integer) refuse();
-        switch (n.op) {
-            case operation::to_integer:
+        const auto x = [&](std::size_t i) { return i < n.argument_count ? value(n.arguments[i]) : 0; };
+        switch (family_of(n.op)) {
+            case family::terminal: return terminal(n);
+            case family::tensors:
+                if (n.op == operation::extent) return extent(n);
+                refuse();
+            case family::conversion:
                 if (node_of(graph_, n.arguments[0]).kind == kind::condition) return x(0);
-                break;
-            case operation::negate: return checked(-x(0));
-            case operation::absolute: return checked(std::abs(x(0)));
-            case operation::add: return checked(x(0) + x(1));
-            case operation::subtract: return checked(x(0) - x(1));
-            case operation::multiply: return checked(x(0) * x(1));
-            case operation::divide: return checked(divided(x(0), x(1)).quotient);
-            case operation::remainder: return divided(x(0), x(1)).remainder;
-            case operation::minimum: return std::min(x(0), x(1));
-            case operation::maximum: return std::max(x(0), x(1));
-            case operation::bit_and: return x(0) & x(1);
-            case operation::bit_or: return x(0) | x(1);
-            case operation::bit_xor: return x(0) ^ x(1);
-            case operation::shift_left: return checked(x(0) * (std::int64_t{1} << bits(x(1))));
-            case operation::shift_right: return x(0) >> bits(x(1));
-            case operation::where: return x(x(0) ? 1 : 2);
-            default: break;
+                refuse();
+            case family::arithmetic: {
+                const std::int64_t first = x(0);
+                return arithmetic(n.op, first, x(1));
+            }
+            case family::bits: {
+                const std::int64_t first = x(0);
+                return of_bits(n.op, first, x(1));
+            }
+            case family::selection: return n.op == operation::same ? same(n) : x(x(0) ? 1 : 2);
+            case family::sums:
+            case family::function:
+            case family::comparison:
+            case family::logic:
+            case family::random:
+            case family::attention: break;
         }
         refuse();
     }
 
+    std::int64_t passed(const instruction& n) const {
+        const auto input = static_cast<std::size_t>(n.input);
+        return scalar_of(graph_.inputs[input], *given_.inputs[input]).integer;
+    }
+
+    std::int64_t terminal(const instruction& n) {
+        using number_of = std::int64_t (*)(number_evaluator&, const instruction&);
+        constexpr number_of differs = nullptr;  // within the call
+        static constexpr by_operation<family::terminal, number_of> numbers{
+            {operation::b, differs},
+            {operation::h, differs},
+            {operation::q_idx, differs},
+            {operation::kv_idx, differs},
+            {operation::d_idx, differs},
+            {operation::bound, differs},
+            {operation::input, differs},
+            {operation::kv_lengths, differs},
+            {operation::constant, [](number_evaluator& e, const instruction& n) { return e.checked(n.integer); }},
+            {operation::scalar, [](number_evaluator& e, const instruction& n) { return e.passed(n); }},
+            {operation::depth, [](number_evaluator& e, const instruction&) { return e.shape_[axis_kind::depth]; }},
+            {operation::value_depth,
+             [](number_evaluator& e, const instruction&) { return e.shape_[axis_kind::value_depth]; }},
+            {operation::heads, [](number_evaluator& e, const instruction&) { return e.number(axis_kind::head); }},
+            {operation::key_heads,
+             [](number_evaluator& e, const instruction&) {
+                 return e.shape_.has(axis_kind::key_head) ? e.shape_[axis_kind::key_head] : e.number(axis_kind::head);
+             }},
+            {operation::batches, [](number_evaluator& e, const instruction&) { return e.shape_[axis_kind::batch]; }},
+            {operation::query_length,
+             [](number_evaluator& e, const instruction&) { return e.number(axis_kind::query); }},
+            {operation::key_length, [](number_evaluator& e, const instruction&) { return e.number(axis_kind::key); }}};
+        const number_of number = numbers[n.op];
+        return number ? number(*this, n) : (refuse(), 0);
+    }
+
+    std::int64_t same(const instruction& n) {
+        const std::int64_t first = value(n.arguments[0]), second = value(n.arguments[1]);
+        if (first != second && node_of(graph_, n.arguments[0]).op == operation::query_length &&
+            node_of(graph_, n.arguments[1]).op == operation::key_length)
+            fail("as many queries as keys, as queries are counted from 0", say(first, " and ", second),
+                 "their positions in the formula: rotary_half(q, cos, sin, q_idx + offset)");
+        if (first != second)
+            fail(say("the same number in ", text(n.arguments[0]), " and ", text(n.arguments[1])),
+                 say(first, " and ", second),
+                 "tensors that are as long there: weights as wide as what they are applied to, pages of one "
+                 "size");
+        return first;
+    }
+
+    std::int64_t arithmetic(operation op, std::int64_t x, std::int64_t y) const {
+        using of_two = std::int64_t (*)(const number_evaluator&, std::int64_t, std::int64_t);
+        static constexpr by_operation<family::arithmetic, of_two> results{
+            {operation::negate, [](const number_evaluator&, std::int64_t x, std::int64_t) { return -x; }},
+            {operation::absolute, [](const number_evaluator&, std::int64_t x, std::int64_t) { return std::abs(x); }},
+            {operation::add, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x + y; }},
+            {operation::subtract, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x - y; }},
+            {operation::multiply, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x * y; }},
+            {operation::divide,
+             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return e.divided(x, y).quotient; }},
+            {operation::remainder,
+             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return e.divided(x, y).remainder; }},
+            {operation::minimum,
+             [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::min(x, y); }},
+            {operation::maximum,
+             [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::max(x, y); }}};
+        return checked(results[op](*this, x, y));
+    }
+
+    std::int64_t of_bits(operation op, std::int64_t x, std::int64_t y) const {
+        using of_two = std::int64_t (*)(const number_evaluator&, std::int64_t, std::int64_t);
+        static constexpr by_operation<family::bits, of_two> results{
+            {operation::bit_and, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x & y; }},
+            {operation::bit_or, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x | y; }},
+            {operation::bit_xor, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x ^ y; }},
+            {operation::shift_left, [](const number_evaluator& e, std::int64_t x,
+                                       std::int64_t y) { return x * (std::int64_t{1} << e.bits(y)); }},
+            {operation::shift_right,
+             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return x >> e.bits(y); }}};
+        return checked(results[op](*this, x, y));
+    }
+
     bool condition(const instruction& n) {
         const auto x = [&](std::size_t i) { return value(n.arguments[i]); };
-        switch (n.op) {
-            case operation::equal: return x(0) == x(1);
-            case operation::not_equal: return x(0) != x(1);
-            case operation::less: return x(0) < x(1);
-            case operation::less_equal: return x(0) <= x(1);
-            case operation::greater: return x(0) > x(1);
-            case operation::greater_equal: return x(0) >= x(1);
-            case operation::logical_and: return x(0) && x(1);
-            case operation::logical_or: return x(0) || x(1);
-            case operation::logical_not: return !x(0);
-            default: refuse();
+        if (family_of(n.op) == family::comparison) {
+            const std::int64_t first = x(0);
+            return comparisons[n.op](first, x(1));
         }
+        if (n.op == operation::logical_and) return x(0) && x(1);
+        if (n.op == operation::logical_or) return x(0) || x(1);
+        if (n.op == operation::logical_not) return !x(0);
+        refuse();
     }
 
     /// A number of the call as the formula has it.
     std::string text(int at) const {
         const instruction& n = node_of(graph_, at);
         const auto x = [&](std::size_t i) { return text(n.arguments[i]); };
-        switch (n.op) {
-            case operation::constant: return std::to_string(n.integer);
-            case operation::scalar: return std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name);
-            case operation::extent:
-                return say("extent<", n.integer, ">(",
-                           graph_.inputs[static_cast<std::size_t>(node_of(graph_, n.arguments[0]).input)].name, ")");
-            case operation::depth: return "depth";
-            case operation::value_depth: return "value_depth";
-            case operation::heads: return "heads";
-            case operation::query_length: return "query_length";
-            case operation::key_length: return "key_length";
-            case operation::multiply: return say(x(0), " * ", x(1));
-            case operation::divide: return say(x(0), " / ", x(1));
-            case operation::same: return x(0);
-            default: return "the layer's own number";
-        }
+        if (n.op == operation::constant) return std::to_string(n.integer);
+        if (n.op == operation::scalar) return std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name);
+        if (n.op == operation::extent)
+            return say("extent<", n.integer, ">(",
+                       graph_.inputs[static_cast<std::size_t>(node_of(graph_, n.arguments[0]).input)].name, ")");
+        if (n.op == operation::multiply || n.op == operation::divide) return say(x(0), about(n.op).text, x(1));
+        if (n.op == operation::same) return x(0);
+        return family_of(n.op) == family::terminal ? std::string(about(n.op).text) : "the layer's own number";
     }
 
     rounded_down divided(std::int64_t x, std::int64_t y) const {

@@ -13,8 +13,8 @@ namespace attune::dsl::detail {
 
 /// Whether an operation computes in reals as soon as one of its numbers is real.
 constexpr bool mixes(operation op) {
-    return (op >= operation::negate && op <= operation::maximum) || op == operation::where ||
-           (op >= operation::equal && op <= operation::greater_equal);
+    const family of = family_of(op);
+    return of == family::arithmetic || of == family::function || of == family::comparison || op == operation::where;
 }
 
 template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n);

@@ -1,6 +1,6 @@
 #pragma once
 #include <attune/dsl/detail/hana.hpp>
-#include <attune/ir/graph_ir.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <concepts>
 #include <type_traits>
@@ -39,27 +39,18 @@ inline constexpr unsigned late = row | output | finished;
 }  // namespace use
 
 constexpr unsigned uses_of(operation op, unsigned below) {
-    switch (op) {
-        case operation::b:
-        case operation::h: return use::place;
-        case operation::q_idx: return use::query;
-        case operation::kv_idx: return use::key;
-        case operation::d_idx: return use::channel;
-        case operation::bound: return use::bound;
-        case operation::kv_lengths: return use::place | use::data;
-        case operation::load: return (below & ~use::output) | use::data | (below & use::output ? use::finished : 0);
-        case operation::tokens: return below & use::finished;
-        case operation::extent: return 0;
-        case operation::keep: return use::place | use::query | use::key;
-        case operation::contract: return use::place | use::query | use::key | use::data;
-        case operation::log_sum_exp:
-        case operation::row_maximum:
-        case operation::row_sum:
-        case operation::as_row: return use::row;
-        case operation::weighted_sum:
-        case operation::as_output: return use::output;
-        default: return below;
-    }
+    const operation_row& it = about(op);
+    if (it.gives == only(kind::row)) return use::row;
+    if (it.gives == only(kind::output)) return use::output;
+    if (op == operation::tokens) return below & use::finished;
+    const auto adds = [&](unsigned variables, unsigned uses) { return it.adds & variables ? uses : 0u; };
+    const unsigned own = adds(variable::score, use::place | use::query | use::key) |
+                         adds(variable::batch | variable::head, use::place) | adds(variable::query, use::query) |
+                         adds(variable::key, use::key) | adds(variable::channel, use::channel) |
+                         adds(variable::data, use::data) | (op == operation::bound ? use::bound : 0u);
+    if (it.passes_on == passes_on::nothing) return own;
+    if (it.passes_on == passes_on::elements && below & use::output) below = (below & ~use::output) | use::finished;
+    return below | own;
 }
 
 namespace detail {

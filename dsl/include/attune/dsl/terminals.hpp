@@ -85,16 +85,16 @@ template <name Input, std::size_t Axes> inline constexpr bool has_one_to_five_ax
 template <name Input> inline constexpr bool read_with_parentheses = false;
 template <name Input, axis_kind Axis, operation Index>
 inline constexpr bool index_matches_axis = [] {
-    switch (Index) {  // only a bare index can be on the wrong axis; a computed one is taken at its word
-        case operation::b: return Axis == axis_kind::batch || Axis == axis_kind::free;
-        case operation::h: return Axis == axis_kind::head || Axis == axis_kind::key_head || Axis == axis_kind::free;
-        case operation::q_idx:
-            return Axis == axis_kind::query || Axis == axis_kind::position || Axis == axis_kind::free;
-        case operation::kv_idx: return Axis == axis_kind::key || Axis == axis_kind::position || Axis == axis_kind::free;
-        case operation::d_idx:
-            return Axis == axis_kind::depth || Axis == axis_kind::value_depth || Axis == axis_kind::free;
-        default: return true;
-    }
+    // Only a bare index can be on the wrong axis; a computed one is taken at its word.
+    constexpr unsigned index =
+        about(Index).passes_on == passes_on::all && about(Index).most == 0 ? about(Index).adds : 0;
+    if (Axis == axis_kind::free) return true;
+    if (index == variable::batch) return Axis == axis_kind::batch;
+    if (index == variable::head) return Axis == axis_kind::head || Axis == axis_kind::key_head;
+    if (index == variable::query) return Axis == axis_kind::query || Axis == axis_kind::position;
+    if (index == variable::key) return Axis == axis_kind::key || Axis == axis_kind::position;
+    if (index == variable::channel) return Axis == axis_kind::depth || Axis == axis_kind::value_depth;
+    return true;
 }();
 
 /// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`.

@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/ir/builder.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -58,90 +59,6 @@ constexpr void text_writer::put_real(double x) {
     for (int shift = 48; shift >= 0; shift -= 4) put("0123456789abcdef"[(bits >> shift) & 15]);
     put('p');
     put_integer(static_cast<std::int64_t>(bits >> 52) - 1023);
-}
-
-struct spelling {
-    std::string_view text;
-    int precedence;  // C++'s, larger binds tighter; 0: a function
-};
-
-constexpr spelling spelling_of(operation op) {
-    using enum operation;
-    switch (op) {
-        case b: return {"b", 99};
-        case h: return {"h", 99};
-        case q_idx: return {"q_idx", 99};
-        case kv_idx: return {"kv_idx", 99};
-        case d_idx: return {"d_idx", 99};
-        case depth: return {"depth", 99};
-        case value_depth: return {"value_depth", 99};
-        case query_length: return {"query_length", 99};
-        case key_length: return {"key_length", 99};
-        case heads: return {"heads", 99};
-        case key_heads: return {"key_heads", 99};
-        case batches: return {"batches", 99};
-        case kv_lengths: return {"kv_lengths(b)", 99};
-        case transpose: return {"t", 0};
-        case contract:
-        case multiply:
-        case weighted_sum: return {" * ", 13};
-        case to_real: return {"as_real", 0};
-        case to_integer: return {"as_integer", 0};
-        case negate: return {"-", 14};
-        case absolute: return {"abs", 0};
-        case exp: return {"exp", 0};
-        case log: return {"log", 0};
-        case tanh: return {"tanh", 0};
-        case erf: return {"erf", 0};
-        case sqrt: return {"sqrt", 0};
-        case rsqrt: return {"rsqrt", 0};
-        case add: return {" + ", 12};
-        case subtract: return {" - ", 12};
-        case divide: return {" / ", 13};
-        case remainder: return {" % ", 13};
-        case minimum: return {"min", 0};
-        case maximum: return {"max", 0};
-        case bit_and: return {" & ", 7};
-        case bit_or: return {" | ", 5};
-        case bit_xor: return {" ^ ", 6};
-        case shift_left: return {" << ", 11};
-        case shift_right: return {" >> ", 11};
-        case same: return {"same", 0};
-        case queries: return {"queries", 0};
-        case keys: return {"keys", 0};
-        case values: return {"values", 0};
-        case extent: return {"extent", 0};
-        case sum: return {"sum", 0};
-        case any: return {"any", 0};
-        case where: return {"where", 0};
-        case equal: return {" == ", 8};
-        case not_equal: return {" != ", 8};
-        case less: return {" < ", 9};
-        case less_equal: return {" <= ", 9};
-        case greater: return {" > ", 9};
-        case greater_equal: return {" >= ", 9};
-        case logical_and: return {" && ", 4};
-        case logical_or: return {" || ", 3};
-        case logical_not: return {"!", 14};
-        case mask: return {"mask", 0};
-        case softmax: return {"softmax", 0};
-        case log_sum_exp: return {"log_sum_exp", 0};
-        case unnormalized: return {"unnormalized", 0};
-        case row_maximum: return {"row_maximum", 0};
-        case row_sum: return {"row_sum", 0};
-        case sum_over_queries: return {"sum_over_queries", 0};
-        case mean_over_heads: return {"mean_over_heads", 0};
-        case as_row: return {"as_row", 0};
-        case as_output: return {"as_output", 0};
-        case tokens: return {"tokens", 0};
-        case keep: return {"keep", 0};
-        case bound:
-        case constant:
-        case input:
-        case scalar:
-        case load: return {"", 99};
-    }
-    return {"?", 99};
 }
 
 /// Words that an input or index must not be called in the text: those of the language, and C++'s.
@@ -204,7 +121,7 @@ struct describer {
     /// and in functions that know reals only.
     constexpr bool conversion_is_implied(const instruction& user) const {
         if (user.argument_count == 1)
-            return (user.op >= operation::exp && user.op <= operation::rsqrt) || user.op == operation::as_row ||
+            return family_of(user.op) == family::function || user.op == operation::as_row ||
                    user.op == operation::as_output;
         for (int a = 0; a < user.argument_count; ++a) {
             const instruction& x = list.nodes[user.arguments[a]];
@@ -215,7 +132,7 @@ struct describer {
 
     /// Parentheses beyond C++'s need, where compilers ask for them: && inside ||, anything inside & ^ | << >>.
     constexpr int left_of(operation op, int precedence, std::int16_t child) const {
-        if (op >= operation::bit_and && op <= operation::shift_right) return 14;
+        if (family_of(op) == family::bits) return 14;
         return op == operation::logical_or && list.nodes[child].op == operation::logical_and ? 5 : precedence;
     }
 
@@ -228,7 +145,8 @@ struct describer {
         if (i.op == operation::bound) return identifier(list.indices[static_cast<std::size_t>(i.integer)]);
         if (i.op == operation::to_real && skip_conversion) return value(i.arguments[0], outer);
         const bool implied = conversion_is_implied(i);
-        const auto [text, precedence] = spelling_of(i.op);
+        const auto text = about(i.op).text;
+        const int precedence = about(i.op).precedence;
         if (i.op == operation::load) {
             value(i.arguments[0], 99);
             return arguments(i, 1, false);

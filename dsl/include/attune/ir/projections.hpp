@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <optional>
 #include <vector>
@@ -21,60 +21,29 @@ constexpr bool is_formed(operation op) {
 
 namespace detail {
 
-/// What a number varies with.
-struct variation {
-    bool position{}, channel{}, head{}, batch{};
-    std::uint64_t bound{};  ///< bound indices that are free in it, a bit each
-};
-
-inline std::vector<variation> variations(const graph_ir& graph) {
-    std::vector<variation> all;
-    for (const instruction& node : graph.nodes) {
-        variation here;
-        for (int i = node.op == operation::load ? 1 : 0; i < node.argument_count;
-             ++i) {  // what a tensor is made of is done
-            const variation& below = all[static_cast<std::size_t>(node.arguments[static_cast<std::size_t>(i)])];
-            here.position |= below.position, here.channel |= below.channel, here.head |= below.head,
-                here.batch |= below.batch, here.bound |= below.bound;
-        }
-        switch (node.op) {
-            case operation::b:
-            case operation::kv_lengths: here.batch = true; break;
-            case operation::h: here.head = true; break;
-            case operation::q_idx:
-            case operation::kv_idx: here.position = true; break;
-            case operation::d_idx: here.channel = true; break;
-            case operation::bound: here.bound = std::uint64_t{1} << node.integer; break;
-            case operation::keep: here.position = here.head = here.batch = true; break;
-            case operation::sum:
-            case operation::any: here.bound &= ~all[static_cast<std::size_t>(node.arguments[0])].bound; break;
-            case operation::queries:
-            case operation::keys:
-            case operation::values:
-            case operation::tokens:
-            case operation::contract:
-            case operation::transpose:
-            case operation::extent: here = {}; break;
-            default: break;
-        }
-        all.push_back(here);
-    }
+inline std::vector<dependences_of_node> dependences_in(const graph_ir& graph) {
+    std::vector<dependences_of_node> all;
+    for (const instruction& node : graph.nodes)
+        all.push_back(dependences_at(node, [&](int argument) { return all[static_cast<std::size_t>(argument)]; }));
     return all;
 }
 
-inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph, const std::vector<variation>& varies,
-                                                       int sum) {
+inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph,
+                                                       const std::vector<dependences_of_node>& depends, int sum) {
+    constexpr unsigned position = variable::query | variable::key;
     const instruction& it = graph.nodes[static_cast<std::size_t>(sum)];
-    const variation& of = varies[static_cast<std::size_t>(sum)];
-    if (it.op != operation::sum || it.kind != kind::real || of.bound || !of.channel || !of.position) return {};
+    const dependences_of_node& of = depends[static_cast<std::size_t>(sum)];
+    if (it.op != operation::sum || it.kind != kind::real || of.bound || !of.has(variable::channel) || !of.has(position))
+        return {};
     const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
     if (body.op != operation::multiply) return {};
     for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
         const int left = body.arguments[side], right = body.arguments[1 - side];
-        const variation &first = varies[static_cast<std::size_t>(left)],
-                        &second = varies[static_cast<std::size_t>(right)];
-        if (!first.channel && !second.position && !second.batch)
-            return matrix_product{sum, left, right, it.arguments[1], first.head, second.head};
+        const dependences_of_node &first = depends[static_cast<std::size_t>(left)],
+                                  &second = depends[static_cast<std::size_t>(right)];
+        if (!first.has(variable::channel) && !second.has(position | variable::batch))
+            return matrix_product{
+                sum, left, right, it.arguments[1], first.has(variable::head), second.has(variable::head)};
     }
     return {};
 }
@@ -99,12 +68,12 @@ inline std::vector<bool> made_of(const graph_ir& graph, int formula, bool whole)
 /// The matrix products of the formula that tokens, queries, keys or values are made by, first to last.
 inline std::vector<matrix_product> products_of(const graph_ir& graph, int tensor, bool whole = false) {
     const int formula = graph.nodes[static_cast<std::size_t>(tensor)].arguments[0];
-    const std::vector<detail::variation> varies = detail::variations(graph);
+    const std::vector<dependences_of_node> depends = detail::dependences_in(graph);
     const std::vector<bool> made = detail::made_of(graph, formula, whole);
     std::vector<matrix_product> all;
     for (int n = 0; n <= formula; ++n)
         if (made[static_cast<std::size_t>(n)])
-            if (const auto product = detail::matrix_product_at(graph, varies, n)) all.push_back(*product);
+            if (const auto product = detail::matrix_product_at(graph, depends, n)) all.push_back(*product);
     return all;
 }
 

@@ -1,0 +1,294 @@
+#pragma once
+#include <attune/ir/graph_ir.hpp>
+
+#include <array>
+#include <cstddef>
+#include <initializer_list>
+#include <iterator>
+#include <string_view>
+
+/// What the operations are, a row each: everything that is data. What computes something, one function an operation and
+/// concern, is found by `by_operation`.
+namespace attune {
+
+/// Operations that are treated alike where nobody asks which one it is.
+enum class family : std::uint8_t {
+    terminal,
+    tensors,     ///< what makes them, and what looks into them
+    sums,        ///< over a bound index
+    conversion,  ///< of kinds of numbers
+    arithmetic,
+    bits,
+    function,  ///< of one real
+    selection,
+    comparison,
+    logic,
+    random,
+    attention,
+};
+
+/// A set of kinds.
+struct kinds {
+    std::uint16_t bits{};
+    constexpr kinds operator|(kinds other) const { return {static_cast<std::uint16_t>(bits | other.bits)}; }
+    constexpr bool contains(kind k) const { return bits >> static_cast<int>(k) & 1; }
+    constexpr bool operator==(const kinds&) const = default;
+};
+constexpr kinds only(kind k) { return {static_cast<std::uint16_t>(1u << static_cast<int>(k))}; }
+
+/// What a value differs with, as bits, beside the bound indices.
+namespace variable {
+inline constexpr unsigned none = 0, batch = 1, head = 2, query = 4, key = 8, channel = 16;
+inline constexpr unsigned score = 32;  ///< known once the scores are
+inline constexpr unsigned data = 64;   ///< elements of tensors are looked at
+inline constexpr unsigned rows = batch | head | query, pairs = rows | key;
+}  // namespace variable
+
+/// Which dependences of its arguments an operation has itself.
+enum class passes_on : std::uint8_t {
+    all,
+    nothing,   ///< a whole tensor or its extent; scores, which are of all pairs
+    elements,  ///< of the indices, not of what the tensor is made of
+    but_index,
+    but_keys,
+};
+
+enum class effort : std::uint8_t {
+    cheap,
+    costly,  ///< worth computing once and keeping
+};
+
+/// Whether a number is monotone in its indices where its arguments are: then it is bounded over a tile by its ends.
+enum class regularity : std::uint8_t {
+    regular,
+    by_divisor,  ///< if the divisor is a constant
+    by_factors,  ///< unless both factors have indices
+    irregular,   ///< a table gives its range over a tile
+};
+
+enum class interval_rule : std::uint8_t {
+    bounded,  ///< over a block of pairs, from its arguments' intervals
+    open,     ///< may be anything: always right, and skips no block
+};
+
+/// Kinds of the first arguments; the last one said holds for the rest.
+struct argument_kinds {
+    std::array<kinds, 3> first{};
+    std::size_t count{};
+    constexpr argument_kinds(std::initializer_list<kinds> all) {
+        for (const kinds k : all) first[count++] = k;
+    }
+    constexpr kinds operator[](std::size_t argument) const { return first[argument < count ? argument : count - 1]; }
+};
+
+/// The last value of a row: of another type than the one before it, and without a default, so that a row which leaves
+/// anything out does not compile.
+struct stated_interval {
+    interval_rule rule;
+    constexpr stated_interval(interval_rule stated) : rule(stated) {}
+    constexpr operator interval_rule() const { return rule; }
+};
+
+struct operation_row {
+    operation op;
+    attune::family family;
+    std::string_view text;  ///< as the language spells it
+    int precedence;         ///< C++'s, larger binds tighter; 0: a function
+    std::size_t fewest, most;
+    argument_kinds takes;
+    kinds gives;
+    attune::passes_on passes_on;
+    unsigned adds;  ///< variables
+    attune::effort effort;
+    attune::regularity regularity;
+    stated_interval interval;
+};
+
+namespace operation_table {
+using enum operation;
+using enum family;
+using enum passes_on;
+using enum effort;
+using enum regularity;
+using enum interval_rule;
+using namespace variable;
+
+inline constexpr kinds tensor = only(kind::tensor), transposed = only(kind::transposed), integer = only(kind::integer),
+                       real = only(kind::real), condition = only(kind::condition), scores = only(kind::scores),
+                       weights = only(kind::weights), output = only(kind::output), row = only(kind::row),
+                       column = only(kind::column), head_mean = only(kind::head_mean), layer = only(kind::tokens);
+inline constexpr kinds counted = integer | real, reals = real | scores | row | output, numbers = integer | reals,
+                       element = counted | condition, weighable = numbers | weights, converted = numbers | condition,
+                       chosen = converted | weights, readable = tensor | output | layer;
+
+inline constexpr std::size_t longest = max_rank + 1;  // a tensor and its indices
+
+inline constexpr operation_row rows_of_all[] = {
+    // operation, family, text, precedence, fewest and most arguments, their kinds, its own, dependences that it passes
+    // on, those that it adds, effort, regularity, interval
+    // terminals
+    {constant, terminal, "", 99, 0, 0, {}, element, all, none, cheap, regular, open},
+    {b, terminal, "b", 99, 0, 0, {}, integer, all, batch, cheap, regular, open},
+    {h, terminal, "h", 99, 0, 0, {}, integer, all, head, cheap, regular, open},
+    {q_idx, terminal, "q_idx", 99, 0, 0, {}, integer, all, query, cheap, regular, open},
+    {kv_idx, terminal, "kv_idx", 99, 0, 0, {}, integer, all, key, cheap, regular, open},
+    {d_idx, terminal, "d_idx", 99, 0, 0, {}, integer, all, channel, cheap, regular, open},
+    {bound, terminal, "", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {depth, terminal, "depth", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {value_depth, terminal, "value_depth", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {query_length, terminal, "query_length", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {key_length, terminal, "key_length", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {heads, terminal, "heads", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {key_heads, terminal, "key_heads", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {batches, terminal, "batches", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
+    {input, terminal, "", 99, 0, 0, {}, tensor, all, none, cheap, regular, open},
+    {scalar, terminal, "", 99, 0, 0, {}, counted, all, none, cheap, regular, open},
+    {kv_lengths, terminal, "kv_lengths(b)", 99, 0, 0, {}, integer, all, batch | data, costly, regular, open},
+    // tensors
+    {load, tensors, "", 99, 2, longest, {readable, integer}, element, elements, data, costly, irregular, bounded},
+    {transpose, tensors, "t", 0, 1, 1, {tensor}, transposed, nothing, none, cheap, regular, open},
+    {contract, tensors, " * ", 13, 2, 2, {tensor, transposed}, scores, nothing, score | data, cheap, regular, open},
+    {queries, tensors, "queries", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open},
+    {keys, tensors, "keys", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open},
+    {values, tensors, "values", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open},
+    {extent, tensors, "extent", 0, 1, 1, {tensor}, integer, nothing, none, cheap, regular, open},
+    {sum, sums, "sum", 0, 3, 3, {integer, integer, element}, counted, but_index, none, costly, regular, bounded},
+    {any, sums, "any", 0, 3, 3, {integer, integer, condition}, condition, but_index, none, costly, regular, bounded},
+    // pointwise
+    {to_real, conversion, "as_real", 0, 1, 1, {converted}, reals, all, none, cheap, regular, bounded},
+    {to_integer, conversion, "as_integer", 0, 1, 1, {converted}, integer, all, none, cheap, regular, bounded},
+    {negate, arithmetic, "-", 14, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded},
+    {absolute, arithmetic, "abs", 0, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded},
+    {exp, function, "exp", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {log, function, "log", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {tanh, function, "tanh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {erf, function, "erf", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {sqrt, function, "sqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {rsqrt, function, "rsqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {add, arithmetic, " + ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
+    {subtract, arithmetic, " - ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
+    {multiply, arithmetic, " * ", 13, 2, 2, {weighable}, weighable, all, none, cheap, by_factors, bounded},
+    {divide, arithmetic, " / ", 13, 2, 2, {weighable}, weighable, all, none, costly, by_divisor, bounded},
+    {remainder, arithmetic, " % ", 13, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
+    {minimum, arithmetic, "min", 0, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
+    {maximum, arithmetic, "max", 0, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
+    {bit_and, bits, " & ", 7, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
+    {bit_or, bits, " | ", 5, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
+    {bit_xor, bits, " ^ ", 6, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
+    {shift_left, bits, " << ", 11, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
+    {shift_right, bits, " >> ", 11, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
+    {same, selection, "same", 0, 2, 2, {integer}, integer, all, none, cheap, regular, open},
+    {where, selection, "where", 0, 3, 3, {condition, chosen}, chosen, all, none, costly, irregular, bounded},
+    // conditions
+    {equal, comparison, " == ", 8, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
+    {not_equal, comparison, " != ", 8, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
+    {less, comparison, " < ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
+    {less_equal, comparison, " <= ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
+    {greater, comparison, " > ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
+    {greater_equal, comparison, " >= ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
+    {logical_and, logic, " && ", 4, 2, 2, {condition}, condition, all, none, cheap, regular, bounded},
+    {logical_or, logic, " || ", 3, 2, 2, {condition}, condition, all, none, cheap, regular, bounded},
+    {logical_not, logic, "!", 14, 1, 1, {condition}, condition, all, none, cheap, regular, bounded},
+    {keep, random, "keep", 0, 3, 3, {real, integer, integer}, condition, all, pairs, costly, irregular, open},
+    // attention
+    {mask, attention, "mask", 0, 2, 2, {scores, condition}, scores, all, none, cheap, regular, bounded},
+    {softmax, attention, "softmax", 0, 1, 2, {scores, real}, weights, all, score, cheap, regular, open},
+    {unnormalized, attention, "unnormalized", 0, 1, 1, {scores}, weights, all, score, cheap, regular, open},
+    {weighted_sum, attention, " * ", 13, 2, 2, {weights, tensor}, output, but_keys, rows | score, cheap, regular, open},
+    {log_sum_exp, attention, "log_sum_exp", 0, 1, 2, {scores, real}, row, but_keys, rows | score, cheap, regular, open},
+    {row_maximum, attention, "row_maximum", 0, 1, 1, {scores}, row, but_keys, rows | score, cheap, regular, open},
+    {row_sum, attention, "row_sum", 0, 1, 1, {weights}, row, but_keys, rows | score, cheap, regular, open},
+    {sum_over_queries, attention, "sum_over_queries", 0, 1, 1, {weights}, column, all, none, cheap, regular, open},
+    {mean_over_heads, attention, "mean_over_heads", 0, 1, 1, {weights}, head_mean, all, none, cheap, regular, open},
+    {as_row, attention, "as_row", 0, 1, 1, {real}, row, all, none, cheap, regular, open},
+    {as_output, attention, "as_output", 0, 1, 1, {real}, output, all, none, cheap, regular, open},
+    {tokens, attention, "tokens", 0, 2, 2, {real, integer}, layer, nothing, none, cheap, regular, open},
+};
+}  // namespace operation_table
+
+inline constexpr std::size_t operation_count = std::size(operation_table::rows_of_all);
+
+constexpr const operation_row& about(operation op) {
+    return operation_table::rows_of_all[static_cast<std::size_t>(op)];
+}
+constexpr family family_of(operation op) { return about(op).family; }
+
+static_assert(
+    [] {
+        for (std::size_t at = 0; at < operation_count; ++at)
+            if (about(static_cast<operation>(at)).op != static_cast<operation>(at)) return false;
+        return true;
+    }(),
+    "attune: operation_table has a row for each operation, in the order of graph_ir.hpp");
+
+namespace operation_table {
+/// Whether an enumerator has this value: compilers write any other one as a number.
+template <operation Op> constexpr bool is_named() {
+    const std::string_view text = __PRETTY_FUNCTION__;
+    return text[text.rfind("= ") + 2] != '(';
+}
+}  // namespace operation_table
+static_assert(operation_table::is_named<static_cast<operation>(operation_count - 1)>() &&
+                  !operation_table::is_named<static_cast<operation>(operation_count)>(),
+              "attune: operation_table has a row for each operation, and for nothing else");
+
+/// Something for each operation of a family, such as the function that computes it. One that is left out does not
+/// compile.
+template <family Of, class T> class by_operation {
+public:
+    struct entry {
+        operation op;
+        T is;
+    };
+    constexpr by_operation(std::initializer_list<entry> all) {
+        std::array<bool, operation_count> said{};
+        for (const entry& each : all) {
+            if (family_of(each.op) != Of) throw "attune: an operation of another family";
+            if (said[static_cast<std::size_t>(each.op)]) throw "attune: an operation is there twice";
+            said[static_cast<std::size_t>(each.op)] = true;
+            is_[static_cast<std::size_t>(each.op)] = each.is;
+        }
+        for (const operation_row& row : operation_table::rows_of_all)
+            if (row.family == Of && !said[static_cast<std::size_t>(row.op)]) throw "attune: an operation is left out";
+    }
+    constexpr const T& operator[](operation op) const { return is_[static_cast<std::size_t>(op)]; }
+
+private:
+    std::array<T, operation_count> is_{};
+};
+
+/// What is wrong with a node by the table; empty in a right one.
+constexpr std::string_view fault_of(const graph_ir& graph, const instruction& node) {
+    const operation_row& row = about(node.op);
+    if (node.argument_count < row.fewest || node.argument_count > row.most) return "the number of its arguments";
+    if (!row.gives.contains(node.kind)) return "its kind";
+    for (std::size_t i = 0; i < node.argument_count; ++i)
+        if (!row.takes[i].contains(graph.nodes[static_cast<std::size_t>(node.arguments[i])].kind))
+            return "the kind of an argument";
+    return {};
+}
+
+/// What a node's value differs with.
+struct dependences_of_node {
+    unsigned on{};          ///< bits of `variable`
+    std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each
+    constexpr bool has(unsigned variables) const { return (on & variables) != 0; }
+};
+
+/// Of a node, where `of(argument)` says it of nodes before it.
+template <class Of> constexpr dependences_of_node dependences_at(const instruction& node, const Of& of) {
+    const operation_row& row = about(node.op);
+    dependences_of_node here;
+    for (std::size_t i = row.passes_on == passes_on::elements ? 1 : 0;
+         row.passes_on != passes_on::nothing && i < node.argument_count; ++i) {
+        const dependences_of_node below = of(node.arguments[i]);
+        here.on |= below.on, here.bound |= below.bound;
+    }
+    if (row.passes_on == passes_on::but_index) here.bound &= ~of(node.arguments[0]).bound;
+    if (row.passes_on == passes_on::but_keys) here.on &= ~variable::key;
+    if (node.op == operation::bound) here.bound = std::uint64_t{1} << node.integer;
+    here.on |= row.adds;
+    return here;
+}
+
+}  // namespace attune
