@@ -11,11 +11,14 @@
 #include "stages/quadratic_outputs.hpp"
 #include "stages/subblocks.hpp"
 
+#include <cxxabi.h>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <typeinfo>
 #include <utility>
 
 namespace attune::generators {
@@ -45,11 +48,48 @@ Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
     return Pipeline(blocks);
 }
 
+/// A pass that changes nothing.
+class told_to : public Internal::IRMutator {
+public:
+    told_to(std::string pass, pass_observer observer) : pass_(std::move(pass)), observer_(std::move(observer)) {}
+    using IRMutator::mutate;
+    Internal::Stmt mutate(const Internal::Stmt& all) override {
+        observer_(pass_, all);
+        return all;
+    }
+
+private:
+    std::string pass_;
+    pass_observer observer_;
+};
+
+/// A class's name, without its namespaces.
+std::string name_of(const std::type_info& type) {
+    int failed = 0;
+    const std::unique_ptr<char, void (*)(void*)> text(abi::__cxa_demangle(type.name(), nullptr, nullptr, &failed),
+                                                      std::free);
+    const std::string whole = failed == 0 ? text.get() : type.name();
+    const std::size_t last = whole.rfind("::");
+    return last == whole.npos ? whole : whole.substr(last + 2);
+}
+
+/// The same with the observer told before the first pass and after each one, all of which remain the first one's.
+Pipeline observed(Pipeline all, const pass_observer& observer) {
+    Pipeline result(all.outputs());
+    result.add_custom_lowering_pass(new told_to("halide", observer));
+    for (const CustomLoweringPass& each : all.custom_lowering_passes()) {
+        result.add_custom_lowering_pass(each.pass, nullptr);
+        result.add_custom_lowering_pass(new told_to(name_of(typeid(*each.pass)), observer));
+    }
+    return result;
+}
+
 }  // namespace
 
-Module lowered_kernel::module(const std::string& symbol, const Target& target) const {
+Module lowered_kernel::module(const std::string& symbol, const Target& target, const pass_observer& observer) const {
     Pipeline compiled = attention;
     if (target.has_feature(Target::Vulkan)) compiled.add_custom_lowering_pass(new words_for_vulkan);
+    if (observer) compiled = observed(compiled, observer);
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());
     // Device code and what is known of it once it is loaded: all modules call theirs the same, and are to be linked.
@@ -74,12 +114,20 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target) c
                           " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
                           "; a schedule with smaller blocks may fit: emit --schedule");
         if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);
+        if (observer && function.name == symbol) observer("module", function.body);
         ordered.append(function);
     }
     return ordered;
 }
 
-lowered_kernel lower(const kernel_request& request) {
+namespace {
+
+using shape = quadratic_outputs::shape;
+constexpr shape all_shapes[] = {shape::pairs, shape::head_means, shape::columns};
+
+bool is_of_rows(kind what) { return what == kind::output || what == kind::row; }
+
+void check_request(const kernel_request& request) {
     check(request.schedule, request.depths.depth);
     if (request.schedule.pairing == 2 && !can_use_bf16_dot(request))
         throw std::runtime_error(
@@ -87,18 +135,81 @@ lowered_kernel lower(const kernel_request& request) {
     if (request.schedule.shapes == shape_class::decode)
         if (const std::string reason = decode_unsupported_reason(request.graph); !reason.empty())
             throw std::runtime_error("no kernel for decode: " + reason);
+}
+
+/// What a kernel is made of.
+struct kernel_stages {
+    computed_tensors &before, &after;
+    row_state* state;
+    epilogue& rows;
+    const std::vector<std::unique_ptr<quadratic_outputs>>& pairs;
+};
+
+std::unique_ptr<row_state> state_of(const kernel_frame& frame) {
+    if (frame.decodes() && on_device(frame.request)) return std::make_unique<gpu_decode_state>(frame);
+    if (frame.decodes()) return std::make_unique<decode_state>(frame);
+    if (frame.core.needs_state()) return std::make_unique<prefill_state>(frame);
+    return nullptr;
+}
+
+/// Where each of the graph's outputs, and then the saved rows, stand among the functions' values: rows and saved rows
+/// are those of one function, and so are the pairs of a shape.
+std::vector<int> places_of_outputs(const plan& core) {
+    std::vector<int> order(core.outputs.size()), saved;
+    int first = 0;
+    const auto place_all = [&](const auto& belongs) {
+        for (std::size_t i = 0; i < core.outputs.size(); ++i)
+            if (belongs(core.outputs[i])) order[i] = first++;
+    };
+    place_all(is_of_rows);
+    for (int i = 0; i < core.saved_rows + (core.saved_output >= 0 ? 1 : 0); ++i) saved.push_back(first++);
+    for (const shape of : all_shapes)
+        place_all([&](kind what) {
+            return !is_of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of;
+        });
+    place_all([](kind what) { return what == kind::tokens; });
+    order.insert(order.end(), saved.begin(), saved.end());
+    return order;
+}
+
+void schedule_on_device(const kernel_frame& frame, const kernel_stages& its, Pipeline& attention) {
+    const gpu_prefill_schedule on(frame);
+    on.schedule(its.before), on.schedule(its.after);
+    if (!its.rows.empty()) on.schedule(its.rows);
+    for (const auto& each : its.pairs) on.schedule(*each);
+    if (frame.decodes()) its.state->add_passes(attention);
+    on.add_passes(attention, frame.decodes() ? nullptr : static_cast<const prefill_state*>(its.state));
+}
+
+void schedule_on_cpu(const kernel_frame& frame, const kernel_stages& its, Pipeline& attention) {
+    its.before.schedule();
+    its.after.schedule();
+    if (!its.rows.empty()) its.rows.schedule(), its.rows.add_passes(attention);
+    const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table,
+                           std::vector<clipped_loop> clipped) {
+        const auto is_table = [table = loop_and_table.second](const Internal::Load& load) {
+            return load.name == table;
+        };
+        attention.add_custom_lowering_pass(
+            new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::visited_of(frame.request)));
+    };
+    if (its.state) guard(its.state->guarded_loop(), its.state->clipped_loops()), its.state->add_passes(attention);
+    for (const auto& each : its.pairs) {
+        each->schedule();
+        guard(each->guarded_loop(), {});
+    }
+}
+
+}  // namespace
+
+lowered_kernel lower(const kernel_request& request) {
+    check_request(request);
     const plan core = plan_of(request.graph);
     kernel_frame frame(request, core);
     computed_tensors before(frame, true);
     std::vector<Func> outputs;
 
-    std::unique_ptr<row_state> state;
-    if (frame.decodes() && on_device(request))
-        state = std::make_unique<gpu_decode_state>(frame);
-    else if (frame.decodes())
-        state = std::make_unique<decode_state>(frame);
-    else if (core.needs_state())
-        state = std::make_unique<prefill_state>(frame);
+    const std::unique_ptr<row_state> state = state_of(frame);
     epilogue rows(frame, state.get());
     if (!rows.empty()) outputs.push_back(rows.outputs);
     // On a device a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
@@ -108,8 +219,7 @@ lowered_kernel lower(const kernel_request& request) {
     if (on_device(request)) single.emplace(frame, one_pair);
     const kernel_frame& of_pairs = single ? *single : frame;
     std::vector<std::unique_ptr<quadratic_outputs>> pairs;
-    using shape = quadratic_outputs::shape;
-    for (const shape of : {shape::pairs, shape::head_means, shape::columns})
+    for (const shape of : all_shapes)
         if (quadratic_outputs::wanted(core, of))
             outputs.push_back(pairs.emplace_back(std::make_unique<quadratic_outputs>(of_pairs, rows, of))->outputs);
 
@@ -119,52 +229,14 @@ lowered_kernel lower(const kernel_request& request) {
         if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(request.graph.outputs[i].node));
 
     Pipeline attention(outputs);
-    if (on_device(request)) {
-        const gpu_prefill_schedule on(frame);
-        on.schedule(before), on.schedule(after);
-        if (!rows.empty()) on.schedule(rows);
-        for (const auto& each : pairs) on.schedule(*each);
-        if (frame.decodes()) state->add_passes(attention);
-        on.add_passes(attention, frame.decodes() ? nullptr : static_cast<const prefill_state*>(state.get()));
-    } else {
-        before.schedule();
-        after.schedule();
-        if (!rows.empty()) rows.schedule(), rows.add_passes(attention);
-        const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table,
-                               std::vector<clipped_loop> clipped) {
-            const auto is_table = [table = loop_and_table.second](const Internal::Load& load) {
-                return load.name == table;
-            };
-            attention.add_custom_lowering_pass(
-                new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::visited_of(request)));
-        };
-        if (state) guard(state->guarded_loop(), state->clipped_loops()), state->add_passes(attention);
-        for (const auto& each : pairs) {
-            each->schedule();
-            guard(each->guarded_loop(), {});
-        }
-    }
+    const kernel_stages its{before, after, state.get(), rows, pairs};
+    if (on_device(request))
+        schedule_on_device(frame, its, attention);
+    else
+        schedule_on_cpu(frame, its, attention);
     attention.add_custom_lowering_pass(new allow_empty_inputs);
 
-    // Where each of the graph's outputs, and then the saved rows, stand among the functions' values.
-    std::vector<int> order, masked;
-    int first = 0;
-    const auto place_all = [&](auto belongs, int extra) {
-        for (std::size_t i = 0; i < core.outputs.size(); ++i)
-            if (belongs(core.outputs[i])) order[i] = first++;
-        for (int i = 0; i < extra; ++i) masked.push_back(first++);
-    };
-    order.resize(core.outputs.size());
-    const auto of_rows = [](kind what) { return what == kind::output || what == kind::row; };
-    place_all(of_rows, core.saved_rows + (core.saved_output >= 0 ? 1 : 0));
-    for (const shape of : {shape::pairs, shape::head_means, shape::columns})
-        place_all(
-            [&](kind what) {
-                return !of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of;
-            },
-            0);
-    place_all([](kind what) { return what == kind::tokens; }, 0);
-    order.insert(order.end(), masked.begin(), masked.end());
+    const std::vector<int> order = places_of_outputs(core);
     if (!on_device(request))
         return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(frame, !frame.decodes())};
     kernel_request on_cpu = request;  // who asks which blocks are visited is there, and wants an answer there

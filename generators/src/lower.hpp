@@ -3,10 +3,15 @@
 
 #include <Halide.h>
 
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace attune::generators {
+
+/// Is told of a kernel's statement after each pass, by the name of the pass: "halide" first, then those of passes/, and
+/// "module" for its entry as it is compiled, which calls the tasks.
+using pass_observer = std::function<void(const std::string& pass, const Halide::Internal::Stmt& after)>;
 
 /// A kernel's two functions as Halide modules can be made of them.
 struct lowered_kernel {
@@ -17,7 +22,8 @@ struct lowered_kernel {
     Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full
 
     /// The attention as a module, its arguments in the order of a call.
-    Halide::Module module(const std::string& symbol, const Halide::Target& target) const;
+    Halide::Module module(const std::string& symbol, const Halide::Target& target,
+                          const pass_observer& observer = {}) const;
 };
 
 /// Throws std::runtime_error, a sentence, for a graph that is not one kernel (plan.hpp) or a schedule that breaks its

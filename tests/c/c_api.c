@@ -175,7 +175,6 @@ static attune_status with_q(attune_tensor tensor) { return with(attune_tensor_ar
 static void refusals(void) {
     attune_tensor t;
     attune_argument argument;
-    attune_options how;
     static const int64_t strides[] = {0, 0, 0, 2}, huge[] = {batches, heads, (int64_t)1 << 40, depth},
                          nine[] = {1, 1, 1, 1, 1, 1, 1, 1, 1};
     poison();
@@ -215,6 +214,13 @@ static void refusals(void) {
     argument = attune_tensor_argument("q", view(q)), argument.kind = 7;
     CHECK(with(argument) == ATTUNE_REFUSED && strstr(attune_error_text(), "kind"));
     CHECK(with(attune_tensor_argument(NULL, view(q))) == ATTUNE_REFUSED && strstr(attune_error_text(), "name"));
+    CHECK(untouched());
+}
+
+static void refused_options(void) {
+    attune_argument argument;
+    attune_options how;
+    poison();
     memset(&how, 0, sizeof how);
     how.size = 4;
     argument = attune_tensor_argument("q", view(q));
@@ -347,6 +353,7 @@ int main(void) {
     calls();
     threads();
     refusals();
+    refused_options();
     lengths();
     answers();
     dlpack();

@@ -1,4 +1,6 @@
 // What is read from the caller's tensors to be used as an index: page tables, gathered keys, buckets, short tables.
+#include "index_formulas.hpp"
+
 #include <attune/c.h>
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
@@ -19,54 +21,6 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::Equals;
 
 namespace {
-
-namespace formulas {
-using namespace attune::dsl;
-
-inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"slot">, depth);
-inline constexpr auto v_pages = input<"v_pages", f32>(axis<"page">, key_head, axis<"slot">, value_depth);
-inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"page">);
-inline constexpr auto slots = same(extent<2>(k_pages), extent<2>(v_pages));
-inline constexpr auto page = block_table(b, kv_idx / slots);
-inline constexpr auto most_keys = extent<1>(block_table) * slots;
-inline constexpr auto paged = softmax(q * t(keys(k_pages(page, h, kv_idx % slots, d_idx), most_keys))) *
-                              values(v_pages(page, h, kv_idx % slots, d_idx), most_keys);
-
-inline constexpr auto slot_of = input<"slot_of", i32>(batch, key);  // one pool of keys, its place a key
-inline constexpr auto pool = input<"pool", f32>(axis<"place">, key_head, depth);
-inline constexpr auto gathered = softmax(q * t(keys(pool(slot_of(b, kv_idx), h, d_idx)))) * v;
-inline constexpr auto shifted = softmax(q * t(keys(pool(slot_of(b, kv_idx) + 2, h, d_idx)))) * v;
-inline constexpr auto clamped =
-    softmax(q * t(keys(pool(max(min(slot_of(b, kv_idx), extent<0>(pool) - 1), 0), h, d_idx)))) * v;
-inline constexpr auto linked = softmax(q * t(k) + as_real(slot_of(b, slot_of(b, kv_idx)))) * v;  // ends with the keys
-
-inline constexpr auto bucket = input<"bucket", i32>(query, key);
-inline constexpr auto bias = input<"bias", f32>(head, axis<"bucket">);
-inline constexpr auto bucketed = softmax(q * t(k) + bias(h, bucket(q_idx, kv_idx))) * v;
-inline constexpr auto code = input<"code", u8>(batch, key_head, key, depth);
-inline constexpr auto book = input<"book", f32>(axis<"entry">);
-inline constexpr auto coded = softmax(q * t(keys(book(code(b, h, kv_idx, d_idx))))) * v;
-
-inline constexpr auto row_of = input<"row_of", i32>(batch, query);
-inline constexpr auto rows = input<"rows", f32>(axis<"row">);
-inline constexpr auto by_query = softmax(q * t(k) + rows(row_of(b, q_idx))) * v;
-inline constexpr auto by_position = softmax(q * t(k) * rows(kv_idx)) * v;
-inline constexpr auto in_a_branch = softmax(q * t(k) * where(kv_idx < extent<0>(rows), rows(kv_idx), 1.0)) * v;
-
-inline constexpr auto n = bound_index<"n">;
-inline constexpr auto starts = input<"starts", i32>(axis<"sequence">);  // of sequences, one behind the other
-inline constexpr auto sequence = sum(n, extent<0>(starts), starts(n) <= q_idx);
-inline constexpr auto by_sequence = softmax(q * t(k) + rows(sequence)) * v;
-inline constexpr auto angles = input<"angles", f32>(axis<"place">, axis<"pair">);
-inline constexpr auto turned =
-    softmax(queries(rotary_half(q, angles, angles)) * t(keys(rotary_half(k, angles, angles)))) * v;
-inline constexpr auto last = q_idx + (kv_lengths(b) - query_length);
-inline constexpr auto turned_at_the_end =
-    softmax(queries(rotary_half(q, angles, angles, last)) * t(keys(rotary_half(k, angles, angles)))) * v;
-inline constexpr auto qr = input<"qr", f32>(batch, head, query, axis<"rope">);
-inline constexpr auto kr = input<"kr", f32>(batch, key, axis<"rope">);
-inline constexpr auto decoupled = softmax(q * t(k) + sum(n, extent<2>(kr), qr(b, h, q_idx, n) * kr(b, kv_idx, n))) * v;
-}  // namespace formulas
 
 constexpr float untouched = -12345.0f;
 constexpr std::int64_t batches = 3, heads = 4, key_heads = 2, queries = 2, depth = 8, value_depth = 4;

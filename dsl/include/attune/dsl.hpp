@@ -13,6 +13,7 @@
 #include <attune/dsl/node.hpp>
 #include <attune/dsl/arguments.hpp>
 #include <attune/dsl/terminals.hpp>
+#include <attune/dsl/operands.hpp>
 #include <attune/dsl/operators.hpp>
 #include <attune/dsl/attention.hpp>
 #include <attune/dsl/aliases.hpp>

@@ -11,6 +11,10 @@ namespace attune::generators {
 /// cannot be compiled.
 void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked = false);
 
+/// Writes what each kernel's statement is once Halide has lowered it, and after each of attune's passes, into
+/// `folder`/<symbol>/<number>_<pass>.stmt.
+void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked = false);
+
 /// Writes the source that defines attune::kernels_of for each variant: the table by which attune::run finds its
 /// kernels. `header` is how that source includes the variant header; `kernels` are those of all ISA levels, most
 /// demanding first.

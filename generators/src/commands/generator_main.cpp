@@ -48,7 +48,7 @@ void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields
 
 struct emit_command {
     build_request what;
-    std::string target, graph, object, key, registry, header, c_header, cut, cache, sanitizer;
+    std::string target, graph, object, key, registry, header, c_header, cut, cache, sanitizer, passes;
     std::vector<std::string> code;
 
     void add_to(CLI::App& command) {
@@ -71,6 +71,9 @@ struct emit_command {
                            "are part of what an object depends on");
         command.add_option("--sanitize", sanitizer, "instrument the kernels: address (with --object)")
             ->check(CLI::IsMember({"address"}));
+        command.add_option("--dump-passes", passes,
+                           "write each kernel's statement, as Halide lowers it and after each pass, into files of this "
+                           "folder, each named by its pass (with --object)");
         command.add_option("--registry", registry, "write the source of the registry into this file");
         command.add_option("--header", header, "the variant header, as the registry includes it");
         command.add_option("--c-header", c_header, "write the variants' C header into this file (with --registry)");
@@ -94,6 +97,8 @@ struct emit_command {
         const auto made = kernels(variants);
         if (key.empty()) {
             write_object(made, kept);
+            // Afterwards, so that Halide's numbers in names, which are those of the process, are the object's own.
+            if (!passes.empty()) dump_passes(made, passes, !sanitizer.empty());
         } else {
             write_key(object_key(made, code, sanitizer));
         }

@@ -58,6 +58,12 @@ private:
     Halide::Expr part(const Halide::Expr& x, const Halide::Expr& split, const std::vector<Halide::Expr>& row) const;
     Halide::Expr merged(const Halide::Expr& x, const std::vector<Halide::Expr>& row) const;
 
+    static constexpr int looked_at_once = 8;  ///< blocks of keys that are decided on together
+    static constexpr int lanes = 16;          ///< threads that share a row's maximum or sum
+    static constexpr int warp = 32;
+    static constexpr int mergers = 8;         ///< threads that share the parts of an element
+    static constexpr int merged_at_once = 8;  ///< parts that each of them asks for at a time
+
     const kernel_frame& f_;
     score_tile scores_at_;
     const int rows_, keys_;  ///< of a task, of a block

@@ -57,20 +57,10 @@ template <class Keep, class Name> std::string compiled(const kernel_table& table
     return result;
 }
 
-}  // namespace
-
-bool is_device(std::string_view target) { return target == "cuda" || target == "opencl" || target == "vulkan"; }
-
-std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu) {
-    if (!is_device(k.target)) return missing_for(k.target, cpu);
-    return table.devices ? table.devices->missing(k.target) : "attune::gpu in the program";
-}
-
-choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
+void check_types_and_depths(const kernel_table& table, const kernel_request& asked) {
     const auto everything = [](const kernel&) { return true; };
     const auto right_types = [&](const kernel& k) { return types_fit(k, asked); };
     const auto right_shape = [&](const kernel& k) { return types_fit(k, asked) && depths_fit(k, asked); };
-    const auto target = [](const kernel& k) { return std::string(k.target); };
 
     if (std::none_of(table.kernels.begin(), table.kernels.end(), right_types))
         fail(say("element types that ", table.variant, " was compiled for (",
@@ -92,6 +82,38 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     };
     if (!asked.depth && asked.depth_matters) refuse_several("depth", &kernel::depth);
     if (!asked.value_depth && asked.value_depth_matters) refuse_several("value depth", &kernel::value_depth);
+}
+
+/// Of the target that was asked for, which is not linked or does not run here.
+[[noreturn]] void refuse_asked(const kernel_table& table, const kernel_request& asked, const std::string& linked,
+                               const std::string& lacks, const std::string& runnable) {
+    const std::string others = runnable.empty() ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
+                                                : say(runnable, ", which are linked and run here, or leaving it unset");
+    if (lacks.empty() && is_device(asked.target))
+        fail(say("kernels of ", table.variant, " for ", asked.target, ", as ", asked.forced_by, " asks for them"),
+             say("those of ", linked),
+             say("adding ", asked.target, " to TARGETS in attune_add_variant, or tensors of the host and ", others));
+    if (lacks.empty())
+        fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by),
+             std::string(asked.target), others);
+    if (is_device(asked.target))
+        fail(say("a machine that runs ", asked.target, " kernels, as ", asked.forced_by, " asks"), lacks, others);
+    fail(say("a level that this CPU runs in ", asked.forced_by), lacks, others);
+}
+
+}  // namespace
+
+bool is_device(std::string_view target) { return target == "cuda" || target == "opencl" || target == "vulkan"; }
+
+std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu) {
+    if (!is_device(k.target)) return missing_for(k.target, cpu);
+    return table.devices ? table.devices->missing(k.target) : "attune::gpu in the program";
+}
+
+choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
+    check_types_and_depths(table, asked);
+    const auto right_shape = [&](const kernel& k) { return types_fit(k, asked) && depths_fit(k, asked); };
+    const auto target = [](const kernel& k) { return std::string(k.target); };
 
     choice result;
     // A GPU has to be asked for: by name, or by tensors that lie there.
@@ -128,20 +150,7 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     if (!result.chosen) {
         const std::string runnable =
             compiled(table, [&](const kernel& k) { return right_shape(k) && runs(k); }, target);
-        const std::string others = runnable.empty()
-                                       ? "adding a level that this CPU runs to TARGETS in attune_add_variant"
-                                       : say(runnable, ", which are linked and run here, or leaving it unset");
-        if (lacks.empty() && is_device(asked.target))
-            fail(
-                say("kernels of ", table.variant, " for ", asked.target, ", as ", asked.forced_by, " asks for them"),
-                say("those of ", linked),
-                say("adding ", asked.target, " to TARGETS in attune_add_variant, or tensors of the host and ", others));
-        if (lacks.empty())
-            fail(say("one of the linked levels of ", table.variant, " (", linked, ") in ", asked.forced_by),
-                 std::string(asked.target), others);
-        if (is_device(asked.target))
-            fail(say("a machine that runs ", asked.target, " kernels, as ", asked.forced_by, " asks"), lacks, others);
-        fail(say("a level that this CPU runs in ", asked.forced_by), lacks, others);
+        refuse_asked(table, asked, linked, lacks, runnable);
     }
     result.why = asked.target.empty()
                      ? say("the most demanding level of those linked (", linked, ") that this CPU runs")

@@ -137,6 +137,19 @@ double median(std::vector<double> of) {
     return of[of.size() / 2];
 }
 
+/// Seconds of a call, and of reading what it reads, in turn.
+std::pair<double, double> medians_beside_reading(const attune::generators::jit_kernel& kernel, const call& given,
+                                                 int repeats, int threads) {
+    std::vector<double> ours, reading;
+    for (int repeat = -1; repeat < repeats; ++repeat) {
+        const double once = seconds_of([&] { attune::detail::call(kernel.table(), given.arguments, {}); });
+        const double read = bench::seconds_to_read(given.read, threads);
+        if (repeat < 0) continue;
+        ours.push_back(once), reading.push_back(read);
+    }
+    return {median(ours), median(reading)};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -191,16 +204,10 @@ int main(int argc, char** argv) {
             const element_type type = list[0].request.types.query;
             given.add("q", memory(type, {s.sequences, heads, queries, depth}), false);
             given.add("out", memory(list[0].request.types.output, {s.sequences, heads, queries, depth}), false);
-            std::vector<double> ours, reading;
-            for (int repeat = -1; repeat < repeats; ++repeat) {
-                const double once = seconds_of([&] { attune::detail::call(kernel.table(), given.arguments, {}); });
-                const double read = bench::seconds_to_read(given.read, threads);
-                if (repeat < 0) continue;
-                ours.push_back(once), reading.push_back(read);
-            }
+            const auto [once, read] = medians_beside_reading(kernel, given, repeats, threads);
             std::size_t size = 0;
             for (const auto& piece : given.read) size += piece.size();
-            const double ms = median(ours) * 1e3, read_ms = median(reading) * 1e3, megabytes = double(size) * 1e-6;
+            const double ms = once * 1e3, read_ms = read * 1e3, megabytes = double(size) * 1e-6;
             if (json) {
                 fmt::print("{}\n", nlohmann::ordered_json{{"cache", each.name},
                                                           {"level", level},

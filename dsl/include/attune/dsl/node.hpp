@@ -93,7 +93,7 @@ template <class A, class B, class C, class D, class... Rest> struct children_of<
 };
 }  // namespace detail
 
-/// An operation on children. What the operation means is in graph_ir.hpp; which operands it takes is in operators.hpp.
+/// An operation on children. What the operation means is in graph_ir.hpp; which operands it takes is in operands.hpp.
 template <kind Is, operation Op, class... Children> struct node {
     static constexpr kind is = Is;
     static constexpr operation op = Op;

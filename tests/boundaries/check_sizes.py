@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""No file of C++ is longer than 400 lines, no function longer than 80, and no switch goes by operation.
+
+    check_sizes.py SOURCES [--list N]    --list prints the N longest of both
+    check_sizes.py --check-itself        functions written here are found, with their lengths
+
+A function is counted from the first line of its declarator to its closing brace; lambdas within it are its own lines, those in a table or
+that initialise a variable count as functions. What an operation needs is found by its family or by_operation (ir/operations.hpp), where a missing one does
+not compile; a `default:` beside cases of families would hide one. What was taken over from others (dlpack.h) stays as it is.
+"""
+import argparse
+import os
+import re
+import sys
+
+LONGEST_FILE, LONGEST_FUNCTION = 400, 80
+TOKEN = re.compile(
+    r'//[^\n]*|/\*.*?\*/'                                    # comments
+    r'|(?:u8|[uUL])?R"([^()\\\s]{0,16})\(.*?\)\1"'           # raw strings
+    r'|(?:u8|[uUL])?"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])\'(?:\\.|[^\'\\\n])+\''
+    r'|^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*'                       # preprocessor
+    r'|[A-Za-z_]\w*|\d[\w.\']*|->|::|\[\[|\]\]|\S',
+    re.S | re.M)
+# Their switches over operations have defaults still. What stops having one is to be taken out of the list.
+WITH_SWITCHES = {"runtime/src/call/indices.cpp", "runtime/src/call/number_run.cpp", "runtime/src/call/numbers.cpp", "generators/src/emit/index_warnings.cpp",
+                 "generators/reference/src/index_limits.cpp", "generators/reference/src/workload.cpp"}
+AFTER_PARAMETERS = {"const", "noexcept", "override", "final", "&", "->", "requires", "mutable", "try", "[["}
+
+
+def is_function(statement):
+    """Whether a brace after these tokens, at the level of a namespace or a class, opens a function's body."""
+    words, depth, last, of_members = [text for text, _ in statement], 0, None, False
+    for i, text in enumerate(words):
+        depth += text in "([" and len(text) == 1
+        depth -= text in ")]" and len(text) == 1
+        if depth == 0 and text == ")":
+            last = i
+        if depth == 0 and text == ":" and last is not None and (i == last + 1 or words[i - 1] in AFTER_PARAMETERS):
+            of_members = True
+    if depth != 0:
+        return False
+    if words[-1:] == ["]"]:  # [] {
+        return True
+    if of_members:
+        return words[-1] in (")", "{}")
+    return last is not None and (last == len(words) - 1 or words[last + 1] in AFTER_PARAMETERS)
+
+
+def functions(text):
+    """(first line, last line, what is written on the first) of every function."""
+    found, levels, statement, line, at = [], [], [], 1, 0
+    for match in TOKEN.finditer(text):
+        line += text.count("\n", at, match.start())
+        at = match.start()
+        token = match[0]
+        if token.lstrip().startswith(("//", "/*", "#")):
+            continue
+        if token == "{":
+            words = [word for word, _ in statement]
+            inside = any(level[0] == "function" for level in levels)
+            if inside:
+                levels.append(("block", None, statement))
+            elif "namespace" in words[:2] or words[:1] == ["extern"] and len(words) == 2:
+                levels.append(("scope", None, []))
+            elif is_function(statement):
+                levels.append(("function", statement[0][1], []))
+            elif {"class", "struct", "union", "enum"} & set(words) and "=" not in words and "(" not in words[words.index(next(
+                    w for w in words if w in ("class", "struct", "union", "enum"))):]:
+                levels.append(("scope", None, []))
+            else:
+                levels.append(("initializer", None, statement))
+            statement = []
+        elif token == "}" and levels:
+            kind, first, before = levels.pop()
+            statement = before + [("{}", line)] if kind in ("initializer", "block") else []
+            if kind == "function":
+                found.append((first, line, text.splitlines()[first - 1].strip()))
+        elif token == ";" and not (levels and levels[-1][0] == "initializer"):
+            depth = sum(w == "(" for w, _ in statement) - sum(w == ")" for w, _ in statement)
+            if depth == 0:
+                statement = []
+        elif token == ":" and statement and statement[-1][0] in ("public", "private", "protected") and len(statement) == 1:
+            statement = []
+        else:
+            statement.append((token, line))
+    return found
+
+
+def switches(text):
+    """Lines where a switch goes by operation, or hides a family behind a default."""
+    bare = "using enum" in text and "operation;" in text
+    for match in re.finditer(r"\n( *)switch \([^\n]*\{\n(.*?)\n\1\}", text, re.S):
+        inner = match[2]
+        by_operation = re.search(r"^ *case (attune::)?operation::", inner, re.M)
+        hidden = re.search(r"^ *case family::", inner, re.M) and re.search(rf"^{match[1]}    default:", inner, re.M)
+        named = bare and re.search(r"^ *case (q_idx|kv_idx|add|logical_and|load|less|constant):", inner, re.M)
+        if by_operation or hidden or named:
+            yield text.count("\n", 0, match.start()) + 2
+
+
+def check_itself():
+    text = '''namespace a {
+// struct {
+constexpr int table[] = {1, 2};
+struct b : c {
+    b(int x)
+        : x_{x}, y_(x) {
+        if (x) { f("}"); }
+    }
+    auto operator()() const -> int { return '}'; }
+    int x_{}, y_;
+};
+template <class T> requires true
+int f(const T& x = {}) {
+    switch (x) {
+        default: return [] { return 1; }();
+    }
+}
+constexpr by_operation<family::logic, bool (*)(bool)> of{
+    {one, [](bool x) { return x; }},
+};
+inline constexpr int g = [] {
+    return 1;
+}();
+#define h(x) {
+}
+'''
+    got = [(first, last) for first, last, _ in functions(text)]
+    expected = [(5, 8), (9, 9), (12, 17), (19, 19), (21, 23)]
+    by = "void f() {\n    switch (op) {\n        case operation::add: break;\n    }\n    switch (of) {\n        case family::sums: break;\n        default: break;\n    }\n}\n"
+    lines = list(switches(by))
+    if got != expected or lines != [2, 5]:
+        sys.exit(f"FAILED  expected functions {expected} and switches [2, 5], got {got} and {lines}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("sources", nargs="?")
+    parser.add_argument("--list", type=int, default=0)
+    parser.add_argument("--check-itself", action="store_true")
+    options = parser.parse_args()
+    check_itself()
+    if options.check_itself:
+        return 0
+    files, lengths, wrong = [], [], []
+    for top in ("dsl", "generators", "runtime", "tests", "examples"):
+        for where, _, names in os.walk(os.path.join(options.sources, top)):
+            for name in sorted(names):
+                if not name.endswith((".cpp", ".hpp", ".c", ".h")) or name == "dlpack.h":
+                    continue
+                path = os.path.join(where, name)
+                with open(path, encoding="utf-8") as opened:
+                    text = opened.read()
+                path = os.path.relpath(path, options.sources)
+                files.append((text.count("\n"), path))
+                lengths += [(last - first + 1, f"{path}:{first} {head}") for first, last, head in functions(text)]
+                lines = list(switches(text))
+                if path in WITH_SWITCHES:
+                    wrong += [] if lines else [f"{path} has no switch over operations any more: WITH_SWITCHES is to forget it"]
+                else:
+                    wrong += [f"{path}:{line} switches over operations: ask for the family, or by_operation (ir/operations.hpp)" for line in lines]
+    if len(files) < 100 or len(lengths) < 1000:
+        sys.exit(f"expected the files of attune in {options.sources}, found {len(files)} with {len(lengths)} functions")
+    wrong += [f"{path} has {length} lines, more than {LONGEST_FILE}" for length, path in files if length > LONGEST_FILE]
+    wrong += [f"{path} has {length} lines, more than {LONGEST_FUNCTION}" for length, path in lengths if length > LONGEST_FUNCTION]
+    for length, what in sorted(files, reverse=True)[:options.list] + sorted(lengths, reverse=True)[:options.list]:
+        print(length, what)
+    for sentence in wrong:
+        print("FAILED  " + sentence)
+    print(f"{len(files)} files, {len(lengths)} functions")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
