@@ -2,7 +2,8 @@
 #include <attune/dsl.hpp>
 
 /// A cache of bytes: each key and value has its own scale, 128 stands for zero. They become numbers as the kernel reads
-/// them, a quarter of the memory of f32 is streamed.
+/// them, a quarter of the memory of f32 is streamed. The call says how much of the cache is in use, kv_lengths: the
+/// last query meets the last key in use.
 namespace quantized_cache {
 using namespace attune::dsl;
 

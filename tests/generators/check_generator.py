@@ -46,7 +46,7 @@ def explains():
     check(tables["of_call"] == 16 * 8 + 2 * 8 and "ceil(Lq / 48)" in tables["formula"] and "ceil(Lk / 16)" in tables["formula"], "tables of conditions are counted", tables)
     cut = json.loads(run("explain", "--json", "--schedule", '{"key_block": 512}').stdout)[0]
     check(cut["kernels"][0]["schedule"]["key_block"] == 512, "another schedule is shown", cut)
-    for name, condition, by in [("causal_last", "q_idx + (key_length - query_length) >= kv_idx", "intervals"), ("documents", "document(q_idx) == document(kv_idx)", "tables"),
+    for name, condition, by in [("causal_last", "q_idx + (kv_lengths(b) - query_length) >= kv_idx", "intervals"), ("documents", "document(q_idx) == document(kv_idx)", "tables"),
                                 ("dense_bias", "-infinity in bias", "nothing")]:
         check([(b["condition"], b["by"]) for b in of[name]["blocks"]] == [(condition, by)], f"explain says why blocks of {name} are skipped", of[name]["blocks"])
     check(not of["plain"]["blocks"], "a graph without mask has no reasons to skip", of["plain"]["blocks"])

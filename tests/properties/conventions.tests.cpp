@@ -14,6 +14,22 @@ TEST_CASE("causal alignment, bottom-right: FlashAttention from 2.1 on, FlashInfe
     check_mask<conventions::last_meets_last>(
         [](const shape& s, std::int64_t i, std::int64_t j) { return i + s.keys - s.queries >= j; });
 }
+TEST_CASE(
+    "causal alignment, bottom-right, of caches that are filled in part: the last query meets the last key in use") {
+    for (const shape& each : {wide, decode, square})
+        for (const std::int64_t in_use : {each.queries, each.keys - 3, std::int64_t{1}}) {
+            shape s = each;
+            s.batches = 1;
+            INFO(s.text() << ", " << in_use << " keys in use");
+            workload call = call_of<conventions::last_meets_last>(s);
+            const results expected = loops(call, s, [&](auto, std::int64_t i, std::int64_t j, double product) {
+                return j < in_use && i + in_use - s.queries >= j ? product / 4 : -inf;
+            });
+            call.set_lengths({static_cast<std::int32_t>(in_use)});
+            run<conventions::last_meets_last>(call);
+            check(call, expected);
+        }
+}
 TEST_CASE("causal alignment behind a cache, by the length of the past: ONNX from 24 on") {
     for (int past : {0, 1, 60})
         check_mask<conventions::behind_the_past>(

@@ -12,7 +12,8 @@ inline constexpr auto scaled = q * t(k) * rsqrt(depth);
 /// Every query sees every key.
 inline constexpr auto plain_attention = softmax(scaled) * v;
 
-/// Query i sees the keys up to i.
+/// Query i sees the keys up to i: the first query meets the first key. For the last queries of longer sequences, as
+/// over a cache, see below.
 inline constexpr auto causal_attention = softmax(mask(scaled, causal)) * v;
 
 /// Query i sees the keys from i - left to i + right: window(w - 1, 0) are w keys.
@@ -24,8 +25,13 @@ inline constexpr auto window_attention = softmax(mask(scaled, window(left, right
 inline constexpr auto slopes = input<"slopes", f32>(head);
 inline constexpr auto alibi_attention = softmax(mask(scaled + slopes(h) * (kv_idx - q_idx), causal)) * v;
 
-/// The last queries of sequences whose keys lie in a cache: the last query meets the last key in use, kv_lengths of
-/// them.
-inline constexpr auto decode_attention = softmax(mask(scaled, kv_idx - q_idx <= kv_lengths(b) - query_length)) * v;
+/// The last queries of sequences whose keys lie in a cache, one or a chunk of them: the last query meets the last key
+/// in use, kv_lengths of them.
+inline constexpr auto decode_attention = softmax(mask(scaled, causal_bottom_right)) * v;
+
+/// The same with a window and with ALiBi, counted from there.
+inline constexpr auto decode_window_attention = softmax(mask(scaled, bottom_right(window(left, right)))) * v;
+inline constexpr auto distance = kv_idx - (q_idx + (kv_lengths(b) - query_length));
+inline constexpr auto decode_alibi_attention = softmax(mask(scaled + slopes(h) * distance, causal_bottom_right)) * v;
 
 }  // namespace attune::common

@@ -29,7 +29,7 @@ void add_terms(const graph_ir& graph, int at, int sign, distance& d) {
         d.queries += sign;
     else if (node.op == operation::kv_idx)
         d.keys += sign;
-    else if (node.op == operation::key_length)
+    else if (node.op == operation::key_length || node.op == operation::kv_lengths)
         d.key_lengths += sign;
     else if (node.op == operation::query_length)
         d.query_lengths += sign;
@@ -62,8 +62,8 @@ void add_comparison(const graph_ir& graph, const instruction& node, std::vector<
     const std::string from = last_meets_last ? "its place from the end of the keys" : "its own position";
     const std::string limit = limit_text(d, strict ? -1 : 0);  // inclusive
     if (d.queries < 0 && limit == "0")
-        all.push_back({"alignment", last_meets_last ? "bottom-right: the last query meets the last key (key_length - "
-                                                      "query_length more keys come before the first query)"
+        all.push_back({"alignment", last_meets_last ? "bottom-right: the last query meets the last key in use (as many "
+                                                      "more keys come before the first query as there are more keys)"
                                                     : "top-left: query i sees no key after i"});
     else if (d.queries > 0)
         all.push_back(
@@ -123,8 +123,9 @@ std::vector<choice> choices_of(const graph_ir& graph) {
     if (has_axis(axis_kind::key_head)) all.push_back({"heads", "query head h reads key head h / (heads / key_heads)"});
     all.push_back(
         {"key lengths", "kv_lengths(b), where it is passed, ends the keys of batch element b: nothing beyond is read"});
-    all.push_back(
-        {"broadcasting", "an input's axis of extent 1 repeats; indices that are computed are clamped to the axis"});
+    all.push_back({"broadcasting",
+                   "an input's axis of extent 1 repeats; indices are checked at the call, but those of both positions, "
+                   "which are clamped"});
     return all;
 }
 

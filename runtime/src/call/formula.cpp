@@ -159,11 +159,12 @@ std::vector<std::string> semantics_of(const graph_ir& graph, std::int64_t heads,
         has([&](const instruction& n) { return n.kind == kind::condition && family_of(n.op) == family::comparison; });
     if (compares && has_operation(operation::q_idx) && has_operation(operation::kv_idx)) {
         const bool shifted = has([&](const instruction& n) {
-            return n.op == operation::subtract && argument(n, 0).op == operation::key_length &&
+            return n.op == operation::subtract &&
+                   (argument(n, 0).op == operation::kv_lengths || argument(n, 0).op == operation::key_length) &&
                    argument(n, 1).op == operation::query_length;
         });
-        all.push_back(shifted ? "positions are aligned bottom-right where key_length - query_length is added: the last "
-                                "query meets the last key"
+        all.push_back(shifted ? "positions are aligned bottom-right where the number of keys less that of queries is "
+                                "added: the last query meets the last key"
                               : "positions are aligned top-left: query 0 meets key 0");
     }
     const bool sink = has([](const instruction& n) {

@@ -10,9 +10,9 @@ using namespace dsl;
 /// s + slope (k - q). (attention-gym generate_alibi_bias, FlashInfer)
 constexpr auto alibi(expression auto s, operand auto slope) { return s + slope * (kv_idx - q_idx); }
 
-/// s + slope (k - i), i = q + Lk - Lq: the last query stands at the last key. (decoding with a cache)
+/// s + slope (k - i), i = q + Lk - Lq: the last query stands at the last key in use. (decoding with a cache)
 constexpr auto alibi_bottom_right(expression auto s, operand auto slope) {
-    return s + slope * (kv_idx - (q_idx + (key_length - query_length)));
+    return s + slope * (kv_idx - (q_idx + (kv_lengths(b) - query_length)));
 }
 
 /// s - slope |q - k|. (FlashAttention 4, test modification ALiBi)
@@ -20,7 +20,7 @@ constexpr auto alibi_two_sided(expression auto s, operand auto slope) { return s
 
 /// s - slope |q + Lk - Lq - k|. (FlashAttention 2)
 constexpr auto alibi_two_sided_bottom_right(expression auto s, operand auto slope) {
-    return s - slope * abs(q_idx + (key_length - query_length) - kv_idx);
+    return s - slope * abs(q_idx + (kv_lengths(b) - query_length) - kv_idx);
 }
 
 /// 2^(-8 (h + 1) / H) for any number of heads. (attention-gym; the language's alibi_slope)

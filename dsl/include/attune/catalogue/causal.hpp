@@ -2,7 +2,7 @@
 #include <attune/dsl.hpp>
 
 /// Masks that ask which of the two positions comes first. `causal` (q >= k) and `causal_bottom_right` (k <= q + Lk -
-/// Lq) are the language's own.
+/// Lq, Lk the keys in use) are the language's own.
 namespace attune::catalogue {
 
 using namespace dsl;

@@ -33,8 +33,8 @@ template <class N, class By> constexpr auto replace_q_idx(const N& n, const By& 
 }
 }  // namespace detail
 
-/// The condition with q_idx counted so that the last query meets the last key (decoding with a cache, bottom-right
-/// alignment).
+/// The condition with q_idx counted so that the last query meets the last key in use, of key_length or of kv_lengths
+/// where a call passes those (decoding with a cache, bottom-right alignment).
 template <expression C> constexpr auto bottom_right(C c) {
     if constexpr (is_rejected<C>)
         return rejected{};
@@ -43,7 +43,7 @@ template <expression C> constexpr auto bottom_right(C c) {
                       "attune: bottom_right(condition) shifts the queries of a condition, such as causal");
         return rejected{};
     } else
-        return detail::replace_q_idx(c, q_idx + (key_length - query_length));
+        return detail::replace_q_idx(c, q_idx + (kv_lengths(b) - query_length));
 }
 inline constexpr auto causal_bottom_right = bottom_right(causal);
 
