@@ -190,3 +190,46 @@ TEST_CASE("decode computes with the visible keys of a block", "[caches]") {
     for (const char* const stage : {"scores", "highest_lanes", "weights", "sum_lanes", "accumulated"})
         CHECK(clipped.contains(stage));
 }
+
+namespace {
+/// The extent of a loop, before tasks become functions of their own.
+class extent_of : public Halide::Internal::IRMutator {
+public:
+    extent_of(std::string function, std::string variable, Halide::Expr& found)
+        : function_(std::move(function)), variable_(std::move(variable)), found_(found) {}
+
+protected:
+    using IRMutator::visit;
+    Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override {
+        lets_.emplace_back(let->name, let->value);
+        return IRMutator::visit(let);
+    }
+    Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override {
+        if (Halide::Internal::starts_with(loop->name, function_) &&
+            loop->name.find("." + variable_) != std::string::npos) {
+            found_ = loop->extent;
+            for (auto let = lets_.rbegin(); let != lets_.rend(); ++let)
+                found_ = Halide::Internal::substitute(let->first, let->second, found_);
+        }
+        return IRMutator::visit(loop);
+    }
+
+private:
+    const std::string function_, variable_;
+    Halide::Expr& found_;
+    std::vector<std::pair<std::string, Halide::Expr>> lets_;
+};
+}  // namespace
+
+TEST_CASE("decode makes all query rows of a tile that it multiplies, however few there are", "[caches]") {
+    const generators::variant of{"my::cache", ir_of<bytes>};
+    const generators::listed_kernel kernel = listed(of, "x86-64-v3");
+    generators::lowered_kernel lowered = generators::lower(kernel.request);
+    Halide::Expr rows;
+    lowered.attention.add_custom_lowering_pass(new extent_of("query_rows", "qi", rows));
+    lowered.module("decoded", generators::halide_target(*kernel.isa));
+    REQUIRE(rows.defined());
+    CAPTURE(rows);
+    // else it multiplies what lies in memory, which may be denormal and take a hundred times as long
+    CHECK(Halide::Internal::can_prove(rows % kernel.request.schedule.query_tile == 0));
+}

@@ -276,13 +276,11 @@ void decode_state::schedule_blocks() {
     accumulated_.update()
         .split(rk_, ro, rx, keys)
         .split(f_.d, f_.d, dx, vector_)
-        .split(f_.qi, f_.qi, qx_, rows, TailStrategy::RoundUp);
+        .split(f_.qi, f_.qi, qx_, rows, TailStrategy::GuardWithIf);
     accumulated_.update().reorder(dx, rx, qx_, f_.d, f_.qi, ro).vectorize(dx).unroll(rx).unroll(qx_);
     if (f_.node(f_.core.value).op != operation::input)
-        values_.compute_at(accumulated_, ro)
-            .bound_extent(f_.d, f_.value_depth())
-            .bound_extent(f_.ki, keys)
-            .vectorize(f_.d, vector_);
+        scores_at_.schedule_row_vectors(values_.compute_at(accumulated_, ro).bound_extent(f_.ki, keys),
+                                        f_.value_depth());
 }
 
 }  // namespace attune::generators

@@ -115,8 +115,10 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
         if (input.rank > 0) tensor.dim(0).set_stride(Expr());
         for (int d = 0; d < input.rank; ++d) tensor.dim(d).set_min(0);
         if (has_dense_rows(input)) {
-            const bool value = input.axes[input.rank - 1].kind == axis_kind::value_depth;
-            tensor.dim(0).set_bounds(0, value ? request.depths.value_depth : request.depths.depth).set_stride(1);
+            const axis_kind innermost = input.axes[input.rank - 1].kind;
+            tensor.dim(0).set_stride(1);
+            if (innermost == axis_kind::depth) tensor.dim(0).set_bounds(0, request.depths.depth);
+            if (innermost == axis_kind::value_depth) tensor.dim(0).set_bounds(0, request.depths.value_depth);
         }
         tensors_[i] = tensor;
         arguments_.push_back(tensor);

@@ -59,6 +59,8 @@ public:
     /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then
     /// within the vectors a `row` at a time. Keys that are computed by a formula are, once for all `keys`.
     void schedule_dots(const Halide::LoopLevel& row, const Halide::LoopLevel& rows, const Halide::LoopLevel& keys);
+    /// Rows of so many channels, made by vectors.
+    void schedule_row_vectors(Halide::Func rows, int channels) const;
     /// Decode: what the rows of `tensor` are made of in `where` is fetched some keys before `from`, of which an
     /// iteration takes `keys`, reads it.
     void fetch_rows(Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,

@@ -55,9 +55,7 @@ void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_quer
         rows.vectorize(f_.d, f_.cut.lanes, TailStrategy::GuardWithIf);
         return;
     }
-    rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
-    // Written out, so that what a channel's position decides is decided here.
-    if (channels / vector <= 32) rows.unroll(f_.d);
+    schedule_row_vectors(rows, channels);
 }
 
 void score_tile::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
@@ -143,7 +141,9 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
     const Var l("l"), kj("kj");
     const int vector = channel_vector(), lanes = f_.cut.lanes, tile = f_.cut.query_tile;
     for (contraction& c : contractions_) {
-        c.query_rows.bound_extent(f_.d, f_.depth()).vectorize(f_.d, vector);
+        // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
+        // long to multiply.
+        c.query_rows.bound_extent(f_.d, f_.depth()).align_bounds(f_.qi, tile).vectorize(f_.d, vector);
         c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
         c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
         c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
@@ -160,11 +160,17 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
             .unroll(f_.qi)
             .unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
         if (f_.node(f_.core.key).op != operation::input)
-            c.key_rows.compute_at(keys)
-                .bound_extent(f_.ki, lanes)
-                .bound_extent(f_.d, f_.depth())
-                .vectorize(f_.d, vector);
+            schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
+}
+
+void score_tile::schedule_row_vectors(Func rows, int channels) const {
+    // Schedule
+    const Var dx("dx");
+    const int vector = std::gcd(f_.cut.lanes, channels);
+    rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
+    // Written out, so that where a row lies is found once, and what a channel's position decides is decided here.
+    if (channels / vector <= 32) rows.unroll(f_.d);
 }
 
 void score_tile::fetch_rows(Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,

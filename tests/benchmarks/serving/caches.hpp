@@ -19,6 +19,37 @@ inline constexpr auto cached_values = values(as_real(v8(b, h, kv_idx, d_idx) - 1
 inline constexpr auto attention = softmax(q * t(cached_keys) * rsqrt(depth)) * cached_values;
 }  // namespace bytes
 
+/// Elements of eight bits that are numbers as they stand, with a scale for each head and token of the keys and values.
+template <auto type> struct narrow {
+    static constexpr auto k8 = input<"k8", type>(batch, key_head, key, depth);
+    static constexpr auto v8 = input<"v8", type>(batch, key_head, key, value_depth);
+    static constexpr auto k_scale = input<"k_scale", f32>(batch, key_head, key);
+    static constexpr auto v_scale = input<"v_scale", f32>(batch, key_head, key);
+    static constexpr auto attention =
+        softmax(q * t(keys(as_real(k8(b, h, kv_idx, d_idx)) * k_scale(b, h, kv_idx))) * rsqrt(depth)) *
+        values(as_real(v8(b, h, kv_idx, d_idx)) * v_scale(b, h, kv_idx));
+};
+inline constexpr auto of_i8 = narrow<i8>::attention;
+inline constexpr auto of_e4m3 = narrow<f8_e4m3>::attention;
+inline constexpr auto of_e5m2 = narrow<f8_e5m2>::attention;
+
+/// Four bits an element, two in a byte: those of the first half of a row below those of the second; a scale for each
+/// group of 32 channels.
+namespace nibbles {
+inline constexpr auto k4 = input<"k4", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto v4 = input<"v4", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto k_scale = input<"k_scale", f32>(batch, key_head, key, axis<"group">);
+inline constexpr auto v_scale = input<"v_scale", f32>(batch, key_head, key, axis<"group">);
+
+template <class Codes> constexpr auto element(const Codes& codes) {
+    constexpr auto low = d_idx < depth / 2;
+    return ((codes(b, h, kv_idx, where(low, d_idx, d_idx - depth / 2)) >> where(low, 0, 4)) & 15) - 8;
+}
+inline constexpr auto attention =
+    softmax(q * t(keys(as_real(element(k4)) * k_scale(b, h, kv_idx, d_idx / 32))) * rsqrt(depth)) *
+    values(as_real(element(v4)) * v_scale(b, h, kv_idx, d_idx / 32));
+}  // namespace nibbles
+
 /// Pages of a pool, found through a block table: [page, head, token, depth].
 namespace paged {
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);

@@ -67,11 +67,17 @@ void token_major(call& to, const shape& s, element_type type) {
     }
 }
 
-void bytes(call& to, const shape& s) {
-    for (const char* name : {"k8", "v8"})
-        to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.keys, s.depth}), true);
+void bytes(call& to, const shape& s, element_type type) {
+    for (const char* name : {"k8", "v8"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
     for (const char* name : {"k_scale", "v_scale"})
         to.add(name, memory(element_type::f32, {s.sequences, s.key_heads, s.keys}), true);
+}
+
+void nibbles(call& to, const shape& s) {
+    for (const char* name : {"k4", "v4"})
+        to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.keys, s.depth / 2}), true);
+    for (const char* name : {"k_scale", "v_scale"})
+        to.add(name, memory(element_type::f32, {s.sequences, s.key_heads, s.keys, s.depth / 32}), true);
 }
 
 /// Pages in random order; they are read head by head, sequence by sequence.
@@ -116,7 +122,11 @@ std::vector<cache> all_caches() {
             {"bf16", plain, "bf16", std::bind(contiguous, _1, _2, element_type::bf16)},
             {"f32 token-major", plain, "f32", std::bind(token_major, _1, _2, element_type::f32)},
             {"bf16 token-major", plain, "bf16", std::bind(token_major, _1, _2, element_type::bf16)},
-            {"u8", ir_of<caches::bytes::attention>, "f32", bytes},
+            {"u8", ir_of<caches::bytes::attention>, "f32", std::bind(bytes, _1, _2, element_type::u8)},
+            {"i8", ir_of<caches::of_i8>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
+            {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", nibbles},
+            {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
+            {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},
             {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
             {"paged f32 64", ir_of<caches::paged::f32_64>, "f32", std::bind(paged, _1, _2, element_type::f32, 64)},
             {"paged bf16 16", ir_of<caches::paged::bf16_16>, "f32", std::bind(paged, _1, _2, element_type::bf16, 16)},

@@ -162,12 +162,15 @@ struct input_declaration {
     constexpr bool operator==(const input_declaration&) const = default;
 };
 
-/// Whether kernels read its rows by vectors: q, k, v, and what is declared over a depth and two axes more, as a cache
-/// of bytes is. Such a tensor is dense along the depth, and has all of it.
+/// Whether kernels read its rows by vectors: q, k, v, and what is declared over two axes and a depth or, if it is of
+/// bytes, an axis of its own, as caches are, and codes packed into bytes. Such a tensor is dense along that axis, and
+/// has all of a depth.
 constexpr bool has_dense_rows(const input_declaration& input) {
     if (input.is_scalar || input.rank < 3) return false;
     const axis_kind innermost = input.axes[static_cast<std::size_t>(input.rank - 1)].kind;
-    return innermost == axis_kind::depth || innermost == axis_kind::value_depth;
+    const bool bytes = bytes_of(input.element) == 1 && input.element != element_type::boolean;
+    return innermost == axis_kind::depth || innermost == axis_kind::value_depth ||
+           (innermost == axis_kind::free && bytes);
 }
 
 /// q, k and v, which every formula may name without declaring them.
