@@ -144,110 +144,6 @@ static attune_status with(attune_argument spoilt) {
     if (!spoilt.name) list[0] = spoilt;
     return attune_run(attune_common_causal_attention_variant(), list, 4, NULL);
 }
-/* The struct's kv_lengths: all zeros stands for all keys, and nothing else does. */
-static void lengths(void) {
-    static int32_t in_use[batches] = {5, 7};
-    static const int64_t per_batch[] = {batches};
-    attune_common_causal_attention_arguments given;
-    memset(&given, 0, sizeof given);
-    given.q = view(q), given.k = view(k), given.v = view(v), given.out = view(out);
-    poison();
-    given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, NULL);
-    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
-          strstr(attune_error_text(), "a shape of 1 extents for kv_lengths, got null"));
-    given.kv_lengths.rank = 0;
-    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
-          strstr(attune_error_text(), "kv_lengths with 1 axis (batch)"));
-    memset(&given.kv_lengths, 0, sizeof given.kv_lengths);
-    given.kv_lengths.data = in_use;
-    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
-          strstr(attune_error_text(), "element type of kv_lengths"));
-    given.kv_lengths = attune_dense(NULL, ATTUNE_I32, 1, per_batch);
-    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
-          strstr(attune_error_text(), "a pointer to the elements of kv_lengths"));
-    CHECK(untouched());
-    given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, per_batch);
-    CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_OK);
-}
-
-/* The largest difference between `out` and the last of `in_use[b]` positions, each seeing `left` keys back. */
-static double error_of_last(const int32_t* in_use, int left, const float* slopes) {
-    double worst = 0;
-    int b, h, i, j, d;
-    for (b = 0; b < batches; ++b)
-        for (h = 0; h < heads; ++h)
-            for (i = 0; i < length; ++i) {
-                const float* query = q + ((b * heads + h) * length + i) * depth;
-                const int key_row = (b * key_heads + h / (heads / key_heads)) * length, at = i + in_use[b] - length;
-                double weight[length], most = -1e300, sum = 0;
-                for (j = 0; j < length; ++j) {
-                    weight[j] = -1e300;
-                    if (j > at || j >= in_use[b] || at - j > left) continue;
-                    weight[j] = 0;
-                    for (d = 0; d < depth; ++d) weight[j] += (double)query[d] * (double)k[(key_row + j) * depth + d];
-                    weight[j] = weight[j] / sqrt((double)depth) + (slopes ? (double)slopes[h] * (j - at) : 0);
-                    if (weight[j] > most) most = weight[j];
-                }
-                for (j = 0; j < length; ++j) sum += weight[j] = weight[j] > -1e299 ? exp(weight[j] - most) : 0;
-                for (d = 0; d < depth; ++d) {
-                    double o = 0, difference;
-                    for (j = 0; j < length && sum > 0; ++j) o += weight[j] / sum * (double)v[(key_row + j) * depth + d];
-                    difference = fabs(o - (double)out[query - q + d]);
-                    if (!(difference <= worst)) worst = difference;
-                }
-            }
-    return worst;
-}
-
-static attune_tensor of_last(float* data) {
-    static const int64_t one[] = {batches, heads, 1, depth},
-                         strides[] = {heads * length * depth, length * depth, depth, 1};
-    attune_tensor t = attune_dense(data + (length - 1) * depth, ATTUNE_F32, 4, one);
-    t.strides = strides;
-    return t;
-}
-
-/* Queries over caches that are filled in part: the last one meets the last key in use, in all three variants. */
-static void caches(void) {
-    static int32_t in_use[batches] = {length, 11};
-    static float slopes[heads] = {0.5f, 0.25f, 0.125f, 0.0625f};
-    static const int64_t per_batch[] = {batches}, per_head[] = {heads};
-    attune_common_decode_attention_arguments all;
-    attune_common_decode_window_attention_arguments within;
-    attune_common_decode_alibi_attention_arguments sloped;
-    const attune_tensor lengths_in_use = attune_dense(in_use, ATTUNE_I32, 1, per_batch);
-    memset(&all, 0, sizeof all);
-    all.q = view(q), all.k = view(k), all.v = view(v), all.out = view(out), all.kv_lengths = lengths_in_use;
-    CHECK(attune_common_decode_attention_run(&all, NULL) == ATTUNE_OK);
-    CHECK(error_of_last(in_use, length, NULL) < 1e-5);
-    memset(&within, 0, sizeof within);
-    within.q = view(q), within.k = view(k), within.v = view(v), within.out = view(out);
-    within.kv_lengths = lengths_in_use, within.left = 4;
-    CHECK(attune_common_decode_window_attention_run(&within, NULL) == ATTUNE_OK);
-    CHECK(error_of_last(in_use, 4, NULL) < 1e-5);
-    memset(&sloped, 0, sizeof sloped);
-    sloped.q = view(q), sloped.k = view(k), sloped.v = view(v), sloped.out = view(out);
-    sloped.kv_lengths = lengths_in_use, sloped.slopes = attune_dense(slopes, ATTUNE_F32, 1, per_head);
-    CHECK(attune_common_decode_alibi_attention_run(&sloped, NULL) == ATTUNE_OK);
-    CHECK(error_of_last(in_use, length, slopes) < 1e-5);
-    /* One query, by a kernel for decode: the last of each, in the place of what it was. */
-    all.q = of_last(q), all.out = of_last(out);
-    within.q = of_last(q), within.out = of_last(out);
-    sloped.q = of_last(q), sloped.out = of_last(out);
-    CHECK(attune_common_decode_alibi_attention_run(&sloped, NULL) == ATTUNE_OK);
-    CHECK(error_of_last(in_use, length, slopes) < 1e-5);
-    all.out = view(out), all.q = view(q);
-    CHECK(attune_common_decode_attention_run(&all, NULL) == ATTUNE_OK);
-    all.q = of_last(q), all.out = of_last(out);
-    CHECK(attune_common_decode_attention_run(&all, NULL) == ATTUNE_OK);
-    CHECK(error_of_last(in_use, length, NULL) < 1e-5);
-    within.q = view(q), within.out = view(out);
-    CHECK(attune_common_decode_window_attention_run(&within, NULL) == ATTUNE_OK);
-    within.q = of_last(q), within.out = of_last(out);
-    CHECK(attune_common_decode_window_attention_run(&within, NULL) == ATTUNE_OK);
-    CHECK(error_of_last(in_use, 4, NULL) < 1e-5);
-}
-
 static attune_status with_q(attune_tensor tensor) { return with(attune_tensor_argument("q", tensor)); }
 
 static void refusals(void) {
@@ -432,8 +328,6 @@ int main(void) {
     threads();
     refusals();
     refused_options();
-    lengths();
-    caches();
     answers();
     dlpack();
     if (failures == 0) printf("all is well with attune %s\n", attune_version());
