@@ -42,6 +42,17 @@ inline constexpr auto of_i8 = narrow<i8>::attention;
 inline constexpr auto of_e4m3 = narrow<f8_e4m3>::attention;
 inline constexpr auto of_e5m2 = narrow<f8_e5m2>::attention;
 
+/// Codes of four bits: those of the first half of a row below those of the second; scales of groups of 32 channels.
+inline constexpr auto k4 = input<"k4", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto v4 = input<"v4", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto group_scale = input<"group_scale", f32>(batch, key_head, key, axis<"group">);
+template <class Codes> constexpr auto unpacked(const Codes& codes) {
+    constexpr auto low = d_idx < depth / 2;
+    return as_real(((codes(b, h, kv_idx, where(low, d_idx, d_idx - depth / 2)) >> where(low, 0, 4)) & 15) - 8);
+}
+inline constexpr auto nibbles =
+    softmax(q * t(keys(unpacked(k4) * group_scale(b, h, kv_idx, d_idx / 32))) * rsqrt(depth)) * values(unpacked(v4));
+
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
 inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"token">, depth);
 inline constexpr auto v_pages = input<"v_pages", f32>(axis<"page">, key_head, axis<"token">, value_depth);
@@ -146,6 +157,19 @@ TEST_CASE("decode over signed bytes and eight-bit floats agrees with the referen
     }
 }
 
+TEST_CASE("decode over packed codes with scales of groups agrees with the reference", "[caches]") {
+    const compiled kernel(ir_of<nibbles>);
+    for (const std::int64_t keys : {1, 15, 200}) {
+        CAPTURE(keys);
+        workload call(kernel.of.graph,
+                      {.batches = 2, .heads = 6, .key_heads = 2, .keys = keys, .depth = 64, .value_depth = 64}, 6, {},
+                      {{"byte", 32}, {"group", 2}});
+        call.draw("k4", 0, 255), call.draw("v4", 0, 255);
+        attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(call.expected(), "out") < 1e-4);
+    }
+}
+
 TEST_CASE("decode over pages agrees with the reference, whatever lies in pages and entries not in use", "[caches]") {
     const compiled kernel(ir_of<paged>);
     for (const std::int64_t blocks : {1, 2, 9, 44}) {
@@ -182,6 +206,7 @@ TEST_CASE("decode fetches rows of formed keys and values ahead, through the tabl
     // a row of 64 f32 is four lines of the cache, one of bytes is one
     CHECK(asked_for(ir_of<paged>).lines == std::map<std::string, int>{{"input_k_pages", 4}, {"input_v_pages", 4}});
     CHECK(asked_for(ir_of<gathered>).lines == std::map<std::string, int>{{"input_k", 4}, {"input_v", 4}});
+    CHECK(asked_for(ir_of<nibbles>).lines.contains("input_k4"));
     CHECK(asked_for(ir_of<bytes>).lines == std::map<std::string, int>{{"input_k8", 1}, {"input_v8", 1}});
 }
 

@@ -30,6 +30,15 @@ inline constexpr auto code = input<"code", u8>(batch, key_head, key, depth);
 inline constexpr auto book = input<"book", f32>(axis<"entry">);
 inline constexpr auto coded = softmax(q * t(keys(book(code(b, h, kv_idx, d_idx))))) * v;
 
+inline constexpr auto packed = input<"packed", u8>(batch, key_head, key, axis<"byte">);  // two codes a byte
+inline constexpr auto groups = input<"groups", f32>(axis<"group">);
+inline constexpr auto in_lower = d_idx < depth / 2;
+inline constexpr auto unpacked =
+    softmax(q *
+            t(keys(as_real(packed(b, h, kv_idx, where(in_lower, d_idx, d_idx - depth / 2)) >> where(in_lower, 0, 4)) *
+                   groups(d_idx / 4)))) *
+    v;
+
 inline constexpr auto row_of = input<"row_of", i32>(batch, query);
 inline constexpr auto rows = input<"rows", f32>(axis<"row">);
 inline constexpr auto by_query = softmax(q * t(k) + rows(row_of(b, q_idx))) * v;

@@ -203,6 +203,31 @@ std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, co
     return reached;
 }
 
+std::vector<bool> always_read(const graph_ir& graph) {
+    std::vector<bool> reached(graph.nodes.size());
+    for (const int output : output_nodes(graph)) reached[static_cast<std::size_t>(output)] = true;
+    for (std::size_t at = reached.size(); at-- > 0;) {
+        const instruction& n = graph.nodes[at];
+        if (!reached[at] || n.op == operation::logical_and || n.op == operation::logical_or) continue;
+        const int certain = n.op == operation::where ? 1 : n.argument_count;
+        for (int i = 0; i < certain; ++i) reached[static_cast<std::size_t>(n.arguments[i])] = true;
+    }
+    return reached;
+}
+
+bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& depends, int node) {
+    const dependence& its = depends[node];
+    if (!its.channel || its.query || its.key || its.head || its.batch || its.score || its.bound != 0) return false;
+    const std::vector<bool> needed = under(graph, {node});
+    for (int n = 0; n <= node; ++n) {
+        const instruction& each = graph.nodes[n];
+        const bool whole = each.kind == kind::integer || each.kind == kind::condition || each.op == operation::input;
+        const bool of_tensors = each.op == operation::load || each.op == operation::sum || each.op == operation::any;
+        if (needed[n] && (!whole || of_tensors)) return false;
+    }
+    return true;
+}
+
 std::vector<int> output_nodes(const graph_ir& graph) {
     std::vector<int> all;
     for (const output_declaration& output : graph.outputs) all.push_back(output.node);

@@ -60,6 +60,9 @@ std::vector<bool> under(
     const graph_ir& graph, const std::vector<int>& roots,
     const std::function<bool(int)>& ends = [](int) { return false; });
 
+/// Nodes whose value counts whatever conditions say: not those that stand in a branch of where(), && or || alone.
+std::vector<bool> always_read(const graph_ir& graph);
+
 /// The node of each output.
 std::vector<int> output_nodes(const graph_ir& graph);
 
@@ -76,6 +79,10 @@ struct dependence {
 
 /// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given = {});
+
+/// Whether a node is an integer of a channel and of numbers of the call alone. Where it is an index that is always
+/// read, the runtime refuses a call in which it leaves its axis, so that kernels need not look.
+bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& depends, int node);
 
 /// The same where the query heads of a group are stacked as rows: what depends on the query head, and not on its key
 /// head alone, depends on the query.

@@ -1,6 +1,7 @@
 #include "emit/index_warnings.hpp"
 
 #include "analysis/node_text.hpp"
+#include "analysis/plan.hpp"
 #include "base/formatting.hpp"
 
 #include <algorithm>
@@ -87,20 +88,6 @@ private:
     const graph_ir& graph_;
     std::vector<kept> known_;
 };
-
-/// Nodes whose value counts whatever conditions say: not those in a branch.
-std::vector<bool> always_read(const graph_ir& graph) {
-    std::vector<bool> reached(graph.nodes.size());
-    for (const output_declaration& output : graph.outputs) reached[static_cast<std::size_t>(output.node)] = true;
-    for (std::size_t at = reached.size(); at-- > 0;) {
-        const instruction& n = graph.nodes[at];
-        if (!reached[at] || n.op == operation::logical_and || n.op == operation::logical_or) continue;
-        const int certain = n.op == operation::where ? 1 : n.argument_count;
-        for (int i = 0; i < certain; ++i)
-            reached[static_cast<std::size_t>(n.arguments[static_cast<std::size_t>(i)])] = true;
-    }
-    return reached;
-}
 
 }  // namespace
 

@@ -214,7 +214,11 @@ quantity pointwise::load(const instruction& node) {
             (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
             (is_channel && index == operation::d_idx);
         const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
-        at.push_back(inside ? position : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
+        const bool is_refused_outside = is_of_channels_alone(request_.graph, depends_, argument) &&
+                                        always_read(request_.graph)[&node - request_.graph.nodes.data()];
+        at.push_back(inside               ? position
+                     : is_refused_outside ? unsafe_promise_clamped(position, 0, extent - 1)
+                                          : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
     }
     const Expr element = tensor(at);
     if (node.kind == kind::condition) return {element != cast(element.type(), 0), {}};

@@ -106,8 +106,10 @@ private:
         if (!use.ends_with_keys && ranges_[index].is_within(use.places)) return;
         if (reached_[static_cast<std::size_t>(load)] == 0 || (varies & not_before) != 0) return;
         if (call_.node(use.index).op == operation::bound) return check_sums(use);
+        // Kernels do not look at what a channel alone makes.
         const bool of_pairs = (varies & of_query) != 0 && (varies & of_key) != 0,
-                   is_long = of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0;
+                   is_long =
+                       varies != of_channel && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
         // What positions make is read beyond its axis where a condition says that it does not count.
         if ((varies & of_tensor) == 0 && (of_pairs || (reached_[static_cast<std::size_t>(load)] & always) == 0)) return;
         if (is_long && !all_) return;
