@@ -87,6 +87,18 @@ inline constexpr auto u8_16 = pool_of_bytes<16>::attention;
 inline constexpr auto u8_64 = pool_of_bytes<64>::attention;
 }  // namespace paged
 
+/// What sequences share: its state once for the queries of all, which are those of one call; then each sequence's own
+/// keys, merged with it.
+namespace prefix {
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+inline constexpr auto shared = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
+inline constexpr auto prefix_out = input<"prefix_out", f32>(batch, head, query, value_depth);
+inline constexpr auto prefix_lse = input<"prefix_lse", f32>(batch, head, query);
+inline constexpr auto rest = merge(state(softmax(scores) * v, log_sum_exp(scores)),
+                                   state(prefix_out(b, h, q_idx, d_idx), prefix_lse(b, h, q_idx)))
+                                 .out;
+}  // namespace prefix
+
 /// Keys rotated at each read, which engines avoid and formulas allow.
 namespace rotated {
 inline constexpr auto cosine = input<"cosine", f32>(position, axis<"pair">);
