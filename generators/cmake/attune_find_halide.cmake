@@ -21,6 +21,7 @@ function(attune_find_halide)
         endif()
     endif()
     set(attune_halide_found ${Halide_FOUND} PARENT_SCOPE)
+    set(Halide_VERSION "${Halide_VERSION}" PARENT_SCOPE)
 endfunction()
 
 # Sets `result` to the folder of HalideConfig.cmake inside the first Python `halide` package met, else to "".

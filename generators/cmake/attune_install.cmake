@@ -75,6 +75,10 @@ install(
         "${CMAKE_CURRENT_LIST_DIR}/kernelsConfig.cmake.in"
     DESTINATION "${package_folder}" COMPONENT dsl)
 
+include(attune_bill_of_materials)
+attune_write_bill_of_materials("${attune_BINARY_DIR}/package/attune.spdx.json")
+install(FILES "${attune_BINARY_DIR}/package/attune.spdx.json" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune" COMPONENT dsl)
+
 set(ATTUNE_PACKAGE_CONTACT "attune <root@localhost>" CACHE STRING "Who answers for the packages that cpack makes: a name and an address")
 set(CPACK_GENERATOR "TGZ;DEB")
 set(CPACK_PACKAGE_NAME attune)

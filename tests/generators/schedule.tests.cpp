@@ -1,5 +1,6 @@
 // A schedule as data: its JSON form, and what is refused.
 #include <attune/dsl.hpp>
+#include "codegen/object.hpp"
 #include "kernel/kernel_list.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -138,6 +139,10 @@ inline constexpr auto weighed_twice =
     outputs(out = softmax(q * t(k)) * v, output<"other"> = softmax(q * t(k)) * other_v);
 inline constexpr auto with_row = outputs(out = softmax(q * t(k)) * v, output<"weights"> = softmax(q * t(k)));
 }  // namespace
+
+TEST_CASE("the version of Halide, which is part of what an object depends on, is known") {
+    CHECK_THAT(halide_version(), Catch::Matchers::Matches("[0-9]+[.][0-9]+[.][0-9]+"));
+}
 
 TEST_CASE("a graph that is not one kernel is refused by its name, for whatever it is asked") {
     const variant all[] = {

@@ -11,6 +11,8 @@
     archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory, generators included
     subdirectory_ready   the same with the generators of this build
+    reproducible   the exporter's project in two folders: kernels and libraries are the same bytes
+    reproducible_sources   attune's sources in two folders, with the skeleton's project: all that is built is the same bytes
     cross          builds attune::common for aarch64 with the generators of this build and runs it in an emulator
     rebuilds       which kernels are compiled again after edits: of a graph, of what does not say what a kernel is, and of what does
     sizes          the runtime and a library of kernels, stripped
@@ -147,11 +149,24 @@ def package(user):
     print(run(os.path.join(build, "bin", "my_kernels_generator"), "--help"))
     tunes_into_its_own(user, prefix, skeleton, build)
 
+    bill_of_materials(prefix)
+
     # Its kernels, in a project that can find no Halide.
     build_ready = user.work("ready_made_build")
     user.build(user.copied("tests", "install", "ready_made"), build_ready, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_DISABLE_FIND_PACKAGE_Halide=TRUE",
                f"-DSKELETON={skeleton}", f"-DMY_KERNELS={build}/libmy_kernels.a", prefixes=[prefix])
     user.run_app(os.path.join(build_ready, "app"))
+
+
+def bill_of_materials(prefix):
+    """The SPDX document of an installation: what it is made of, each by a version, and how."""
+    with open(os.path.join(prefix, "share", "attune", "attune.spdx.json"), encoding="utf-8") as file:
+        said = json.load(file)
+    versions = {package["SPDXID"]: package["versionInfo"] for package in said["packages"]}
+    expect(said["spdxVersion"] == "SPDX-2.3" and all(re.match(r"[0-9]+[.][0-9]", version) for version in versions.values()), f"expected SPDX 2.3 and versions, got {versions}")
+    expect({f"SPDXRef-{name}" for name in ("attune", "DLPack", "Halide", "Boost", "fmt", "nlohmann-json", "CLI11", "CMake")} <= set(versions), f"expected what attune is made of, got {list(versions)}")
+    related = {relation[end] for relation in said["relationships"] for end in ("spdxElementId", "relatedSpdxElement")}
+    expect(related == {"SPDXRef-DOCUMENT", *versions}, f"expected a relation of each package, got {related}")
 
 
 def tunes_into_its_own(user, prefix, project, build):
@@ -332,6 +347,59 @@ def subdirectory_ready(user):
     subdirectory(user, f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin")
 
 
+def bytes_of(build):
+    """What was built in a folder, by its name there; what CMake names by where sources lie is left out."""
+    made = {}
+    for where, _, names in os.walk(build):
+        for name in names:
+            if name.endswith((".a", ".so", ".o", ".h", "_registry.cpp")) and "app.dir" not in where or name == "app":
+                with open(os.path.join(where, name), "rb") as file:
+                    made[os.path.relpath(os.path.join(where, name), build)] = file.read()
+    return made
+
+
+def expect_same(builds, *names):
+    first, second = map(bytes_of, builds)
+    expect(first.keys() == second.keys() and set(names) <= first.keys(), f"expected {names} in both folders, got {sorted(first.keys() ^ second.keys())}")
+    others = [name for name in first if first[name] != second[name]]
+    expect(not others, f"expected the same bytes of two folders, got others in {others}")
+    print(f"{len(first)} files, {sum(map(len, first.values()))} bytes: the same")
+
+
+def reproducible(user):
+    """Kernels and libraries of a project are the same bytes, whatever the folders; no cache takes part. No library of attune's knows where its sources lie."""
+    os.environ.pop("ATTUNE_KERNEL_CACHE", None)
+    prefix, builds = user.install("dsl", "runtime", "generators"), []
+    for place in ("first", os.path.join("another", "folder", "second")):
+        project, skeleton = user.work(place, "project"), user.work(place, "skeleton")
+        shutil.copytree(os.path.join(user.here, "exporter"), project)
+        shutil.copytree(os.path.join(user.options.source, "examples", "00_skeleton"), skeleton)
+        builds.append(user.work(place, "build"))
+        user.build(project, builds[-1], f"-DHalide_DIR={user.options.halide}", "-DCMAKE_CXX_COMPILER_LAUNCHER=", f"-DSKELETON={skeleton}", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin",
+                   prefixes=[prefix], of_attune=[user.options.build, user.options.source])
+    expect_same(builds, "libmy_kernels.a", "libmy_kernels.so", "my_kernels_kernels/my_kernels_registry.cpp", "my_kernels_kernels/include/my_kernels.h")
+    libraries = {name: content for name, content in bytes_of(prefix).items() if name.endswith(".a")}
+    expect(len(libraries) > 10, f"expected attune's libraries, got {list(libraries)}")
+    for name, content in libraries.items():
+        expect(user.options.source.encode() not in content, f"{name} mentions {user.options.source}")
+
+
+def reproducible_sources(user):
+    """The same of attune's own sources, compiled in two folders without a cache: minutes."""
+    os.environ.pop("ATTUNE_KERNEL_CACHE", None)
+    builds = []
+    for place in ("first", os.path.join("another", "folder", "second")):
+        source = user.work(place, "attune")
+        for part in ("CMakeLists.txt", "LICENSE", "dsl", "runtime", "generators", os.path.join("examples", "00_skeleton"), os.path.join("tests", "install", "as_subdirectory")):
+            whole = os.path.join(user.options.source, part)
+            os.makedirs(os.path.dirname(os.path.join(source, part)), exist_ok=True)
+            (shutil.copytree if os.path.isdir(whole) else shutil.copyfile)(whole, os.path.join(source, part))
+        builds.append(user.work(place, "build"))
+        user.build(os.path.join(source, "tests", "install", "as_subdirectory"), builds[-1], f"-DHalide_DIR={user.options.halide}", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_COMPILER_LAUNCHER=",
+                   f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", of_attune=[user.options.source])
+    expect_same(builds, "attune/runtime/libattune_runtime.a", "libmy_kernels.a", "app")
+
+
 def cross(user):
     build, source = user.work("build"), user.options.source
     user.common[-1] = f"-DCMAKE_CXX_COMPILER={user.options.cross_prefix}g++"
@@ -414,7 +482,7 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, common, archives, subdirectory, subdirectory_ready, cross, rebuilds, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):

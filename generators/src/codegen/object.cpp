@@ -12,6 +12,11 @@
 #include <stdexcept>
 
 namespace attune::generators {
+
+std::string halide_version() {
+    return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
+}
+
 void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked) {
     std::vector<Halide::Module> modules;
     Halide::Target target = halide_target(*kernels.front().isa);

@@ -5,6 +5,9 @@
 
 namespace attune::generators {
 
+/// That of the Halide which compiles: "21.0.0".
+std::string halide_version();
+
 /// Compiles the kernels, and for each the function that says which blocks it visits, into one object. All are of one
 /// ISA level. With `checked` they have AddressSanitizer in them (Halide's feature asan), for a program that is linked
 /// with it. A line of progress a kernel goes to stderr. Throws std::runtime_error, naming the variant, where a graph

@@ -100,12 +100,15 @@ struct emit_command {
             // Afterwards, so that Halide's numbers in names, which are those of the process, are the object's own.
             if (!passes.empty()) dump_passes(made, passes, !sanitizer.empty());
         } else {
-            write_key(object_key(made, code, sanitizer));
+            write_key(object_key(made, code, how()));
         }
     }
 
+    /// What else an object depends on.
+    std::string how() const { return "Halide " + halide_version() + " " + sanitizer; }
+
     void write_object(std::span<const listed_kernel> made, const kernel_cache& kept) const {
-        const std::string depends_on = cache.empty() ? "" : object_key(made, code, sanitizer);
+        const std::string depends_on = cache.empty() ? "" : object_key(made, code, how());
         std::string problem;
         if (kept.fetch(depends_on, object, problem)) {
             fmt::print(stderr, "  {} kernels as compiled before, from {}\n", made.size(), cache);

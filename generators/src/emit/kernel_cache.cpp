@@ -60,7 +60,6 @@ std::string object_key(std::span<const listed_kernel> kernels, std::span<const s
                        std::string_view how) {
     if (code.empty()) return {};
     digest all;
-    all.add(ATTUNE_HALIDE_VERSION);
     all.add(how);
     for (const std::string& file : code) {
         const std::optional<std::string> bytes = bytes_of(file);

@@ -9,8 +9,8 @@
 namespace attune::generators {
 
 /// A digest of all that an object of kernels is made of: the kernels' graphs, types, depths, schedules and target,
-/// Halide's version, the generators' own code and `how`, what else was said of the compilation. `code` are the files
-/// that hold that code; empty if there are none or one cannot be read.
+/// the generators' own code and `how`: Halide's version, and what else was said of the compilation. `code` are the
+/// files that hold that code; empty if there are none or one cannot be read.
 std::string object_key(std::span<const listed_kernel> kernels, std::span<const std::string> code, std::string_view how);
 
 /// Compiled objects, kept by their keys: a second build folder compiles nothing again. An entry begins with a line of

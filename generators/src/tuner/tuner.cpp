@@ -1,11 +1,10 @@
 #include "tuner/tuner.hpp"
 
 #include "base/formatting.hpp"
+#include "codegen/object.hpp"
 #include "kernel/device.hpp"
 #include "tuner/quiet_machine.hpp"
 #include "tuner/trials.hpp"
-
-#include <HalideRuntime.h>  // its version
 
 #include <algorithm>
 #include <atomic>
@@ -25,10 +24,6 @@ using clock = std::chrono::steady_clock;
 /// costly to others.
 std::size_t candidates_a_phase(const tune_options& how) {
     return how.while_timing.empty() ? static_cast<std::size_t>(std::max(1, how.jobs)) : 16;
-}
-
-std::string halide_version() {
-    return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
 }
 
 std::string today() {
