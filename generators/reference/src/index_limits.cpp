@@ -39,8 +39,8 @@ range combined(operation op, range x, range y) {
             return y.lowest > 0 || op == operation::shift_right ? of_corners(op, x, y) : anything;
         case operation::add:
         case operation::subtract:
-        case operation::multiply:
-        case operation::same: return of_corners(op, x, y);
+        case operation::multiply: return of_corners(op, x, y);
+        case operation::same: return x;
         default: return anything;
     }
 }
