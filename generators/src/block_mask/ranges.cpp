@@ -71,7 +71,7 @@ block_mask::parts block_mask::split(const linear& sum) const {
     return result;
 }
 
-/// A number that is passed may be as large as it likes. Beside others that are small, it is cut where it changes
+/// A number of the call may be arbitrarily large. Beside numbers that are small it is clamped where that changes
 /// nothing.
 bool block_mask::is_cut(const linear& sum, double others) const {
     if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;

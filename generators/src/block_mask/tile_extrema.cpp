@@ -9,7 +9,7 @@ using namespace Halide;
 
 namespace {
 
-/// Numbers below and above all of a sum, with room for a constant beside them where the sum has any.
+/// Numbers below and above every value of a sum, with room for a constant beside them if the sum has one.
 std::pair<Expr, Expr> beyond(const Type& type, double magnitude) {
     if (type.is_float()) return {-3.4e38f, 3.4e38f};
     const Expr far = type.bits() == 64 ? Internal::make_const(type, std::int64_t{1} << 62) : Expr(1 << 30);

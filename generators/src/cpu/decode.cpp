@@ -35,9 +35,9 @@ decode_state::decode_state(const kernel_frame& frame)
     define_merge();
 }
 
-/// A part is a stretch of the blocks between the first and the last that is visited: so what a mask or a length leaves
-/// is shared out, and each part is read in one go. Where the stretches end depends on what is visible and on their
-/// number, not on how many keys there is room for.
+/// A split is a contiguous range of the blocks between the first and the last that is visited, so that what a mask or a
+/// length leaves is shared out evenly. The ranges depend on what is visible and on the number of splits, not on how
+/// many keys there is room for.
 void decode_state::define_ranges() {
     // Algorithm
     const Expr blocks = f_.key_blocks(), parts = f_.inputs.key_splits, none = cast<uint8_t>(0);
@@ -54,7 +54,7 @@ void decode_state::define_ranges() {
         select(range[0] <= f_.kb && f_.kb < range[1], block_kinds_(f_.kb, f_.qt, f_.h, f_.b), none);
 }
 
-/// A row's maximum or sum over the keys of a block: a vector of them first, and of these one.
+/// A row's maximum or sum over the keys of a block: first a vector of partial results, then one number.
 Func decode_state::reduced(const std::string& name, const Func& pairs, bool maximum) {
     // Algorithm
     const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes);
@@ -111,7 +111,7 @@ void decode_state::define_state() {
     };
     if (softmax()) {
         const Expr before = old(maximum_at_), here = of_block(highest_);
-        // Of the two factors one is 1.
+        // One of the two factors is 1.
         const Expr factor = exp2_of_nonpositive(-abs(before - here) * (scores_at_.scale * log2_of_e));
         const Expr keep = select(before >= here, 1.0f, factor), take = select(here >= before, 1.0f, factor);
         join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
@@ -228,8 +228,8 @@ void decode_state::add_passes(Pipeline& pipeline) const {
                           added, f_.cut.value_tile);
 }
 
-/// A block ends with the last key that a row of the task sees: a call with a few keys, or with a window, computes with
-/// those.
+/// A block ends with the last key that a row of the task sees, so that a call with few keys, or with a window, computes
+/// no others.
 std::vector<clipped_loop> decode_state::clipped_loops() const {
     if (!subblocks_.several()) return {};
     const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes);

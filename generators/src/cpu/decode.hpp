@@ -7,14 +7,13 @@
 
 namespace attune::generators {
 
-/// The pass over the keys where queries are few, and keys and values are what there is to read.
+/// The pass over the keys in decode, where time goes into reading keys and values.
 ///
-/// A task is all rows of a key head (the queries of every query head that reads it, one below the other) and a stretch
-/// of its keys, so that each key and value is read once. It goes through a block a few keys at a time: their products
-/// with each row, with the channels in lanes; then, again a few at a time, their values into each row's accumulators,
-/// which lie in the cache. What the tasks of a key head leave is merged by maximum and sum when rows are written,
-/// always in the same order: bits depend on the number of splits and on nothing else, neither threads nor batch nor the
-/// slots' length.
+/// A task takes all rows of a key head (the queries of every query head that reads it, stacked) and one split of its
+/// keys, so that each key and value is read once. It takes a few keys of a block at a time: first their products with
+/// each row, with the channels in lanes, then their values into each row's accumulators, which lie in the cache. The
+/// splits of a key head are merged by maximum and sum when rows are written, always in the same order, so that bits
+/// depend on the number of splits only: not on threads, batch or the slots' length.
 class decode_state : public row_state {
 public:
     explicit decode_state(const kernel_frame& frame);

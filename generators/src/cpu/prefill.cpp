@@ -17,7 +17,7 @@ prefill_state::prefill_state(const kernel_frame& frame)
       subblocks_(frame),
       block_kinds_(subblocks_.block_kinds),
       chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk) {
-    // Where nothing can say so, the mask joins the scores' own pass.
+    // If no block is known to be full without looking, the mask is applied where scores are made.
     separate_mask_ = subblocks_.may_be_whole && !scores_at_.masked_by_product && !on_device(f_.request);
     define_scores();
     define_weights();
@@ -31,7 +31,7 @@ void prefill_state::define_scores() {
         scores_(pair) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
         return;
     }
-    // A pass of its own over the blocks that are not known to be visible throughout.
+    // A separate pass over the blocks that are not known to be full.
     masked_ = RDom(0, f_.cut.key_block, "masked");
     masked_.where(subblocks::kind_of(block_kinds_(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
     const Expr masked = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked_.x}}, scores_at_.masked);
@@ -126,7 +126,7 @@ void prefill_state::define_state() {
     };
     if (softmax()) {
         const Expr before = old(maximum_at_), here = of_block(highest_);
-        // Of the two factors one is 1.
+        // One of the two factors is 1.
         const Expr factor = exp2_of_nonpositive(-abs(before - here) * (scores_at_.scale * log2_of_e));
         const Expr keep = select(before >= here, 1.0f, factor), take = select(here >= before, 1.0f, factor);
         join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
@@ -136,13 +136,13 @@ void prefill_state::define_state() {
     if (maximum_at_ >= 0) next.push_back(max(old(maximum_at_), of_block(highest_)));
     if (sum_at_ >= 0) next.push_back(join(old(sum_at_), of_block(sum_)));
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
-    // Halide reuses shared memory after its last use in the order of the text, as if the loop over the blocks did not
-    // come back to it: what was computed before the loop is used once more at its end, to no effect.
+    // Halide reuses shared memory after its last use in the program's text, although the loop over the blocks comes
+    // back to it. So what was computed before the loop is used once more at the loop's end, to no effect.
     if (on_device(f_.request))
         next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_query(0), 0.0f);
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(next);
     if (!on_device(f_.request) || static_cast<int>(next.size()) == chunk_) return;
-    // The state lies in registers, each thread's own: what others ask of it is left where all can read.
+    // The state lies in each thread's registers. What other threads need of it is copied to where all can read.
     std::vector<Expr> shared;
     for (int i = chunk_; i < static_cast<int>(next.size()); ++i) shared.push_back(old(i));
     final_(dc_, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);
@@ -274,9 +274,9 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
         .vectorize(f_.d, std::gcd(2 * lanes, f_.value_depth()));
 }
 
-/// The next tile of keys is asked for while one is computed with: where a head's keys come from memory that takes 3 %
-/// off short calls at depth 128. Shorter rows gain nothing, nor do values, of which a block's are on their way since
-/// its first chunk.
+/// Prefetches the next tile of keys while one is computed. If a head's keys come from memory, short calls at depth 128
+/// take 3 % less time. Shorter rows gain nothing. Neither do values: those of a block are on their way since its first
+/// chunk.
 void prefill_state::add_passes(Pipeline& pipeline) const {
     constexpr int bytes_of_long_rows = 512;
     const instruction& key = f_.node(f_.core.key);

@@ -76,8 +76,8 @@ Stmt private_state::visit(const Allocate* allocation) {
 
 namespace {
 
-/// Finds `first <= variable` and `variable < end` around what is done in a loop, with neither side depending on inner
-/// loops, and takes them off.
+/// Finds `first <= variable` and `variable < end` around a loop's body, where neither side depends on inner loops, and
+/// removes them.
 class take_bounds : public IRMutator {
 public:
     explicit take_bounds(std::string variable) : variable_(std::move(variable)) {}
@@ -136,7 +136,7 @@ namespace {
 
 bool is_half(const Type& type) { return type.is_float() && type.bits() == 16; }
 
-/// The float of which a word holds the bits of a shorter one.
+/// The float that the bits of a shorter one in a word stand for.
 Expr widened(const Expr& word, const Type& from) {
     const Expr bits = cast<std::uint32_t>(word);
     if (from.is_bfloat()) return reinterpret<float>(bits << 16);

@@ -9,11 +9,11 @@
 
 namespace attune::generators {
 
-/// Lowering pass: makes each thread's part of a function its own.
+/// Lowering pass: leaves each thread only its own part of a function that lies in registers.
 ///
-/// Halide gives every thread a copy of all that a block of threads computes where that lies in registers, and addresses
-/// it by the thread's number, so that it would be memory. Here each thread only ever meets what it wrote itself, in the
-/// same place: the thread's number is taken out of the address.
+/// Halide gives every thread a copy of all that the block of threads computes, and addresses it by the thread's number,
+/// which would force it into memory. A thread only reads what it wrote itself, so the thread's number is taken out of
+/// the address.
 class private_state : public Halide::Internal::IRMutator {
 public:
     /// `function` names the buffers: itself, or itself with a number behind a dot.
@@ -36,10 +36,10 @@ private:
     std::map<std::string, int> largest_;  ///< index that is used, by buffer
 };
 
-/// Lowering pass: lets a loop begin and end where predicates on its variable alone say, which are left out then.
+/// Lowering pass: makes predicates on a loop's variable the loop's bounds.
 ///
-/// Halide does so itself where they read no memory that the kernel wrote; else it goes through all iterations and
-/// stores nothing in most.
+/// Halide does so itself if they read no memory that the kernel wrote. Otherwise it runs all iterations, and stores
+/// nothing in most.
 class bounded_loop : public Halide::Internal::IRMutator {
 public:
     /// `loop` ends the name of the loop.

@@ -12,7 +12,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-/// Finds the guard `table[i] != 0`, and takes it off the stores.
+/// Finds the guard `table[i] != 0`, and removes it from the stores.
 class take_guard : public IRMutator {
 public:
     explicit take_guard(const skip_blocks::is_table& table) : table_(table) {}
@@ -71,7 +71,7 @@ protected:
                                         [&](const clipped_loop& each) { return each.is.is(loop->name); });
         if (found == clipped_.end()) return IRMutator::visit(loop);
         seen_.insert(&*found);
-        // A part has the same length always, so that its loop can be unrolled.
+        // Sub-blocks all have the same length, so that their loops can be unrolled.
         const int iterations = visited_.keys / found->keys;
         const auto extent = as_const_int(loop->extent);
         if (!is_const_zero(loop->min) || !extent || *extent % iterations != 0) {

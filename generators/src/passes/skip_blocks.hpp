@@ -20,9 +20,9 @@ struct visited_subblocks {
     int keys{};
 };
 
-/// Lowering pass: makes one `if` around a loop's body of the condition that guards its innermost stores.
+/// Lowering pass: moves the condition that guards a loop's innermost stores into one `if` around the loop's body.
 ///
-/// Halide leaves a reduction's predicate at the stores when it reads memory, as a table of block kinds does, and then
+/// Halide leaves a reduction's predicate at the stores if it reads memory, such as a table of block kinds, and then
 /// computes what feeds them for skipped iterations too. The predicate depends on the loop alone, so the whole body may
 /// be skipped.
 class skip_blocks : public Halide::Internal::IRMutator {
@@ -30,7 +30,7 @@ public:
     /// Whether the predicate compares what is loaded with 0.
     using is_table = std::function<bool(const Halide::Internal::Load&)>;
 
-    /// Of what the predicate loads for a block, which of its sub-blocks are visited.
+    /// Which sub-blocks of a block are visited, by what the predicate loads for it.
     using visited_of = std::function<visited_subblocks(const Halide::Expr&)>;
 
     /// `loop` ends the name of the loop. Loops inside it are clipped to the sub-blocks that are visited.

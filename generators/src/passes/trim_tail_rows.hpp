@@ -12,10 +12,10 @@ struct row_loop {
     int rows{};
 };
 
-/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that what a block
-/// makes at once, be it long, costs short calls nothing.
+/// Lowering pass: in the last block of queries loops end with the last tile that holds a query, so that large query
+/// blocks do not penalise short calls.
 ///
-/// Halide makes a block whole, for its size has to be known where storage is; only what is written is guarded.
+/// Halide computes whole blocks, because their size has to be known for storage. It guards only what is written.
 class trim_tail_rows : public Halide::Internal::IRMutator {
 public:
     /// `tasks`: the loop whose index modulo the number of blocks is the block.

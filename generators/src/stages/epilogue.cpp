@@ -112,7 +112,7 @@ std::map<int, quantity> epilogue::primitives() {
     return known;
 }
 
-/// A node that no channel matters to, computed once a query.
+/// A node that does not depend on the channel: computed once a query.
 void epilogue::hoist(int node) {
     if (hoisted_.contains(node)) return;
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
@@ -141,7 +141,7 @@ Expr epilogue::written_row(int node) {
 Expr epilogue::written_output(int node, const Type& type) {
     const graph_ir& graph = f_.graph();
     place at{f_.b, f_.h, f_.q, 0, f_.inputs.keys_in_use(f_.b), {}, f_.d};
-    // Rows on the way, and what else a query settles.
+    // Intermediate rows, and whatever else is computed once a query.
     const auto is_done = [&](int n) {
         return f_.node(n).kind == kind::row || f_.node(n).op == operation::weighted_sum;
     };

@@ -6,8 +6,8 @@
 
 namespace attune::generators {
 
-/// Rows and outputs: arithmetic on what the pass over the keys left, once for each query, and the one function that
-/// writes them all, so that one loop over tasks makes them. Without an attention core it is all that a kernel does.
+/// Rows and outputs: arithmetic on what the pass over the keys left, once for each query. One function writes them all,
+/// so that one loop over tasks makes them. A kernel without an attention core consists of this alone.
 class epilogue {
 public:
     /// `state` may be null.
@@ -18,7 +18,7 @@ public:
     Halide::Func outputs{"outputs"};
     bool empty() const { return !outputs.defined(); }
 
-    /// Saved rows: the maximum of `real`, and the inverse of the sum, at a query that there is.
+    /// Saved rows: the maximum of `real`, and the inverse of the sum, at a query of the call.
     Halide::Expr maximum(const Halide::Expr& query) const { return saved_row(2, query); }
     Halide::Expr inverse(const Halide::Expr& query) const { return saved_row(1, query); }
 

@@ -99,8 +99,8 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
     std::vector<Expr> at(pair.begin(), pair.end());
     const bool skips = !on_device(f_.request);  // a block of one pair is not worth the question
     if (of_ == shape::pairs) {
-        // One step, number 0, unless the block is skipped; how many only the caller knows, so that a loop remains to be
-        // guarded.
+        // One step, number 0, unless the block is skipped. The bound is a number of the call, so that Halide keeps a
+        // loop, which is then guarded.
         steps_ = RDom(0, min(f_.inputs.batches, 1), "step");
         guarded_ = f_.qt;
         at[5] = f_.b + steps_.x;
@@ -227,7 +227,7 @@ void quadratic_outputs::schedule() {
     scores_at_.schedule_queries(step, task);
 }
 
-/// Tasks are few where they are large: 32 of them are left where there are as many.
+/// More blocks together make fewer and larger tasks: as many as leave 32 tasks, at most 4.
 Expr quadratic_outputs::blocks_together() const {
     const Expr blocks = (f_.inputs.query_length + f_.cut.query_block - 1) / f_.cut.query_block;
     const Expr others = f_.inputs.batches * (of_ == shape::pairs ? f_.inputs.heads : f_.key_blocks());

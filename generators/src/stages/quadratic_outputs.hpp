@@ -5,10 +5,10 @@
 namespace attune::generators {
 
 /// Outputs that need every pair: scores and weights themselves, weights summed over the queries or averaged over the
-/// heads. They are made by a second pass over the scores, which reads what the first one found of each row; blocks that
-/// nothing of is visible are filled without being computed.
+/// heads. They are made by a second pass over the scores, which reads what the first one found of each row. Blocks in
+/// which nothing is visible are filled without being computed.
 ///
-/// One object makes all outputs of one kind of shape. Here the keys lie in lanes, for that is how the outputs lie.
+/// One object makes all outputs of one shape. Keys lie in lanes, as they do in the outputs.
 class quadratic_outputs {
 public:
     enum class shape : std::uint8_t { pairs, head_means, columns };
@@ -20,7 +20,7 @@ public:
 
     Halide::Func outputs;
     void schedule();
-    /// The loop to be guarded by a table (skip_blocks.hpp).
+    /// The loop that a table guards (skip_blocks.hpp).
     std::pair<std::string, std::string> guarded_loop() const {
         return {tile_.name() + ".s1." + guarded_.name(), block_kinds_.name()};
     }

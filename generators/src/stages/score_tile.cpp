@@ -40,7 +40,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     // Algorithm
     keys_(f_.b) = f_.inputs.keys_in_use(f_.b);
     last_key_(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
-    // Beyond the last query a task that has its queries in lanes goes on counting; what is made there is not written.
+    // A task with queries in lanes also computes beyond the last query. That is not written.
     at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
            f_.key_at(f_.ki), keys_(f_.b)};
     std::vector<int> known;
@@ -72,8 +72,8 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     masked = with_products(masked);
 }
 
-/// Hoists what depends on the query, the key or neither alone, and costs something: it is computed once a task or once
-/// a block.
+/// Hoists what is costly and depends on the query alone, the key alone or neither: it is computed once a task or once a
+/// block.
 void score_tile::hoist(const std::vector<int>& roots, place& at) {
     std::vector<int> known;
     for (const auto& [n, value] : at.known) known.push_back(n);
@@ -107,8 +107,8 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     }
 }
 
-/// A tensor of pairs has its keys side by side. It is read so, and transposed a square at a time, or each lane would
-/// come from a line of its own.
+/// A tensor of pairs has its keys side by side. It is read that way and transposed a square at a time; otherwise each
+/// lane would come from a cache line of its own.
 void score_tile::transpose_pairs(const std::vector<int>& roots) {
     // Algorithm
     std::vector<int> known;
@@ -146,8 +146,8 @@ bool score_tile::is_free_of_products(const Expr& e) const {
     return true;
 }
 
-/// A product times numbers of the task keeps its factor until the maximum is subtracted: one multiplication less a
-/// score, and large scores lose nothing to its rounding. `real` is what is left of the score, `scale` the factor,
+/// A factor that is one number for the task is applied after the maximum is subtracted. That saves a multiplication a
+/// score, and large scores lose nothing to its rounding. `real` is the rest of the score, `scale` the factor, which is
 /// positive.
 void score_tile::factor_out_scale() {
     const quantity score = f_.evaluate(f_.core.scores, at_);
@@ -229,8 +229,8 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
     return rows;
 }
 
-/// The panel holds pairs of neighbouring channels beside each other, a pair of every query of a vector; a key's pairs
-/// lie so in memory.
+/// The panel holds, for each pair of neighbouring channels, that pair of every query of a vector. A key's pairs lie in
+/// memory already.
 void score_tile::contract_pairs(contraction& c) {
     const Var j("j");
     c.paired = true;

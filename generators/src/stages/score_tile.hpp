@@ -23,8 +23,7 @@ public:
     /// `pass` begins the names of all functions. The sign of the scale is put into the queries if they are in lanes.
     score_tile(const kernel_frame& frame, std::string pass, lanes along);
 
-    /// What the statistic sees is `real * scale` and counts unless `masked`; the scale is positive and one for the
-    /// task.
+    /// The statistic sees `real * scale`, unless `masked`. The scale is positive, and one number for the task.
     Halide::Expr real, masked, scale;
     /// Whether `masked` depends on the products.
     bool masked_by_product{};
@@ -50,11 +49,11 @@ public:
     }
     std::vector<Halide::Var> pair() const { return {lane_, other_, f_.kb, f_.qt, f_.h, f_.b}; }
 
-    /// What serves all keys of a block of queries, what serves all queries of a block of keys, and where their storage
-    /// stays.
+    /// Computes what all keys share at a block of queries, and what all queries share at a block of keys; `storage` is
+    /// where they are kept.
     void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
     void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
-    /// What knows no position: at a level around both of the blocks above.
+    /// Computes what depends on no position, at a level around both of the blocks above.
     void schedule_shared(const Halide::LoopLevel& level);
     /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then
     /// within the vectors a `row` at a time. Keys that are computed by a formula are, once for all `keys`.

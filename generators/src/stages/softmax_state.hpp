@@ -31,9 +31,9 @@ public:
 
     /// All that one task needs, inside it.
     virtual void schedule(const Halide::LoopLevel& task) = 0;
-    /// The loop to be guarded by a table (skip_blocks.hpp).
+    /// The loop that a table guards (skip_blocks.hpp).
     virtual std::pair<std::string, std::string> guarded_loop() const = 0;
-    /// Loops over the keys of a block that go over the visited sub-blocks only (subblocks.hpp).
+    /// Loops over the keys of a block that are clipped to the visited sub-blocks (subblocks.hpp).
     virtual std::vector<clipped_loop> clipped_loops() const { return {}; }
     /// Loops over the queries of a block.
     virtual std::vector<row_loop> row_loops() const { return {}; }
@@ -41,14 +41,14 @@ public:
     virtual void add_passes(Halide::Pipeline&) const {}
 
 protected:
-    /// Defines what the graph makes of the statistic's weights and which sums over the keys it asks for, each once;
-    /// returns the weights that values are weighed by, where any are. The sum of softmax's own weights is known without
-    /// being asked for. `sum` adds up a function of pairs over the keys of a block.
+    /// Defines the graph's modified weights and the sums over the keys that it asks for, each once. Returns the weights
+    /// that multiply values, if any do. The sum of softmax's own weights is always there. `sum` adds up a function of
+    /// pairs over the keys of a block.
     Halide::Func define_further_weights(
         const kernel_frame& frame, score_tile& scores, const Halide::Func& weights, bool softmax,
         const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs)>& sum);
 
-    /// Of a block of keys where queries are few: all of a row's scores are there before its weights are made.
+    /// Of a block of keys in decode: all of a row's scores are there before its weights are made.
     struct block_of_scores {
         const Halide::Func& scores;
         Halide::Func &highest, &weights, &sum;  ///< of a row; of pairs; of a row
