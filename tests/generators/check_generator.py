@@ -55,6 +55,23 @@ def explains():
         check(any(c["about"] == about and says in c["says"] for c in of[name]["semantics"]), f"explain states the {about} of {name}", of[name]["semantics"])
 
 
+def registers():
+    """Kernel tables carry to attune::explain what explain says here."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = os.path.join(scratch, "registry.cpp")
+        r = run("emit", "--registry", file, "--header", "variants.hpp", "--targets", "x86-64-v3")
+        check(r.returncode == 0, "emit --registry ends well", r.stderr)
+        with open(file, encoding="utf-8") as opened:
+            text = opened.read()
+    said = 0
+    for v in json.loads(run("explain", "--json", "--targets", "x86-64-v3").stdout):
+        rows = [f'{{R"text({b["condition"]})text", R"text({b["says"]})text"}}' for b in v["blocks"]] + [f'R"text({c["about"]}: {c["says"]})text"' for c in v["semantics"]]
+        said += len(rows)
+        for row in rows:
+            check(row in text, f"the table of {v['variant']} says what explain says", row)
+    check(said > 50, "explain says something of every variant", said)
+
+
 def times():
     shape = ["--variant", "sliding", "--shape", "1x2:1x70x130", "--depths", "16", "--targets", "x86-64-v2", "x86-64-v4-bf16", "--seconds", "0"]
     rows = json.loads(run("bench", *shape, "--set", "w=9", "--json").stdout)
@@ -199,6 +216,7 @@ def draws():
 
 helps()
 explains()
+registers()
 times()
 describes()
 draws()

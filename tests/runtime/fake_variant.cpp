@@ -130,7 +130,15 @@ const attune::kernel all[] = {
     {"attune_fake_f32_d16x16", level, f32, f32, f32, f32, 16, 16, 2, 4, 56, "{}", kernel, blocks},
     {"attune_fake_bf16_d8x4", level, bf16, bf16, bf16, bf16, 8, 4, 2, 4, 56, "{}", kernel, blocks},
 };
-const attune::kernel_table whole{attune::kernel_table_version, "fake::variant", graph_ir, all};
+constexpr attune::graph_notes::condition conditions[] = {
+    {"kv_idx - q_idx <= w || is_global(kv_idx)", "skips: the smallest and largest values of each tile decide"},
+    {"kv_idx != table(0)", "skips nothing: for this test"}};
+constexpr const char* conventions[] = {"alignment: top-left: query i sees no key after i"};
+const attune::kernel_table whole{.version = attune::kernel_table_version,
+                                 .variant = "fake::variant",
+                                 .graph = graph_ir,
+                                 .kernels = all,
+                                 .notes = {conditions, conventions}};
 
 }  // namespace
 

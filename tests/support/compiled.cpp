@@ -1,7 +1,7 @@
 #include "compiled.hpp"
 
-#include "analysis/plan.hpp"
 #include "codegen/object.hpp"
+#include "emit/kernel_record.hpp"
 
 #include <attune/runtime/cpu.hpp>
 
@@ -63,30 +63,14 @@ compiled_graphs::compiled_graphs(const std::vector<request>& requests) {
         const auto entry = [&](const char* suffix) {
             return reinterpret_cast<int (*)(void**)>(dlsym(library_, (k.symbol + suffix).c_str()));
         };
-        const auto& [graph, types, depths, cut] = k.request;
-        kernels_.push_back({text(k.symbol),
-                            text(std::string(k.isa->name)),
-                            types.query,
-                            types.key,
-                            types.value,
-                            types.output,
-                            depths.depth,
-                            depths.value_depth,
-                            cut.query_block,
-                            cut.key_block,
-                            generators::scratch_bytes(k.request),
-                            text(generators::to_json(cut)),
-                            entry("_argv"),
-                            entry("_blocks_argv"),
-                            generators::plan_of(graph).saved_rows,
-                            generators::plan_of(graph).saved_output >= 0 ? 1 : 0,
-                            cut.shapes,
-                            k.from_queries,
-                            k.to_queries,
-                            cut.shapes == shape_class::decode ? cut.key_splits : 0,
-                            generators::row_memory_of(k.request).scratch_bytes,
-                            generators::row_memory_of(k.request).part_bytes});
-        tables_.push_back({kernel_table_version, k.of->name.c_str(), graph, {&kernels_.back(), 1}});
+        attune::kernel& row = kernels_.emplace_back(generators::kernel_record(k));
+        row.symbol = text(k.symbol), row.target = text(std::string(k.isa->name));
+        row.schedule = text(generators::to_json(k.request.schedule));
+        row.call = entry("_argv"), row.blocks = entry("_blocks_argv");
+        tables_.push_back({.version = kernel_table_version,
+                           .variant = k.of->name.c_str(),
+                           .graph = k.request.graph,
+                           .kernels = {&row, 1}});
     }
 }
 

@@ -18,10 +18,4 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
 /// `folder`/<symbol>/<number>_<pass>.stmt.
 void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked = false);
 
-/// Writes the source that defines attune::kernels_of for each variant: the table by which attune::run finds its
-/// kernels. `header` is how that source includes the variant header; `kernels` are those of all ISA levels, most
-/// demanding first.
-void emit_registry(std::span<const variant> variants, std::span<const listed_kernel> kernels, const std::string& header,
-                   const std::string& file);
-
 }  // namespace attune::generators

@@ -9,8 +9,10 @@
 #include "commands/tune_command.hpp"
 #include "emit/c_header.hpp"
 #include "emit/kernel_cache.hpp"
+#include "emit/registry.hpp"
 #include "inspect/describe.hpp"
 #include "inspect/explain.hpp"
+#include "inspect/notes.hpp"
 #include "kernel/schedule_option.hpp"
 #include "kernel/variant_named.hpp"
 #include "schedules/schedule_source.hpp"
@@ -132,7 +134,7 @@ struct emit_command {
         if (what.targets.empty() || header.empty())
             throw std::runtime_error("expected --targets and --header with --registry");
         const auto made = kernels(variants);
-        emit_registry(variants, made, header, registry);
+        emit_registry(variants, made, notes_of(variants, made), header, registry);
         if (!c_header.empty()) emit_c_header(variants, made, c_header);
     }
 

@@ -1,9 +1,9 @@
-#include "analysis/plan.hpp"
+#include "emit/registry.hpp"
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
-#include "codegen/object.hpp"
 #include "emit/c_header.hpp"
 #include "emit/index_warnings.hpp"
+#include "emit/kernel_record.hpp"
 #include "kernel/device.hpp"
 
 #include <algorithm>
@@ -12,24 +12,51 @@
 namespace attune::generators {
 namespace {
 
-std::string kernel_row(const listed_kernel& kernel) {
-    const auto& [graph, types, depths, cut] = kernel.request;
+std::string kernel_row(const listed_kernel& made) {
+    const kernel row = kernel_record(made);
+    std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.isa->name);
+    const auto say = [&](std::string_view name, const auto& value) { text += fmt::format(", .{} = {}", name, value); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
-    return fmt::format(
-        "    {{\"{0}\", \"{1}\", {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}, {10},\n     R\"({11})\", {0}_argv, "
-        "{0}_blocks_argv, {12}, {13}, attune::shape_class::{14}, {15}, {16}, {17}, {18}, {19}}},\n",
-        kernel.symbol, kernel.isa->name, element(types.query), element(types.key), element(types.value),
-        element(types.output), depths.depth, depths.value_depth, cut.query_block, cut.key_block,
-        scratch_bytes(kernel.request), to_json(cut), plan_of(graph).saved_rows,
-        plan_of(graph).saved_output >= 0 ? 1 : 0, name_of(cut.shapes), kernel.from_queries, kernel.to_queries,
-        cut.shapes == shape_class::decode ? cut.key_splits : 0, row_memory_of(kernel.request).scratch_bytes,
-        row_memory_of(kernel.request).part_bytes);
+    say("query", element(row.query)), say("key", element(row.key));
+    say("value", element(row.value)), say("output", element(row.output));
+    say("depth", row.depth), say("value_depth", row.value_depth);
+    say("query_block", row.query_block), say("key_block", row.key_block);
+    say("scratch_bytes", row.scratch_bytes);
+    text += ",\n    ";
+    say("schedule", fmt::format("R\"({})\"", to_json(made.request.schedule)));
+    say("call", made.symbol + "_argv"), say("blocks", made.symbol + "_blocks_argv");
+    text += ",\n    ";
+    say("saved_rows", row.saved_rows), say("saved_outputs", row.saved_outputs);
+    say("shapes", fmt::format("attune::shape_class::{}", name_of(row.shapes)));
+    say("from_queries", row.from_queries), say("to_queries", row.to_queries), say("key_splits", row.key_splits);
+    say("row_bytes", row.row_bytes), say("part_bytes", row.part_bytes);
+    say("product_positions", row.product_positions), say("product_channels", row.product_channels);
+    for (std::size_t at; (at = text.find(",\n    , ")) != text.npos;) text.replace(at, 8, ",\n     ");
+    return text + "},\n";
+}
+
+/// As a C++ literal.
+std::string literal(std::string_view text) { return fmt::format("R\"text({})text\"", text); }
+
+std::string notes_rows(const variant_notes& notes, std::size_t number) {
+    std::string text, fields;
+    if (!notes.conditions.empty()) {
+        text += fmt::format("static const attune::graph_notes::condition conditions_{}[] = {{\n", number);
+        for (const auto& [condition, why] : notes.conditions)
+            text += fmt::format("    {{{}, {}}},\n", literal(condition), literal(why));
+        text += "};\n";
+        fields = fmt::format("conditions_{}", number);
+    }
+    text += fmt::format("static const char* const conventions_{}[] = {{\n", number);
+    for (const std::string& convention : notes.conventions) text += fmt::format("    {},\n", literal(convention));
+    return text + fmt::format("}};\nstatic const attune::graph_notes notes_{0}{{{{{1}}}, conventions_{0}}};\n", number,
+                              fields);
 }
 
 }  // namespace
 
-void emit_registry(std::span<const variant> variants, std::span<const listed_kernel> kernels, const std::string& header,
-                   const std::string& file) {
+void emit_registry(std::span<const variant> variants, std::span<const listed_kernel> kernels,
+                   std::span<const variant_notes> notes, const std::string& header, const std::string& file) {
     std::string text = fmt::format(
         "// Written by `emit --registry`: the kernels compiled for the graphs of {0}.\n#include \"{0}\"\n\n", header);
     text += "#include <attune/dsl.hpp>\n#include <attune/runtime/detail/kernel_table.hpp>\n\nextern \"C\" {\n";
@@ -43,13 +70,14 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
         text += fmt::format("\nstatic const attune::kernel kernels_{}[] = {{\n", i);
         for (const listed_kernel& kernel : kernels)
             if (kernel.of == &each) text += kernel_row(kernel);
+        text += "};\n" + notes_rows(notes[i], i);
         text += fmt::format(
-            "}};\ntemplate <> const attune::kernel_table& attune::kernels_of<{0}, {1}ull>() {{\n"
+            "template <> const attune::kernel_table& attune::kernels_of<{0}, {1}ull>() {{\n"
             "    static const attune::kernel_table table{{attune::kernel_table_version, \"{0}\", "
             "attune::dsl::ir_of<{0}>, "
-            "kernels_{2}{3}}};\n"
+            "kernels_{2}, attune::detail::invoke, {3}, notes_{2}}};\n"
             "    return table;\n}}\n",
-            each.name, each.graph.fingerprint, i, on_device ? ", attune::detail::invoke, &attune::detail::gpus" : "");
+            each.name, each.graph.fingerprint, i, on_device ? "&attune::detail::gpus" : "nullptr");
     }
     for (const variant& each : variants)
         for (const std::string& said : indices_that_may_leave(each.graph))

@@ -89,7 +89,8 @@ json json_of(const variant& v, std::span<const listed_kernel> kernels, const cal
                                   {"by", r.how},
                                   {"skips", r.skips},
                                   {"unmasked", r.unmasked},
-                                  {"why", r.why}});
+                                  {"why", r.why},
+                                  {"says", sentence_of(r)}});
         made.push_back(json_of(k, call));
     }
     json object{{"variant", v.name},
@@ -153,8 +154,7 @@ std::string text_of(const json& it) {
                             fmt::format("({})", joined(o["axes"])), string_of(o["bytes"]));
     text += "blocks, skipped where a part of the mask says that no pair is visible\n";
     for (const auto& b : it["blocks"])
-        text += fmt::format("    {}\n        {}: {}\n", string_of(b["condition"]),
-                            b["skips"].get<bool>() ? "skips" : "skips nothing", string_of(b["why"]));
+        text += fmt::format("    {}\n        {}\n", string_of(b["condition"]), string_of(b["says"]));
     if (it["blocks"].empty()) text += "    no mask: all are visited, none is masked\n";
     text += "semantics\n";
     for (const auto& c : it["semantics"])

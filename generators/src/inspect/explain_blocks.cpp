@@ -82,6 +82,10 @@ std::string sentence(const block_reason& r, std::size_t tables, const std::set<s
 
 }  // namespace
 
+std::string sentence_of(const block_reason& reason) {
+    return (reason.skips ? "skips: " : "skips nothing: ") + reason.why;
+}
+
 std::vector<block_reason> block_reasons(const kernel_request& request) {
     const graph_ir& graph = request.graph;
     const plan core = plan_of(graph);

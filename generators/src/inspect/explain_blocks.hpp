@@ -16,6 +16,9 @@ struct block_reason {
     std::string why;        ///< a sentence
 };
 
+/// "skips: ..." or "skips nothing: ...".
+std::string sentence_of(const block_reason& reason);
+
 /// Asked of what decides in a kernel (block_mask.hpp), one part of the mask at a time. Empty where nothing is masked.
 std::vector<block_reason> block_reasons(const kernel_request& request);
 

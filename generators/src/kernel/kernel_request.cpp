@@ -1,6 +1,7 @@
 #include "kernel/kernel_request.hpp"
 
 #include "analysis/plan.hpp"
+#include "kernel/device.hpp"
 
 #include <charconv>
 #include <stdexcept>
@@ -72,6 +73,11 @@ depth_pair depth_pair_from(std::string_view text) {
     const auto x = text.find('x');
     const int depth = number(text.substr(0, x));
     return {depth, x == text.npos ? depth : number(text.substr(x + 1))};
+}
+
+product_tile product_tile_of(const kernel_request& request) {
+    if (on_device(request)) return {1, 1};
+    return {request.schedule.lanes >= 16 ? 12 : 6, 2 * request.schedule.lanes};
 }
 
 }  // namespace attune::generators

@@ -53,4 +53,12 @@ struct row_memory {
 };
 row_memory row_memory_of(const kernel_request& request);
 
+/// Matrix products that are computed in full, before the attention or after it: so many positions and channels in
+/// registers, and the most tiles of positions that one task makes. On a device a thread makes one element.
+struct product_tile {
+    int positions, channels;
+    static constexpr int fewest = 2, most = 8;
+};
+product_tile product_tile_of(const kernel_request& request);
+
 }  // namespace attune::generators

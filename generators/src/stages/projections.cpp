@@ -14,10 +14,8 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
       node_(frame.node(node)),
       tokens_(node_.op == operation::tokens),
       of_keys_(node_.op == operation::keys || node_.op == operation::values),
-      rows_(on_device(frame.request) ? 1
-            : frame.cut.lanes >= 16  ? 12
-                                     : 6),  // a device's thread makes one element
-      columns_(on_device(frame.request) ? 1 : 2 * frame.cut.lanes) {
+      rows_(product_tile_of(frame.request).positions),
+      columns_(product_tile_of(frame.request).channels) {
     width_ = tokens_                         ? max(f_.evaluate(node_.arguments[1], {}).value, 0)
              : node_.op == operation::values ? Expr(f_.value_depth())
                                              : Expr(f_.depth());
@@ -132,7 +130,7 @@ void computed_tensor::schedule() {
 /// Positions a task: fewer where there are few, so that threads end together; more read the other factor less often.
 Expr computed_tensor::block() const {
     const Expr positions = f_.inputs.batches * (of_keys_ ? f_.inputs.key_length : f_.inputs.query_length);
-    return rows_ * clamp(positions / (128 * rows_), 2, 8);
+    return rows_ * clamp(positions / (128 * rows_), product_tile::fewest, product_tile::most);
 }
 
 /// Whether a node reads an input's element at the position and channel that are made, as a residual connection does.

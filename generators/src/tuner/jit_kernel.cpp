@@ -1,7 +1,7 @@
 #include "tuner/jit_kernel.hpp"
 
-#include "analysis/plan.hpp"
 #include "codegen/halide_target.hpp"
+#include "emit/kernel_record.hpp"
 #include "kernel/device.hpp"
 #include "lower.hpp"
 
@@ -95,9 +95,8 @@ struct jit_kernel::compiled {
 };
 
 jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<compiled>()) {
-    const auto& [graph, types, depths, cut] = made.request;
     compiled& c = *compiled_;
-    c.symbol = made.symbol, c.cut = to_json(cut);
+    c.symbol = made.symbol, c.cut = to_json(made.request.schedule);
     try {
         Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.isa));
         if (is_device(*made.isa)) module = for_the_machine_alone(module);
@@ -108,30 +107,13 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     }
     const auto entry =
         reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
-    const plan core = plan_of(graph);
-    c.row = {c.symbol.c_str(),
-             made.isa->name.data(),
-             types.query,
-             types.key,
-             types.value,
-             types.output,
-             depths.depth,
-             depths.value_depth,
-             cut.query_block,
-             cut.key_block,
-             scratch_bytes(made.request),
-             c.cut.c_str(),
-             entry,
-             nullptr,
-             core.saved_rows,
-             core.saved_output >= 0 ? 1 : 0,
-             cut.shapes,
-             made.from_queries,
-             made.to_queries,
-             cut.shapes == shape_class::decode ? cut.key_splits : 0,
-             row_memory_of(made.request).scratch_bytes,
-             row_memory_of(made.request).part_bytes};
-    c.table = {kernel_table_version, made.of->name.c_str(), graph, {&c.row, 1}};
+    c.row = kernel_record(made);
+    c.row.symbol = c.symbol.c_str(), c.row.target = made.isa->name.data(), c.row.schedule = c.cut.c_str();
+    c.row.call = entry;
+    c.table = {.version = kernel_table_version,
+               .variant = made.of->name.c_str(),
+               .graph = made.request.graph,
+               .kernels = {&c.row, 1}};
     if (is_device(*made.isa)) c.table.devices = &attune::detail::gpus;
 }
 

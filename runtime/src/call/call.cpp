@@ -1,5 +1,5 @@
+#include "base/text.hpp"
 #include "call/bind.hpp"
-#include "call/formula.hpp"
 #include "call/projections.hpp"
 #include "execution/threads.hpp"
 
@@ -35,6 +35,15 @@ int depths_per_pair(const graph_ir& graph, const kernel& k) {
     return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
 }
 
+/// What the generators say of the graph, and what is said of the call alone.
+std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t heads, std::int64_t key_heads,
+                                    bool with_lengths) {
+    std::vector<std::string> all(table.notes.conventions.begin(), table.notes.conventions.end());
+    if (heads != key_heads && key_heads > 0) all.push_back(say("query head h reads key head h / ", heads / key_heads));
+    if (with_lengths) all.push_back("keys from kv_lengths(b) on are never read");
+    return all;
+}
+
 }  // namespace
 
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
@@ -68,11 +77,11 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
     result.query_block = k.query_block, result.key_block = k.key_block;
     const block_map map = bound.blocks();
     result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
-    result.conditions = conditions_of(table.graph);
-    result.semantics = semantics_of(table.graph, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
+    for (const auto& [text, why] : table.notes.conditions) result.conditions.push_back({text, why});
+    result.semantics = meaning_of(table, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
     result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) *
                    depths_per_pair(table.graph, k);
-    const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k.target);
+    const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k);
     result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes,
                                     result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);

@@ -5,18 +5,10 @@
 #include <algorithm>
 
 namespace attune::detail {
-namespace {
-
-/// f32 in a vector of an ISA level.
-std::size_t lanes_of(std::string_view level) {
-    return level.starts_with("x86-64-v4") ? 16 : level == "x86-64-v3" ? 8 : 4;
-}
-
-}  // namespace
-
 computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
-                               std::string_view level) {
-    const std::size_t lanes = lanes_of(level), panel = 2 * lanes, positions_a_block = lanes == 16 ? 96 : 48;
+                               const kernel& k) {
+    const auto panel = static_cast<std::size_t>(std::max(k.product_channels, 1)),
+               positions_a_block = static_cast<std::size_t>(k.product_positions);
     const auto number = [](std::int64_t x) { return static_cast<std::size_t>(std::max<std::int64_t>(x, 0)); };
     const std::size_t batches = number(shape[axis_kind::batch]), heads = number(shape[axis_kind::head]);
     computed_cost cost;

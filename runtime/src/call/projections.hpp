@@ -1,8 +1,9 @@
 #pragma once
 #include "call/shape.hpp"
 
+#include <attune/runtime/detail/kernel_table.hpp>
+
 #include <cstddef>
-#include <string_view>
 
 namespace attune::detail {
 
@@ -10,13 +11,13 @@ namespace attune::detail {
 struct computed_cost {
     double flops{};              ///< of their matrix products: a multiplication and an addition each
     std::size_t tensor_bytes{};  ///< of those that are no outputs; exact
-    std::size_t packed_bytes{};  ///< of the products' factors that vary with the channel, in panels as wide as two
-                                 ///< vectors; exact
+    std::size_t packed_bytes{};  ///< of the products' factors that vary with the channel, in the kernel's
+                                 ///< panels; exact
     std::size_t block_bytes{};   ///< of one thread's block of positions, at most
 };
 
-/// Once the shape is settled. `level` is the kernel's.
+/// Once the shape is settled, with the kernel's tiles.
 computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
-                               std::string_view level);
+                               const kernel& k);
 
 }  // namespace attune::detail

@@ -58,30 +58,42 @@ double median(std::vector<double> of) {
     return of[of.size() / 2];
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+struct question {
     std::int64_t sequences = 16, shared = 8192, own = 512, heads = 32, key_heads = 8, depth = 128;
     std::string dtype = "f32", cut;
     int repeats = 9;
     bool json = false;
-    CLI::App app{
-        "Times one query of each of several sequences that share a prefix: its keys read once for all of them and "
-        "merged with each sequence's own, beside one call over caches that hold the prefix once a sequence."};
-    app.add_option("--sequences", sequences)->capture_default_str();
-    app.add_option("--shared", shared, "keys that all have in common")->capture_default_str();
-    app.add_option("--own", own, "keys of each beside them")->capture_default_str();
-    app.add_option("--heads", heads)->capture_default_str();
-    app.add_option("--key-heads", key_heads)->capture_default_str();
-    app.add_option("--depth", depth)->capture_default_str();
-    app.add_option("--dtype", dtype, "of keys and values: f32 or bf16")
-        ->check(CLI::IsMember({"f32", "bf16"}))
-        ->capture_default_str();
-    app.add_option("--schedule", cut, "another schedule for the shared keys: a JSON object with some of its fields");
-    app.add_option("--repeats", repeats)->capture_default_str();
-    app.add_flag("--json", json);
-    CLI11_PARSE(app, argc, argv);
+};
 
+struct shape_of_join {
+    std::int64_t sequences, key_heads, shared, own;
+    std::size_t row;  ///< bytes
+};
+
+/// The keys or values of a prefix and then each sequence's own.
+void join(memory& all, const memory& one, const memory& other, const shape_of_join& s) {
+    const auto rows = [&](std::int64_t count) { return static_cast<std::size_t>(count) * s.row; };
+    for (std::int64_t b = 0; b < s.sequences; ++b)
+        for (std::int64_t h = 0; h < s.key_heads; ++h) {
+            auto to = all.as<std::byte>().subspan(rows((b * s.key_heads + h) * (s.shared + s.own)));
+            const auto first = one.bytes().subspan(rows(h * s.shared), rows(s.shared)),
+                       second = other.bytes().subspan(rows((b * s.key_heads + h) * s.own), rows(s.own));
+            std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), to.begin()));
+        }
+}
+
+/// One sequence of several.
+attune::tensor of(memory& all, std::int64_t b) {
+    const attune::tensor every = all.view();
+    std::vector<std::int64_t> shape(every.shape().begin(), every.shape().end());
+    shape[0] = 1;
+    auto* const data = static_cast<std::byte*>(every.mutable_data()) +
+                       b * every.stride(0) * static_cast<std::int64_t>(attune::bytes_of(every.type()));
+    return attune::tensor(every.type(), static_cast<void*>(data), shape);
+}
+
+void measure(const question& asked) {
+    const auto& [sequences, shared, own, heads, key_heads, depth, dtype, cut, repeats, json] = asked;
     using attune::dsl::ir_of;
     const std::string types = fmt::format("q:f32,k:{0},v:{0},out:f32", dtype);
     const compiled whole("bench::whole", ir_of<bench::caches::contiguous>, types, depth),
@@ -96,33 +108,14 @@ int main(int argc, char** argv) {
     memory out = zeros({sequences, heads, 1, depth}), expected = zeros({sequences, heads, 1, depth}),
            // (1, head, sequence, depth): the sequences are the queries of one call
         prefix_out = zeros({1, heads, sequences, depth}), prefix_lse = zeros({1, heads, sequences});
-    const std::size_t row = static_cast<std::size_t>(depth) * attune::bytes_of(type);
-    const auto join = [&](memory& all, const memory& one, const memory& other) {
-        for (std::int64_t b = 0; b < sequences; ++b)
-            for (std::int64_t h = 0; h < key_heads; ++h) {
-                auto to =
-                    all.as<std::byte>().subspan(static_cast<std::size_t>((b * key_heads + h) * (shared + own)) * row);
-                const auto first = one.bytes().subspan(static_cast<std::size_t>(h * shared) * row,
-                                                       static_cast<std::size_t>(shared) * row),
-                           second = other.bytes().subspan(static_cast<std::size_t>((b * key_heads + h) * own) * row,
-                                                          static_cast<std::size_t>(own) * row);
-                std::copy(second.begin(), second.end(), std::copy(first.begin(), first.end(), to.begin()));
-            }
-    };
-    join(all_k, shared_k, own_k), join(all_v, shared_v, own_v);
+    const shape_of_join shape{sequences, key_heads, shared, own,
+                              static_cast<std::size_t>(depth) * attune::bytes_of(type)};
+    join(all_k, shared_k, own_k, shape), join(all_v, shared_v, own_v, shape);
 
     const auto once_a_sequence = [&] {
         whole({{"q", q.view()}, {"k", all_k.view()}, {"v", all_v.view()}, {"out", expected.view()}});
     };
     const auto a_call_each = [&] {
-        const auto of = [](memory& all, std::int64_t b) {
-            const attune::tensor every = all.view();
-            std::vector<std::int64_t> shape(every.shape().begin(), every.shape().end());
-            shape[0] = 1;
-            auto* const data = static_cast<std::byte*>(every.mutable_data()) +
-                               b * every.stride(0) * static_cast<std::int64_t>(attune::bytes_of(every.type()));
-            return attune::tensor(every.type(), static_cast<void*>(data), shape);
-        };
         for (std::int64_t b = 0; b < sequences; ++b)
             whole({{"q", of(q, b)}, {"k", of(all_k, b)}, {"v", of(all_v, b)}, {"out", of(expected, b)}});
     };
@@ -168,4 +161,28 @@ int main(int argc, char** argv) {
             "{} sequences, {} shared keys and {} of their own, {}: {:.3f} ms; shared keys read once a sequence: in one "
             "call {:.3f} ms ({:.2f} x), in a call each {:.3f} ms ({:.2f} x); largest difference {:.1e}\n",
             sequences, shared, own, dtype, ms, one_call, one_call / ms, call_each, call_each / ms, difference);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    question asked;
+    auto& [sequences, shared, own, heads, key_heads, depth, dtype, cut, repeats, json] = asked;
+    CLI::App app{
+        "Times one query of each of several sequences that share a prefix: its keys read once for all of them and "
+        "merged with each sequence's own, beside one call over caches that hold the prefix once a sequence."};
+    app.add_option("--sequences", sequences)->capture_default_str();
+    app.add_option("--shared", shared, "keys that all have in common")->capture_default_str();
+    app.add_option("--own", own, "keys of each beside them")->capture_default_str();
+    app.add_option("--heads", heads)->capture_default_str();
+    app.add_option("--key-heads", key_heads)->capture_default_str();
+    app.add_option("--depth", depth)->capture_default_str();
+    app.add_option("--dtype", dtype, "of keys and values: f32 or bf16")
+        ->check(CLI::IsMember({"f32", "bf16"}))
+        ->capture_default_str();
+    app.add_option("--schedule", cut, "another schedule for the shared keys: a JSON object with some of its fields");
+    app.add_option("--repeats", repeats)->capture_default_str();
+    app.add_flag("--json", json);
+    CLI11_PARSE(app, argc, argv);
+    measure(asked);
 }

@@ -12,7 +12,7 @@
 namespace attune {
 
 /// Layout version of the structs below; registries generated for another one are refused.
-inline constexpr int kernel_table_version = 5;
+inline constexpr int kernel_table_version = 6;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -51,6 +51,19 @@ struct kernel {
     /// Where rows are stacked (the queries of a group of heads, at most query_block of each): what one thread allocates
     /// beside `scratch_bytes` for each row, and what is kept of each row for each part of the keys.
     std::size_t row_bytes{}, part_bytes{};
+    /// Of matrix products that are computed in full: the most positions of one block, and the channels of a panel of
+    /// packed weights.
+    int product_positions{}, product_channels{};
+};
+
+/// What the generators found of a graph, in words, for `explain`.
+struct graph_notes {
+    struct condition {
+        const char* text;  ///< a part of the mask
+        const char* why;   ///< what it does for the blocks of a kernel
+    };
+    std::span<const condition> conditions{};
+    std::span<const char* const> conventions{};
 };
 
 namespace detail {
@@ -89,6 +102,7 @@ struct kernel_table {
     void (*invoke)(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool,
                    std::size_t* shared_bytes) = detail::invoke;
     const detail::device_runtime* devices = nullptr;  ///< unless some kernels run on a GPU
+    graph_notes notes{};
 };
 
 /// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed

@@ -1,0 +1,23 @@
+#include "inspect/notes.hpp"
+
+#include "inspect/explain_blocks.hpp"
+#include "inspect/explain_semantics.hpp"
+
+#include <algorithm>
+
+namespace attune::generators {
+
+std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span<const listed_kernel> kernels) {
+    std::vector<variant_notes> all;
+    for (const variant& each : variants) {
+        variant_notes& notes = all.emplace_back();
+        const auto first = std::ranges::find(kernels, &each, &listed_kernel::of);
+        if (first != kernels.end())
+            for (const block_reason& reason : block_reasons(first->request))
+                notes.conditions.emplace_back(reason.condition, sentence_of(reason));
+        for (const choice& made : choices_of(each.graph)) notes.conventions.push_back(made.about + ": " + made.says);
+    }
+    return all;
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,12 @@
+#pragma once
+#include "emit/registry.hpp"
+
+#include <vector>
+
+namespace attune::generators {
+
+/// What `explain` says of each variant, and the kernel table carries for attune::explain: what parts of the mask do for
+/// the blocks of its first kernel, and which conventions hold.
+std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span<const listed_kernel> kernels);
+
+}  // namespace attune::generators
