@@ -6,6 +6,7 @@
 #include "gpu/prefill.hpp"
 #include "kernel/device.hpp"
 #include "passes/gpu_passes.hpp"
+#include "passes/scratch_on_heap.hpp"
 #include "passes/skip_blocks.hpp"
 #include "stages/projections.hpp"
 #include "stages/quadratic_outputs.hpp"
@@ -92,6 +93,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
     if (observer) compiled = observed(compiled, observer);
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());
+    const bool on_gpu = target.has_gpu_feature();
     // Device code and what is known of it once it is loaded: all modules call theirs the same, and are to be linked.
     std::map<std::string, Expr> renamed;
     for (const auto& buffer : made.buffers()) {
@@ -114,6 +116,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
                           " bytes of a GPU's shared memory, of which there are " + std::to_string(most) +
                           "; a schedule with smaller blocks may fit: emit --schedule");
         if (!renamed.empty()) function.body = Internal::substitute(renamed, function.body);
+        if (!on_gpu) function.body = scratch_on_heap(function.body);
         if (observer && function.name == symbol) observer("module", function.body);
         ordered.append(function);
     }

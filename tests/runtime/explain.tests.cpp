@@ -52,7 +52,7 @@ TEST_CASE("explain says what a call would do") {
                ContainsSubstring(
                    "blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") &&
                    ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B kept from one pass to the next, "
-                                     "54 B of tables of conditions; 222 B in all\n") &&
+                                     "54 B of tables of conditions; 222 B in all; 20.48 KB of the caller's stack\n") &&
                    ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") &&
                    ContainsSubstring(
                        "\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
@@ -75,6 +75,7 @@ TEST_CASE("explain says what a call would do") {
     CHECK(j["outputs"][1]["is"] == "row");
     CHECK(j["conditions"][0]["text"] == "kv_idx - q_idx <= w || is_global(kv_idx)");
     CHECK(j["workspace_bytes"] == 222);
+    CHECK(j["stack_bytes"] == 20480);
     CHECK(j["semantics"].back() == "query head h reads key head h / 2");
     CHECK_THAT(e.json(), ContainsSubstring(R"("kernel": "attune_fake_f32_d8x4")") &&
                              ContainsSubstring(R"("blocks_visited": 32)") &&
@@ -142,10 +143,11 @@ TEST_CASE("explain counts every byte that a call takes") {
     CHECK(e.flops == 2.0 * 8 * 5 * 7 * 8);                                  // no values are weighed
     CHECK(e.outputs[1].shape == std::vector<std::int64_t>{2, 4, 7});
     CHECK(e.output_bytes == 4 * (2 * 4 * 5 * 7 + 2 * 4 * 7));
-    CHECK_THAT(e.text(),
-               ContainsSubstring("used: f32 column (batch 2, head 4, key 7)\n") &&
-                   ContainsSubstring(
-                       "320 B kept from one pass to the next, 1.22 KB of tables of conditions; 9.54 KB in all\n"));
+    CHECK_THAT(
+        e.text(),
+        ContainsSubstring("used: f32 column (batch 2, head 4, key 7)\n") &&
+            ContainsSubstring("320 B kept from one pass to the next, 1.22 KB of tables of conditions; 9.54 KB in all; "
+                              "20.48 KB of the caller's stack\n"));
 }
 
 TEST_CASE("explain of an empty call") {

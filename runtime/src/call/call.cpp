@@ -86,6 +86,7 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
                                     result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
     result.key_splits = bound.key_splits();
+    result.stack_bytes = most_stack;
     result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(),
     result.table_bytes = bound.table_bytes();
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries

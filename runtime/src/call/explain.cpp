@@ -63,7 +63,7 @@ std::string explanation::text() const {
     if (tensor_bytes > 0)
         all += say(", ", in_bytes(tensor_bytes), " of tensors computed in full, ", in_bytes(packed_bytes),
                    " of packed weights");
-    all += say("; ", in_bytes(workspace_bytes), " in all\n");
+    all += say("; ", in_bytes(workspace_bytes), " in all; ", in_bytes(stack_bytes), " of the caller's stack\n");
     if (key_splits)
         all +=
             say("parts     ", key_splits, " of the keys of each key head, ", in_bytes(parts_bytes), " to be merged\n");
@@ -107,7 +107,7 @@ std::string explanation::json() const {
     j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("key_splits", key_splits),
         j.add("parts_bytes", parts_bytes);
     j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes),
-        j.add("workspace_bytes", workspace_bytes);
+        j.add("workspace_bytes", workspace_bytes), j.add("stack_bytes", stack_bytes);
     j.add("threads", threads), j.add("deterministic", deterministic);
     j.add_raw("schedule", schedule.empty() ? "null" : schedule);
     return j.text();

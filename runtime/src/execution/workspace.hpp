@@ -5,6 +5,9 @@
 /// allocates nothing. Blocks are aligned to 128 bytes and may be read 128 bytes beyond either end, as Halide asks for.
 namespace attune::detail {
 
+/// The most that a call takes of its caller's stack, which may be small: what is larger than registers lies in scratch.
+inline constexpr std::size_t most_stack = 20480;
+
 void* take_scratch(std::size_t bytes) noexcept;  ///< null where there is no memory
 void give_scratch(void* block) noexcept;         ///< on any thread
 std::size_t bytes_of_scratch(const void* block) noexcept;

@@ -62,6 +62,7 @@ struct explanation {
     std::size_t tensor_bytes{};  ///< tensors that the kernel computes in full before the attention reads them, such as
                                  ///< projections; exact
     std::size_t packed_bytes{};  ///< weights of projections, in the order in which they are multiplied; exact
+    std::size_t stack_bytes{};   ///< of the caller's stack, at most
     std::size_t workspace_bytes{};  ///< all of it: scratch of every thread, saved rows, tables, tensors, packed weights
     int threads{};
     bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; the parts of the keys then follow

@@ -1,0 +1,160 @@
+// Calls on threads whose stack is small, such as those of coroutines, of other languages and of musl.
+#include "kernel/kernel_list.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
+#include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/error.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <sys/mman.h>
+
+#include <pthread.h>
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+using namespace attune;
+using support::workload;
+
+namespace {
+namespace formulas {
+using namespace attune::dsl;
+
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto masked = mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), causal_bottom_right);
+inline constexpr auto alibi = outputs(out = softmax(masked) * v, lse = log_sum_exp(masked));
+inline constexpr auto pairs = outputs(out = softmax(masked) * v, output<"scores"> = masked,
+                                      output<"received"> = sum_over_queries(softmax(masked)));
+inline constexpr auto x = input<"x", f32>(batch, position, axis<"model">);
+inline constexpr auto w = input<"w", f32>(axis<"three">, axis<"model">);
+inline constexpr auto qkv = linear(x, w);
+inline constexpr auto layer =
+    merge_heads(softmax(split_heads(part<0, 3>(qkv), 2) * t(split_heads(part<1, 3>(qkv), 2)) * rsqrt(depth)) *
+                split_heads(part<2, 3>(qkv), 2));
+inline constexpr auto bytes = input<"bytes", u8>(batch, key_head, key, depth);
+inline constexpr auto cache = softmax(q * t(keys(as_real(bytes(b, h, kv_idx, d_idx)) - 128.0)) * rsqrt(depth)) * v;
+}  // namespace formulas
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool frames_grow = true;
+#else
+constexpr bool frames_grow = false;
+#endif
+
+/// How many bytes of a stack of so many a thread that does this touches, which has nothing behind its end.
+std::size_t touched(std::size_t size, const std::function<void()>& work) {
+    constexpr std::size_t page = 4096;
+    constexpr int paint = 0xa5;
+    auto* const all = static_cast<unsigned char*>(
+        mmap(nullptr, size + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    REQUIRE(all != MAP_FAILED);
+    REQUIRE(mprotect(all, page, PROT_NONE) == 0);
+    unsigned char* const stack = all + page;
+    std::memset(stack, paint, size);
+    pthread_attr_t how;
+    pthread_attr_init(&how);
+    REQUIRE(pthread_attr_setstack(&how, stack, size) == 0);
+    pthread_t thread{};
+    REQUIRE(pthread_create(
+                &thread, &how,
+                [](void* given) -> void* {
+                    (*static_cast<const std::function<void()>*>(given))();
+                    return nullptr;
+                },
+                const_cast<std::function<void()>*>(&work)) == 0);
+    pthread_join(thread, nullptr);
+    pthread_attr_destroy(&how);
+    const auto first = std::find_if(stack, stack + size, [](unsigned char byte) { return byte != paint; });
+    const auto used = static_cast<std::size_t>(stack + size - first);
+    munmap(all, size + page);
+    return used;
+}
+
+std::string best_level() {
+    for (const generators::level& each : generators::levels())
+        if (runs(each.name)) return std::string(each.name);
+    throw std::runtime_error("no level runs here");
+}
+
+struct kind_of_call {
+    const char* name;
+    graph_ir graph;
+    std::string types, depths, shapes;
+    std::int64_t queries;
+};
+
+void check(const kind_of_call& of) {
+    INFO(of.name << ", " << of.types << ", depth " << of.depths << ", " << of.shapes);
+    const generators::variant variant{"my::variant", of.graph};
+    const generators::listed_kernel listed =
+        generators::kernels_of(
+            {&variant, 1},
+            {.targets = {best_level()}, .dtypes = {of.types}, .depths = {of.depths}, .shapes = {of.shapes}})
+            .front();
+    const generators::jit_kernel kernel(listed);
+    const auto depth = static_cast<std::int64_t>(listed.request.depths.depth);
+    workload call(of.graph,
+                  {.batches = 2,
+                   .heads = 2,
+                   .key_heads = 2,
+                   .queries = of.queries,
+                   .keys = 300,
+                   .depth = depth,
+                   .value_depth = depth},
+                  3, {}, {{"model", 2 * depth}, {"three", 6 * depth}, {"", 2 * depth}});
+    for (const char* const name : {"q", "k", "v", "out"})
+        if (of.types == "bf16" && std::ranges::any_of(of.graph.inputs, [&](const input_declaration& input) {
+                return input.name == name || std::string_view(name) == "out";
+            }))
+            call.convert(name, element_type::bf16);
+    const auto arguments = call.arguments();
+    auto refused = arguments;
+    refused.pop_back();
+    std::ptrdiff_t done = 0;
+    constexpr std::size_t most = 20480;
+    explanation explained;
+    const auto call_once = [&](int threads) { detail::call(kernel.table(), arguments, {.threads = threads}); };
+    const std::function<void()> kinds[] = {
+        [&] { call_once(1), ++done; }, [&] { call_once(2), ++done; },
+        [&] { explained = detail::explain(kernel.table(), arguments, {.threads = 2}), ++done; },
+        [&] {
+            try {
+                detail::call(kernel.table(), refused, {});
+            } catch (const error&) {
+                ++done;
+            }
+        }};
+    const std::size_t nothing = touched(std::size_t{256} << 10, [] {});
+    for (const auto& each : kinds) {
+        INFO("call, call on two threads, explain, refused call: number " << &each - kinds);
+        each();  // what is made once is there
+        const std::size_t used = touched(std::size_t{256} << 10, each) - nothing;
+        CHECK(used <= most);
+        touched(std::size_t{32} << 10, each);
+    }
+    CHECK(done == 3 * std::ssize(kinds));
+    CHECK(explained.stack_bytes == most);
+}
+
+}  // namespace
+
+TEST_CASE("every kind of call runs on a stack of 32 KB, and takes what explain says", "[stack]") {
+    if (frames_grow) SKIP("sanitizers make frames larger");
+    using dsl::ir_of;
+    check({"alibi", ir_of<formulas::alibi>, "f32", "128", "prefill", 300});
+    check({"alibi", ir_of<formulas::alibi>, "bf16", "128", "prefill", 300});
+    check({"alibi", ir_of<formulas::alibi>, "f32", "256", "prefill", 1});
+    check({"alibi", ir_of<formulas::alibi>, "f32", "128", "decode", 1});
+    check({"alibi", ir_of<formulas::alibi>, "bf16", "64", "decode", 5});
+    check({"cache", ir_of<formulas::cache>, "f32", "128", "decode", 1});
+    check({"pairs", ir_of<formulas::pairs>, "f32", "64", "prefill", 300});
+    check({"layer", ir_of<formulas::layer>, "f32", "64", "prefill", 300});
+}
