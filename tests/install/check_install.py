@@ -306,7 +306,13 @@ def installed(user, file):
 
 
 def common(user):
-    small_project(user, user.install("dsl", "runtime", "common"), "small_build")
+    prefix = user.install("dsl", "runtime", "common")
+    small_project(user, prefix, "small_build")
+    library = next(os.path.join(where, "libattune_common.so") for where, _, names in os.walk(prefix) if "libattune_common.so" in names)
+    soname = re.search(r"\(SONAME\).*\[(.*)\]", run("readelf", "-d", library))[1]
+    with open(os.path.join(prefix, "include", "attune", "c.h"), encoding="utf-8") as file:
+        version = re.search(r"ATTUNE_C_VERSION (\d+)", file.read())[1]
+    expect(soname == f"libattune_common.so.{version}" and os.path.exists(os.path.join(os.path.dirname(library), soname)), f"expected the version of attune/c.h in the SONAME, got {soname}")
 
 
 def archives(user):

@@ -8,6 +8,7 @@ CURED = {
     "nvidia-cuda-nvcc-cu12 (Python)": ["cuda", "cuda_decode", "golden_cuda_assembled"],
     "g++-aarch64-linux-gnu and qemu-user": ["install.cross"],
     "clang-format (Python)": ["format"],
+    "abigail-tools": ["c_abi"],
     "pkg-config": ["install.kernels", "install.common"],
     "dpkg": ["install.archives"],
     "binutils": ["objects_of_levels"],

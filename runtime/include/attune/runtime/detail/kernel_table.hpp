@@ -11,7 +11,8 @@
 
 namespace attune {
 
-/// Layout version of the structs below; registries generated for another one are refused.
+/// Layout version of the structs below and of the graphs in them; registries generated for another one are refused. 0.1
+/// had 5.
 inline constexpr int kernel_table_version = 6;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
