@@ -4,7 +4,7 @@
 #     [DTYPES f32...]                      element types; default f32
 #     [DEPTHS 64 128 64x32...]             depth of q and k, or depth x depth of v; default 64 128
 #     [TARGETS x86-64-v3 x86-64-v4...]     ISA levels, and opencl, cuda or vulkan; default ATTUNE_TARGETS
-#     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, not on Vulkan); decode:<my::alibi> for one graph alone; default prefill
+#     [SHAPES prefill decode]              kernels for any number of queries, or for 1 to 16 (where the graph allows it, not on Vulkan); decode:<my::alibi> for one graph alone; default both
 #     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU or GPU; default those that come with attune
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR.
@@ -76,7 +76,7 @@ for the machine that compiles them")
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
     if(NOT DEFINED arg_SHAPES)
-        set(arg_SHAPES prefill)
+        set(arg_SHAPES prefill decode)
     endif()
     foreach(shapes IN LISTS arg_SHAPES)
         if(shapes MATCHES "^[a-z]+:(.+)$")

@@ -146,6 +146,9 @@ def package(user):
     skeleton, build = user.copied("examples", "00_skeleton"), user.work("skeleton_build")
     user.build(skeleton, build, f"-DHalide_DIR={user.options.halide}", prefixes=[prefix])
     user.run_app(os.path.join(build, "app"))
+    with open(os.path.join(build, "my_kernels_kernels", "my_kernels_registry.cpp"), encoding="utf-8") as registry:
+        text = registry.read()
+    expect("shape_class::prefill" in text and "shape_class::decode" in text, "expected kernels of the skeleton for prefill and for decode, which nothing says otherwise")
     print(run(os.path.join(build, "bin", "my_kernels_generator"), "--help"))
     tunes_into_its_own(user, prefix, skeleton, build)
 
