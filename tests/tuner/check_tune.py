@@ -115,7 +115,7 @@ def search(options, scratch):
 
     # A log of which somebody has changed a schedule.
     for fields, sentence in [({"key_block": 100000}, f"{changed}, line 3: expected a line of a search's log, got one that is none (expected a schedule's key_block to be 4096 at most, got 100000"),
-                             ({"query_block": 4 * suspect["schedule"]["query_block"]}, f"{changed}: {results[0]['search']}: expected schedules of the search's space, got {{")]:
+                             ({"query_block": 17 * suspect["schedule"]["query_tile"]}, f"{changed}: {results[0]['search']}: expected schedules of the search's space, got {{")]:
         rewrite(changed, [*lines[:2], dict(lines[2], tried=dict(lines[2]["tried"], schedule=dict(suspect["schedule"], **fields))), *lines[3:]])
         said = run(program + ["--replay", changed], expected=1).stderr
         check(sentence in said, f"expected `{sentence}`, got {said}")

@@ -280,10 +280,13 @@ private:
                 most = std::max(most, call_.number(n.arguments[1]));
         return most;
     }
+    /// Within the formula of one tensor: what another is made of has channels of its own.
     bool leads_to(int from, int load) const {
         if (from <= load) return from == load;
         const instruction& n = call_.node(from);
-        return std::any_of(n.arguments.begin(), n.arguments.begin() + n.argument_count,
+        if (n.kind == kind::tensor || n.kind == kind::tokens || n.op == operation::as_output) return false;
+        const auto first = n.arguments.begin() + (n.op == operation::load ? 1 : 0);
+        return std::any_of(first, n.arguments.begin() + n.argument_count,
                            [&](std::int16_t each) { return leads_to(each, load); });
     }
 
