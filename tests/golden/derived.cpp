@@ -1,5 +1,7 @@
 #include "derived.hpp"
 
+#include "index_limits.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -98,6 +100,45 @@ void draw_like(support::file_tensor& to, const support::file_tensor& from, std::
     std::generate_n(to.as<float>(), to.count(), [&] { return normal(random); });
 }
 
+/// How long axes of their own have to be for the positions of these sizes to stay inside them: tables of tiles, of
+/// distances. By input; 0 where no position is an index.
+std::vector<std::int64_t> reached_of(const support::tensor_file& file, const recipe& how, const sizes_of_file& sizes,
+                                     const input_declaration& of) {
+    std::vector<std::int64_t> reached(of.rank, 0);
+    const auto heads = [&](const char* name) {
+        const auto* t = file.find(name);
+        return t == nullptr || t->shape.size() < 4 ? std::int64_t{1} : t->shape[1] * sizes.heads_factor;
+    };
+    for (const step& s : how.steps) {
+        const auto* g = std::get_if<graph_step>(&s);
+        if (g == nullptr) continue;
+        const auto number = [&](const instruction& n) -> std::int64_t {
+            if (n.op == operation::scalar) {
+                const auto at = file.params.find(std::string(g->graph.inputs[static_cast<std::size_t>(n.input)].name));
+                return at == file.params.end() ? 0 : static_cast<std::int64_t>(at->second);
+            }
+            if (n.op == operation::extent) {
+                const std::int16_t input = g->graph.nodes[static_cast<std::size_t>(n.arguments[0])].input;
+                if (input < 0) return 1;
+                const input_declaration& d = g->graph.inputs[static_cast<std::size_t>(input)];
+                const auto* t = file.find(d.name);
+                const auto axis = static_cast<std::size_t>(n.integer);
+                return t == nullptr ? 1 : extent_of(d.axes[axis].kind, t->shape.at(axis), is_core(d), sizes);
+            }
+            if (n.op == operation::b || n.op == operation::batches) return sizes.batches;
+            if (n.op == operation::h || n.op == operation::heads) return heads("q");
+            if (n.op == operation::key_heads) return heads("k");
+            if (n.op == operation::q_idx || n.op == operation::query_length) return sizes.queries;
+            return sizes.keys;
+        };
+        const support::index_limits limits = support::index_limits_of(g->graph, number);
+        for (std::size_t i = 0; i < g->graph.inputs.size(); ++i)
+            for (std::size_t axis = 0; g->graph.inputs[i].name == of.name && axis < of.rank; ++axis)
+                reached[axis] = std::max(reached[axis], limits.reached[i][axis]);
+    }
+    return reached;
+}
+
 }  // namespace
 
 support::tensor_file derive(const support::tensor_file& file, const recipe& how, derived_sizes of, unsigned seed) {
@@ -121,10 +162,15 @@ support::tensor_file derive(const support::tensor_file& file, const recipe& how,
         if (std::ranges::find(file.inputs, d.name) == file.inputs.end()) continue;  // made by an earlier step
         const support::file_tensor& from = file[d.name];
         std::vector<std::int64_t> extents;
-        for (std::size_t axis = 0; axis < d.rank; ++axis)
+        const std::vector<std::int64_t> reached = reached_of(file, how, sizes, d);
+        constexpr std::int64_t longest = 1 << 16;
+        for (std::size_t axis = 0; axis < d.rank; ++axis) {
             extents.push_back(d.axes[axis].name == "vocabulary"
                                   ? from.shape.at(axis)
                                   : extent_of(d.axes[axis].kind, from.shape.at(axis), is_core(d), sizes));
+            if (d.axes[axis].kind == axis_kind::free && reached[axis] <= longest)
+                extents.back() = std::max(extents.back(), reached[axis]);
+        }
         support::file_tensor t =
             is_core(d) ? support::file_tensor{from.name, from.element, extents, {}} : resized(from, extents);
         if (is_core(d)) {
