@@ -39,6 +39,13 @@ inline constexpr auto unpacked =
                    groups(d_idx / 4)))) *
     v;
 
+inline constexpr auto of_values = input<"of_values", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto both_packed =  // one index, over the depth and over the value depth
+    softmax(q * t(keys(as_real(packed(b, h, kv_idx, d_idx / 2))))) *
+    values(as_real(of_values(b, h, kv_idx, d_idx / 2)));
+inline constexpr auto scaled_twice =
+    softmax(q * t(keys(k(b, h, kv_idx, d_idx) * groups(d_idx / 4)))) * v * groups(d_idx / 4);
+
 inline constexpr auto row_of = input<"row_of", i32>(batch, query);
 inline constexpr auto rows = input<"rows", f32>(axis<"row">);
 inline constexpr auto by_query = softmax(q * t(k) + rows(row_of(b, q_idx))) * v;

@@ -55,10 +55,10 @@ struct call {
     void values(std::int64_t length) { reals("v", {batches, key_heads, length, value_depth}); }
 
     /// The message of a refusal, which has written nothing; empty if the kernel was called.
-    std::string made(const attune::graph_ir& graph) {
+    std::string made(const attune::graph_ir& graph, int of_keys = depth, int of_values = value_depth) {
         constexpr auto f32 = attune::element_type::f32;
-        const attune::kernel only{"noted",     level, f32, f32,  f32,  f32,  depth,
-                                  value_depth, 16,    32,  1000, "{}", note, nullptr};
+        const attune::kernel only{"noted",   level, f32, f32,  f32,  f32,  of_keys,
+                                  of_values, 16,    32,  1000, "{}", note, nullptr};
         const attune::kernel_table table{
             .version = attune::kernel_table_version, .variant = "noted", .graph = graph, .kernels = {&only, 1}};
         const int before = calls_made;
@@ -329,6 +329,30 @@ TEST_CASE("what a channel alone is read at is as long as the channels say, whate
     CHECK_THAT(c.made<formulas::unpacked>(), ContainsSubstring("from 0 to 2, an index along byte of packed, got 3"));
     c.given[c.given.size() - 2].view = {bytes.data(), {batches, key_heads, 4, 4}, {32, 16, 1, 4}};
     CHECK_THAT(c.made<formulas::unpacked>(), ContainsSubstring("a stride of 1 along byte of packed"));
+}
+
+TEST_CASE("an index of channels is looked at for the depth of each tensor that it is read for") {
+    constexpr int few = 4, wide = 8;
+    call c;
+    std::vector<std::uint8_t> bytes(256);
+    std::vector<float> out(256);
+    c.given[0].view = {c.q.data(), {batches, heads, queries, few}};
+    c.given[1].view = {out.data(), {batches, heads, queries, wide}};
+    SECTION("once in keys and once in values") {
+        c.add("packed", {bytes.data(), {batches, key_heads, 4, 2}});
+        c.add("of_values", {bytes.data(), {batches, key_heads, 4, 4}});
+        CHECK(c.made(attune::dsl::ir_of<formulas::both_packed>, few, wide).empty());
+        c.given.back().view = {bytes.data(), {batches, key_heads, 4, 2}};
+        const std::string refusal = c.made(attune::dsl::ir_of<formulas::both_packed>, few, wide);
+        CHECK_THAT(refusal, ContainsSubstring("an index along byte of of_values, got 2 at (d_idx 4)"));
+    }
+    SECTION("in keys and in an output") {
+        c.reals("k", {batches, key_heads, 4, few}), c.reals("v", {batches, key_heads, 4, wide}), c.reals("groups", {2});
+        CHECK(c.made(attune::dsl::ir_of<formulas::scaled_twice>, few, wide).empty());
+        c.given.back().view = {c.plenty.data(), {1}};
+        CHECK_THAT(c.made(attune::dsl::ir_of<formulas::scaled_twice>, few, wide),
+                   ContainsSubstring("along group of groups, got 1 at (d_idx 4)"));
+    }
 }
 
 TEST_CASE("what a sum runs over is as long as the sum says") {

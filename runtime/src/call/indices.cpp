@@ -164,7 +164,9 @@ private:
         if (use.ends_with_keys || ((varies & of_key) != 0 && call_.given.kv_lengths)) varies |= of_batch;
         walk(use, values, varies, of_batch, {});
         if (found_.count > 0) refuse(use, values);
-        if (!use.ends_with_keys) ranges_[static_cast<std::size_t>(use.index)] = {0, use.places - 1};
+        // Other uses of the index may have more channels, or longer sums.
+        const bool alike = (varies & (of_channel | ~(of_bound - 1))) == 0;
+        if (alike && !use.ends_with_keys) ranges_[static_cast<std::size_t>(use.index)] = {0, use.places - 1};
     }
 
     /// What an index is made of, arguments first.
@@ -270,6 +272,8 @@ private:
             if ((n.op == operation::values || n.op == operation::as_output) && leads_to(n.arguments[0], use.load))
                 most = std::max(most, call_.shape[axis_kind::value_depth]);
         }
+        for (const output_declaration& output : call_.graph.outputs)
+            if (leads_to(output.node, use.load)) most = std::max(most, call_.shape[axis_kind::value_depth]);
         return most > 0 ? most : call_.shape[axis_kind::value_depth];
     }
     std::int64_t extent_of(variation_bits bound, const index_use& use) const {
