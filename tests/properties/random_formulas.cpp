@@ -20,23 +20,23 @@ constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_ki
 
 }  // namespace
 
-random_graph::node_id random_graph::among(node_id places, node_id index) {
+drawn_graph::node_id random_graph::among(node_id places, node_id index) {
     const node_id last = add(operation::subtract, kind::integer, {places, constant(1)});
     return add(operation::maximum, kind::integer, {constant(0), add(operation::minimum, kind::integer, {index, last})});
 }
-random_graph::node_id random_graph::among_keys(node_id index) {
+drawn_graph::node_id random_graph::among_keys(node_id index) {
     return among(this->index(operation::kv_lengths), index);
 }
-random_graph::node_id random_graph::query_of(const place& p) {
+drawn_graph::node_id random_graph::query_of(const place& p) {
     if (p.query) return index(operation::q_idx);
     return among(index(operation::query_length), constant(below(5)));
 }
-random_graph::node_id random_graph::key_of(const place& p) {
+drawn_graph::node_id random_graph::key_of(const place& p) {
     return p.key ? index(operation::kv_idx) : among_keys(constant(below(5)));
 }
 
 random_graph::number random_graph::integer_leaf(const place& p) {
-    switch (below(14)) {
+    switch (below(18)) {
         case 0:
         case 1:
             if (p.query) return {index(operation::q_idx), 1024};
@@ -66,6 +66,21 @@ random_graph::number random_graph::integer_leaf(const place& p) {
         case 12:
             if (p.channel) return {index(operation::d_idx), 64};
             break;
+        case 13: return {index(operation::kv_lengths), 1024};
+        case 14: {
+            static constexpr std::array numbers{operation::depth, operation::value_depth, operation::batches};
+            return {index(numbers[static_cast<std::size_t>(below(3))]), 64};
+        }
+        case 15:
+            return {add(operation::same, kind::integer,
+                        {index(operation::heads), extent(input("slopes", element_type::f32, {head}), 0)}),
+                    8};
+        case 16: {  // rounded toward zero: of what is read, so that f32 and double agree
+            const node_id read = load(input("by_key", element_type::f32, {batch, key}), kind::real, {b(), key_of(p)});
+            return {add(operation::to_integer, kind::integer,
+                        {add(operation::multiply, kind::real, {read, constant_real(4)})}),
+                    32};
+        }
         default: break;
     }
     return {constant(below(30) - 9), 32};
@@ -83,7 +98,7 @@ random_graph::number random_graph::integer(int depth, const place& p) {
         return all;
     };
     constexpr std::int64_t limit = 1 << 26;
-    switch (below(15)) {
+    switch (below(17)) {
         case 0:
         case 1:
             if (x.most + y.most < limit) return two(operation::add, x.most + y.most);
@@ -112,6 +127,13 @@ random_graph::number random_graph::integer(int depth, const place& p) {
             break;
         }
         case 12: return {add(one_in(2) ? operation::negate : operation::absolute, kind::integer, {x.node}), x.most};
+        case 14: {  // by a number of bits that is computed
+            const node_id bits = add(operation::remainder, kind::integer, {y.node, constant(1 + below(5))});
+            if (x.most << 4 >= limit) return {add(operation::shift_right, kind::integer, {x.node, bits}), x.most};
+            return {add(one_in(2) ? operation::shift_left : operation::shift_right, kind::integer, {x.node, bits}),
+                    x.most << 4};
+        }
+        case 15: return {add(operation::to_integer, kind::integer, {condition(depth - 1, p)}), 1};
         case 13:
             return {add(operation::where, kind::integer, {condition(depth - 1, p), x.node, y.node}),
                     std::max(x.most, y.most)};
@@ -129,11 +151,11 @@ random_graph::number random_graph::integer(int depth, const place& p) {
     return x;
 }
 
-template <class Body> random_graph::node_id random_graph::over(operation op, kind is, const place& p, Body body) {
+template <class Body> drawn_graph::node_id random_graph::over(operation op, kind is, const place& p, Body body) {
     static constexpr std::array<std::string_view, 3> names{"i", "j", "n"};
     const std::size_t which = p.bounds.size();
-    const auto at = std::ranges::find(indices_, names[which]) - indices_.begin();
-    if (at == std::ssize(indices_)) indices_.push_back(names[which]);
+    const auto at = std::ranges::find(indices, names[which]) - indices.begin();
+    if (at == std::ssize(indices)) indices.push_back(names[which]);
     const node_id bound = add({.op = operation::bound, .kind = kind::integer, .integer = at});
     place inside = p;
     inside.bounds.push_back(bound);
@@ -147,7 +169,7 @@ template <class Body> random_graph::node_id random_graph::over(operation op, kin
 
 /// An element of a table of (head, another axis). Half of the indices of both positions are left to kernels, which read
 /// those beyond the axis at its end.
-random_graph::node_id random_graph::at_any(node_id table, int depth, const place& p) {
+drawn_graph::node_id random_graph::at_any(node_id table, int depth, const place& p) {
     const node_id any = integer(depth - 1, p).node;
     const node_id pair = add(operation::subtract, kind::integer, {index(operation::q_idx), index(operation::kv_idx)});
     if (p.query && p.key && one_in(2))
@@ -155,7 +177,7 @@ random_graph::node_id random_graph::at_any(node_id table, int depth, const place
     return load(table, kind::real, {h(), among(extent(table, 1), any)});
 }
 
-random_graph::node_id random_graph::real_leaf(int depth, const place& p) {
+drawn_graph::node_id random_graph::real_leaf(int depth, const place& p) {
     switch (below(12)) {
         case 0: return load(input("slopes", element_type::f32, {head}), kind::real, {h()});
         case 1: return at_any(input("by_group", element_type::f32, {key_head, along("short")}), depth, p);
@@ -193,7 +215,7 @@ random_graph::node_id random_graph::real_leaf(int depth, const place& p) {
     return constant_real(0.25 * (below(17) - 8));
 }
 
-random_graph::node_id random_graph::real(int depth, const place& p) {
+drawn_graph::node_id random_graph::real(int depth, const place& p) {
     if (depth <= 0 || one_in(4)) return real_leaf(depth, p);
     const node_id x = real(depth - 1, p);
     const auto one = [&](operation op, node_id of) { return add(op, kind::real, {of}); };
@@ -231,11 +253,17 @@ random_graph::node_id random_graph::real(int depth, const place& p) {
     }
 }
 
-random_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
+drawn_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
     static constexpr std::array comparisons{operation::equal,      operation::not_equal, operation::less,
                                             operation::less_equal, operation::greater,   operation::greater_equal};
     const operation compare = comparisons[static_cast<std::size_t>(below(6))];
-    switch (below(10)) {
+    switch (below(12)) {
+        case 10:
+            if (p.query && p.key && !p.channel && p.bounds.empty())
+                return add(operation::keep, kind::condition,
+                           {constant_real(0.125 * (1 + below(3))), scalar("seed", element_type::i32), constant(0)});
+            [[fallthrough]];
+        case 11: return add(operation::less, kind::condition, {key_of(p), index(operation::kv_lengths)});
         case 0:
             return load(input("allowed", element_type::boolean, {query, key}), kind::condition,
                         {query_of(p), key_of(p)});
@@ -261,7 +289,7 @@ random_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
     }
 }
 
-random_graph::node_id random_graph::condition(int depth, const place& p) {
+drawn_graph::node_id random_graph::condition(int depth, const place& p) {
     if (depth <= 0 || one_in(3)) return condition_leaf(depth, p);
     const node_id x = condition(depth - 1, p);
     switch (below(7)) {

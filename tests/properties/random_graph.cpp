@@ -20,104 +20,48 @@ constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_ki
 
 }  // namespace
 
-random_graph::random_graph(unsigned seed) : random_(seed), fingerprint_(0x9e3779b97f4a7c15ull * (seed + 1)) {
+random_graph::random_graph(unsigned seed) : random_(seed) {
+    fingerprint = 0x9e3779b97f4a7c15ull * (seed + 1);
     draw_outputs();
     forget_unused();
 }
 
-/// A graph has no node, input or index that no output needs.
-void random_graph::forget_unused() {
-    std::vector<bool> used(nodes_.size());
-    for (const output_declaration& o : outputs_) used[static_cast<std::size_t>(o.node)] = true;
-    for (std::size_t i = nodes_.size(); i-- > 0;)
-        for (std::size_t a = 0; used[i] && a < nodes_[i].argument_count; ++a)
-            used[static_cast<std::size_t>(nodes_[i].arguments[a])] = true;
-
-    const auto drawn = std::move(nodes_);
-    const auto declared = std::exchange(inputs_, {});
-    const auto names = std::exchange(indices_, {});
-    nodes_.clear();
-    std::vector<node_id> moved(drawn.size());
-    const auto kept = [](auto& list, const auto& item) {
-        const auto at = std::ranges::find(list, item) - list.begin();
-        if (at == std::ssize(list)) list.push_back(item);
-        return at;
-    };
-    for (std::size_t i = 0; i < drawn.size(); ++i) {
-        if (!used[i]) continue;
-        instruction n = drawn[i];
-        for (std::size_t a = 0; a < n.argument_count; ++a)
-            n.arguments[a] = moved[static_cast<std::size_t>(n.arguments[a])];
-        if (n.input >= 0)
-            n.input = static_cast<std::int16_t>(kept(inputs_, declared[static_cast<std::size_t>(n.input)]));
-        if (n.op == operation::bound) n.integer = kept(indices_, names[static_cast<std::size_t>(n.integer)]);
-        moved[i] = static_cast<node_id>(nodes_.size());
-        nodes_.push_back(n);
-    }
-    for (output_declaration& o : outputs_) o.node = moved[static_cast<std::size_t>(o.node)];
+drawn_graph::node_id random_graph::add(instruction n) {
+    const auto same = std::ranges::find(nodes, n);
+    if (same == nodes.end()) return nodes.push_back(n), static_cast<node_id>(nodes.size() - 1);
+    return static_cast<node_id>(same - nodes.begin());
 }
-
-std::string random_graph::text() const {
-    std::ostringstream to;
-    for (std::size_t i = 0; i < nodes_.size(); ++i) {
-        const instruction& n = nodes_[i];
-        to << "  n" << i << " = ";
-        if (n.op == operation::constant && n.kind == kind::integer)
-            to << n.integer;
-        else if (n.op == operation::constant)
-            to << n.number;
-        else if (n.input >= 0)
-            to << inputs_[static_cast<std::size_t>(n.input)].name;
-        else if (n.op == operation::load)
-            to << "load";
-        else if (n.op == operation::bound)
-            to << indices_[static_cast<std::size_t>(n.integer)];
-        else
-            to << about(n.op).text;
-        if (n.op == operation::extent) to << '<' << n.integer << '>';
-        for (std::size_t a = 0; a < n.argument_count; ++a) to << " n" << n.arguments[a];
-        to << '\n';
-    }
-    for (const output_declaration& o : outputs_) to << "  " << o.name << " = n" << o.node << '\n';
-    return to.str();
-}
-
-random_graph::node_id random_graph::add(instruction n) {
-    const auto same = std::ranges::find(nodes_, n);
-    if (same == nodes_.end()) return nodes_.push_back(n), static_cast<node_id>(nodes_.size() - 1);
-    return static_cast<node_id>(same - nodes_.begin());
-}
-random_graph::node_id random_graph::add(operation op, kind is, std::initializer_list<node_id> arguments) {
+drawn_graph::node_id random_graph::add(operation op, kind is, std::initializer_list<node_id> arguments) {
     instruction n{.op = op, .kind = is, .argument_count = static_cast<std::uint8_t>(arguments.size())};
     std::ranges::copy(arguments, n.arguments.begin());
     return add(n);
 }
-random_graph::node_id random_graph::constant(std::int64_t value) {
+drawn_graph::node_id random_graph::constant(std::int64_t value) {
     return add({.op = operation::constant, .kind = kind::integer, .integer = value});
 }
-random_graph::node_id random_graph::constant_real(double value) {
+drawn_graph::node_id random_graph::constant_real(double value) {
     return add({.op = operation::constant, .kind = kind::real, .number = value});
 }
 
-random_graph::node_id random_graph::input(std::string_view name, element_type element,
-                                          std::initializer_list<axis_declaration> axes) {
+drawn_graph::node_id random_graph::input(std::string_view name, element_type element,
+                                         std::initializer_list<axis_declaration> axes) {
     input_declaration d{
         .name = name, .element = element, .is_scalar = false, .rank = static_cast<std::uint8_t>(axes.size())};
     std::ranges::copy(axes, d.axes.begin());
-    const auto known = std::ranges::find(inputs_, d);
-    const auto at = static_cast<std::int16_t>(known - inputs_.begin());
-    if (known == inputs_.end()) inputs_.push_back(d);
+    const auto known = std::ranges::find(inputs, d);
+    const auto at = static_cast<std::int16_t>(known - inputs.begin());
+    if (known == inputs.end()) inputs.push_back(d);
     return add({.op = operation::input, .kind = kind::tensor, .input = at});
 }
-random_graph::node_id random_graph::scalar(std::string_view name, element_type element) {
+drawn_graph::node_id random_graph::scalar(std::string_view name, element_type element) {
     const input_declaration d{.name = name, .element = element, .is_scalar = true};
-    const auto known = std::ranges::find(inputs_, d);
-    const auto at = static_cast<std::int16_t>(known - inputs_.begin());
-    if (known == inputs_.end()) inputs_.push_back(d);
+    const auto known = std::ranges::find(inputs, d);
+    const auto at = static_cast<std::int16_t>(known - inputs.begin());
+    if (known == inputs.end()) inputs.push_back(d);
     return add(
         {.op = operation::scalar, .kind = element == element_type::f32 ? kind::real : kind::integer, .input = at});
 }
-random_graph::node_id random_graph::load(node_id tensor, kind is, std::initializer_list<node_id> at) {
+drawn_graph::node_id random_graph::load(node_id tensor, kind is, std::initializer_list<node_id> at) {
     instruction n{.op = operation::load,
                   .kind = is,
                   .argument_count = static_cast<std::uint8_t>(1 + at.size()),
@@ -125,18 +69,18 @@ random_graph::node_id random_graph::load(node_id tensor, kind is, std::initializ
     std::ranges::copy(at, n.arguments.begin() + 1);
     return add(n);
 }
-random_graph::node_id random_graph::extent(node_id tensor, int axis) {
+drawn_graph::node_id random_graph::extent(node_id tensor, int axis) {
     return add(
         {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = axis});
 }
 
-random_graph::node_id random_graph::core_tensor(char which) {
+drawn_graph::node_id random_graph::core_tensor(char which) {
     if (which == 'q') return input("q", element_type::any, {batch, head, query, depth_axis});
     if (which == 'k') return input("k", element_type::any, {batch, key_head, key, depth_axis});
     return input("v", element_type::any, {batch, key_head, key, along(axis_kind::value_depth)});
 }
 
-random_graph::node_id random_graph::queries() {
+drawn_graph::node_id random_graph::queries() {
     const node_id q = core_tensor('q'), d = index(operation::d_idx);
     if (!one_in(4)) return q;
     node_id x = load(q, kind::real, {b(), h(), index(operation::q_idx), d});
@@ -153,7 +97,8 @@ random_graph::node_id random_graph::queries() {
     return add(operation::queries, kind::tensor, {x});
 }
 
-random_graph::node_id random_graph::keys() {
+drawn_graph::node_id random_graph::keys() {
+    if (one_in(4)) return cached_keys();
     const node_id k = core_tensor('k'), d = index(operation::d_idx), key_index = index(operation::kv_idx);
     if (!one_in(4)) return k;
     const node_id at =
@@ -166,14 +111,15 @@ random_graph::node_id random_graph::keys() {
     return add(operation::keys, kind::tensor, {x});
 }
 
-random_graph::node_id random_graph::values() {
+drawn_graph::node_id random_graph::values() {
+    if (one_in(4)) return cached_values();
     const node_id v = core_tensor('v');
     if (!one_in(5)) return v;
     const node_id x = load(v, kind::real, {b(), h(), index(operation::kv_idx), index(operation::d_idx)});
     return add(operation::values, kind::tensor, {add(operation::add, kind::real, {x, real(1, {.key = true})})});
 }
 
-random_graph::node_id random_graph::modified(node_id scores) {
+drawn_graph::node_id random_graph::modified(node_id scores) {
     const place pair{.query = true, .key = true};
     const auto is_scores = [&](operation op, std::initializer_list<node_id> arguments) {
         return add(op, kind::scores, arguments);
@@ -214,9 +160,10 @@ void random_graph::draw_outputs() {
     node_id weights =
         sums ? add(operation::unnormalized, kind::weights, {scores}) : statistic(operation::softmax, kind::weights);
     if (one_in(5)) weights = add(operation::multiply, kind::weights, {weights, real(2, pair)});
+    if (one_in(6)) weights = dropped(weights);
     node_id out = add(operation::weighted_sum, kind::output, {weights, values()});
 
-    const auto named = [&](std::string_view name, node_id node) { outputs_.push_back({name, node}); };
+    const auto named = [&](std::string_view name, node_id node) { outputs.push_back({name, node}); };
     const node_id maximum = add(operation::row_maximum, kind::row, {scores}),
                   sum = add(operation::row_sum, kind::row, {weights});
     if (one_in(6)) {
@@ -226,6 +173,8 @@ void random_graph::draw_outputs() {
     }
     if (one_in(6))
         out = add(operation::multiply, kind::output, {out, add(operation::as_row, kind::row, {real(2, row)})});
+    if (one_in(5)) out = bent(out, maximum);
+    if (one_in(6)) return named("out", out), add_layer(out);
     named("out", out);
     if (!sums && one_in(2)) named("lse", statistic(operation::log_sum_exp, kind::row));
     if (one_in(5)) named("top", maximum);

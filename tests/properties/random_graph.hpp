@@ -1,34 +1,28 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include "drawn_graph.hpp"
 
 #include <cstdint>
-#include <map>
+#include <initializer_list>
 #include <random>
-#include <string>
+#include <string_view>
 #include <vector>
 
 namespace attune::testing {
 
-/// A graph drawn from the whole language: any mask, score modification, computed tensor, statistic and set of outputs
-/// that one kernel may have.
+/// A graph drawn from the whole language: any mask, score modification, computed tensor, cache, statistic and set of
+/// outputs that one kernel may have.
 ///
 /// The depth must be even. Formulas are kept where f32 and double agree: integers stay far from overflow, reals of
 /// formulas within a few units, and reals are compared only as they are read from tensors.
-class random_graph {
+///
+/// A call's numbers are `scale`, `gain`, `offset` and `seed`. Its free axes are `entry`, `byte`, `choice`, `short` and
+/// `width` of any length from 1; where there are pages, `slot` and `place` are the tokens of a page and the pages of a
+/// sequence, and there are as many keys as both multiplied.
+class random_graph : public drawn_graph {
 public:
     explicit random_graph(unsigned seed);
 
-    graph_ir view() const { return {nodes_, inputs_, outputs_, "random", fingerprint_, indices_}; }
-    std::string text() const;  ///< a line a node
-
-    static std::map<std::string, double> numbers() { return {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}}; }
-    static std::map<std::string, std::int64_t> lengths() {
-        return {{"entry", 23}, {"byte", 40}, {"choice", 5}, {"short", 4}};
-    }
-
 private:
-    using node_id = std::int16_t;
-
     /// What a formula may mention.
     struct place {
         bool query = false, key = false, channel = false;
@@ -73,15 +67,19 @@ private:
     node_id core_tensor(char which);
     node_id queries(), keys(), values();
     node_id modified(node_id scores);
+    node_id dropped(node_id weights);
+    node_id bent(node_id output, node_id maximum);
     void draw_outputs();
-    void forget_unused();
+
+    // caches: elements of fewer bits with scales, and pages
+    element_type small_element();
+    node_id cached(std::string_view name, axis_kind channels, node_id page_of_key, node_id slot_of_key);
+    node_id cached_keys(), cached_values(), paged(operation op);
+    node_id of_kind(operation op, node_id real, node_id length);
+    void add_layer(node_id output);
 
     std::mt19937 random_;
-    std::vector<instruction> nodes_;
-    std::vector<input_declaration> inputs_;
-    std::vector<output_declaration> outputs_;
-    std::vector<std::string_view> indices_;
-    std::uint64_t fingerprint_;
+    bool pages_ = false;  ///< keys of a call are whole pages
 };
 
 }  // namespace attune::testing

@@ -1,0 +1,37 @@
+// What the fuzzer of formulas draws from: the whole language, and nothing beside it.
+#include "../../properties/random_graph.hpp"
+
+#include <attune/ir/operations.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <set>
+
+using namespace attune;
+
+TEST_CASE("random graphs are graphs of the language, and have every operation of it, every element and every output") {
+    std::set<operation> operations;
+    std::set<element_type> elements;
+    std::set<kind> outputs;
+    for (unsigned seed = 0; seed < 600; ++seed) {
+        const testing::random_graph graph(seed);
+        INFO("seed " << seed << "\n" << graph.text());
+        REQUIRE(graph.fault().empty());
+        for (const instruction& n : graph.nodes) operations.insert(n.op);
+        for (const input_declaration& d : graph.inputs) elements.insert(d.element);
+        for (const output_declaration& o : graph.outputs)
+            outputs.insert(graph.nodes[static_cast<std::size_t>(o.node)].kind);
+    }
+    for (const operation_row& row : operation_table::rows_of_all) {
+        INFO("operation " << static_cast<int>(row.op) << " " << row.text);
+        CHECK(operations.contains(row.op));
+    }
+    for (const element_type element :
+         {element_type::any, element_type::f32, element_type::bf16, element_type::f16, element_type::i32,
+          element_type::u8, element_type::boolean, element_type::i8, element_type::f8_e4m3, element_type::f8_e5m2}) {
+        INFO(name_of(element));
+        CHECK(elements.contains(element));
+    }
+    for (const kind is :
+         {kind::output, kind::row, kind::scores, kind::weights, kind::column, kind::head_mean, kind::tokens})
+        CHECK(outputs.contains(is));
+}

@@ -1,0 +1,139 @@
+#include "drawn_graph.hpp"
+
+#include <attune/dsl/build.hpp>
+#include <attune/ir/operations.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <sstream>
+#include <utility>
+
+namespace attune::testing {
+namespace {
+
+std::string name_of_node(std::int64_t node) { return std::string("n").append(std::to_string(node)); }
+
+std::string element_text(element_type element) {
+    return std::string(element == element_type::any ? "attune::element_type::" : "").append(name_of(element));
+}
+
+std::string declaration(const input_declaration& d) {
+    for (const input_declaration& given : given_inputs)
+        if (d == given) return std::string(d.name);
+    std::string text(d.is_scalar ? "scalar<\"" : "input<\"");
+    text.append(d.name).append("\", ").append(element_text(d.element)).append(">");
+    for (std::size_t axis = 0; axis < d.rank; ++axis) {
+        const axis_declaration& a = d.axes[axis];
+        text += axis == 0 ? "(" : ", ";
+        if (a.kind == axis_kind::free)
+            text.append("axis<\"").append(a.name).append("\">");
+        else
+            text.append(a.name);
+    }
+    return d.is_scalar ? text : text + ")";
+}
+
+std::string constant_text(const instruction& n) {
+    std::ostringstream to;
+    to.precision(std::numeric_limits<double>::max_digits10);
+    if (n.kind == kind::integer)
+        to << "constant<attune::kind::integer>{" << n.integer << "}";
+    else if (n.number == -std::numeric_limits<double>::infinity())
+        to << "-inf";
+    else
+        to << "constant<attune::kind::real>{" << n.number << "}";
+    return to.str();
+}
+
+/// As the language writes it, of nodes that have names.
+std::string expression(const drawn_graph& graph, const instruction& n) {
+    const operation_row& row = about(n.op);
+    const auto argument = [&](std::size_t i) { return name_of_node(n.arguments[i]); };
+    if (n.op == operation::constant) return constant_text(n);
+    if (n.input >= 0) return declaration(graph.inputs[static_cast<std::size_t>(n.input)]);
+    if (n.op == operation::bound)
+        return fmt::format("bound_index<\"{}\">", graph.indices[static_cast<std::size_t>(n.integer)]);
+    if (n.argument_count == 0) return std::string(row.text);
+    if (row.precedence > 0 && n.op != operation::load)
+        return n.argument_count == 1 ? std::string(row.text) + argument(0)
+                                     : argument(0) + std::string(row.text) + argument(1);
+    std::string text = n.op == operation::load ? argument(0) : std::string(row.text);
+    if (n.op == operation::extent) text += "<" + std::to_string(n.integer) + ">";
+    for (std::size_t i = n.op == operation::load ? 1 : 0, first = i; i < n.argument_count; ++i)
+        text += (i == first ? "(" : ", ") + argument(i);
+    return text + ")";
+}
+
+}  // namespace
+
+void drawn_graph::forget_unused() {
+    std::vector<bool> used(nodes.size());
+    for (const output_declaration& o : outputs) used[static_cast<std::size_t>(o.node)] = true;
+    for (std::size_t i = nodes.size(); i-- > 0;)
+        for (std::size_t a = 0; used[i] && a < nodes[i].argument_count; ++a)
+            used[static_cast<std::size_t>(nodes[i].arguments[a])] = true;
+
+    const auto drawn = std::exchange(nodes, {});
+    const auto declared = std::exchange(inputs, {});
+    const auto names = std::exchange(indices, {});
+    std::vector<node_id> moved(drawn.size());
+    const auto kept = [](auto& list, const auto& item) {
+        const auto at = std::ranges::find(list, item) - list.begin();
+        if (at == std::ssize(list)) list.push_back(item);
+        return at;
+    };
+    for (std::size_t i = 0; i < drawn.size(); ++i) {
+        if (!used[i]) continue;
+        instruction n = drawn[i];
+        for (std::size_t a = 0; a < n.argument_count; ++a)
+            n.arguments[a] = moved[static_cast<std::size_t>(n.arguments[a])];
+        if (n.input >= 0)
+            n.input = static_cast<std::int16_t>(kept(inputs, declared[static_cast<std::size_t>(n.input)]));
+        if (n.op == operation::bound) n.integer = kept(indices, names[static_cast<std::size_t>(n.integer)]);
+        moved[i] = static_cast<node_id>(kept(nodes, n));
+    }
+    for (output_declaration& o : outputs) o.node = moved[static_cast<std::size_t>(o.node)];
+}
+
+std::string drawn_graph::fault() const {
+    dsl::detail::ir_builder list;
+    if (nodes.size() > list.nodes.size() || inputs.size() > list.inputs.size()) return "too long";
+    for (const instruction& n : nodes) {
+        if (const std::string_view wrong = fault_of(view(), n); !wrong.empty()) return std::string(wrong);
+        list.nodes[static_cast<std::size_t>(list.node_count++)] = n;
+    }
+    for (const std::string_view index : indices) list.add_index(index);
+    for (const output_declaration& o : outputs) list.add_output(o.name, o.node);
+    dsl::detail::judge(list);
+    if (!list.unbound.empty()) return "a bound index outside its sum";
+    if (!list.bound_twice.empty()) return "a sum within a sum over the same index";
+    if (list.contractions > 1) return "two products of queries and keys";
+    return {};
+}
+
+std::string drawn_graph::text() const {
+    std::ostringstream to;
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+        to << "  " << name_of_node(static_cast<std::int64_t>(i)) << " = " << expression(*this, nodes[i]) << '\n';
+    for (const output_declaration& o : outputs) to << "  " << o.name << " = " << name_of_node(o.node) << '\n';
+    return to.str();
+}
+
+std::string drawn_graph::header(std::string_view name) const {
+    std::ostringstream to;
+    to << "#pragma once\n#include <attune/dsl.hpp>\n\nnamespace fuzzed {\nnamespace " << name
+       << "_parts {\nusing namespace attune::dsl;\n";
+    for (std::size_t i = 0; i < nodes.size(); ++i)
+        to << "inline constexpr auto " << name_of_node(static_cast<std::int64_t>(i)) << " = "
+           << expression(*this, nodes[i]) << ";\n";
+    to << "inline constexpr auto all = outputs(";
+    for (const output_declaration& o : outputs)
+        to << (&o == outputs.data() ? "" : ", ") << "output<\"" << o.name << "\"> = " << name_of_node(o.node);
+    to << ");\n}  // namespace " << name << "_parts\ninline constexpr auto " << name << " = " << name
+       << "_parts::all;\n}  // namespace fuzzed\n";
+    return to.str();
+}
+
+}  // namespace attune::testing
