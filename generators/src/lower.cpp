@@ -93,6 +93,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
     if (observer) compiled = observed(compiled, observer);
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());
+    ordered.set_any_strict_float(made.any_strict_float());
     const bool on_gpu = target.has_gpu_feature();
     // Device code and what is known of it once it is loaded: all modules call theirs the same, and are to be linked.
     std::map<std::string, Expr> renamed;

@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <vector>
@@ -84,4 +85,32 @@ TEST_CASE("every byte is the number that it stands for as float8_e4m3fn and as f
             CHECK(std::signbit(found(i)) == std::signbit(wanted));
         }
     }
+}
+
+TEST_CASE("functions of NaN are NaN, whatever its sign and payload", "[numbers]") {
+    using namespace attune::generators;
+    using Halide::Expr;
+    const Expr limit = 3.0f;
+    const std::vector<std::pair<const char*, std::function<Expr(const Expr&)>>> functions{
+        {"exp2_of_nonpositive", exp2_of_nonpositive},
+        {"hyperbolic_tangent", hyperbolic_tangent},
+        {"error_function", error_function},
+        {"exponential", exponential},
+        {"natural_logarithm", natural_logarithm},
+        {"at_least", [&](const Expr& x) { return at_least(x, limit); }},
+        {"at_most", [&](const Expr& x) { return at_most(x, limit); }},
+        {"larger_of", [](const Expr& x) { return larger_of(x, x * 0.5f); }},
+        {"smaller_of", [](const Expr& x) { return smaller_of(x * 0.5f, x); }}};
+    Halide::Buffer<float> x(8);
+    for (const auto& [name, function] : functions)
+        for (const std::uint32_t bits : {0x7fc00000u, 0xffc00000u, 0x7fffffffu, 0xffffffffu, 0x7f800001u}) {
+            x.fill(std::bit_cast<float>(bits));
+            const Halide::Var i("i");
+            Halide::Func f("f");
+            f(i) = function(x(i));
+            f.vectorize(i, 8, Halide::TailStrategy::GuardWithIf);
+            const Halide::Buffer<float> found = f.realize({x.width()});
+            CAPTURE(name, bits);
+            for (int at = 0; at < x.width(); ++at) CHECK(std::isnan(found(at)));
+        }
 }

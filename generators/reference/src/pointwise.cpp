@@ -98,8 +98,8 @@ constexpr by_operation<family::arithmetic, double (*)(double, double)> of_reals{
     {operation::multiply, [](double x, double y) { return x * y; }},
     {operation::divide, [](double x, double y) { return x / y; }},
     {operation::remainder, [](double, double) { return std::nan(""); }},  // of integers only
-    {operation::minimum, [](double x, double y) { return std::min(x, y); }},
-    {operation::maximum, [](double x, double y) { return std::max(x, y); }}};
+    {operation::minimum, [](double x, double y) { return std::isnan(y) ? y : std::min(x, y); }},
+    {operation::maximum, [](double x, double y) { return std::isnan(y) ? y : std::max(x, y); }}};
 
 struct real_rule {
     double (*of)(double);

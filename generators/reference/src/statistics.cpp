@@ -5,7 +5,12 @@
 
 namespace attune::reference {
 
-double largest(std::span<const double> scores) { return scores.empty() ? masked : *std::ranges::max_element(scores); }
+double largest(std::span<const double> scores) {
+    double top = masked;
+    for (double s : scores)
+        if (std::isnan(s) || s > top) top = s;  // nothing is above a NaN
+    return top;
+}
 
 double log_sum_exp(std::span<const double> scores, double sink) {
     const double top = std::max(largest(scores), sink);

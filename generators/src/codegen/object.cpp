@@ -52,8 +52,10 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     const auto start = std::chrono::steady_clock::now();
     whole_file object(file);
     try {
-        Halide::link_modules("attune_kernels", modules)
-            .compile({{Halide::OutputFileType::object, object.part().string()}});
+        Halide::Module all = Halide::link_modules("attune_kernels", modules);
+        // Linking forgets it, and every strict operation would be compiled as others are.
+        all.set_any_strict_float(std::ranges::any_of(modules, &Halide::Module::any_strict_float));
+        all.compile({{Halide::OutputFileType::object, object.part().string()}});
     } catch (const Halide::Error& problem) {
         throw std::runtime_error(std::string("Halide could not write the object: ") + problem.what());
     }

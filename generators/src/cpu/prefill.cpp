@@ -57,8 +57,10 @@ void prefill_state::define_weights() {
     if (softmax()) {
         Expr weight = exp2_of_nonpositive((scores_(pair) - highest_(row)) * (scores_at_.scale * log2_of_e));
         // Rounded before they are added up, so that a row's weights sum to one.
-        if (paired())
-            weight = reinterpret<float>((reinterpret<std::uint32_t>(weight) + Expr(0x8000u)) & Expr(0xffff0000u));
+        if (paired()) {  // below the last NaN, which would otherwise be rounded up to a number
+            const Expr bits = min(reinterpret<std::uint32_t>(weight) & Expr(0x7fffffffu), Expr(0x7fff7fffu));
+            weight = reinterpret<float>((bits + Expr(0x8000u)) & Expr(0xffff0000u));
+        }
         weights_(pair) = weight;
         add_up(sum_, weights_);
     } else {

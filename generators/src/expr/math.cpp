@@ -6,17 +6,51 @@
 namespace attune::generators {
 using namespace Halide;
 
+namespace {
+
+/// One operation that is done as it stands, NaN and rounding included. (strict_float would take in its arguments.)
+Expr strictly(Internal::Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+    const Type type = op == Internal::Call::strict_lt ? Bool() : a.type();
+    return Internal::Call::make(type, op, {a, b}, Internal::Call::PureIntrinsic);
+}
+
+}  // namespace
+
+Expr at_least(const Expr& x, const Expr& limit) {
+    if (is_const(x)) return Internal::simplify(max(x, limit));
+    return select(strictly(Internal::Call::strict_lt, x, limit), limit, x);
+}
+
+Expr at_most(const Expr& x, const Expr& limit) {
+    if (is_const(x)) return Internal::simplify(min(x, limit));
+    return select(strictly(Internal::Call::strict_lt, limit, x), limit, x);
+}
+
+Expr larger_of(const Expr& a, const Expr& b) {
+    if (!a.type().is_float()) return max(a, b);
+    if (is_const(a)) return at_least(b, a);
+    return is_const(b) ? at_least(a, b) : select(is_nan(b), b, at_least(a, b));
+}
+
+Expr smaller_of(const Expr& a, const Expr& b) {
+    if (!a.type().is_float()) return min(a, b);
+    if (is_const(a)) return at_most(b, a);
+    return is_const(b) ? at_most(a, b) : select(is_nan(b), b, at_most(a, b));
+}
+
 Expr exp2_of_nonpositive(const Expr& x) {
     // At -127 the exponent field is 0: exactly zero, never a denormal number, which would slow down whatever it meets.
-    const Expr y = max(x, -127.0f);
-    const Expr whole = round(y), f = y - whole;
+    const Expr y = at_least(x, -127.0f);
+    // Beside 1.5 * 2^23 there is no room for a fraction: the sum is rounded, and its lowest bits are the integer.
+    const Expr shift = 12582912.0f, shifted = strictly(Internal::Call::strict_add, y, shift),
+               f = y - strictly(Internal::Call::strict_sub, shifted, shift);
     Expr p = 1.32647273e-3f;  // minimax on [-1/2, 1/2] with p(0) = 1
     p = p * f + 9.67151299e-3f;
     p = p * f + 5.55073358e-2f;
     p = p * f + 2.40222424e-1f;
     p = p * f + 6.93147004e-1f;
     p = p * f + 1.0f;
-    return reinterpret<float>((cast<int>(whole) + 127) << 23) * p;
+    return reinterpret<float>((reinterpret<int>(shifted) + 127) << 23) * p;
 }
 
 Expr hyperbolic_tangent(const Expr& x) {
@@ -32,7 +66,7 @@ Expr hyperbolic_tangent(const Expr& x) {
             constant && std::abs(*constant) > 1e-3 && std::abs(*constant) < 1e3)
             of = times->a, factor = *constant;
     const float limit = static_cast<float>(last / std::abs(factor));
-    const Expr y = clamp(of, -limit, limit), z = y * y;
+    const Expr y = at_most(at_least(of, -limit), limit), z = y * y;
     const auto polynomial = [&](const auto& coefficients, double scale) {
         std::vector<Expr> terms;
         for (const double c : coefficients) terms.emplace_back(static_cast<float>(c * scale)), scale *= factor * factor;
@@ -45,7 +79,7 @@ Expr hyperbolic_tangent(const Expr& x) {
 
 Expr error_function(const Expr& x) {
     // An odd rational function on the range where erf is not yet 1 in f32.
-    const Expr y = clamp(x, -3.925f, 3.925f), z = y * y;
+    const Expr y = at_most(at_least(x, -3.925f), 3.925f), z = y * y;
     Expr p = 2.046018545e-6f;  // minimax of the relative error
     p = p * z + 2.848453067e-4f;
     p = p * z + 3.772618798e-3f;
@@ -61,7 +95,9 @@ Expr error_function(const Expr& x) {
     return y * p / q;
 }
 
-Expr exponential(const Expr& x) { return exp(clamp(x, -104.0f, 88.7228f)); }
+Expr exponential(const Expr& x) { return select(is_nan(x), x, exp(clamp(x, -104.0f, 88.7228f))); }
+
+Expr natural_logarithm(const Expr& x) { return select(is_nan(x), x, log(x)); }
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 

@@ -4,7 +4,16 @@
 /// Arithmetic of the language as Halide expressions. Everything vectorises; nothing calls libm.
 namespace attune::generators {
 
-/// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0.
+/// The larger or the smaller of x and a limit, and x where x is NaN. Halide's max and min may drop a NaN, since
+/// arithmetic is compiled as if there were none; these cost no more.
+Halide::Expr at_least(const Halide::Expr& x, const Halide::Expr& limit);
+Halide::Expr at_most(const Halide::Expr& x, const Halide::Expr& limit);
+
+/// The larger or the smaller of two numbers of one type; NaN where either is.
+Halide::Expr larger_of(const Halide::Expr& a, const Halide::Expr& b);
+Halide::Expr smaller_of(const Halide::Expr& a, const Halide::Expr& b);
+
+/// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0. NaN stays NaN, here and below.
 Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);
 
 /// Relative error 6e-7 everywhere, tiny arguments included.
@@ -15,6 +24,8 @@ Halide::Expr error_function(const Halide::Expr& x);
 
 /// Natural exponential; +infinity is never made: saturates near the largest float.
 Halide::Expr exponential(const Halide::Expr& x);
+
+Halide::Expr natural_logarithm(const Halide::Expr& x);
 
 /// An f32 as an element of another type: rounded to nearest even, too large becomes infinity, NaN stays NaN. In
 /// integers, so that every level, with instructions for it or without, stores the same bits.

@@ -24,7 +24,7 @@ struct real_rule {
 };
 constexpr by_operation<family::function, real_rule> of_functions{
     {operation::exp, {[](double x) { return std::exp(x); }, [](const Expr& x) { return exponential(x); }, 0.0f}},
-    {operation::log, {[](double x) { return std::log(x); }, [](const Expr& x) { return log(x); }, {}}},
+    {operation::log, {[](double x) { return std::log(x); }, natural_logarithm, {}}},
     {operation::tanh,
      {[](double x) { return std::tanh(x); }, [](const Expr& x) { return hyperbolic_tangent(x); }, -1.0f}},
     {operation::erf, {[](double x) { return std::erf(x); }, [](const Expr& x) { return error_function(x); }, -1.0f}},
@@ -41,11 +41,11 @@ quantity real_function(operation op, const quantity& x) {
 }
 
 quantity larger(const quantity& a, const quantity& b) {
-    if (!either(a.masked, b.masked).defined()) return {max(a.value, b.value), {}};
+    if (!either(a.masked, b.masked).defined()) return {larger_of(a.value, b.value), {}};
     const Expr lowest = std::numeric_limits<float>::lowest();
     const Expr x = a.masked.defined() ? select(a.masked, lowest, a.value) : a.value;
     const Expr y = b.masked.defined() ? select(b.masked, lowest, b.value) : b.value;
-    return {max(x, y), a.masked.defined() && b.masked.defined() ? a.masked && b.masked : Expr()};
+    return {larger_of(x, y), a.masked.defined() && b.masked.defined() ? a.masked && b.masked : Expr()};
 }
 
 using of_two = Expr (*)(const Expr&, const Expr&);
@@ -59,8 +59,8 @@ constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
     {operation::multiply, [](const Expr& a, const Expr& b) { return a * b; }},
     {operation::divide, divided},
     {operation::remainder, remainder_down},
-    {operation::minimum, [](const Expr& a, const Expr& b) { return min(a, b); }},
-    {operation::maximum, [](const Expr& a, const Expr& b) { return max(a, b); }}};
+    {operation::minimum, smaller_of},
+    {operation::maximum, larger_of}};
 constexpr by_operation<family::bits, of_two> of_bits{
     {operation::bit_and, [](const Expr& a, const Expr& b) { return a & b; }},
     {operation::bit_or, [](const Expr& a, const Expr& b) { return a | b; }},

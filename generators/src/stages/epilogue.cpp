@@ -66,25 +66,27 @@ const Func& epilogue::denominator(int sink) {
     const auto [at, is_new] = denominators_.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
     if (!is_new) return result;
-    const Expr sum = state_->sum(at_row_), none = sum == 0.0f, highest = state_->maximum(at_row_) * state_->scale();
+    const Expr sum = state_->sum(at_row_), none = strict_float(sum == 0.0f),
+               highest = state_->maximum(at_row_) * state_->scale();
     if (sink < 0) {
-        result(row_) = Tuple(select(none, 0.0f, 1.0f / sum), highest + log(max(sum, 1e-30f)));
+        result(row_) = Tuple(select(none, 0.0f, 1.0f / sum), highest + natural_logarithm(at_least(sum, 1e-30f)));
         return result;
     }
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     const Expr absent = x.masked.defined() ? x.masked : Internal::const_false();
     // Both relative to the larger of the two.
     const Expr of_keys = select(none, x.value, highest), of_sink = select(absent, of_keys, x.value),
-               top = max(of_keys, of_sink);
+               top = at_least(of_keys, of_sink);
     const Expr scale = exp2_of_nonpositive((of_keys - top) * log2_of_e);
     const Expr all = sum * scale + select(absent, 0.0f, exp2_of_nonpositive((of_sink - top) * log2_of_e));
-    result(row_) = Tuple(select(none, 0.0f, scale / max(all, 1e-30f)), top + log(max(all, 1e-30f)));
+    result(row_) =
+        Tuple(select(none, 0.0f, scale / at_least(all, 1e-30f)), top + natural_logarithm(at_least(all, 1e-30f)));
     return result;
 }
 
 quantity epilogue::logarithm(int sink) const {
     const FuncRef of = denominators_.at(sink)(at_row_);
-    const Expr none = state_->sum(at_row_) == 0.0f;
+    const Expr none = strict_float(state_->sum(at_row_) == 0.0f);
     if (sink < 0) return {of[1], none};
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     return {of[1], x.masked.defined() ? none && x.masked : Expr()};

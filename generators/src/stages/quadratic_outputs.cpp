@@ -72,7 +72,7 @@ std::vector<Expr> quadratic_outputs::values() {
         maximum_(f_.qi, f_.qt, f_.h, f_.b) = rows_.maximum(query);
         inverse_(f_.qi, f_.qt, f_.h, f_.b) = rows_.inverse(query);
         const Expr below = (scores_at_.real - maximum_(f_.qi, f_.qt, f_.h, f_.b)) * (scores_at_.scale * log2_of_e);
-        weight = exp2_of_nonpositive(min(below, 0.0f)) * inverse_(f_.qi, f_.qt, f_.h, f_.b);
+        weight = exp2_of_nonpositive(at_most(below, 0.0f)) * inverse_(f_.qi, f_.qt, f_.h, f_.b);
     } else {
         weight = scores_at_.real * scores_at_.scale;
     }

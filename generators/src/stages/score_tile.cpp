@@ -173,10 +173,10 @@ void score_tile::factor_out_scale() {
         left = waits ? left : score.value;
     } else {
         // The sign moves into the queries. A factor of zero makes all products zero, never masked pairs visible.
-        scale = Internal::simplify(max(abs(factor), smallest));
+        scale = at_least(Internal::simplify(abs(factor)), smallest);
         sign_ = Internal::simplify(select(abs(factor) < smallest, 0.0f, select(factor < 0.0f, -1.0f, 1.0f)));
     }
-    real = is_small(f_.graph(), f_.core.scores) ? left : max(left, lowest_score);
+    real = is_small(f_.graph(), f_.core.scores) ? left : at_least(left, lowest_score);
 }
 
 Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name,

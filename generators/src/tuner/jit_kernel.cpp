@@ -80,6 +80,7 @@ Halide::Internal::JITModule support_library() {
 Halide::Module for_the_machine_alone(const Halide::Module& module) {
     Halide::Module same(module.name(),
                         module.target().without_feature(Halide::Target::CUDA).without_feature(Halide::Target::OpenCL));
+    same.set_any_strict_float(module.any_strict_float());
     for (const auto& buffer : module.buffers()) same.append(buffer);
     for (const auto& function : module.functions()) same.append(function);
     return same;
