@@ -189,6 +189,12 @@ TEST_CASE("strides that a kernel cannot use are refused") {
                   "a stride of at most 2147483647 elements along batch of k", "2147483648");
     check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {(std::int64_t{1} << 31) - 1, 56, 8, 1})),
                   "at most 2147483647 elements from the first to the last along batch of k");
+    // Each axis reaches less than 2^31 elements, and all of them together more.
+    constexpr std::int64_t far = (std::int64_t{1} << 30) - 1;
+    for (const std::int64_t sign : {1, -1})
+        check_refused(c, with(c, "q", tensor(c.q.data(), {2, 4, 5, 8}, {sign * far, far / 2, 8, 1})),
+                      "at most 2147483647 elements from the first to the last of q",
+                      "2684354596 in q: f32 (2, 4, 5, 8) with strides (" + std::to_string(sign * far));
     check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {0, 20, 4, 1})),
                   "elements of out at distinct addresses", "strides (0, 20, 4, 1)");
     check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 3, 1})),

@@ -162,6 +162,7 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
             fail(say("an extent from 0 to ", most, " along ", along, " of ", name), std::to_string(extent),
                  "a call for a part of it");
     }
+    std::int64_t reach = 1;
     for (int axis = 0; axis < rank; ++axis) {
         const std::string_view along = axes[static_cast<std::size_t>(axis)];
         const std::int64_t extent = t.extent(axis), stride = t.stride(axis);
@@ -171,7 +172,13 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
         if (extent > 1 && extent * std::abs(stride) > most)
             fail(say("at most ", most, " elements from the first to the last along ", along, " of ", name),
                  say(extent, " steps of ", std::abs(stride)), "a denser copy, or a call for each part");
+        if (extent > 1) reach += (extent - 1) * std::abs(stride);  // below 2^34: each axis is below 2^31
     }
+    // Kernels add the steps of all axes in 32 bits.
+    if (reach > most && !t.empty())
+        fail(say("at most ", most, " elements from the first to the last of ", name),
+             say(reach, " in ", shown(name, t), " with strides ", list_of(t.strides())),
+             "a denser copy, or a call for each part");
     if (dense_innermost && rank > 0 && t.extent(rank - 1) > 1 && t.stride(rank - 1) != 1)
         fail(say("a stride of 1 along ", axes.back(), " of ", name),
              say(t.stride(rank - 1), " in ", shown(name, t), " with strides ", list_of(t.strides())),

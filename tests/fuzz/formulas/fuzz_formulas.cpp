@@ -137,7 +137,7 @@ asked parse(int argc, char** argv) {
     app.add_option("--steps", how.steps, "reductions of the one case, as a finding says them")->delimiter(',');
     app.add_option("--shrink-minutes", how.shrink_minutes, "to make one finding smaller; 0: it stays as it is")
         ->capture_default_str();
-    app.add_option("--limit", how.limit, "seconds that one case may take")->capture_default_str();
+    app.add_option("--limit", how.limit, "seconds of work that one case may take")->capture_default_str();
     app.add_option("--headers", how.headers, "the folder for the headers of findings")->check(CLI::ExistingDirectory);
     app.add_flag("--json", how.json, "print what came of it as JSON");
     app.add_flag("--mistaken", how.mistaken,
