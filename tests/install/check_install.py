@@ -316,6 +316,9 @@ def common(user):
     with open(os.path.join(prefix, "include", "attune", "c.h"), encoding="utf-8") as file:
         version = re.search(r"ATTUNE_C_VERSION (\d+)", file.read())[1]
     expect(soname == f"libattune_common.so.{version}" and os.path.exists(os.path.join(os.path.dirname(library), soname)), f"expected the version of attune/c.h in the SONAME, got {soname}")
+    stripped = user.work("stripped")
+    run("strip", "-o", stripped, library)
+    expect(os.path.getsize(stripped) < 3e6, f"expected less than 3 MB, stripped, got {os.path.getsize(stripped)} bytes")
 
 
 def archives(user):

@@ -34,4 +34,23 @@ inline constexpr auto decode_window_attention = softmax(mask(scaled, bottom_righ
 inline constexpr auto distance = kv_idx - (q_idx + (kv_lengths(b) - query_length));
 inline constexpr auto decode_alibi_attention = softmax(mask(scaled + slopes(h) * distance, causal_bottom_right)) * v;
 
+/// The same over a cache of bytes in pages: the keys of sequence b lie in the pages that row b of the block table
+/// names, in each as many as the pools have room for, and each key and value has a scale. An entry in use that is no
+/// page is refused by every call; entries behind kv_lengths may be anything.
+inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
+inline constexpr auto k_pages = input<"k_pages", i8>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto k_scale = input<"k_scale", f32>(axis<"page">, key_head, axis<"token">);
+inline constexpr auto v_pages = input<"v_pages", i8>(axis<"page">, key_head, axis<"token">, value_depth);
+inline constexpr auto v_scale = input<"v_scale", f32>(axis<"page">, key_head, axis<"token">);
+
+inline constexpr auto page_tokens =
+    same(same(extent<2>(k_pages), extent<2>(v_pages)), same(extent<2>(k_scale), extent<2>(v_scale)));
+inline constexpr auto room = extent<1>(block_table) * page_tokens;
+inline constexpr auto page = block_table(b, kv_idx / page_tokens);
+inline constexpr auto token = kv_idx % page_tokens;
+inline constexpr auto paged_keys = keys(k_pages(page, h, token, d_idx) * k_scale(page, h, token), room);
+inline constexpr auto paged_values = values(v_pages(page, h, token, d_idx) * v_scale(page, h, token), room);
+inline constexpr auto paged_attention =
+    softmax(mask(q * t(paged_keys) * rsqrt(depth), causal_bottom_right)) * paged_values;
+
 }  // namespace attune::common
