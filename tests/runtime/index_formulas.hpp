@@ -65,4 +65,10 @@ inline constexpr auto turned_at_the_end =
 inline constexpr auto qr = input<"qr", f32>(batch, head, query, axis<"rope">);
 inline constexpr auto kr = input<"kr", f32>(batch, key, axis<"rope">);
 inline constexpr auto decoupled = softmax(q * t(k) + sum(n, extent<2>(kr), qr(b, h, q_idx, n) * kr(b, kv_idx, n))) * v;
+#if defined(__aarch64__)
+inline constexpr const char* level = "aarch64";  // of kernels that any such machine runs
+#else
+inline constexpr const char* level = "x86-64-v2";
+#endif
+
 }  // namespace formulas

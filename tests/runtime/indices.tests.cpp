@@ -28,12 +28,6 @@ constexpr std::int64_t batches = 3, heads = 4, key_heads = 2, queries = 2, depth
 int calls_made = 0;
 int note(void**) { return ++calls_made, 0; }
 
-#if defined(__aarch64__)
-constexpr const char* level = "aarch64";
-#else
-constexpr const char* level = "x86-64-v2";
-#endif
-
 /// Arguments of a call; what a kernel would do with them is not of interest here.
 struct call {
     std::vector<attune::detail::named_argument> given;
@@ -57,16 +51,20 @@ struct call {
     /// The message of a refusal, which has written nothing; empty if the kernel was called.
     std::string made(const attune::graph_ir& graph, int of_keys = depth, int of_values = value_depth) {
         constexpr auto f32 = attune::element_type::f32;
-        const attune::kernel only{"noted",   level, f32, f32,  f32,  f32,  of_keys,
-                                  of_values, 16,    32,  1000, "{}", note, nullptr};
+        const attune::kernel only{"noted", formulas::level, f32, f32, f32, f32, of_keys, of_values, 16, 32, 1000, "{}",
+                                  note,    nullptr};
         const attune::kernel_table table{
             .version = attune::kernel_table_version, .variant = "noted", .graph = graph, .kernels = {&only, 1}};
+        const std::string said = refusal_of([&] { attune::detail::call(table, given, how); });
+        CHECK(refusal_of([&] { attune::detail::call(*attune::detail::prepare(table, given, how)); }) == said);
+        return said;
+    }
+    template <class Make> std::string refusal_of(Make make) {
         const int before = calls_made;
         try {
-            attune::detail::call(table, given, how);
+            make();
         } catch (const attune::error& e) {
-            CHECK(calls_made == before);
-            CHECK(std::ranges::count(out, untouched) == std::ssize(out));
+            CHECK((calls_made == before && std::ranges::count(out, untouched) == std::ssize(out)));
             return e.what();
         }
         CHECK(calls_made == before + 1);
@@ -369,8 +367,8 @@ TEST_CASE("what a sum runs over is as long as the sum says") {
 TEST_CASE("the C functions check indices likewise, those of pairs if asked for") {
     static const attune::kernel_table& (*const table)() = []() -> const attune::kernel_table& {
         constexpr auto f32 = attune::element_type::f32;
-        static const attune::kernel only{"noted",     level, f32, f32,  f32,  f32,  depth,
-                                         value_depth, 16,    32,  1000, "{}", note, nullptr};
+        static const attune::kernel only{
+            "noted", formulas::level, f32, f32, f32, f32, depth, value_depth, 16, 32, 1000, "{}", note, nullptr};
         static const attune::kernel_table made{.version = attune::kernel_table_version,
                                                .variant = "noted",
                                                .graph = attune::dsl::ir_of<formulas::bucketed>,

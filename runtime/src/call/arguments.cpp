@@ -42,14 +42,24 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
     matched_arguments result(memory);
     result.inputs.resize(graph.inputs.size());
     result.outputs.resize(graph.outputs.size());
+    // Typed calls have them in the graph's order, so that each is found where the one before suggests.
+    const std::size_t inputs = graph.inputs.size(), places = inputs + 1 + graph.outputs.size();
+    const auto name_at = [&](std::size_t place) {
+        return place < inputs    ? graph.inputs[place].name
+               : place == inputs ? lengths_name
+                                 : graph.outputs[place - inputs - 1].name;
+    };
+    std::size_t next = 0;
     for (const named_argument& given : arguments) {
-        const named_argument** slot = nullptr;
-        bool scalar = false;
-        for (std::size_t i = 0; i < graph.inputs.size(); ++i)
-            if (graph.inputs[i].name == given.name) slot = &result.inputs[i], scalar = graph.inputs[i].is_scalar;
-        for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-            if (graph.outputs[i].name == given.name) slot = &result.outputs[i];
-        if (given.name == lengths_name) slot = &result.kv_lengths;
+        std::size_t place = next, looked = 0;
+        for (; looked < places && name_at(place) != given.name; ++looked) place = place + 1 == places ? 0 : place + 1;
+        next = place + 1 == places ? 0 : place + 1;
+        const bool known = looked < places;
+        const named_argument** const slot = !known            ? nullptr
+                                            : place < inputs  ? &result.inputs[place]
+                                            : place == inputs ? &result.kv_lengths
+                                                              : &result.outputs[place - inputs - 1];
+        const bool scalar = known && place < inputs && graph.inputs[place].is_scalar;
         if (!slot)
             fail(say("one of ", known_names(graph), " of ", table.variant), std::string(given.name),
                  "a name that the variant declares");

@@ -1,6 +1,5 @@
 #include "call/bind.hpp"
 #include "base/text.hpp"
-#include "call/indices.hpp"
 #include "execution/device_call.hpp"
 #include "execution/threads.hpp"
 
@@ -9,8 +8,9 @@
 #include <HalideRuntime.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
+#include <memory>
+#include <new>
 #include <utility>
 
 namespace attune::detail {
@@ -80,10 +80,6 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
     }
 }
 
-std::string_view target_of(memory where) {
-    return where == memory::cuda ? "cuda" : where == memory::opencl ? "opencl" : "";
-}
-
 /// Writes 0 to every element, axes from `axis` inwards.
 void clear(float* at, const tensor& t, int axis = 0) {
     for (std::int64_t i = 0; i < t.extent(axis); ++i) {
@@ -96,12 +92,6 @@ void clear(float* at, const tensor& t, int axis = 0) {
 }
 
 }  // namespace
-
-std::string_view forced_target(const options& how, std::string_view& by) {
-    if (!how.target.empty()) return by = "attune::options", how.target;
-    if (const char* const level = std::getenv("ATTUNE_TARGET"); level && *level) return by = "ATTUNE_TARGET", level;
-    return {};
-}
 
 void check_version(const kernel_table& table) {
     if (table.version != kernel_table_version)
@@ -118,7 +108,8 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
       pool_(how.pool),
       slots_(&memory_),
       argv_(&memory_),
-      how_(how) {
+      how_(how),
+      indices_(memory_) {
     check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
@@ -129,67 +120,15 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     split_keys(how);
     bind_inputs();
     bind_outputs();
-    if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
-        check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
-    check_indices(table.graph, given_, shape_, how.checked);
+    indices_.find({table.graph, shape_, given_}, how.checked);
 }
 
 bound_call::~bound_call() = default;
 
-void bound_call::choose_kernel(const options& how, bool explain) {
-    const graph_ir& graph = table_.graph;
-    kernel_request asked;
-    asked.target = forced_target(how, asked.forced_by);
-    find_memory(how.device);
-    if (const std::string_view there = target_of(where_); !there.empty()) {
-        if (asked.target.empty())
-            asked.forced_by = "where the tensors lie", asked.target = there;
-        else if (asked.target != there)
-            fail(say("tensors that ", asked.target, " kernels can read, as ", asked.forced_by, " asks for them"),
-                 say("tensors in memory of ", there), say("the target ", there));
-    }
-    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
-        if (!is_core(graph.inputs[i])) continue;
-        const std::string_view name = graph.inputs[i].name;
-        (name == "q" ? asked.query : name == "k" ? asked.key : asked.value) = given_.inputs[i]->view.type();
-    }
-    for (std::size_t i = 0; i < graph.outputs.size(); ++i)
-        if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output)
-            asked.output = given_.outputs[i]->view.type();
-    if (shape_.has(axis_kind::depth)) asked.depth = shape_[axis_kind::depth];
-    if (shape_.has(axis_kind::value_depth)) asked.value_depth = shape_[axis_kind::value_depth];
-    if (shape_.has(axis_kind::query)) asked.queries = shape_[axis_kind::query];
-    const auto has = [&](operation op) {
-        return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const instruction& n) { return n.op == op; });
-    };
-    if (!asked.depth) asked.depth_matters = has(operation::contract) || has(operation::depth);
-    if (!asked.value_depth) asked.value_depth_matters = has(operation::value_depth);
-    choice_ = choose(table_, asked, this_cpu(), explain);
-}
-
-/// Memory of one GPU at most, beside the host's.
-void bound_call::find_memory(int wanted) {
-    if (wanted < tensor::any_device)
-        fail("a device's index from 0 in attune::options::device, or -1", say(wanted), "leaving it unset");
-    std::string_view said_memory, said_device = "attune::options::device";
-    device_ = wanted;
-    const auto look = [&](const named_argument* given) {
-        if (!given || given->is != named_argument::form::view || given->view.where() == memory::host) return;
-        const tensor& t = given->view;
-        if (where_ != memory::host && where_ != t.where())
-            fail(
-                say("memory of ", target_of(where_), " for ", given->name, ", as for ", said_memory, ", or the host's"),
-                say("memory of ", target_of(t.where())), "a copy of one of them where the other lies");
-        if (where_ == memory::host) where_ = t.where(), said_memory = given->name;
-        if (t.device() == tensor::any_device || t.device() == device_) return;
-        if (device_ != tensor::any_device)
-            fail(say("device ", device_, " for ", given->name, ", as for ", said_device), say("device ", t.device()),
-                 "a copy on that device");
-        device_ = t.device(), said_device = given->name;
-    };
-    for (const named_argument* each : given_.inputs) look(each);
-    for (const named_argument* each : given_.outputs) look(each);
-    look(given_.kv_lengths);
+void bound_call::check_values() const {
+    if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
+        check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
+    indices_.look({table_.graph, shape_, given_});
 }
 
 std::int64_t bound_call::stacked_rows() const {
@@ -223,8 +162,7 @@ void bound_call::split_keys(const options& how) {
 void bound_call::bind_inputs() {
     const graph_ir& graph = table_.graph;
     const std::size_t count = graph.inputs.size();
-    slots_.resize(count + 1 + graph.outputs.size() +
-                  static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs));
+    slots_.resize(count + 1 + graph.outputs.size());
     argv_.reserve(slots_.size() + 2);
     argv_.push_back(nullptr);  // the user context: hooks.cpp
     for (std::size_t i = 0; i < count; ++i) {
@@ -275,34 +213,47 @@ std::size_t bound_call::hidden_bytes() const {
     return static_cast<std::size_t>(bytes_of(extents, element_type::f32) + bytes_of(output, element_type::f32));
 }
 
-void bound_call::bind_hidden_rows() {
-    if (chosen().saved_rows == 0 && chosen().saved_outputs == 0) return;
+/// What one run has for itself: the places of the arguments, and what the kernel keeps in rows and outputs of its own.
+struct bound_call::lent {
+    scratch memory, rows;
+    std::span<void*> argv;
+    std::span<slot> kept;
+};
+
+void bound_call::lend(lent& to) const {
+    const auto saved = static_cast<std::size_t>(chosen().saved_rows), kept = saved + chosen().saved_outputs,
+               places = argv_.size() + kept;
+    void* const memory = to.memory.take(places * sizeof(void*) + kept * sizeof(slot));
+    if (!memory) throw std::bad_alloc();
+    to.kept = {static_cast<slot*>(memory), kept};
+    std::ranges::uninitialized_value_construct(to.kept);
+    to.argv = {reinterpret_cast<void**>(to.kept.data() + kept), places};
+    std::ranges::uninitialized_copy(argv_, to.argv);
+    if (kept == 0) return;
+
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    auto* rows = static_cast<float*>(hidden_.take(hidden_bytes()));
+    auto* rows = static_cast<float*>(to.rows.take(hidden_bytes()));
     if (!rows)
         fail(say("memory for ", hidden_bytes(), " bytes of rows that the kernel keeps for itself"), "none",
              "fewer batch elements or heads a call");
-    for (int i = 0; i < chosen().saved_rows; ++i) {
-        slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() + static_cast<std::size_t>(i)];
+    for (std::size_t i = 0; i < kept; ++i) to.argv[argv_.size() + i] = &to.kept[i].buffer;
+    for (slot& s : to.kept.first(saved)) {
         const tensor view(rows, extents);
         set_buffer(s.buffer, s.dimensions.data() + 1, "the rows that the kernel keeps", view,
                    [&](int axis) { return view.extent(axis); });
         s.repeat_along_depth(chosen().value_depth);
-        argv_.push_back(&s.buffer);
         rows += extents[0] * extents[1] * extents[2];
     }
     if (chosen().saved_outputs == 0) return;
     // The heads of a position side by side, as projections read them.
     const std::int64_t depth = chosen().value_depth, shape[] = {extents[0], extents[1], extents[2], depth};
     const std::int64_t strides[] = {extents[2] * extents[1] * depth, depth, extents[1] * depth, 1};
-    slot& s = slots_[table_.graph.inputs.size() + 1 + table_.graph.outputs.size() +
-                     static_cast<std::size_t>(chosen().saved_rows)];
+    slot& s = to.kept.back();
     const tensor view(rows, shape, strides);
     set_buffer(s.buffer, s.dimensions.data(), "the output that the kernel keeps", view,
                [&](int axis) { return view.extent(axis); });
-    argv_.push_back(&s.buffer);
 }
 
 bool bound_call::nothing_to_do() const {
@@ -311,30 +262,32 @@ bool bound_call::nothing_to_do() const {
     return false;
 }
 
-void bound_call::run() {
-    bind_hidden_rows();
-    if (is_device(chosen().target)) return run_on_device();
-    table_.invoke(chosen().call, argv_.data(), threads_, pool_, nullptr);
+void bound_call::run(int threads) const {
+    lent with;
+    lend(with);
+    if (is_device(chosen().target)) return run_on_device(with, threads);
+    table_.invoke(chosen().call, with.argv.data(), threads, pool_, nullptr);
 }
 
-void bound_call::run_on_device() {
-    std::pmr::vector<halide_buffer_t*> buffers(&memory_);
-    std::pmr::vector<std::string_view> names(&memory_);
-    const auto add = [&](std::size_t i, std::string_view name) {
-        buffers.push_back(&slots_[i].buffer), names.push_back(name);
+void bound_call::run_on_device(const lent& with, int threads) const {
+    scratch first(first_bytes);
+    std::pmr::monotonic_buffer_resource memory(first.data(), first.data() ? first_bytes : 0);
+    std::pmr::vector<halide_buffer_t*> buffers(&memory);
+    std::pmr::vector<std::string_view> names(&memory);
+    const auto add = [&](void* buffer, std::string_view name) {
+        buffers.push_back(static_cast<halide_buffer_t*>(buffer)), names.push_back(name);
     };
-    const std::size_t inputs = table_.graph.inputs.size() + 1;
-    for (std::size_t i = 0; i + 1 < inputs; ++i)
-        if (!table_.graph.inputs[i].is_scalar) add(i, table_.graph.inputs[i].name);
-    add(inputs - 1, "kv_lengths");
-    for (std::size_t i = inputs; i < slots_.size(); ++i)
-        add(i, i < inputs + table_.graph.outputs.size() ? table_.graph.outputs[i - inputs].name : "");
-    const auto kept = static_cast<std::size_t>(chosen().saved_rows + chosen().saved_outputs),
-               made = table_.graph.outputs.size();
+    const graph_ir& graph = table_.graph;
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i)
+        if (!graph.inputs[i].is_scalar) add(with.argv[1 + i], graph.inputs[i].name);
+    add(with.argv[1 + graph.inputs.size()], "kv_lengths");
+    const std::size_t made = graph.outputs.size(), kept = with.kept.size();
+    const std::span<void*> written = with.argv.last(made + kept);
+    for (std::size_t i = 0; i < written.size(); ++i) add(written[i], i < made ? graph.outputs[i].name : "");
     const std::span all(buffers);
     device_call call{.target = chosen().target,
                      .kernel = chosen().call,
-                     .argv = argv_.data(),
+                     .argv = with.argv.data(),
                      .inputs = all.first(all.size() - made - kept),
                      .outputs = all.last(made + kept).first(made),
                      .kept = all.last(kept),
@@ -345,10 +298,10 @@ void bound_call::run_on_device() {
                      .wait = how_.wait,
                      .keeps_scratch = key_splits_ != 0};
     void* arguments[] = {nullptr, &call};
-    table_.invoke(table_.devices->launch, arguments, threads_, pool_, nullptr);
+    table_.invoke(table_.devices->launch, arguments, threads, pool_, nullptr);
 }
 
-void bound_call::write_empty_sums() {
+void bound_call::write_empty_sums() const {
     for (const named_argument* const given : given_.outputs)
         if (!given->view.empty() && where_ != memory::host)
             fail("outputs in host memory for sums over nothing", given->view.description(), "no call");

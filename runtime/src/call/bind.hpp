@@ -1,4 +1,5 @@
 #pragma once
+#include "call/indices.hpp"
 #include "call/shape.hpp"
 #include "execution/workspace.hpp"
 
@@ -20,8 +21,13 @@ void check_version(const kernel_table& table);
 /// The target that options or the environment ask for, and which of them; empty if neither does.
 std::string_view forced_target(const options& how, std::string_view& by);
 
-/// Everything that a call needs, checked: construction throws attune::error, and once it is done nothing can be refused
-/// any more. Neither construction nor the calls allocate from the heap for a variant of ordinary size.
+/// The target of kernels that read memory of a GPU; empty for the host's.
+std::string_view target_of(memory where);
+
+/// Everything that a call needs, checked: construction throws attune::error for what the arguments are, `check_values`
+/// for what is in their memory, and after these nothing can be refused any more. Neither they nor `run` allocate from
+/// the heap for a variant of ordinary size. What is constructed does not change: on the host any number of threads may
+/// run it.
 class bound_call {
 public:
     enum class outputs : bool { optional, needed };
@@ -43,8 +49,9 @@ public:
 
     bool nothing_to_do() const;  ///< no batch, head or query
 
-    void run();               ///< not if there is nothing to do
-    void write_empty_sums();  ///< if there is nothing to do: sums over no query and means over no head are 0
+    void check_values() const;      ///< lengths, and indices that tensors hold: before each run and before `blocks`
+    void run(int threads) const;    ///< not if there is nothing to do
+    void write_empty_sums() const;  ///< if there is nothing to do: sums over no query and means over no head are 0
     block_map blocks();
 
     std::size_t hidden_bytes() const;  ///< of the rows that the kernel keeps for itself
@@ -58,9 +65,10 @@ private:
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
     void bind_outputs();
-    void bind_hidden_rows();
+    struct lent;
+    void lend(lent& to) const;
     void split_keys(const options& how);
-    void run_on_device();
+    void run_on_device(const lent& with, int threads) const;
 
     // The workspace rather than the stack, which is the caller's.
     static constexpr std::size_t first_bytes = 4096;
@@ -79,7 +87,7 @@ private:
     int device_{-1};                          ///< that tensors or options name
     std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
     std::size_t table_bytes_{};
-    scratch hidden_;  ///< rows that are lent to the kernel, from `run` on
+    index_checks indices_;
 };
 
 }  // namespace attune::detail

@@ -48,12 +48,15 @@ std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t head
 
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
+    bound.check_values();
     if (bound.nothing_to_do()) return bound.write_empty_sums();
-    bound.run();
+    bound.run(bound.threads());
 }
 
 block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
-    return bound_call(table, arguments, how, bound_call::outputs::optional, false).blocks();
+    bound_call bound(table, arguments, how, bound_call::outputs::optional, false);
+    bound.check_values();
+    return bound.blocks();
 }
 
 /// What a thread notes of a block of keys: whether it is visited, and which of its parts, of which there are eight at
@@ -62,6 +65,7 @@ constexpr std::size_t bytes_of_a_verdict = 9;
 
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
     bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
+    bound.check_values();
     const kernel& k = bound.chosen();
     const call_shape& shape = bound.shape();
     const auto extent = [&](axis_kind axis) { return shape[axis]; };

@@ -53,13 +53,6 @@ std::int64_t call_numbers::keys_in_use(std::int64_t batch) const {
     return std::clamp<std::int64_t>(static_cast<const std::int32_t*>(lengths.data())[at], 0, keys);
 }
 
-std::int64_t call_numbers::most_keys_in_use() const {
-    std::int64_t longest = 0;
-    const std::int64_t batches = given.kv_lengths ? shape[axis_kind::batch] : 1;
-    for (std::int64_t batch = 0; batch < batches; ++batch) longest = std::max(longest, keys_in_use(batch));
-    return longest;
-}
-
 std::int64_t call_numbers::key_head(std::int64_t head) const {
     const std::int64_t heads = shape[axis_kind::head], key_heads = shape[axis_kind::key_head];
     return head / std::max<std::int64_t>(heads / std::max<std::int64_t>(key_heads, 1), 1);
@@ -136,7 +129,7 @@ number_range range_of(const call_numbers& call, int at, std::span<const number_r
         case operation::b: return up_to(shape[axis_kind::batch]);
         case operation::h: return up_to(shape[axis_kind::head]);
         case operation::q_idx: return up_to(shape[axis_kind::query]);
-        case operation::kv_idx: return up_to(call.most_keys_in_use());
+        case operation::kv_idx: return up_to(shape[axis_kind::key]);
         case operation::d_idx:
         case operation::bound: return {0, most};
         case operation::kv_lengths: return {0, shape[axis_kind::key]};

@@ -41,7 +41,6 @@ struct call_numbers {
 
     const instruction& node(int at) const { return node_of(graph, at); }
     std::int64_t keys_in_use(std::int64_t batch) const;
-    std::int64_t most_keys_in_use() const;
     std::int64_t key_head(std::int64_t head) const;
     /// A number of the whole call, such as an extent.
     std::int64_t number(int node) const { return number_of_call(shape, graph, given, node); }
@@ -64,8 +63,8 @@ constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y =
 /// By node.
 void find_variations(const call_numbers& call, std::span<variation_bits> to);
 
-/// The range of a node, whatever the tensors hold; `below` are those of the nodes before it. Channels and bound indices
-/// may be anything from 0 on.
+/// The range of a node, whatever the tensors and the lengths hold; `below` are those of the nodes before it. Channels
+/// and bound indices may be anything from 0 on.
 number_range range_of(const call_numbers& call, int node, std::span<const number_range> below);
 
 /// A position, and one more for each bound index.

@@ -6,7 +6,10 @@
 #include <array>
 #include <concepts>
 #include <limits>
+#include <memory>
+#include <string_view>
 #include <type_traits>
+#include <utility>
 
 namespace attune {
 namespace detail {
@@ -39,25 +42,6 @@ template <dsl::name Label, class Value> named_argument named(const dsl::argument
     return result;
 }
 
-/// A call's arguments, its options set apart.
-template <std::size_t Count> struct argument_list {
-    std::array<named_argument, Count> given;
-    options how{};
-
-    template <class... Arguments> explicit argument_list(const Arguments&... arguments) {
-        [[maybe_unused]] std::size_t at = 0;
-        const auto enter = [&](const auto& argument) {
-            if constexpr (is_options<std::remove_cvref_t<decltype(argument)>>)
-                how = argument;
-            else
-                given[at++] = named(argument);
-        };
-        (enter(arguments), ...);
-    }
-};
-template <class... Arguments>
-argument_list(const Arguments&...) -> argument_list<(std::size_t{!is_options<Arguments>} + ... + 0)>;
-
 // The arguments without the options, wherever those stand: what dsl::check_arguments judges.
 template <class... Kept> struct kept {};
 template <class Kept, class... Rest> struct without_options {
@@ -66,6 +50,41 @@ template <class Kept, class... Rest> struct without_options {
 template <class... Kept, class First, class... Rest>
 struct without_options<kept<Kept...>, First, Rest...>
     : without_options<std::conditional_t<is_options<First>, kept<Kept...>, kept<Kept..., First>>, Rest...> {};
+template <class... Arguments> using named_arguments = typename without_options<kept<>, Arguments...>::type;
+
+/// Where a name stands in the graph: its inputs, the lengths, its outputs.
+template <const auto& Graph> constexpr int place_in_graph(std::string_view name) {
+    constexpr const auto& list = dsl::detail::built<Graph>;
+    for (int i = 0; i < list.input_count; ++i)
+        if (list.inputs[static_cast<std::size_t>(i)].name == name) return i;
+    for (int i = 0; i < list.output_count; ++i)
+        if (list.outputs[static_cast<std::size_t>(i)].name == name) return list.input_count + 1 + i;
+    return list.input_count;
+}
+
+/// How many of the arguments stand before one in the graph.
+template <const auto& Graph, class Argument, class... Arguments> constexpr std::size_t place_among() {
+    const auto place = [](std::string_view name) { return place_in_graph<Graph>(name); };
+    return (std::size_t{place(Arguments::label) < place(Argument::label)} + ... + 0);
+}
+
+/// A call's arguments in the order of the graph, its options set apart.
+template <std::size_t Count> struct argument_list {
+    std::array<named_argument, Count> given;
+    options how{};
+};
+template <const auto& Graph, class... Kept, class... Arguments>
+argument_list<sizeof...(Kept)> list_of(kept<Kept...>, const Arguments&... arguments) {
+    argument_list<sizeof...(Kept)> list;
+    const auto enter = [&]<class Argument>(const Argument& argument) {
+        if constexpr (is_options<Argument>)
+            list.how = argument;
+        else
+            list.given[place_among<Graph, Argument, Kept...>()] = named(argument);
+    };
+    (enter(arguments), ...);
+    return list;
+}
 
 template <const auto& Graph, class... Kept> constexpr bool check(kept<Kept...>) {
     return dsl::check_arguments<Graph, Kept...>();
@@ -88,41 +107,42 @@ template <const auto& Graph> const kernel_table& table_of() { return kernels_of<
 /// overlap and lengths are checked before anything is written and throw attune::error, as does a CPU that no linked
 /// kernel fits.
 template <const auto& Graph, class... Arguments> void run(const Arguments&... arguments) {
-    if constexpr (detail::check<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
-        const detail::argument_list list(arguments...);
+    if constexpr (detail::check<Graph>(detail::named_arguments<Arguments...>{})) {
+        const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
         detail::call(detail::table_of<Graph>(), list.given, list.how);
     }
 }
 
-/// A variant with its arguments bound: to call it many times, or to ask about the very call that is made. The tensors'
-/// memory must outlive it; what is in them may change between calls.
-template <std::size_t Count> class prepared_call {
+/// A call that is prepared: names are found, shapes, types and pointers are checked and the kernel is chosen. To call
+/// it many times, or to ask about the very call that is made. The tensors' memory, and what options point to, must
+/// outlive it; what is in the tensors may change between calls, and each call checks what it has to: lengths, and
+/// indices such as a page table's. The environment is read when it is prepared, but for the number of threads. Copies
+/// are the same call.
+class prepared_call {
 public:
-    prepared_call(const kernel_table& table, const detail::argument_list<Count>& list) : table_(&table), list_(list) {}
+    explicit prepared_call(std::shared_ptr<const detail::prepared> what) : what_(std::move(what)) {}
 
-    void operator()() const { detail::call(*table_, list_.given, list_.how); }                ///< as run
-    explanation explain() const { return detail::explain(*table_, list_.given, list_.how); }  ///< as attune::explain
-    block_map blocks() const { return detail::blocks(*table_, list_.given, list_.how); }      ///< as attune::blocks
+    void operator()() const { detail::call(*what_); }                ///< as run
+    explanation explain() const { return detail::explain(*what_); }  ///< as attune::explain
+    block_map blocks() const { return detail::blocks(*what_); }      ///< as attune::blocks
 
 private:
-    const kernel_table* table_;
-    detail::argument_list<Count> list_;
+    std::shared_ptr<const detail::prepared> what_;
 };
 
-/// Takes what `run` takes, checks names and kinds as it does, and returns the call instead of making it.
+/// Takes what `run` takes, checks it as it does and throws what it throws, and returns the call instead of making it.
 template <const auto& Graph, class... Arguments> auto prepare(const Arguments&... arguments) {
-    if constexpr (detail::check<Graph>(typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
-        const detail::argument_list list(arguments...);
-        return prepared_call(detail::table_of<Graph>(), list);
+    if constexpr (detail::check<Graph>(detail::named_arguments<Arguments...>{})) {
+        const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
+        return prepared_call(detail::prepare(detail::table_of<Graph>(), list.given, list.how));
     }
 }
 
 /// What `run` would do with these arguments: kernel, blocks, bytes, threads. Reads the inputs that decide what is
 /// visible; outputs may be left out. Throws as `run` does.
 template <const auto& Graph, class... Arguments> explanation explain(const Arguments&... arguments) {
-    if constexpr (detail::check_question<Graph>(
-                      typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
-        const detail::argument_list list(arguments...);
+    if constexpr (detail::check_question<Graph>(detail::named_arguments<Arguments...>{})) {
+        const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
         return detail::explain(detail::table_of<Graph>(), list.given, list.how);
     } else
         return {};
@@ -130,9 +150,8 @@ template <const auto& Graph, class... Arguments> explanation explain(const Argum
 
 /// The blocks that `run` would visit with these arguments; outputs may be left out.
 template <const auto& Graph, class... Arguments> block_map blocks(const Arguments&... arguments) {
-    if constexpr (detail::check_question<Graph>(
-                      typename detail::without_options<detail::kept<>, Arguments...>::type{})) {
-        const detail::argument_list list(arguments...);
+    if constexpr (detail::check_question<Graph>(detail::named_arguments<Arguments...>{})) {
+        const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
         return detail::blocks(detail::table_of<Graph>(), list.given, list.how);
     } else
         return {};

@@ -5,6 +5,7 @@
 #include <attune/runtime/tensor.hpp>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -29,6 +30,15 @@ void call(const kernel_table& table, std::span<const named_argument> arguments, 
 /// As `call` up to the kernel, which is not run; outputs may be left out.
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
 block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
+
+/// As `call` up to what tensors hold: names, shapes, types, pointers and overlap are checked and the kernel is chosen.
+/// The arguments are copied; what is in the tensors is checked by each call.
+class prepared;
+std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,
+                                        const options& how);
+void call(const prepared& what);
+explanation explain(const prepared& what);
+block_map blocks(const prepared& what);
 
 kernel_list kernels(const kernel_table& table);
 

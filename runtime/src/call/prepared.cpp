@@ -1,0 +1,44 @@
+#include "call/bind.hpp"
+#include "execution/threads.hpp"
+
+#include <attune/runtime/detail/call.hpp>
+
+#include <vector>
+
+namespace attune::detail {
+
+/// A call's arguments, and on the host all that they decide. Calls for a GPU are bound anew each time: the GPU that is
+/// the thread's current one may be another by then.
+class prepared {
+public:
+    prepared(const kernel_table& table, std::span<const named_argument> arguments, const options& how)
+        : table_(table),
+          arguments_(arguments.begin(), arguments.end()),
+          how_(how),
+          bound_(table_, arguments_, how_, bound_call::outputs::needed, false) {}
+
+    void call() const {
+        if (is_device(bound_.chosen().target)) return detail::call(table_, arguments_, how_);
+        bound_.check_values();
+        if (bound_.nothing_to_do()) return bound_.write_empty_sums();
+        bound_.run(threads_of(how_.threads));
+    }
+    explanation explain() const { return detail::explain(table_, arguments_, how_); }
+    block_map blocks() const { return detail::blocks(table_, arguments_, how_); }
+
+private:
+    const kernel_table& table_;
+    const std::vector<named_argument> arguments_;
+    const options how_;
+    const bound_call bound_;
+};
+
+std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,
+                                        const options& how) {
+    return std::make_shared<const prepared>(table, arguments, how);
+}
+void call(const prepared& what) { what.call(); }
+explanation explain(const prepared& what) { return what.explain(); }
+block_map blocks(const prepared& what) { return what.blocks(); }
+
+}  // namespace attune::detail
