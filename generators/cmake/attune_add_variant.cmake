@@ -219,22 +219,29 @@ for the machine that compiles them")
     target_include_directories(${target} PUBLIC "$<BUILD_INTERFACE:${header_folder}>" "$<BUILD_INTERFACE:${folder}/include>")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON ATTUNE_HEADER "${header}" ATTUNE_GRAPHS "${arg_GRAPHS}" ATTUNE_DEPTHS "${arg_DEPTHS}" ATTUNE_C_HEADER "${c_header}")
     if(arg_SHARED)
-        attune_add_shared(${target} "${folder}" ${arg_GRAPHS})
+        attune_add_shared(${target}_shared ${target} "${folder}" "" ${arg_GRAPHS})
+        set_target_properties(${target}_shared PROPERTIES OUTPUT_NAME ${target})
     endif()
 endfunction()
 
-# The shared library beside the static one, of the same objects: a part of attune_add_variant.
-function(attune_add_shared target folder)
+# The shared library beside the static one, of the same objects: a part of attune_add_variant and of attune_add_torch_library. `more` is what else it shows.
+function(attune_add_shared shared target folder more)
     list(TRANSFORM ARGN REPLACE "[^A-Za-z0-9]+" "_" OUTPUT_VARIABLE variants)
+    list(JOIN variants "\", \"" names)
     list(JOIN variants "_variant; " variants)
     configure_file("${CMAKE_CURRENT_FUNCTION_LIST_DIR}/exports.map.in" "${folder}/exports.map" @ONLY)
-    file(CONFIGURE OUTPUT "${folder}/empty.cpp" CONTENT "")  # not written again where it is there
-    set(shared ${target}_shared)
-    add_library(${shared} SHARED "${folder}/empty.cpp")
+    file(CONFIGURE OUTPUT "${folder}/variants.cpp" CONTENT "// Written by attune_add_variant(@target@ ...): attune/c.h says what it is.
+extern \"C\" const char* const* attune_variants() noexcept;
+extern \"C\" const char* const* attune_variants() noexcept {
+    static constexpr const char* names[] = {\"@names@\", nullptr};
+    return names;
+}
+" @ONLY)  # not written again where it is the same
+    add_library(${shared} SHARED "${folder}/variants.cpp")
     # attune_run brings in the rest of attune/c.h. Threads of the pool run code that is inside: it must stay loaded.
     target_link_libraries(${shared} PRIVATE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}>" attune::runtime)
     target_link_options(${shared} PRIVATE "LINKER:--version-script=${folder}/exports.map" LINKER:--undefined=attune_run LINKER:-z,nodelete LINKER:--gc-sections)
-    set_target_properties(${shared} PROPERTIES OUTPUT_NAME ${target} LINK_DEPENDS "${folder}/exports.map")
+    set_target_properties(${shared} PROPERTIES LINK_DEPENDS "${folder}/exports.map")
     target_include_directories(${shared} PUBLIC
         "$<BUILD_INTERFACE:$<TARGET_PROPERTY:${target},INTERFACE_INCLUDE_DIRECTORIES>>"
         "$<BUILD_INTERFACE:$<TARGET_PROPERTY:attune::runtime,INTERFACE_INCLUDE_DIRECTORIES>>")

@@ -249,6 +249,11 @@ static void answers(void) {
           ATTUNE_OK);
     CHECK(size < sizeof text && strlen(text) == size && text[0] == '{' &&
           strstr(text, "attune::common::causal_attention"));
+    CHECK(attune_blocks(attune_common_causal_attention_variant(), list, 3, NULL, text, sizeof text, &size) ==
+          ATTUNE_OK);
+    CHECK(strstr(text, "\"blocks\": \"") && strstr(text, "\"key_block\": "));
+    CHECK(attune_blocks(attune_common_causal_attention_variant(), list, 2, NULL, text, sizeof text, &size) ==
+          ATTUNE_REFUSED);
     CHECK(attune_explain(attune_common_causal_attention_variant(), list, 2, NULL, text, sizeof text, &size) ==
           ATTUNE_REFUSED);
     CHECK(attune_kernels(attune_common_causal_attention_variant(), text, sizeof text, &size) == ATTUNE_OK &&

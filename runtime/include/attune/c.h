@@ -118,6 +118,10 @@ typedef struct attune_options {
 /// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.
 typedef struct attune_variant attune_variant;
 
+/// In a shared library of kernels: the names of its variants as C spells them ("my_alibi"), after the last one a null.
+/// `<name>_variant` is the function of each.
+const char* const* attune_variants(void) ATTUNE_NOEXCEPT;
+
 /// Computes a variant. Arguments in any order.
 attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count,
                          const attune_options* options) ATTUNE_NOEXCEPT;
@@ -133,6 +137,11 @@ attune_status attune_synchronize(const attune_variant* variant, const attune_opt
 attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, size_t count,
                              const attune_options* options, char* json, size_t capacity,
                              size_t* length) ATTUNE_NOEXCEPT;
+/// Likewise the states of a call's blocks of (queries, keys): their numbers, their sizes, and `blocks`, a digit each,
+/// (batch, head, query block, key block): 0 skipped, 1 visited, 2 visited and wholly visible, so that no mask is
+/// computed.
+attune_status attune_blocks(const attune_variant* variant, const attune_argument* arguments, size_t count,
+                            const attune_options* options, char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
 attune_status attune_kernels(const attune_variant* variant, char* json, size_t capacity,
                              size_t* length) ATTUNE_NOEXCEPT;
 attune_status attune_describe(const attune_variant* variant, char* json, size_t capacity,

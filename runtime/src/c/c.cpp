@@ -74,6 +74,20 @@ attune_status attune_explain(const attune_variant* variant, const attune_argumen
     return answer(variant, c_calls::question::explain, arguments, count, options, json, capacity, length);
 }
 
+attune_status attune_blocks(const attune_variant* variant, const attune_argument* arguments, std::size_t count,
+                            const attune_options* options, char* json, std::size_t capacity,
+                            std::size_t* length) noexcept {
+    std::size_t found = 0;
+    const attune_status status =
+        answer(variant, c_calls::question::blocks, arguments, count, options, json, capacity, &found);
+    if (length) *length = found;
+    return status == ATTUNE_OK && found == 0
+               ? refused(
+                     "attune: expected kernels of an attune that has attune_blocks, got those of an older one; try "
+                     "building them again")
+               : status;
+}
+
 attune_status attune_kernels(const attune_variant* variant, char* json, std::size_t capacity,
                              std::size_t* length) noexcept {
     return answer(variant, c_calls::question::kernels, nullptr, 0, nullptr, json, capacity, length);

@@ -138,6 +138,19 @@ std::string description(const kernel_table& table) {
     return whole.text();
 }
 
+/// The states of all blocks as one string of digits: as short as JSON says them.
+std::string json_of(const block_map& map) {
+    json_object whole;
+    whole.add("batches", map.batches), whole.add("heads", map.heads), whole.add("query_blocks", map.query_blocks);
+    whole.add("key_blocks", map.key_blocks), whole.add("query_block", map.query_block);
+    whole.add("key_block", map.key_block);
+    std::string states(map.blocks.size(), '0');
+    std::transform(map.blocks.begin(), map.blocks.end(), states.begin(),
+                   [](std::uint8_t state) { return static_cast<char>('0' + state); });
+    whole.add("blocks", states);
+    return whole.text();
+}
+
 attune_status run(const attune_variant& variant, const attune_argument* arguments, std::size_t count,
                   const attune_options* how, char* error_text, std::size_t capacity) noexcept {
     return guarded(error_text, capacity,
@@ -155,6 +168,9 @@ attune_status answer(const attune_variant& variant, c_calls::question what, cons
                 break;
             case c_calls::question::kernels: text = kernels(variant.table()).json(); break;
             case c_calls::question::describe: text = description(variant.table()); break;
+            case c_calls::question::blocks:
+                text = json_of(blocks(variant.table(), c_arguments(arguments, count).view(), c_options(how)));
+                break;
             case c_calls::question::synchronize: synchronize(variant.table(), c_options(how)), text = "{}"; break;
         }
         put(text, json, json_capacity, length);

@@ -1,6 +1,8 @@
 #pragma once
 #include "call/arguments.hpp"
 
+#include <attune/runtime/detail/call.hpp>
+
 #include <array>
 
 namespace attune::detail {
@@ -78,8 +80,6 @@ std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, cons
 /// How wide the tokens are that a node makes, once the shape is settled.
 std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
 
-/// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
-std::span<const axis_kind> axes_of_output(kind node);
 std::string_view name_of_output_axis(axis_kind axis);
 
 /// An output's extents, outermost first.

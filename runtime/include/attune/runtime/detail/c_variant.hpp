@@ -12,7 +12,7 @@ struct c_calls {
     attune_status (*run)(const attune_variant& variant, const attune_argument* arguments, std::size_t count,
                          const attune_options* options, char* error, std::size_t capacity) noexcept;
     /// A runtime answers a question that it does not know by an empty text.
-    enum class question : std::int32_t { explain, kernels, describe, synchronize };
+    enum class question : std::int32_t { explain, kernels, describe, synchronize, blocks };
     attune_status (*answer)(const attune_variant& variant, question what, const attune_argument* arguments,
                             std::size_t count, const attune_options* options, char* json, std::size_t json_capacity,
                             std::size_t* length, char* error, std::size_t capacity) noexcept;

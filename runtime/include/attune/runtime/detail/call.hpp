@@ -44,4 +44,7 @@ kernel_list kernels(const kernel_table& table);
 
 void synchronize(const kernel_table& table, const options& how);
 
+/// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
+std::span<const axis_kind> axes_of_output(kind node);
+
 }  // namespace attune::detail
