@@ -271,12 +271,33 @@ format_for_tests() {
     pip_takes clang-format || say "Left out: pip could not install it"
 }
 
+# What makes the wheel.
+wheel_for_tests() {
+    build/venv/bin/python3 -c 'import scikit_build_core' 2>/dev/null && return 0
+    make_venv
+    say "For the test of the wheel: scikit-build-core"
+    local package
+    for package in packaging pathspec scikit-build-core; do
+        pip_takes "$package" || { say "Left out: pip could not install $package"; return 0; }
+    done
+}
+
+# PyTorch, for ./tests/run full:torch: the benchmarks' own, in an environment of its own (tests/benchmarks/peers.txt).
+torch_for_tests() {
+    build/torch/bin/python -c 'import torch, numpy' 2>/dev/null && return 0
+    make_venv
+    say "Installing into build/torch: PyTorch and what it needs (gigabytes)"
+    build/venv/bin/python3 -m venv build/torch
+    build/torch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/benchmarks/peers.txt </dev/null || fail "pip could not install it."
+}
+
 in_ci() { [[ "${CI:-false}" != false ]]; }
 
 setup_for_tests() {
     opencl_for_tests
     vulkan_for_tests
     format_for_tests
+    wheel_for_tests
     ! in_ci || rest_for_tests
 }
 

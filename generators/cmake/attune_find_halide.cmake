@@ -2,7 +2,8 @@
 #
 # Finds Halide 21 as a CMake package and says so in `attune_halide_found`. It looks, in this order,
 #   1. where find_package does, PATH left aside: Halide_ROOT, Halide_DIR, CMAKE_PREFIX_PATH, the system;
-#   2. in Python's `halide` package: the environment that attune's own setup made in build/venv, the active one, python3's.
+#   2. in Python's `halide` package: beside attune's own where that was installed by pip, in the environment that attune's own setup made in build/venv, in the
+#      active one, in python3's.
 # Python is only asked where the package lies. The configuration file that the Python package leaves in <environment>/share/cmake
 # is passed by, for it wants Python's development headers, which nothing here needs.
 function(attune_find_halide)
@@ -14,7 +15,10 @@ function(attune_find_halide)
 
     find_package(Halide 21 QUIET CONFIG COMPONENTS Halide NO_SYSTEM_ENVIRONMENT_PATH)
     if(NOT Halide_FOUND)
-        attune_python_halide(folder)
+        file(GLOB folder "${attune_prefix}/../halide/lib*/cmake/Halide")
+        if(NOT folder)
+            attune_python_halide(folder)
+        endif()
         if(folder)
             set(Halide_DIR "${folder}" CACHE PATH "The folder of HalideConfig.cmake" FORCE)
             find_package(Halide 21 QUIET CONFIG COMPONENTS Halide NO_SYSTEM_ENVIRONMENT_PATH)

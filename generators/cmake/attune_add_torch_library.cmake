@@ -1,0 +1,69 @@
+# attune_add_torch_library(<name> KERNELS <target> [NAMESPACE <name>])
+#
+# A shared library lib<name>.so whose loading defines an operator of PyTorch for each variant of <target>, a library made by attune_add_variant:
+# torch.ops.<name>.alibi(q, k, v, slopes), and torch.ops.<name>.alibi.out, which takes the outputs too. Python loads it by attune.torch.load, which adds what
+# torch.compile and torch.export ask for; C++ by torch::... or dlopen. PyTorch's headers, 2.10 or later, are taken from the Python of ATTUNE_TORCH_PYTHON, else of
+# the active environment. They are PyTorch's stable ABI: the library loads in version 2.10 and later, in whatever Python. It needs libtorch_cpu.so, which is there
+# where PyTorch is imported, and no more.
+# The library holds the kernels and the runtime; attune.load takes it, too, once PyTorch is imported.
+include_guard(GLOBAL)
+
+set(ATTUNE_TORCH_PYTHON "" CACHE FILEPATH "A Python that has PyTorch, for attune_add_torch_library")
+
+function(attune_add_torch_library name)
+    cmake_parse_arguments(PARSE_ARGV 1 arg "" "KERNELS;NAMESPACE" "")
+    get_target_property(graphs "${arg_KERNELS}" ATTUNE_GRAPHS)
+    if(arg_UNPARSED_ARGUMENTS OR NOT graphs)
+        message(FATAL_ERROR "attune_add_torch_library(${name}): expected KERNELS to name a library made by attune_add_variant, got `${arg_KERNELS}` and `${arg_UNPARSED_ARGUMENTS}`")
+    endif()
+    if(NOT arg_NAMESPACE)
+        set(arg_NAMESPACE ${name})
+    endif()
+    attune_find_torch(torch)
+    if(NOT torch)
+        message(FATAL_ERROR "attune_add_torch_library(${name}): expected a Python with PyTorch 2.10 or later, got none; try `pip install torch` in an active environment, \
+or -DATTUNE_TORCH_PYTHON=<its python3>")
+    endif()
+
+    list(TRANSFORM graphs REPLACE "[^A-Za-z0-9]+" "_")
+    list(TRANSFORM graphs APPEND "_variant" OUTPUT_VARIABLE functions)
+    list(JOIN functions ", " functions)
+    set(folder "${CMAKE_CURRENT_BINARY_DIR}/${name}_operators")
+    file(CONFIGURE OUTPUT "${folder}/${name}.cpp" @ONLY CONTENT "// Written by attune_add_torch_library(@name@ KERNELS @arg_KERNELS@).
+#include \"operators.hpp\"
+
+#include <@arg_KERNELS@.h>
+
+static const attune::torch_operators::library<@functions@> operators(\"@arg_NAMESPACE@\");
+
+extern \"C\" __attribute__((visibility(\"default\"))) const char* attune_torch_namespace() noexcept;
+extern \"C\" const char* attune_torch_namespace() noexcept { return \"@arg_NAMESPACE@\"; }
+")
+    attune_add_shared(${name} ${arg_KERNELS} "${folder}" "attune_torch_namespace;" ${graphs})
+    target_sources(${name} PRIVATE "${folder}/${name}.cpp")
+    set_source_files_properties("${folder}/${name}.cpp" PROPERTIES COMPILE_OPTIONS -fvisibility=hidden)  # as PyTorch's classes are, which its own hold
+    get_property(operators GLOBAL PROPERTY ATTUNE_TORCH_OPERATORS)
+    target_include_directories(${name} PRIVATE "${operators}")
+    target_include_directories(${name} SYSTEM PRIVATE "${torch}/include")
+    target_compile_features(${name} PRIVATE cxx_std_20)
+    # What is there since 2.10, in whatever version compiles it.
+    target_compile_definitions(${name} PRIVATE TORCH_TARGET_VERSION=0x020a000000000000)
+    target_link_libraries(${name} PRIVATE "${torch}/lib/libtorch_cpu.so")
+endfunction()
+
+# Sets `result` to the folder of the package torch, of the Python that ATTUNE_TORCH_PYTHON names or that is active; else to "".
+function(attune_find_torch result)
+    set(${result} "" PARENT_SCOPE)
+    set(where "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')")
+    set(candidates "$ENV{VIRTUAL_ENV}/bin/python3" python3)
+    if(ATTUNE_TORCH_PYTHON)
+        set(candidates "${ATTUNE_TORCH_PYTHON}")
+    endif()
+    foreach(python IN LISTS candidates)
+        execute_process(COMMAND "${python}" -c "${where}" OUTPUT_VARIABLE package OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+        if(status EQUAL 0 AND EXISTS "${package}/include/torch/csrc/stable/library.h")
+            set(${result} "${package}" PARENT_SCOPE)
+            return()
+        endif()
+    endforeach()
+endfunction()

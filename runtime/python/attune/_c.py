@@ -1,0 +1,101 @@
+"""The structs of attune/c.h, and what a call from Python does with them."""
+from __future__ import annotations
+
+import ctypes
+import json
+from ctypes import c_char_p, c_double, c_int16, c_int32, c_int64, c_size_t, c_void_p
+from typing import Any
+
+TENSOR, INTEGER, REAL, BOOLEAN = range(4)
+REFUSED, NO_MEMORY, FAILED = 1, 2, 3
+
+
+class Error(RuntimeError):
+    """A call that attune refuses: `attune: expected ..., got ...; try ...`. Nothing was written."""
+
+
+class KernelFailure(Error):
+    """A kernel that began and could not finish. Its outputs are undefined."""
+
+
+class Tensor(ctypes.Structure):  # attune_tensor
+    _fields_ = [("data", c_void_p), ("shape", c_void_p), ("strides", c_void_p), ("rank", c_int32), ("element", c_int32), ("read_only", c_int32),
+                ("memory", c_int16), ("device", c_int16)]
+
+
+class Argument(ctypes.Structure):  # attune_argument
+    _fields_ = [("name", c_char_p), ("kind", c_int32), ("reserved", c_int32), ("integer", c_int64), ("real", c_double), ("tensor", Tensor)]
+
+
+class OptionsStruct(ctypes.Structure):  # attune_options
+    _fields_ = [("size", c_size_t), ("threads", c_int32), ("deterministic", c_int32), ("target", c_char_p), ("pool", c_void_p), ("pool_state", c_void_p),
+                ("device", c_int32), ("asynchronous", c_int32), ("context", c_void_p), ("stream", c_void_p), ("checked", c_int32), ("reserved", c_int32 * 3)]
+
+
+_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
+_pointer_in.restype, _pointer_in.argtypes = c_void_p, (ctypes.py_object, c_char_p)
+
+
+class Interface:
+    """The C functions of one shared library."""
+
+    def __init__(self, path: str) -> None:
+        self.library = library = ctypes.CDLL(path)
+        quick = ctypes.PyDLL(path)  # of functions that take no time: the interpreter's lock is kept
+        for name in ("attune_error_text", "attune_version"):
+            getattr(library, name).restype = c_char_p
+        if library.attune_c_version() != 1:
+            raise Error(f"attune: expected {path} to have version 1 of attune/c.h, got {library.attune_c_version()}; try the attune that built it")
+        self.run = library.attune_run
+        self.run.argtypes = (c_void_p, c_void_p, c_size_t, c_void_p)
+        self.view = quick.attune_argument_from_dlpack
+        self.view.argtypes = (c_char_p, c_void_p, c_int32, c_void_p)
+
+    def variants(self) -> list[str]:
+        try:
+            names = self.library.attune_variants
+        except AttributeError:
+            raise Error(f"attune: expected a library that attune_add_variant(... SHARED) of this version made, got {self.library._name}; try building it again") from None
+        names.restype = ctypes.POINTER(c_char_p)
+        found = []
+        for name in names():
+            if name is None:
+                return found
+            found.append(name.decode())
+        return found
+
+    def variant(self, name: str) -> int:
+        function = getattr(self.library, name + "_variant")
+        function.restype = c_void_p
+        return function()
+
+    def check(self, status: int) -> None:
+        if status:
+            text = self.library.attune_error_text().decode()
+            raise MemoryError(text) if status == NO_MEMORY else (KernelFailure if status == FAILED else Error)(text)
+
+    def put(self, name: bytes, value: Any, into: int) -> Any:
+        """Fills the argument at the address `into` by a tensor; what is returned has to outlive the call."""
+        try:
+            capsule, kind, versioned = value.__dlpack__(), b"dltensor", 0
+        except BufferError:  # memory that must not be written has to say so, which DLPack before 1.0 cannot
+            try:
+                capsule, kind, versioned = value.__dlpack__(max_version=(1, 0)), b"dltensor_versioned", 1
+            except TypeError:
+                raise Error(f"attune: expected {name.decode()} to be shared by DLPack, got read-only memory, which its library cannot say of; try a copy") from None
+        except AttributeError:
+            raise Error(f"attune: expected {name.decode()} to be a tensor with __dlpack__, got {type(value).__name__}; try numpy.asarray") from None
+        status = self.view(name, _pointer_in(capsule, kind), versioned, into)
+        if status:
+            self.check(status)
+        return capsule
+
+    def answer(self, question: str, *arguments: Any) -> dict[str, Any]:
+        """What one of the functions says that answer as JSON."""
+        function, length = getattr(self.library, question), c_size_t()
+        for _ in range(2):  # once more if it is long
+            text = ctypes.create_string_buffer(max(length.value + 1, 16384))
+            self.check(function(*arguments, text, c_size_t(len(text)), ctypes.byref(length)))
+            if length.value < len(text):
+                break
+        return json.loads(text.value)

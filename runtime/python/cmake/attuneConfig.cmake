@@ -1,0 +1,16 @@
+# Of the Python package `attune`: the CMake package lies in it, in this environment, whatever Python it was installed for.
+file(GLOB attune_packages "${CMAKE_CURRENT_LIST_DIR}/../../../lib*/python3*/*-packages/attune/lib*/cmake/attune/attuneConfig.cmake")
+set(attune_found "")
+foreach(file IN LISTS attune_packages)  # lib64 may be a link to lib
+    file(REAL_PATH "${file}" file)
+    list(APPEND attune_found "${file}")
+endforeach()
+list(REMOVE_DUPLICATES attune_found)
+list(LENGTH attune_found attune_count)
+if(NOT attune_count EQUAL 1)
+    set(attune_FOUND FALSE)
+    set(attune_NOT_FOUND_MESSAGE "expected one Python package attune in this environment, got `${attune_found}`; `python -m attune prefix` says what CMAKE_PREFIX_PATH is to be")
+    return()
+endif()
+cmake_path(GET attune_found PARENT_PATH attune_DIR)
+include("${attune_DIR}/attuneConfig.cmake")

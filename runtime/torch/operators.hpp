@@ -1,0 +1,272 @@
+#pragma once
+#include <attune/c.h>
+#include <attune/runtime/detail/c_variant.hpp>
+#include <attune/runtime/detail/call.hpp>
+
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/tensor.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+/// Variants as operators of PyTorch, for the file that attune_add_torch_library writes. Through PyTorch's stable ABI
+/// alone: what is compiled with one version loads in every later one.
+namespace attune::torch_operators {
+
+using torch_tensor = torch::stable::Tensor;
+
+inline void check(AOTITorchError status, const char* what) {
+    if (status != AOTI_TORCH_SUCCESS) throw std::runtime_error(std::string("attune: expected PyTorch to ") + what);
+}
+
+struct element_pair {
+    int32_t (*torch)();
+    int32_t attune;
+};
+inline constexpr element_pair elements[] = {{aoti_torch_dtype_float32, ATTUNE_F32},
+                                            {aoti_torch_dtype_bfloat16, ATTUNE_BF16},
+                                            {aoti_torch_dtype_float16, ATTUNE_F16},
+                                            {aoti_torch_dtype_int32, ATTUNE_I32},
+                                            {aoti_torch_dtype_uint8, ATTUNE_U8},
+                                            {aoti_torch_dtype_bool, ATTUNE_BOOL},
+                                            {aoti_torch_dtype_int8, ATTUNE_I8},
+                                            {aoti_torch_dtype_float8_e4m3fn, ATTUNE_F8_E4M3},
+                                            {aoti_torch_dtype_float8_e5m2, ATTUNE_F8_E5M2}};
+
+/// An argument of an operator: what its schema says, and how it is read.
+struct parameter {
+    std::string name;
+    enum class form { tensor, optional_tensor, integer, real } is{};
+    std::vector<axis_kind> axes{};
+    bool any_type{};
+};
+
+struct result {
+    std::string name;
+    std::vector<axis_kind> axes{};
+    bool any_type{};
+};
+
+/// What is known of a variant, once.
+struct operation {
+    const attune_variant* variant;
+    std::string name, qualified;
+    std::vector<parameter> parameters;  ///< q, k and v first, as everybody calls attention; kv_lengths last
+    std::vector<result> results;
+
+    explicit operation(const attune_variant* given) : variant(given) {
+        const kernel_table& table = given->table();
+        qualified = table.variant;
+        name = qualified.substr(qualified.rfind(':') + 1);
+        for (const bool first : {true, false})
+            for (const input_declaration& d : table.graph.inputs)
+                if (first == (d.name == "q" || d.name == "k" || d.name == "v")) parameters.push_back(parameter_of(d));
+        std::sort(parameters.begin(), parameters.end(),
+                  [](const parameter& a, const parameter& b) { return place(a) < place(b); });
+        parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
+        for (const output_declaration& d : table.graph.outputs) {
+            const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
+            const auto axes = detail::axes_of_output(is);
+            results.push_back({std::string(d.name), {axes.begin(), axes.end()}, is == kind::output});
+        }
+    }
+
+    /// "alibi(Tensor q, Tensor k, Tensor v, Tensor slopes, *, Tensor? kv_lengths=None) -> Tensor"; with outputs of
+    /// the caller's, "alibi.out(...) -> ()".
+    std::string schema(bool out) const {
+        static constexpr std::string_view types[] = {"Tensor", "Tensor?", "int", "float"};
+        std::string text = name + (out ? ".out(" : "(");
+        for (const parameter& p : parameters) {
+            const bool optional = p.is == parameter::form::optional_tensor;
+            text += optional ? "*, " : "";
+            text += std::string(types[static_cast<std::size_t>(p.is)]) + " " + p.name + (optional ? "=None" : ", ");
+        }
+        std::string returned;
+        for (std::size_t i = 0; i < results.size(); ++i) {
+            if (out) text += std::string(", Tensor(") + static_cast<char>('a' + i) + "!) " + results[i].name;
+            returned += (i ? ", Tensor " : "Tensor ") + results[i].name;
+        }
+        if (out) return text + ") -> ()";
+        return text + ") -> " + (results.size() == 1 ? "Tensor" : "(" + returned + ")");
+    }
+
+private:
+    static int place(const parameter& p) {
+        static constexpr std::string_view first[] = {"q", "k", "v"};
+        return static_cast<int>(std::find(std::begin(first), std::end(first), p.name) - std::begin(first));
+    }
+
+    static parameter parameter_of(const input_declaration& d) {
+        parameter made{std::string(d.name), parameter::form::tensor, {}, d.element == element_type::any};
+        if (d.is_scalar) made.is = d.element == element_type::i32 ? parameter::form::integer : parameter::form::real;
+        for (std::size_t axis = 0; axis < d.rank; ++axis) made.axes.push_back(d.axes[axis].kind);
+        return made;
+    }
+};
+
+/// One call under way: the tensors that it holds on to, and the views that attune is given.
+class call {
+public:
+    explicit call(const operation& of) : of_(of) { arguments_.reserve(of.parameters.size() + of.results.size()); }
+
+    void take(const parameter& p, StableIValue value) {
+        using form = parameter::form;
+        using torch::stable::detail::to;
+        const char* const name = p.name.c_str();
+        switch (p.is) {
+            case form::integer: arguments_.push_back(attune_integer_argument(name, to<int64_t>(value))); break;
+            case form::real: arguments_.push_back(attune_real_argument(name, to<double>(value))); break;
+            case form::tensor: add(p, to<torch_tensor>(value)); break;
+            case form::optional_tensor:
+                if (auto given = to<std::optional<torch_tensor>>(value)) add(p, std::move(*given));
+                break;
+        }
+    }
+
+    /// An output of the caller's.
+    void take(const result& r, StableIValue value) {
+        arguments_.push_back(
+            attune_tensor_argument(r.name.c_str(), view(r.name, held(torch::stable::detail::to<torch_tensor>(value)))));
+    }
+
+    /// A new tensor for an output: its extents are those of the inputs' axes of the same name, of which some
+    /// broadcast.
+    StableIValue allocated(const result& r) {
+        std::array<std::int64_t, 8> shape{}, strides{};
+        std::int64_t step = 1;
+        for (std::size_t axis = r.axes.size(); axis-- > 0; step *= std::max<std::int64_t>(shape[axis], 1)) {
+            shape[axis] = extents_[static_cast<std::size_t>(r.axes[axis])], strides[axis] = step;
+            if (shape[axis] < 0)
+                throw std::runtime_error("attune: expected the output " + r.name + " of " + of_.qualified +
+                                         " to be passed, got none, and none of the inputs says how large it is; try " +
+                                         of_.name + ".out");
+        }
+        AtenTensorHandle made = nullptr;
+        check(aoti_torch_empty_strided(static_cast<std::int64_t>(r.axes.size()), shape.data(), strides.data(),
+                                       r.any_type ? type_ : aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0,
+                                       &made),
+              "allocate an output");
+        arguments_.push_back(attune_tensor_argument(r.name.c_str(), view(r.name, held(torch_tensor(made)))));
+        AtenTensorHandle returned = nullptr;
+        check(aoti_torch_new_tensor_handle(made, &returned), "hand out an output");
+        return torch::stable::detail::from(returned);
+    }
+
+    void run() const {
+        attune_options how{};
+        how.size = sizeof how;
+        std::uint32_t threads = 0;
+        check(torch_get_num_threads(&threads), "say its number of threads");
+        how.threads = static_cast<std::int32_t>(threads);
+        if (attune_run(of_.variant, arguments_.data(), arguments_.size(), &how) != ATTUNE_OK)
+            throw std::runtime_error(attune_error_text());
+    }
+
+private:
+    const torch_tensor& held(torch_tensor&& given) {
+        if (count_ == tensors_.size())
+            throw std::runtime_error("attune: expected at most 64 tensors of " + of_.qualified + ", got more");
+        return tensors_[count_++].emplace(std::move(given));
+    }
+
+    void add(const parameter& p, torch_tensor&& given) {
+        const attune_tensor seen = view(p.name, held(std::move(given)));
+        arguments_.push_back(attune_tensor_argument(p.name.c_str(), seen));
+        for (std::size_t axis = 0; axis < p.axes.size() && axis < static_cast<std::size_t>(seen.rank); ++axis) {
+            if (p.axes[axis] == axis_kind::free) continue;
+            std::int64_t& extent = extents_[static_cast<std::size_t>(p.axes[axis])];
+            if (extent < 0 || extent == 1) extent = seen.shape[axis];
+        }
+        if (p.any_type && type_ < 0)
+            check(aoti_torch_get_dtype(tensors_[count_ - 1]->get(), &type_), "say a tensor's type");
+    }
+
+    attune_tensor view(const std::string& name, const torch_tensor& given) const {
+        const AtenTensorHandle handle = given.get();
+        std::int32_t type = 0, device = 0;
+        std::int64_t rank = 0;
+        std::int64_t *shape = nullptr, *strides = nullptr;
+        void* data = nullptr;
+        check(aoti_torch_get_dtype(handle, &type), "say a tensor's type");
+        check(aoti_torch_get_device_type(handle, &device), "say a tensor's device");
+        if (device != aoti_torch_device_type_cpu())
+            throw std::runtime_error("attune: expected " + name + " on the CPU, got a tensor of another device; try " +
+                                     name + ".cpu()");
+        check(aoti_torch_get_dim(handle, &rank), "say a tensor's axes");
+        check(aoti_torch_get_sizes(handle, &shape), "say a tensor's shape");
+        check(aoti_torch_get_strides(handle, &strides), "say a tensor's strides");
+        check(aoti_torch_get_data_ptr(handle, &data), "say where a tensor lies");
+        attune_tensor made{};
+        made.data = data, made.shape = shape, made.strides = strides, made.rank = static_cast<std::int32_t>(rank);
+        for (const element_pair& pair : elements)
+            if (pair.torch() == type) made.element = pair.attune;
+        if (made.element == 0)
+            throw std::runtime_error(
+                "attune: expected elements of float32, bfloat16, float16, int32, uint8, int8, float8_e4m3fn, "
+                "float8_e5m2 or bool in " +
+                name + ", got another type; try " + name + ".to(torch.float32), or torch.int32 for whole numbers");
+        return made;
+    }
+
+    const operation& of_;
+    std::vector<attune_argument> arguments_;
+    std::array<std::optional<torch_tensor>, 64> tensors_;
+    std::size_t count_ = 0;
+    std::array<std::int64_t, 16> extents_ = [] {
+        std::array<std::int64_t, 16> none{};
+        none.fill(-1);
+        return none;
+    }();
+    std::int32_t type_ = -1;
+};
+
+template <const attune_variant* (*Variant)()> const operation& operation_of() {
+    static const operation made(Variant());
+    return made;
+}
+
+/// What PyTorch calls: takes over the arguments on the stack, leaves the results there.
+template <const attune_variant* (*Variant)(), bool Out> void boxed(StableIValue* stack, std::uint64_t, std::uint64_t) {
+    const operation& of = operation_of<Variant>();
+    call made(of);
+    std::size_t at = 0;
+    for (const parameter& p : of.parameters) made.take(p, stack[at++]);
+    if constexpr (Out) {
+        for (const result& r : of.results) made.take(r, stack[at++]);
+        made.run();
+    } else {
+        std::vector<StableIValue> results;
+        for (const result& r : of.results) results.push_back(made.allocated(r));
+        made.run();
+        std::copy(results.begin(), results.end(), stack);
+    }
+}
+
+/// Defines torch.ops.<space>.<name> of each variant when the library is loaded.
+template <const attune_variant* (*... Variants)()> class library {
+public:
+    explicit library(const char* space)
+        : definitions_(torch::stable::detail::StableLibrary::Kind::DEF, space, nullptr, __FILE__, __LINE__),
+          kernels_(torch::stable::detail::StableLibrary::Kind::IMPL, space, "CPU", __FILE__, __LINE__) {
+        (add<Variants>(), ...);
+    }
+
+private:
+    template <const attune_variant* (*Variant)()> void add() {
+        const operation& of = operation_of<Variant>();
+        definitions_.def(of.schema(false).c_str()).def(of.schema(true).c_str());
+        kernels_.impl(of.name.c_str(), boxed<Variant, false>).impl((of.name + ".out").c_str(), boxed<Variant, true>);
+    }
+
+    torch::stable::detail::StableLibrary definitions_, kernels_;
+};
+
+}  // namespace attune::torch_operators

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Makes the wheel of what a build folder has, installs it into an empty environment, and uses it there as its page (runtime/docs/python.md) says.
+
+Nothing is downloaded: what pip would bring beside it, NumPy and Halide, is lent from the environment that has them. Everything happens in --work, which is emptied first."""
+import argparse
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import time
+import zipfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def run(*command, **settings):
+    print("$", *command, flush=True)
+    began = time.monotonic()
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **settings)
+    print(f"  {time.monotonic() - began:.1f} s", flush=True)
+    if done.returncode != 0:
+        print(done.stdout)
+        raise SystemExit(f"FAILED  {command[0]} ended with {done.returncode}")
+    return done.stdout
+
+
+def expect(holds, what):
+    if not holds:
+        raise SystemExit(f"FAILED  {what}")
+
+
+def made(options):
+    """The wheel, as `pip install .` makes it, but of libraries that are built already."""
+    folder = options.work / "wheels"
+    run(options.builder, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--wheel-dir", folder,
+        "-C", f"build-dir={options.work / 'build'}", "-C", f"cmake.define.ATTUNE_BUILT={options.build}", options.source,
+        env={**os.environ, "PATH": os.pathsep.join([str(options.cmake.parent), str(options.make_program.parent), os.environ["PATH"]]), "CXX": options.compiler})
+    wheel, = folder.iterdir()
+    expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
+    with zipfile.ZipFile(wheel) as opened:
+        names = opened.namelist()
+        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json"):
+            expect(f"attune/{file}" in names, f"expected {file} in {wheel.name}")
+        for licence in ("LICENSE", "NOTICES.md"):
+            expect(any("licenses" in name and name.endswith(licence) for name in names), f"expected {licence} among the licenses of {wheel.name}")
+        said = opened.read(next(name for name in names if name.endswith("/METADATA"))).decode()
+        expect("Requires-Dist: halide==21.0.0" in said, f"expected the wheel to bring Halide, got\n{said}")
+    print(f"  {wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
+    return wheel
+
+
+def installed(options, wheel):
+    """An environment that has the wheel and nothing else; its Python."""
+    folder = options.work / "environment"
+    run(options.python, "-m", "venv", "--without-pip", folder)
+    python = folder / "bin/python3"
+    run(options.builder, "-m", "pip", "--python", python, "install", "--quiet", "--no-index", "--no-deps", wheel)
+    return python
+
+
+def lend(options, python):
+    """NumPy and Halide, as pip would have brought them."""
+    to = pathlib.Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('platlib'))").strip())
+    numpy = pathlib.Path(run(options.python, "-c", "import numpy; print(numpy.__file__)").strip()).parent
+    halide = options.halide.parents[2]  # <package>/lib64/cmake/Halide
+    for package in (numpy, numpy.with_name("numpy.libs"), halide):
+        if package.exists():
+            (to / package.name).symlink_to(package)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    for name in ("source", "build", "work", "python", "builder", "cmake", "make-program", "halide"):
+        parser.add_argument("--" + name, type=pathlib.Path, required=True)
+    parser.add_argument("--compiler", required=True)
+    options = parser.parse_args()
+    if subprocess.run([options.builder, "-c", "import scikit_build_core"], capture_output=True).returncode:
+        print("skipped: no scikit-build-core here, which makes wheels")
+        return 77
+    shutil.rmtree(options.work, ignore_errors=True)
+    options.work.mkdir(parents=True)
+    python = installed(options, made(options))
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ATTUNE_", "CMAKE_"))}
+    in_environment = {**clean, "VIRTUAL_ENV": str(python.parents[1]), "CXX": options.compiler, "ATTUNE_PYTHON_CACHE": str(options.work / "cache"),
+                      "PATH": os.pathsep.join([str(python.parent), str(options.cmake.parent), str(options.make_program.parent), clean["PATH"]])}
+    settings = {"env": in_environment, "cwd": options.work}
+    print(run(python, "-c", "import attune; print(attune.__version__, *attune.common)", **settings))  # with neither NumPy nor a compiler
+    lend(options, python)
+    print(run(python, "-B", HERE / "calls.py", **settings))
+
+    run(python, "-m", "attune", "new", "my_variant", **settings)
+    project, build = options.work / "my_variant", options.work / "my_variant/build"
+    level = run(python, "-c", "import attune; print(next(k['target'] for k in attune.common.plain_attention.kernels() if k['chosen']))", **settings).strip()
+    run(options.cmake, "-S", project, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={options.make_program}", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=TRUE",
+        f"-DATTUNE_TARGETS={level}", **settings)
+    run(options.cmake, "--build", build, **settings)
+    print(run(build / "app", **settings))
+    cache = (build / "CMakeCache.txt").read_text()
+    expect(str(options.build) not in cache and f"{python.parents[1]}/share/cmake/attune" in cache, "expected attune from the environment, got another one")
+
+    print(run(python, "-B", HERE / "compiles.py", **settings))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,45 @@
+"""attune.compile: a variant from its text, kept by its content; and mistakes, in the compiler's sentences."""
+import os
+import pathlib
+import time
+import xml.etree.ElementTree
+
+import attune
+import numpy as np
+
+TEXT = """#pragma once
+#include <attune/dsl.hpp>
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto alibi = softmax(mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), causal)) * v;
+}  // namespace my
+"""
+began = time.monotonic()
+kernels = attune.compile(TEXT, ["my::alibi"], depths=[64], shapes=["prefill"])
+first = time.monotonic() - began
+q, k, v = np.random.default_rng(1).standard_normal((3, 2, 4, 100, 64), dtype=np.float32)
+slopes = np.array([0.5, 0.25, 0.125, 0.0625], np.float32)
+assert np.abs(kernels.alibi(q, k, v, slopes) - attune.common.alibi_attention(q, k, v, slopes)).max() < 1e-5
+
+began = time.monotonic()
+again = attune.compile(TEXT, ["my::alibi"], depths=[64], shapes=["prefill"])
+second = time.monotonic() - began
+assert again.path == kernels.path and second < 1 < first, (first, second)
+print(f"compiled in {first:.1f} s, found again in {second * 1e3:.0f} ms")
+
+picture = kernels.draw(kernels.alibi, queries=128, inputs=["slopes=0.5"], scalars=[], head=1)
+assert xml.etree.ElementTree.fromstring(picture._repr_svg_()).tag.endswith("svg")
+
+left = set(os.listdir(os.environ["ATTUNE_PYTHON_CACHE"]))
+for text, graphs, words in (
+        (TEXT.replace("slopes(h)", "slopes(h, b)"), ["my::alibi"], ["another number of indices"]),
+        (TEXT, ["my::alibi; message(1)"], ["graphs"]),
+        ("no_such_header.hpp", ["my::alibi"], ["no_such_header.hpp"])):
+    try:
+        attune.compile(text, graphs, depths=[64], progress=False)
+        raise AssertionError(f"expected {graphs} to be refused")
+    except attune.Error as problem:
+        assert all(word in str(problem) for word in words), problem
+        print("refused:", str(problem)[:300])
+assert set(os.listdir(os.environ["ATTUNE_PYTHON_CACHE"])) == left, "what failed leaves nothing"
