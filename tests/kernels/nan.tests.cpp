@@ -9,7 +9,7 @@
 #include <array>
 #include <bit>
 #include <cmath>
-#include <cstdio>
+#include <limits>
 
 using namespace attune;
 using namespace attune::testing;
@@ -80,6 +80,35 @@ TEST_CASE("a NaN at a visible pair makes its row NaN, at a masked pair it change
             if (reads(v, input))
                 for (const std::size_t element : {0u, 32u * 7 + 5, 32u * 40 + 31})
                     check_with_nan_in(v, s, input, element);
+    }
+}
+
+TEST_CASE("what is not finite in the values of a masked key reaches no row, at every level") {
+    for (const variant& v : variants()) {
+        if (v.name == "energies") continue;
+        const int block = v.kernels->kernels.front().key_block;
+        const shape s{.batches = 2,
+                      .heads = 4,
+                      .key_heads = 2,
+                      .queries = v.kernels->kernels.front().query_block + 5,
+                      .keys = 2 * block + 9,
+                      .depth = 32,
+                      .value_depth = 32};
+        for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()})
+            for (const std::int64_t key : {0, 17, block + 1, 2 * block + 8}) {
+                workload call(v.graph, s, 5, v.numbers);
+                if (v.name == "alibi") call.scale_by("slopes", 0.05f);
+                if (v.name == "relative") call.scale_by("table", 0.5f);
+                call["v"].reals[static_cast<std::size_t>(key * 32 + 5)] = value;
+                const auto expected = reference::evaluate(v.graph, call.reference_arguments());
+                for (const std::string& level : levels_here(*v.kernels)) {
+                    call.reset_outputs();
+                    detail::call(*v.kernels, call.arguments(), {.target = level});
+                    const count found = compared(call.view("out"), expected["out"]);
+                    CAPTURE(v.name, level, key, value, found.rows, found.nan);
+                    CHECK(found.wrong == 0);
+                }
+            }
     }
 }
 

@@ -78,11 +78,22 @@ void decode_state::define_weights() {
         [this](const std::string& name, const Func& pairs, bool maximum) { return reduced(name, pairs, maximum); });
     if (!chunk_) return;
     values_ = scores_at_.rows_of(f_.core.value, false, "values");
+    values_again_(f_.d, f_.ki, f_.kb, f_.h, f_.b) = values_(f_.d, f_.ki, f_.kb, f_.h, f_.b);
+    masked_values_.emplace(f_, block_kinds_,
+                           [&](const Expr& d, const Expr& key) { return values_again_(d, key, f_.kb, f_.h, f_.b); });
     rk_ = RDom(0, f_.cut.key_block, "rk");
+    rk_.where(!masked_values_->matter());
+    looked_at_ = RDom(0, f_.cut.key_block, "looked_at");
+    looked_at_.where(masked_values_->matter());
     // (value depth, row, key block, query block, key head, batch)
     accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
-        weighing(score_tile::pair_of(f_, rk_, f_.qi)) * values_(f_.d, rk_, f_.kb, f_.h, f_.b);
+    for (const RDom& keys : {rk_, looked_at_}) {
+        const bool look = !keys.same_as(rk_);
+        const Expr weight = weighing(score_tile::pair_of(f_, keys, f_.qi)),
+                   value = (look ? values_again_ : values_)(f_.d, keys, f_.kb, f_.h, f_.b);
+        accumulated_(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
+            weight * (look ? masked_values::unless_masked(weight, value) : value);
+    }
 }
 
 void decode_state::define_state() {
@@ -241,7 +252,10 @@ std::vector<clipped_loop> decode_state::clipped_loops() const {
     if (f_.core.weights_by != statistic::none || softmax()) add(weights_, f_.ki.name(), vector);
     for (const auto& [node, weights] : modified_) add(weights, f_.ki.name(), vector);
     for (const auto& [lanes, each] : lane_sums_) add(lanes, each.x.name(), vector);
-    if (chunk_) add(accumulated_, "ro", f_.cut.value_tile);
+    if (!chunk_) return all;
+    add(accumulated_, "ro", f_.cut.value_tile);
+    add(accumulated_, looked_at_.x.name(), 1);
+    all.push_back(masked_values_->scanned_keys());
     return all;
 }
 
@@ -278,9 +292,12 @@ void decode_state::schedule_blocks() {
         .split(f_.d, f_.d, dx, vector_)
         .split(f_.qi, f_.qi, qx_, rows, TailStrategy::GuardWithIf);
     accumulated_.update().reorder(dx, rx, qx_, f_.d, f_.qi, ro).vectorize(dx).unroll(rx).unroll(qx_);
-    if (f_.node(f_.core.value).op != operation::input)
-        scores_at_.schedule_row_vectors(values_.compute_at(accumulated_, ro).bound_extent(f_.ki, keys),
-                                        f_.value_depth());
+    accumulated_.update(1).reorder(f_.d, f_.qi, looked_at_).vectorize(f_.d, vector_);
+    accumulated_.update(1).never_partition(std::vector<VarOrRVar>{looked_at_});
+    masked_values_->schedule(block);
+    if (f_.node(f_.core.value).op == operation::input) return;
+    values_.clone_in(values_again_);
+    scores_at_.schedule_row_vectors(values_.compute_at(accumulated_, ro).bound_extent(f_.ki, keys), f_.value_depth());
 }
 
 }  // namespace attune::generators

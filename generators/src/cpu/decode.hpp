@@ -1,9 +1,11 @@
 #pragma once
+#include "stages/masked_values.hpp"
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
 #include "stages/subblocks.hpp"
 
 #include <map>
+#include <optional>
 
 namespace attune::generators {
 
@@ -64,10 +66,12 @@ private:
     std::map<int, int> summed_at_;     ///< by node
 
     Halide::Var sp_{"sp"}, l_{"l"}, dc_{"dc"}, x_{"x"}, task_{"task"}, kx_{"kx"}, qx_{"qx"};
-    Halide::RDom rk_, blocks_, splits_;
+    Halide::RDom rk_, looked_at_, blocks_, splits_;  ///< rk_, looked_at_: keys of a block whose values are added; one
+                                                     ///< pair at a time
+    std::optional<masked_values> masked_values_;
     Halide::Func span_{"span"}, range_{"range"}, kinds_of_split_{"visits_of_part"}, scores_{"scores"}, highest_,
-        weights_{"weights"}, sum_, values_, accumulated_{"accumulated"}, state_{"state"}, partial_{"partial"},
-        top_{"top"}, merged_{"merged"};
+        weights_{"weights"}, sum_, values_, values_again_{"values_again"}, accumulated_{"accumulated"}, state_{"state"},
+        partial_{"partial"}, top_{"top"}, merged_{"merged"};
     std::vector<std::pair<Halide::Func, Halide::RDom>>
         lane_sums_;  ///< a vector of a row's maxima or sums, before they become one
 };

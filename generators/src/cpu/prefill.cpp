@@ -64,7 +64,7 @@ void prefill_state::define_weights() {
         weights_(pair) = weight;
         add_up(sum_, weights_);
     } else {
-        weights_(pair) = select(scores_(pair) == lowest, 0.0f, scores_(pair) * scores_at_.scale);
+        weights_(pair) = select(is_exactly(scores_(pair), lowest), 0.0f, scores_(pair) * scores_at_.scale);
     }
     const Func weighing =
         define_further_weights(f_, scores_at_, weights_, softmax(), [&](const std::string& name, const Func& weights) {
@@ -85,7 +85,24 @@ void prefill_state::define_weights() {
     const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) =
         0.0f;  // (query in block, value depth, key block, query block, head, batch)
-    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) += weighing(along) * values_(depth, rk_, f_.kb, f_.h, f_.b);
+    const auto add_values = [&](const RDom& keys, bool look) {
+        const Expr weight = weighing(score_tile::pair_of(f_, f_.qi, keys)),
+                   value = values_(depth, keys, f_.kb, f_.h, f_.b);
+        accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
+            weight * (look ? masked_values::unless_masked(weight, value) : value);
+    };
+    added_ = RDom(0, f_.cut.key_block, "added");
+    if (!on_device(f_.request)) {
+        masked_values_.emplace(f_, block_kinds_,
+                               [&](const Expr& d, const Expr& key) { return values_(d, key, f_.kb, f_.h, f_.b); });
+        added_.where(!masked_values_->matter());
+    }
+    add_values(added_, false);
+    if (masked_values_) {
+        looked_at_ = RDom(0, f_.cut.key_block, "looked_at");
+        looked_at_.where(masked_values_->matter());
+        add_values(looked_at_, true);
+    }
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
 
@@ -98,10 +115,21 @@ void prefill_state::define_pairs() {
     weight_pairs_(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
         reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
     value_pairs_(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at_.element_of(f_.core.value, false, f_.d, 2 * k2 + j);
+    masked_values_.emplace(f_, block_kinds_, [&](const Expr& d, const Expr& key) {
+        return cast<float>(value_pairs_(key % 2, d, key / 2, f_.kb, f_.h, f_.b));
+    });
     accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
-        cast<float>(weight_pairs_(pairs_.x, f_.qi, pairs_.y, f_.kb, f_.qt, f_.h, f_.b)) *
-        cast<float>(value_pairs_(pairs_.x, depth, pairs_.y, f_.kb, f_.h, f_.b));
+    const auto add_values = [&](const RDom& keys, bool look) {
+        const Expr of_pair = cast<float>(weight_pairs_(keys.x, f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b)),
+                   value = cast<float>(value_pairs_(keys.x, depth, keys.y, f_.kb, f_.h, f_.b));
+        accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
+            of_pair * (look ? masked_values::unless_masked(of_pair, value) : value);
+    };
+    pairs_.where(!masked_values_->matter());
+    add_values(pairs_, false);
+    looked_at_ = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "looked_at");
+    looked_at_.where(masked_values_->matter());
+    add_values(looked_at_, true);
     weighted_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated_(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
 }
 
@@ -188,9 +216,10 @@ std::vector<clipped_loop> prefill_state::clipped_loops() const {
     for (const Func& sum : row_sums()) add(sum, rk_.x.name());
     if (paired())
         add(weight_pairs_, weight_pairs_.args()[2].name(), 2), add(value_pairs_, value_pairs_.args()[2].name(), 2),
-            add(accumulated_, pairs_.y.name(), 2);
+            add(accumulated_, pairs_.y.name(), 2), add(accumulated_, looked_at_.y.name(), 2);
     else if (chunk_)
-        add(accumulated_, rk_.x.name());
+        add(accumulated_, added_.x.name()), add(accumulated_, looked_at_.x.name());
+    if (masked_values_) all.push_back(masked_values_->scanned_keys());
     return all;
 }
 
@@ -314,8 +343,9 @@ void prefill_state::schedule_state(const LoopLevel& task) {
         .vectorize(f_.qi, lanes)
         .unroll(f_.qi)
         .unroll(f_.d);
-    if (paired())
-        accumulated_.update()
+    if (masked_values_) masked_values_->schedule(LoopLevel(state_, blocks_.x));
+    if (paired()) {
+        accumulated_.update(0)
             .reorder(pairs_.x, f_.qi, f_.d, pairs_.y)
             .atomic()
             .vectorize(pairs_.x)
@@ -323,13 +353,22 @@ void prefill_state::schedule_state(const LoopLevel& task) {
             .unroll(f_.qi)
             .unroll(f_.d)
             .never_partition(std::vector<VarOrRVar>{pairs_.y});
-    else
-        accumulated_.update()
-            .reorder(f_.qi, f_.d, rk_)
+        accumulated_.update(1)
+            .reorder(looked_at_.x, f_.qi, f_.d, looked_at_.y)
             .vectorize(f_.qi, lanes)
             .unroll(f_.qi)
             .unroll(f_.d)
-            .never_partition(std::vector<VarOrRVar>{rk_});
+            .never_partition(std::vector<VarOrRVar>{looked_at_.y});
+        return;
+    }
+    for (const auto& [update, keys] : {std::pair(0, added_), {1, looked_at_}})
+        if (update == 0 || masked_values_)
+            accumulated_.update(update)
+                .reorder(f_.qi, f_.d, keys)
+                .vectorize(f_.qi, lanes)
+                .unroll(f_.qi)
+                .unroll(f_.d)
+                .never_partition(std::vector<VarOrRVar>{keys});
 }
 
 }  // namespace attune::generators

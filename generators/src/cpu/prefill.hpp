@@ -1,10 +1,12 @@
 #pragma once
+#include "stages/masked_values.hpp"
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
 #include "stages/subblocks.hpp"
 
 #include <functional>
 #include <map>
+#include <optional>
 
 namespace attune::generators {
 
@@ -61,6 +63,8 @@ private:
 
     Halide::Var dc_{"dc"}, qv_{"qv"}, kx_{"kx"}, dx_{"dx"};
     Halide::RDom rk_, masked_, blocks_, pairs_;
+    Halide::RDom added_, looked_at_;  ///< keys of a block whose values are added: all, or one pair at a time
+    std::optional<masked_values> masked_values_;
     bool separate_mask_{};
     Halide::Func scores_{"scores"}, highest_{"highest"}, weights_{"weights"}, sum_{"sum"}, values_,
         accumulated_{"accumulated"}, weighted_{"weighted"}, state_{"state"}, weight_pairs_{"weight_pairs"},

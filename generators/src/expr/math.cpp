@@ -1,5 +1,6 @@
 #include "expr/math.hpp"
 
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -146,7 +147,11 @@ Expr remainder_down(const Expr& a, const Expr& b) {
 
 Expr as_limit(const Expr& x) { return x.type() == Int(32) ? clamp(x, -(1 << 30), 1 << 30) : x; }
 
-Expr is_negative_infinity(const Expr& x) { return reinterpret<uint32_t>(x) == Expr(uint32_t(0xff800000u)); }
+Expr is_exactly(const Expr& x, float number) {
+    return reinterpret<std::uint32_t>(x) == Expr(std::bit_cast<std::uint32_t>(number));
+}
+
+Expr is_negative_infinity(const Expr& x) { return is_exactly(x, -std::numeric_limits<float>::infinity()); }
 
 Expr or_negative_infinity(const Expr& condition, const Expr& a) {
     return reinterpret<float>(select(condition, reinterpret<uint32_t>(a), Expr(uint32_t(0xff800000u))));

@@ -52,7 +52,8 @@ Halide::Expr philox(const Halide::Expr& seed, const Halide::Expr& upper_half, co
 /// positions and lengths, and moving terms across the comparison, as compilers do, must not overflow.
 Halide::Expr as_limit(const Halide::Expr& x);
 
-/// Whether x is -infinity, by its bits: arithmetic may assume that infinities do not occur.
+/// Whether x is this number, by its bits: arithmetic may assume that infinities and NaN do not occur.
+Halide::Expr is_exactly(const Halide::Expr& x, float number);
 Halide::Expr is_negative_infinity(const Halide::Expr& x);
 
 /// `a` where `condition`, else -infinity, by its bits.

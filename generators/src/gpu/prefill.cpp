@@ -251,7 +251,7 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
     its.values_.compute_at(block).store_in(shared).bound_extent(kb, 1);
     by_all_threads(its.values_, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
     its.accumulated_.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
-    its.accumulated_.update().reorder(qi, d, its.rk_.x).unroll(qi).unroll(d).unroll(its.rk_.x, 2);
+    its.accumulated_.update().reorder(qi, d, its.added_.x).unroll(qi).unroll(d).unroll(its.added_.x, 2);
 }
 
 /// What serves all keys of a block of queries. What one number of the task decides is computed where it is read.

@@ -22,7 +22,7 @@ epilogue::epilogue(const kernel_frame& frame, row_state* state)
         Expr sums = state_->accumulated(in_loop_, f_.d);
         if (core.weights_by == statistic::softmax) {
             const Expr inverse = denominator(core.sink)(in_loop_)[0];
-            sums = select(inverse == 0.0f, 0.0f, sums * inverse);
+            sums = select(is_exactly(inverse, 0.0f), 0.0f, sums * inverse);
         }
         normal_(f_.q, f_.d, f_.h, f_.b) = sums;
     }
@@ -66,7 +66,7 @@ const Func& epilogue::denominator(int sink) {
     const auto [at, is_new] = denominators_.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
     if (!is_new) return result;
-    const Expr sum = state_->sum(at_row_), none = strict_float(sum == 0.0f),
+    const Expr sum = state_->sum(at_row_), none = is_exactly(sum, 0.0f),
                highest = state_->maximum(at_row_) * state_->scale();
     if (sink < 0) {
         result(row_) = Tuple(select(none, 0.0f, 1.0f / sum), highest + natural_logarithm(at_least(sum, 1e-30f)));
@@ -86,7 +86,7 @@ const Func& epilogue::denominator(int sink) {
 
 quantity epilogue::logarithm(int sink) const {
     const FuncRef of = denominators_.at(sink)(at_row_);
-    const Expr none = strict_float(state_->sum(at_row_) == 0.0f);
+    const Expr none = is_exactly(state_->sum(at_row_), 0.0f);
     if (sink < 0) return {of[1], none};
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     return {of[1], x.masked.defined() ? none && x.masked : Expr()};
@@ -104,7 +104,8 @@ std::map<int, quantity> epilogue::primitives() {
             known[n] = logarithm(sink);
         } else if (node.op == operation::row_maximum) {
             const Expr highest = state_->maximum(at_row_);
-            known[n] = {highest * state_->scale(), softmax ? state_->sum(at_row_) == 0.0f : highest == lowest};
+            known[n] = {highest * state_->scale(),
+                        softmax ? is_exactly(state_->sum(at_row_), 0.0f) : is_exactly(highest, lowest)};
         } else if (node.op == operation::row_sum) {
             Expr sum = state_->summed(node.arguments[0], at_row_);
             if (f_.core.weights_by == statistic::softmax) sum = sum * denominator(f_.core.sink)(at_row_)[0];

@@ -33,7 +33,7 @@ Func row_state::define_weights_of_block(
                                             (scores_at.scale * log2_of_e));
         sum = reduced("sum", weights, false);
     } else {
-        weights(pair) = select(scores(pair) == lowest, 0.0f, scores(pair) * scores_at.scale);
+        weights(pair) = select(is_exactly(scores(pair), lowest), 0.0f, scores(pair) * scores_at.scale);
     }
     return define_further_weights(frame, scores_at, weights, softmax, [&](const std::string& name, const Func& pairs) {
         return reduced(name, pairs, false);

@@ -35,7 +35,7 @@ subblocks::subblocks(const kernel_frame& frame)
         block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
     if (f_.decodes())
-        define_of_group(cast<std::uint8_t>(visible.may), part);
+        define_of_group(visible, part);
     else
         subblocks_(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
     if (count_ == 1) {
@@ -56,18 +56,22 @@ subblocks::subblocks(const kernel_frame& frame)
         any == number(0), number(0), select(whole, number(2), number(1)) + first * number(4) + behind * number(32));
 }
 
-/// What some query head of a key head's group sees.
-void subblocks::define_of_group(const Expr& visible, const Var& part) {
+/// What the query heads of a key head's group see: of the lower two bits, the first is set where one sees something,
+/// the second where one does not see all.
+void subblocks::define_of_group(const verdict& visible, const Var& part) {
     // Algorithm
-    if (!Internal::expr_uses_var(visible, f_.h.name())) {
-        subblocks_(part, f_.qt, f_.h, f_.b) = visible;
-        return;
+    const std::vector<Var> at{part, f_.qt, f_.h, f_.b};
+    const Expr none = cast<std::uint8_t>(0), something = cast<std::uint8_t>(1), lacking = cast<std::uint8_t>(2),
+               of_head = select(visible.may, something, none) | select(visible.must, none, lacking);
+    if (!Internal::expr_uses_var(of_head, f_.h.name())) {
+        of_group_(at) = of_head;
+    } else {
+        const RDom head(0, f_.group(), "head_of_group");
+        const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
+        of_group_(at) = none;
+        of_group_(at) = of_group_(at) | substitute(f_.h.name(), query_head, of_head);
     }
-    const RDom head(0, f_.group(), "head_of_group");
-    const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
-    subblocks_(part, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(0);
-    subblocks_(part, f_.qt, f_.h, f_.b) =
-        max(subblocks_(part, f_.qt, f_.h, f_.b), substitute(f_.h.name(), query_head, visible));
+    subblocks_(at) = f_.block_kind({(of_group_(at) & something) != none, (of_group_(at) & lacking) == none});
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
@@ -81,10 +85,14 @@ std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel
 void subblocks::schedule(const LoopLevel& task) {
     // Schedule
     block_kinds.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
-    if (count_ == 1 && !subblocks_.has_update_definition()) return;
     const Var part = subblocks_.args()[0];
-    subblocks_.compute_at(task).bound_extent(f_.qt, 1).vectorize(part, f_.cut.lanes, TailStrategy::RoundUp);
-    if (subblocks_.has_update_definition()) subblocks_.update().vectorize(part, f_.cut.lanes);
+    const auto of_parts = [&](Func& f) {
+        f.compute_at(task).bound_extent(f_.qt, 1).vectorize(part, f_.cut.lanes, TailStrategy::RoundUp);
+    };
+    if (count_ > 1) of_parts(subblocks_);
+    if (!of_group_.has_update_definition()) return;
+    of_parts(of_group_);
+    of_group_.update().vectorize(part, f_.cut.lanes);
 }
 
 }  // namespace attune::generators

@@ -33,14 +33,15 @@ public:
 private:
     /// Of a block. A sub-block has whole tiles, and is not so small that deciding about it costs more than it saves.
     static int count(const kernel_request& request);
-    void define_of_group(const Halide::Expr& visible, const Halide::Var& part);
+    void define_of_group(const verdict& visible, const Halide::Var& part);
 
     const kernel_frame& f_;
     const int count_;
     const kernel_request of_subblocks_;
     tile_tables tables_;
     Halide::Func subblocks_{"parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::block_kind
-                                       ///< says of a block; in decode whether something of it is visible
+                                       ///< says of a block
+    Halide::Func of_group_{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
 };
 
 }  // namespace attune::generators

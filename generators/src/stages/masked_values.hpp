@@ -1,0 +1,38 @@
+#pragma once
+#include "passes/skip_blocks.hpp"
+#include "stages/kernel_frame.hpp"
+
+#include <functional>
+#include <vector>
+
+namespace attune::generators {
+
+/// Keeps the values of masked pairs out of sums. A masked pair has the weight 0, which makes nothing of a number, but
+/// NaN of an infinity or a NaN. So the values of a block in which pairs are masked are looked at once, for all queries
+/// of a task; only where one of them is not finite is the block's product made with `unless_masked`.
+class masked_values {
+public:
+    /// `value` is one of the block (kb, h, b): at a channel and a key of the block.
+    using value_at = std::function<Halide::Expr(const Halide::Expr& channel, const Halide::Expr& key)>;
+    masked_values(const kernel_frame& frame, const Halide::Func& block_kinds, const value_at& value);
+
+    /// Whether the product of the block must look at each pair.
+    Halide::Expr matter() const { return spoilt_(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
+
+    /// The value, or 0 where the weight is; by its bits, as arithmetic may assume that there is no NaN.
+    static Halide::Expr unless_masked(const Halide::Expr& weight, const Halide::Expr& value);
+
+    const Halide::Func& scan() const { return magnitudes_; }
+    clipped_loop scanned_keys() const { return {{magnitudes_.name(), each_.y.name()}, 1, true}; }
+    void schedule(const Halide::LoopLevel& block);
+
+private:
+    const kernel_frame& f_;
+    const int vector_;
+    const Halide::Var l_{"l"};
+    Halide::RDom each_;
+    Halide::Func magnitudes_{"magnitudes"}, spoilt_{"spoilt"};  ///< (lane, key block, query block, head, batch), (key
+                                                                ///< block, query block, head, batch)
+};
+
+}  // namespace attune::generators
