@@ -45,16 +45,9 @@ class Options:
                                 device=0 if self.device is None else self.device + 1, asynchronous=self.asynchronous, context=self.context, stream=self.stream)
 
 
-def extents_of(declared: list[dict[str, Any]], given: dict[str, Any]) -> dict[str, int]:
-    """Extents by the names of the inputs' axes. One of extent 1 may broadcast."""
-    extents: dict[str, int] = {}
-    for one in declared:
-        shape = getattr(given.get(one["name"]), "shape", ())
-        if len(shape) == len(one["axes"]):
-            for axis, extent in zip(one["axes"], shape):
-                if axis not in extents or extents[axis] == 1:
-                    extents[axis] = extent
-    return extents
+def places_of(axis: str, inputs: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """The inputs that say how long an axis is: name, position among the input's axes, and how many these are."""
+    return [(given["name"], given["axes"].index(axis), len(given["axes"])) for given in inputs if axis in given["axes"]]
 
 
 class _Frame:
@@ -87,6 +80,8 @@ class Variant:
         self._known = {given["name"]: given for given in self._inputs + self._outputs}
         self._encoded = {name: name.encode() for name in self._known}
         self._required = [given["name"] for given in self._inputs if not given["optional"]]
+        self._places = {output["name"]: [places_of(axis, self._inputs) for axis in output["axes"]] for output in self._outputs}
+        self._typed = [given["name"] for given in self._inputs if given["element"] == "any"]
         self._frames: list[_Frame] = []
         self._returned = namedtuple(self.__name__, [given["name"] for given in self._outputs]) if len(self._outputs) > 1 else None
         keyword, usual = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -171,17 +166,27 @@ class Variant:
 
     def _allocated(self, output: dict[str, Any], named: dict[str, Any]) -> Any:
         """Room for an output: its extents are those of the inputs' axes of the same name."""
-        extents = extents_of(self._inputs, named)
-        if all(axis in extents for axis in output["axes"]):
-            shape = tuple(extents[axis] for axis in output["axes"])
-        else:  # of a computed axis only the runtime knows
-            inputs = {name: value for name, value in named.items() if name in self._known and self._known[name] not in self._outputs}
-            shape = tuple(next(found["shape"] for found in self.explain(**inputs)["outputs"] if found["name"] == output["name"]))
-        like = next((named[given["name"]] for given in self._inputs if given["element"] == "any" and named.get(given["name"]) is not None), None)
+        shape = []
+        for places in self._places[output["name"]]:
+            extent = None
+            for name, axis, rank in places:
+                given = getattr(named.get(name), "shape", ())
+                if len(given) == rank:
+                    extent = given[axis]
+                    if extent != 1:  # else it may broadcast
+                        break
+            if extent is None:  # of a computed axis only the runtime knows
+                outputs = [one["name"] for one in self._outputs]
+                inputs = {name: value for name, value in named.items() if name not in outputs}
+                shape = next(found["shape"] for found in self.explain(**inputs)["outputs"] if found["name"] == output["name"])
+                break
+            shape.append(extent)
+        like = next((value for name in self._typed if (value := named.get(name)) is not None), None)
+        any_type = output["element"] == "any"
         if hasattr(like, "new_empty"):  # PyTorch
-            return like.new_empty(shape, dtype=like.dtype if output["element"] == "any" else getattr(sys.modules["torch"], _TORCH[output["element"]]))
+            return like.new_empty(shape, dtype=like.dtype if any_type else getattr(sys.modules["torch"], _TORCH[output["element"]]))
         import numpy
-        return numpy.empty(shape, getattr(like, "dtype", numpy.float32) if output["element"] == "any" else _NUMPY[output["element"]])
+        return numpy.empty(shape, getattr(like, "dtype", numpy.float32) if any_type else _NUMPY[output["element"]])
 
     def _text(self) -> str:
         lines = [self._described["formula"], ""]

@@ -15,7 +15,7 @@ from typing import Any, Callable
 import torch
 
 from ._c import Error
-from .library import Library, Variant, extents_of
+from .library import Library, Variant
 
 __all__ = ["load"]
 
@@ -50,14 +50,16 @@ def _fake(variant: Variant) -> Callable[..., Any]:
 
     def outputs(*given: torch.Tensor, **named: Any) -> Any:
         tensors = signature.bind(*given, **named).arguments
-        extents = extents_of(described["inputs"], tensors)
-        like = next(tensors[declared["name"]] for declared in described["inputs"] if not declared["scalar"] and tensors.get(declared["name"]) is not None)
-        kind = next((tensors[declared["name"]].dtype for declared in described["inputs"] if declared["element"] == "any" and tensors.get(declared["name"]) is not None), torch.float32)
+        q = tensors[variant._typed[0]] if variant._typed else next(value for value in tensors.values() if isinstance(value, torch.Tensor))
         made = []
         for output in described["outputs"]:
-            if any(axis not in extents for axis in output["axes"]):
-                raise Error(f"attune: expected the output {output['name']} of {variant.__qualname__} to be passed, for none of the inputs says how large it is; try {variant.__name__}.out")
-            made.append(like.new_empty([extents[axis] for axis in output["axes"]], dtype=kind if output["element"] == "any" else torch.float32))
+            shape = []
+            for places in variant._places[output["name"]]:
+                extents = [tensors[name].shape[axis] for name, axis, rank in places if tensors.get(name) is not None and tensors[name].ndim == rank]
+                if not extents:
+                    raise Error(f"attune: expected the output {output['name']} of {variant.__qualname__} to be passed, for none of the inputs says how large it is; try {variant.__name__}.out")
+                shape.append(next((extent for extent in extents if extent != 1), 1))  # of which some broadcast
+            made.append(q.new_empty(shape, dtype=q.dtype if output["element"] == "any" and variant._typed else torch.float32))
         return made[0] if len(made) == 1 else tuple(made)
 
     return outputs
