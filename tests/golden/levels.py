@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""tests/golden/levels.py [--levels NAME...] [--json] [--host FOLDER] [--build FOLDER] [--jobs N]
+
+The golden files on every ISA level: kernels for each are built by the generators of build/default, those for aarch64 run in an emulator. Printed are, for
+each level, the largest difference from what the files say, as a part of what they allow, and the largest difference from the first level that ran. A level that this machine
+lacks is left out, and said. An output that is further off than its file allows is a failure."""
+import argparse, array, json, os, re, shutil, subprocess, sys
+
+SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "aarch64"]
+CROSS = "aarch64-linux-gnu-"
+
+
+def cached(host):
+    """What build/default found."""
+    with open(os.path.join(os.path.dirname(host), "CMakeCache.txt"), encoding="utf-8") as file:
+        return dict(re.findall(r"^(\w+):\w+=(.*)$", file.read(), re.MULTILINE))
+
+
+def missing(level, cache):
+    """Why a level cannot run here; empty if it can."""
+    native = "aarch64" if os.uname().machine == "aarch64" else "x86-64"
+    if level.startswith(native):
+        return "" if native == "aarch64" or level in cache.get("ATTUNE_LEVELS_HERE", "").split(";") else "this CPU lacks instructions of it"
+    if level != "aarch64":
+        return "no emulator of that CPU has its instructions"
+    lacks = [name for name in (CROSS + "g++", "qemu-aarch64") if not shutil.which(name)]
+    return f"needs {' and '.join(lacks)}" if lacks else ""
+
+
+def build(level, cache, how):
+    folder = os.path.join(how.build, level)
+    cross = []
+    if level == "aarch64" and os.uname().machine != "aarch64":
+        cross = ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_CXX_COMPILER={CROSS}g++", f"-DCMAKE_C_COMPILER={CROSS}gcc"]
+        cross += [f"-D{name}={cache[name]}" for name in ("Halide_DIR", "HalideHelpers_DIR", "Boost_DIR", "Catch2_DIR", "fmt_DIR", "nlohmann_json_DIR", "CLI11_DIR") if name in cache]
+    configure = ["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DATTUNE_TUNED_FOR=generic", f"-DATTUNE_TARGETS={level}",
+                 f"-DATTUNE_HOST_GENERATORS={how.host}", "-DATTUNE_BUILD_EXAMPLES=OFF", *cross]
+    for command in (configure, ["cmake", "--build", folder, "--parallel", str(how.jobs), "--target", "golden_differences"]):
+        r = subprocess.run(command, capture_output=True, text=True)
+        if r.returncode:
+            sys.exit(f"{level}: {' '.join(command)}\n{(r.stdout + r.stderr)[-4000:]}")
+    return os.path.join(folder, "bin", "golden_differences")
+
+
+def run(level, program, how):
+    values = os.path.join(how.build, f"{level}.f32")
+    emulator = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"] if level == "aarch64" and os.uname().machine != "aarch64" else []
+    r = subprocess.run([*emulator, program, values], stdout=subprocess.PIPE, text=True)
+    if r.returncode:
+        sys.exit(f"{level}: expected {program} to end with 0, got {r.returncode}")
+    rows, numbers = [json.loads(line) for line in r.stdout.splitlines()], array.array("f")
+    with open(values, "rb") as file:
+        numbers.frombytes(file.read())
+    at = 0
+    for row in rows:
+        row["values"] = numbers[at:at + row["count"]]
+        at += row["count"]
+    return rows
+
+
+def difference(one, other):
+    """The largest of two lists of numbers; equal infinities differ by nothing."""
+    return max((abs(a - b) if abs(a - b) == abs(a - b) else float("inf") for a, b in zip(one, other) if a != b and not (a != a and b != b)), default=0.0)
+
+
+def summary(level, rows, first):
+    far = max(rows, key=lambda r: part(r))
+    result = {"level": level, "outputs": len(rows), "failing": [f"{r['file']}: {r['output']}" for r in rows if r["error"] > r["tolerance"]],
+              "largest_part_of_tolerance": part(far), "of": f"{far['file']}: {far['output']}", "error": far["error"]}
+    if first is not rows:
+        apart = max(((difference(a["values"], b["values"]), b) for a, b in zip(first, rows)), key=lambda pair: pair[0])
+        result |= {"largest_difference_from_first": apart[0], "there": f"{apart[1]['file']}: {apart[1]['output']}"}
+    return result
+
+
+def part(row):
+    return row["error"] / row["tolerance"] if row["tolerance"] else float(row["error"] > 0) * 2
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--levels", nargs="+", default=LEVELS, choices=LEVELS, metavar="NAME", help=", ".join(LEVELS))
+    parser.add_argument("--host", default=os.path.join(SOURCE, "build/default/bin"), help="the folder of the generators")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build/levels"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--json", action="store_true")
+    how = parser.parse_args()
+    cache, report, first = cached(how.host), [], None
+    os.makedirs(how.build, exist_ok=True)
+    for level in how.levels:
+        if why := missing(level, cache):
+            report.append({"level": level, "left_out": why})
+        else:
+            print(f"{level} ...", file=sys.stderr, flush=True)
+            rows = run(level, build(level, cache, how), how)
+            first = first or rows
+            report.append(summary(level, rows, first))
+        if not how.json:
+            print(line_of(report[-1]), flush=True)
+    if how.json:
+        print(json.dumps(report, indent=2))
+    ran = [row for row in report if "left_out" not in row]
+    sys.exit(1 if not ran or any(row["failing"] for row in ran) else 0)
+
+
+def line_of(row):
+    if "left_out" in row:
+        return f"{row['level']:<15} left out: {row['left_out']}"
+    text = f"{row['level']:<15} {row['outputs']} outputs, {len(row['failing'])} beyond what their files allow; the furthest {row['largest_part_of_tolerance']:.2f} of it, {row['error']:.2e} ({row['of']})"
+    if "there" in row:
+        text += f"; from the first level {row['largest_difference_from_first']:.2e} ({row['there']})"
+    return "\n    ".join([text, *row["failing"]])
+
+
+main()

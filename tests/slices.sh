@@ -1,0 +1,39 @@
+# shellcheck shell=bash
+# Sourced by ./tests/run: the parts of what takes long, each by itself. build/default is built by then; what follows the slice goes to ctest, or to what is named here.
+
+slices="long levels differences formulas mutants sanitizers soak fuzzers torch"  # torch: tests/run itself, before it builds everything
+
+# The tests with the label `full`.
+slice_long() { ctest --preset default --label-regex '^full$' "$@"; }
+
+# Everything but the long tests, with each ISA level of this machine hidden in turn.
+slice_levels() { . tests/levels.sh; }
+
+# The golden files on every level, aarch64's in an emulator, and the instructions of all kernels.
+slice_differences() {
+    python3 tests/golden/levels.py "$@"
+    ctest --preset default -R '^levels_of_all_kernels$'
+}
+
+# Random formulas for ten minutes, and a mistake that is found and made smaller.
+slice_formulas() { ctest --preset default -R '^fuzz[.]formulas_(minutes|shrink)$' "$@"; }
+
+# Each refusal of the runtime removed or made weaker in turn.
+slice_mutants() { python3 tests/mutants/run.py "$@"; }
+
+# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer.
+slice_sanitizers() {
+    local preset
+    for preset in asan tsan; do
+        say "Building and testing with the preset $preset"
+        cmake --preset "$preset" >"build/.setup/$preset.log" 2>&1 || { cat "build/.setup/$preset.log" >&2; return 1; }
+        cmake --build --preset "$preset"
+        ctest --preset "$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" "${@:---label-exclude=^full$}"
+    done
+}
+
+# Calls of all kinds from two threads for an hour: slice_soak 60 is a minute.
+slice_soak() { build/default/bin/attune_soak --seconds "${1:-3600}"; }
+
+# libFuzzer, five minutes each; with clang only.
+slice_fuzzers() { tests/fuzz/run "${@:-300}"; }
