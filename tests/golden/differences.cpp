@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -34,7 +35,8 @@ void add(const std::filesystem::path& path, std::ofstream& to) {
 int main(int argc, char** argv) try {
     if (argc != 2) return std::fprintf(stderr, "expected a file to write, got %d arguments\n", argc - 1), 2;
     std::ofstream to(argv[1], std::ios::binary);
-    for (const std::filesystem::path& path : files_in(folder(), filter())) add(path, to);
+    for (const std::filesystem::path& path : files_in(folder(), filter()))
+        if (std::ranges::find(all_recipes(), stem_of(path), &recipe::stem) != all_recipes().end()) add(path, to);
     to.close();
     return to ? 0 : (std::fprintf(stderr, "could not write %s\n", argv[1]), 2);
 } catch (const std::exception& problem) {

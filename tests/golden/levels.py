@@ -36,6 +36,8 @@ def build(level, cache, how):
         cross += [f"-D{name}={cache[name]}" for name in ("Halide_DIR", "HalideHelpers_DIR", "Boost_DIR", "Catch2_DIR", "fmt_DIR", "nlohmann_json_DIR", "CLI11_DIR") if name in cache]
     configure = ["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DATTUNE_TUNED_FOR=generic", f"-DATTUNE_TARGETS={level}",
                  f"-DATTUNE_HOST_GENERATORS={how.host}", "-DATTUNE_BUILD_EXAMPLES=OFF", *cross]
+    if how.groups:
+        configure.append(f"-DATTUNE_GOLDEN_GROUPS={';'.join(how.groups)}")
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(how.jobs), "--target", "golden_differences"]):
         r = subprocess.run(command, capture_output=True, text=True)
         if r.returncode:
@@ -81,6 +83,7 @@ def part(row):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--levels", nargs="+", default=LEVELS, choices=LEVELS, metavar="NAME", help=", ".join(LEVELS))
+    parser.add_argument("--groups", nargs="+", metavar="GROUP", help="of golden files, as tests/golden/CMakeLists.txt names them; all unless given")
     parser.add_argument("--host", default=os.path.join(SOURCE, "build/default/bin"), help="the folder of the generators")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build/levels"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())

@@ -91,8 +91,8 @@ def weaker(condition):
     for match in re.finditer(r" (<=|>=|<|>|!=) ", condition):
         before, after = condition[:match.start()], condition[match.end():]
         if match[1] == "!=":
-            if re.match(r"(nullptr|\"|[\w:]*(kind|type|memory|element|form|operation)\w*::|tensor::|d\.|\w+\.type)", after) or re.search(r"\(|target|where", operand(before)):
-                continue  # not numbers
+            if re.match(r"(nullptr|\"|[\w:]*(kind|type|memory|element|form|operation)\w*::|tensor::|d\.|\w+\.type)", after) or re.search(r"\(|target|where|code|its|end", operand(before)):
+                continue  # no numbers, or what has no order
             for other in (" < ", " > "):
                 yield f"{other.strip()} for the != of `{operand(before).strip()}`", before + other + after
             continue

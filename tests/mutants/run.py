@@ -13,7 +13,7 @@ SURVIVORS = os.path.join(HERE, "survivors.txt")
 LEAST_KILLED = 0.95
 # Tests that call the runtime with what it refuses, by ctest's names, and the targets that they need.
 TESTS = {"runtime": "runtime_tests", "runtime.unknown_limit": "runtime_tests", "kernels": "kernels_tests", "c_api_common": "c_api_common", "c_caches": "c_caches",
-         "opencl": "opencl_tests", "opencl_c_api": "opencl_c_api", "cuda_calls.driver": "cuda_calls_tests", "cuda_calls.none": "cuda_calls_tests"}
+         "opencl": "opencl_tests", "opencl_c_api": "opencl_c_api", "cuda_calls.driver": "cuda_calls_tests", "cuda_calls.none": "cuda_calls_tests", "vulkan": "vulkan_tests"}
 LONGEST = 10  # seconds of a test case, and twenty times what it takes where no mutant lives
 
 
@@ -23,7 +23,7 @@ from rewrite import rewrite
 
 def mutated_files(folder):
     """The copy of the sources, what is unchanged untouched in time, so that only that is compiled anew."""
-    tracked = subprocess.run(["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=SOURCE, capture_output=True, check=True).stdout.decode().split("\0")
+    tracked = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"], cwd=SOURCE, capture_output=True, check=True).stdout.decode().split("\0")
     mutants, wanted = [], {os.path.join(folder, "runtime/src/mutants.hpp")}
     write(os.path.join(folder, "runtime/src/mutants.hpp"), read(os.path.join(HERE, "mutants.hpp")))
     for name in sorted(filter(None, tracked)):
@@ -73,16 +73,14 @@ def build(folder, how):
 
 class test_case:
     def __init__(self, name, command, environment):
-        self.name, self.command, self.environment, self.seconds, self.reached = name, command, environment, 0, set()
+        self.name, self.command, self.environment, self.surveyed, self.reached = name, command, environment, 0, set()
 
     def run(self, **more):
         """How it ended; None if it took too long."""
-        began = time.monotonic()
         try:
-            r = subprocess.run(self.command, env={**os.environ, **self.environment, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LONGEST + 20 * self.seconds if self.seconds else 600)
+            r = subprocess.run(self.command, env={**os.environ, **self.environment, **more}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=LONGEST + 20 * self.surveyed if self.surveyed else 600)
         except subprocess.TimeoutExpired:
             return None
-        self.seconds = time.monotonic() - began
         return r.returncode
 
 
@@ -123,7 +121,9 @@ def survey(cases, folder):
     for case in list(cases):
         if os.path.exists(path):
             os.remove(path)
+        began = time.monotonic()
         ended = case.run(ATTUNE_MUTANTS_REACHED=path)
+        case.surveyed = time.monotonic() - began
         if ended == 4:  # Catch2: skipped, for want of a device
             cases.remove(case)
             continue
@@ -133,8 +133,12 @@ def survey(cases, folder):
             case.reached = {int(line) for line in read(path).split()}
 
 
-def killer(mutant, cases):
-    for case in sorted((c for c in cases if mutant["number"] in c.reached), key=lambda c: c.seconds):
+def killer(mutant, cases, budget):
+    """The name of a test case that fails where the mutant lives. The shortest are asked first, until their time is used up: what takes long judges numbers."""
+    for case in sorted((c for c in cases if mutant["number"] in c.reached), key=lambda c: c.surveyed):
+        budget -= case.surveyed
+        if budget < 0:
+            return None
         if case.run(ATTUNE_MUTANT=str(mutant["number"])) != 0:
             return case.name
     return None
@@ -167,6 +171,7 @@ def main():
     parser.add_argument("--json", help="write what became of each")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build/mutants"), help="where the copy and its build lie")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--budget", type=float, default=20, help="seconds of test cases that a mutant costs at most")
     parser.add_argument("--verbose", action="store_true", help="show the build")
     how = parser.parse_args()
     mutants = mutated_files(how.build)
@@ -180,7 +185,7 @@ def main():
     wanted = [m for m in mutants if how.only in identity(m)]
     began, killed = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(how.jobs) as pool:
-        for done, (m, by) in enumerate(zip(wanted, pool.map(lambda m: killer(m, cases), wanted)), 1):
+        for done, (m, by) in enumerate(zip(wanted, pool.map(lambda m: killer(m, cases, how.budget), wanted)), 1):
             m["met_by"] = sum(m["number"] in c.reached for c in cases)
             m["killed_by"] = by
             killed += by is not None

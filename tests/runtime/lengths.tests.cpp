@@ -1,5 +1,7 @@
 #include "shapes.hpp"
 
+#include <limits>
+
 using namespace by_hand;
 using attune::tensor;
 using Catch::Matchers::ContainsSubstring;
@@ -58,6 +60,8 @@ TEST_CASE("a length that computed keys state is the call's") {
     CHECK_THAT(
         call(g, concatenated::given(1, 12).all),
         StartsWith("attune: expected key extent 12 in keys(...), as in v, got 13; try one length for all queries"));
+    CHECK_THAT(call(g, concatenated::given(-1, 12).all),
+               StartsWith("attune: expected key extent 12 in keys(...), as in v, got 11; try one length"));
     CHECK_THAT(call(g, concatenated::given(2147483647).all),
                StartsWith("attune: expected numbers of 32 bits in the length of keys(...), got 2147483659"));
 
@@ -96,16 +100,44 @@ TEST_CASE("an input that is read where a length is stated has its own length") {
     CHECK(seen.buffers[2].extents == ints{4, 30, 2, 2});
 }
 
+namespace {
+
+/// A length of queries, made of a scalar.
+struct expression {
+    std::function<node_id(graph&, node_id scalar)> make;
+    std::int64_t scalar;
+    std::string expected;  ///< the length, or how the refusal begins
+};
+
+std::function<node_id(graph&, node_id)> both(operation op, std::int64_t constant) {
+    return [=](graph& g, node_id s) { return g.add(op, kind::integer, {s, g.integer(constant)}); };
+}
+
+void check(const expression& e) {
+    graph g;
+    const node_id s = g.scalar("n", i32),
+                  table = g.input("table", f32, {axis_kind::head, axis_kind::free, axis_kind::depth});
+    const node_id queries =
+        g.add(operation::queries, kind::tensor, {g.add(operation::load, kind::real, {table}), e.make(g, s)});
+    g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(queries, g.k())}));
+    const bool refused = e.expected.starts_with("refused ");
+    memory m;
+    const std::int64_t rows = refused ? 1 : std::stoll(e.expected);
+    const std::string message = call(g, {number("n", e.scalar), view("table", m({4, 3, 8})), view("k", m({2, 2, 7, 8})),
+                                         view("lse", m({2, 4, rows}))});
+    INFO(e.expected << " | " << message);
+    if (refused) {
+        CHECK_THAT(message, ContainsSubstring(e.expected.substr(8)));
+        CHECK(seen.calls == 0);
+    } else {
+        CHECK(message == "");
+    }
+}
+
+}  // namespace
+
 TEST_CASE("lengths are computed as kernels compute them, and refused where they cannot be") {
     using enum operation;
-    struct expression {
-        std::function<node_id(graph&, node_id scalar)> make;
-        std::int64_t scalar;
-        std::string expected;  // the length, or how the refusal begins
-    };
-    const auto both = [](operation op, std::int64_t constant) {
-        return [=](graph& g, node_id s) { return g.add(op, kind::integer, {s, g.integer(constant)}); };
-    };
     const expression cases[] = {
         {both(divide, 4), 27, "6"},
         {both(divide, -4), -27, "6"},
@@ -134,24 +166,51 @@ TEST_CASE("lengths are computed as kernels compute them, and refused where they 
         {[](graph& g, node_id s) { return g.add(add, kind::integer, {s, g.add(q_idx, kind::integer)}); }, 3,
          "refused length of queries(...) made of constants"},
     };
-    for (const expression& e : cases) {
-        graph g;
-        const node_id s = g.scalar("n", i32),
-                      table = g.input("table", f32, {axis_kind::head, axis_kind::free, axis_kind::depth});
-        const node_id queries =
-            g.add(operation::queries, kind::tensor, {g.add(load, kind::real, {table}), e.make(g, s)});
-        g.output("lse", g.add(log_sum_exp, kind::row, {g.scores(queries, g.k())}));
-        const bool refused = e.expected.starts_with("refused ");
-        memory m;
-        const std::int64_t rows = refused ? 1 : std::stoll(e.expected);
-        const std::string message = call(g, {number("n", e.scalar), view("table", m({4, 3, 8})),
-                                             view("k", m({2, 2, 7, 8})), view("lse", m({2, 4, rows}))});
-        INFO(e.expected << " | " << message);
-        if (refused) {
-            CHECK_THAT(message, ContainsSubstring(e.expected.substr(8)));
-            CHECK(seen.calls == 0);
-        } else {
-            CHECK(message == "");
-        }
-    }
+    for (const expression& e : cases) check(e);
+}
+
+TEST_CASE("lengths are made of numbers of 32 bits, and of the call's own") {
+    using enum operation;
+    const auto at_most_nine = [](operation op, std::int64_t constant) {  // what is computed on the way counts
+        return [=](graph& g, node_id s) {
+            return g.add(maximum, kind::integer, {g.add(op, kind::integer, {s, g.integer(constant)}), g.integer(9)});
+        };
+    };
+    const auto beyond_numbers = [](auto make) {
+        return expression{[=](graph& g, node_id s) { return g.add(operation::add, kind::integer, {s, make(g)}); }, 3,
+                          "refused length of queries(...) made of constants"};
+    };
+    const auto of_condition = [](graph& g, node_id is) {
+        return g.add(where, kind::integer, {is, g.integer(1), g.integer(2)});
+    };
+    const expression cases[] = {
+        beyond_numbers([](graph& g) { return g.add(load, kind::integer, {g.integer(0)}); }),
+        beyond_numbers([](graph& g) { return g.add(to_integer, kind::integer, {g.add(constant, kind::real)}); }),
+        beyond_numbers([](graph& g) { return g.add(sum, kind::integer, {g.integer(0), g.integer(1), g.integer(2)}); }),
+        beyond_numbers([](graph& g) {
+            const node_id formed = g.add(operation::keys, kind::tensor, {g.integer(0)});
+            return g.add(extent, kind::integer, {formed}, 0);
+        }),
+        beyond_numbers([=](graph& g) { return of_condition(g, g.add(load, kind::condition, {g.integer(0)})); }),
+        beyond_numbers([=](graph& g) {
+            const node_id real = g.add(constant, kind::real);
+            return of_condition(g, g.add(less, kind::condition, {real, real}));
+        }),
+        {both(shift_right, 32), 5, "refused shifts by 0 to 31 bits"},
+        {both(shift_right, -1), 5, "refused shifts by 0 to 31 bits"},
+        {both(shift_left, 0), 5, "5"},
+        {both(shift_right, 31), 5, "0"},
+        {at_most_nine(multiply, 1 << 16), -(1 << 15), "9"},
+        {at_most_nine(subtract, std::numeric_limits<std::int32_t>::max()), -1, "9"},
+        {at_most_nine(subtract, std::numeric_limits<std::int32_t>::max()), -2,
+         "refused numbers of 32 bits in the length of queries(...), got -2147483649"},
+        {[](graph& g, node_id s) {
+             const node_id most = g.add(add, kind::integer, {s, g.integer(std::numeric_limits<std::int32_t>::max())});
+             return g.add(minimum, kind::integer, {most, g.integer(9)});
+         },
+         0, "9"},
+        {at_most_nine(add, std::numeric_limits<std::int32_t>::max()), 1,
+         "refused numbers of 32 bits in the length of queries(...), got 2147483648"},
+    };
+    for (const expression& e : cases) check(e);
 }

@@ -179,7 +179,7 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
         fail(say("at most ", most, " elements from the first to the last of ", name),
              say(reach, " in ", shown(name, t), " with strides ", list_of(t.strides())),
              "a denser copy, or a call for each part");
-    if (dense_innermost && rank > 0 && t.extent(rank - 1) > 1 && t.stride(rank - 1) != 1)
+    if (dense_innermost && t.extent(rank - 1) > 1 && t.stride(rank - 1) != 1)
         fail(say("a stride of 1 along ", axes.back(), " of ", name),
              say(t.stride(rank - 1), " in ", shown(name, t), " with strides ", list_of(t.strides())),
              "a copy whose innermost axis is dense");

@@ -52,8 +52,8 @@ int threads() {
     if (const char* const text = std::getenv("ATTUNE_THREADS"); text && *text) {
         const std::string_view given = text;
         int count = 0;
-        const auto [end, code] = std::from_chars(given.data(), given.data() + given.size(), count);
-        if (code != std::errc{} || end != given.data() + given.size() || count < 1 || count > most_threads)
+        const auto end = std::from_chars(given.data(), given.data() + given.size(), count).ptr;
+        if (end != given.data() + given.size() || count < 1 || count > most_threads)  // 0 of what is no int
             detail::fail(detail::say("a number of threads from 1 to ", most_threads, " in ATTUNE_THREADS"),
                          std::string(given), "the number of CPUs, or leaving it unset");
         return count;
