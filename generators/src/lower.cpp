@@ -33,7 +33,7 @@ std::string_view device_of(const Target& target) {
 }
 
 /// Which blocks the pass over the keys visits, as an output of its own.
-Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
+Pipeline pipeline_of_block_kinds(const kernel_frame& f, int vector, bool in_subblocks) {
     // Algorithm
     Func blocks("blocks");
     std::unique_ptr<subblocks> parts;
@@ -45,7 +45,7 @@ Pipeline pipeline_of_block_kinds(const kernel_frame& f, bool in_subblocks) {
     // Schedule
     if (parts) parts->schedule(LoopLevel(blocks, f.qt));
     for (int dim = 0; dim < 4; ++dim) blocks.output_buffer().dim(dim).set_min(0);
-    blocks.vectorize(f.kb, f.cut.lanes, TailStrategy::GuardWithIf);
+    blocks.vectorize(f.kb, vector, TailStrategy::GuardWithIf);
     return Pipeline(blocks);
 }
 
@@ -132,11 +132,11 @@ constexpr shape all_shapes[] = {shape::pairs, shape::head_means, shape::columns}
 bool is_of_rows(kind what) { return what == kind::output || what == kind::row; }
 
 void check_request(const kernel_request& request) {
-    check(request.schedule, request.depths.depth);
-    if (request.schedule.pairing == 2 && !can_use_bf16_dot(request))
+    check(request);
+    if (pairing_of(request.schedule) == 2 && !can_use_bf16_dot(request))
         throw std::runtime_error(
             "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
-    if (request.schedule.shapes == shape_class::decode)
+    if (decodes(request.schedule))
         if (const std::string reason = decode_unsupported_reason(request.graph); !reason.empty())
             throw std::runtime_error("no kernel for decode: " + reason);
 }
@@ -150,7 +150,7 @@ struct kernel_stages {
 };
 
 std::unique_ptr<row_state> state_of(const kernel_frame& frame) {
-    if (frame.decodes() && on_device(frame.request)) return std::make_unique<gpu_decode_state>(frame);
+    if (frame.decodes() && frame.request.on_gpu()) return std::make_unique<gpu_decode_state>(frame);
     if (frame.decodes()) return std::make_unique<decode_state>(frame);
     if (frame.core.needs_state()) return std::make_unique<prefill_state>(frame);
     return nullptr;
@@ -217,10 +217,8 @@ lowered_kernel lower(const kernel_request& request) {
     epilogue rows(frame, state.get());
     if (!rows.empty()) outputs.push_back(rows.outputs);
     // On a device a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
-    schedule one_pair = request.schedule;
-    one_pair.query_block = one_pair.key_block = one_pair.query_tile = one_pair.key_tile = 1;
     std::optional<kernel_frame> single;
-    if (on_device(request)) single.emplace(frame, one_pair);
+    if (request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
     const kernel_frame& of_pairs = single ? *single : frame;
     std::vector<std::unique_ptr<quadratic_outputs>> pairs;
     for (const shape of : all_shapes)
@@ -234,18 +232,20 @@ lowered_kernel lower(const kernel_request& request) {
 
     Pipeline attention(outputs);
     const kernel_stages its{before, after, state.get(), rows, pairs};
-    if (on_device(request))
+    if (request.on_gpu())
         schedule_on_device(frame, its, attention);
     else
         schedule_on_cpu(frame, its, attention);
     attention.add_custom_lowering_pass(new allow_empty_inputs);
 
     const std::vector<int> order = places_of_outputs(core);
-    if (!on_device(request))
-        return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(frame, !frame.decodes())};
-    kernel_request on_cpu = request;  // who asks which blocks are visited is there, and wants an answer there
-    on_cpu.schedule.lanes = 4;
-    return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(kernel_frame(on_cpu, core), false)};
+    if (!request.on_gpu())
+        return {frame.inputs.arguments(), attention, order,
+                pipeline_of_block_kinds(frame, frame.lanes(), !frame.decodes())};
+    kernel_request on_cpu = request;  // block queries run on the host
+    on_cpu.target = &host_of_gpus();
+    return {frame.inputs.arguments(), attention, order,
+            pipeline_of_block_kinds(kernel_frame(on_cpu, core), on_cpu.target->lanes, false)};
 }
 
 }  // namespace attune::generators

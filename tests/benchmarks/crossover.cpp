@@ -92,7 +92,7 @@ int main(int argc, char** argv) {
     auto list = attune::generators::kernels_of(
         {&of, 1},
         {.targets = {best}, .dtypes = {dtype}, .depths = {std::to_string(depth)}, .shapes = {"prefill", "decode"}});
-    list[1].request.schedule = attune::generators::schedule_with(list[1].request.schedule, cut);
+    list[1].request.schedule = attune::generators::schedule_with(list[1].request, cut);
     const attune::generators::jit_kernel prefill(list[0]), decode(list[1]);
     const int threads = attune::threads();
     const std::string schedule = attune::generators::to_json(list[1].request.schedule);

@@ -89,7 +89,7 @@ public:
         const generators::variant of{"my::cache", graph};
         const generators::listed_kernel kernel = listed(of, "x86-64-v3");
         const Halide::Module module =
-            generators::lower(kernel.request).module("decoded", generators::halide_target(*kernel.isa));
+            generators::lower(kernel.request).module("decoded", generators::halide_target(*kernel.request.target));
         for (const auto& function : module.functions()) function.body.accept(this);
     }
     std::map<std::string, int> lines;
@@ -252,9 +252,10 @@ TEST_CASE("decode makes all query rows of a tile that it multiplies, however few
     generators::lowered_kernel lowered = generators::lower(kernel.request);
     Halide::Expr rows;
     lowered.attention.add_custom_lowering_pass(new extent_of("query_rows", "qi", rows));
-    lowered.module("decoded", generators::halide_target(*kernel.isa));
+    lowered.module("decoded", generators::halide_target(*kernel.request.target));
     REQUIRE(rows.defined());
     CAPTURE(rows);
     // else it multiplies what lies in memory, which may be denormal and take a hundred times as long
-    CHECK(Halide::Internal::can_prove(rows % kernel.request.schedule.query_tile == 0));
+    CHECK(
+        Halide::Internal::can_prove(rows % std::get<generators::cpu_decode>(kernel.request.schedule).query_tile == 0));
 }

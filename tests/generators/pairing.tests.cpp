@@ -24,7 +24,7 @@ listed_kernel paired(const variant& of, const std::string& depths, const std::st
             listed_kernel kernel =
                 kernels_of({&of, 1}, {.targets = {std::string(each.name)}, .dtypes = {types}, .depths = {depths}})
                     .front();
-            kernel.request.schedule.pairing = 2;
+            std::get<cpu_prefill>(kernel.request.schedule).pairing = 2;
             return kernel;
         }
     throw std::runtime_error("no ISA level of attune's runs on this machine");

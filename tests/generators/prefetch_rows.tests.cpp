@@ -74,10 +74,11 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
         CAPTURE(dtype);
         const auto list = kernels_of(
             {&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {dtype}, .depths = {"128"}, .shapes = {"decode"}});
-        const Halide::Module module = lower(list.front().request).module("decoded", halide_target(*list.front().isa));
+        const Halide::Module module =
+            lower(list.front().request).module("decoded", halide_target(*list.front().request.target));
         fetches found;
         for (const auto& function : module.functions()) function.body.accept(&found);
-        const schedule& cut = list.front().request.schedule;
+        const auto& cut = std::get<cpu_decode>(list.front().request.schedule);
         const int lines = 128 / line;
         REQUIRE(found.count.size() == 2);  // keys and values
         for (const auto& [tensor, count] : found.count) {
@@ -96,10 +97,12 @@ TEST_CASE("long calls fetch the keys of the next tile where rows are long", "[pr
         CAPTURE(depth);
         const auto list = kernels_of(
             {&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {depth}, .shapes = {"prefill"}});
-        const Halide::Module module = lower(list.front().request).module("prefilled", halide_target(*list.front().isa));
+        const Halide::Module module =
+            lower(list.front().request).module("prefilled", halide_target(*list.front().request.target));
         fetches found;
         for (const auto& function : module.functions()) function.body.accept(&found);
         REQUIRE(found.count.size() == (lines > 0 ? 1 : 0));
-        for (const auto& [tensor, count] : found.count) CHECK(count == list.front().request.schedule.key_tile * lines);
+        for (const auto& [tensor, count] : found.count)
+            CHECK(count == std::get<cpu_prefill>(list.front().request.schedule).key_tile * lines);
     }
 }

@@ -1,6 +1,7 @@
 // A schedule as data: its JSON form, and what is refused.
 #include <attune/dsl.hpp>
 #include "codegen/object.hpp"
+#include "kernel/cpu_schedule.hpp"
 #include "kernel/kernel_list.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -15,56 +16,114 @@ using Catch::Matchers::ContainsSubstring;
 using Catch::Matchers::MessageMatches;
 
 namespace {
-const schedule some = default_schedule(level_named("x86-64-v3"), 64, 64, masking::none);
+const level& v3 = level_named("x86-64-v3");
+const level& cuda = level_named("cuda");
+const cpu_prefill some = default_cpu_prefill(v3, {64, 64}, masking::none);
+const cpu_decode few = default_cpu_decode(v3, masking::none);
+constexpr gpu_prefill some_gpu{
+    .query_block = 64, .key_block = 32, .query_tile = 4, .depth_unroll = 4, .key_tile = 4, .chunk = 4};
+constexpr gpu_decode few_gpu{.query_block = 16,
+                             .key_block = 64,
+                             .query_tile = 8,
+                             .depth_unroll = 4,
+                             .key_tile = 4,
+                             .value_tile = 8,
+                             .chunk = 2,
+                             .key_splits = 128};
 
-std::string changed(const std::string& from, const std::string& to) {
-    std::string text = to_json(some);
+std::string changed(const schedule& s, const std::string& from, const std::string& to) {
+    std::string text = to_json(s);
+    REQUIRE(text.find(from) != text.npos);
     return text.replace(text.find(from), from.size(), to);
 }
-void refuses(const std::string& text, const std::string& sentence) {
-    CHECK_THROWS_MATCHES(schedule_from_json(text), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+void refuses(const std::string& text, const std::string& sentence, const level& target = v3) {
+    CAPTURE(text);
+    CHECK_THROWS_MATCHES(schedule_from_json(text, target), std::runtime_error,
+                         MessageMatches(ContainsSubstring(sentence)));
+}
+
+template <class Cut> void breaks(Cut s, int Cut::* field, int value, const std::string& sentence) {
+    s.*field = value;
+    CAPTURE(sentence);
+    CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
 }
 }  // namespace
 
-TEST_CASE("a schedule comes back from its JSON") { CHECK(schedule_from_json(to_json(some)) == some); }
+TEST_CASE("a schedule comes back from its JSON, which has its own fields and no others") {
+    CHECK(schedule_from_json(to_json(some), v3) == schedule(some));
+    CHECK(schedule_from_json(to_json(few), v3) == schedule(few));
+    CHECK(schedule_from_json(to_json(some_gpu), cuda) == schedule(some_gpu));
+    CHECK(schedule_from_json(to_json(few_gpu), cuda) == schedule(few_gpu));
+    CHECK(
+        to_json(some_gpu) ==
+        R"({"shapes":"prefill","query_block":64,"key_block":32,"query_tile":4,"depth_unroll":4,"key_tile":4,"chunk":4})");
+    CHECK(to_json(few).find("chunk") == std::string::npos);
+    CHECK(to_json(few_gpu).find("lanes") == std::string::npos);
+    refuses(to_json(some_gpu), "expected a schedule with the field \"lanes\", got none");
+    refuses(to_json(few), "expected a schedule with the field \"chunk\", got none", cuda);
+}
+
+TEST_CASE("a schedule is read that says what those of all targets and shapes did, up to version 0.1") {
+    const auto old = [](const char* shapes, int lanes, int chunk, int value_tile, int splits, int pairing) {
+        return R"({"shapes":")" + std::string(shapes) + R"(","lanes":)" + std::to_string(lanes) +
+               R"(,"query_block":64,"key_block":64,"query_tile":8,"depth_unroll":4,"key_tile":4,"value_tile":)" +
+               std::to_string(value_tile) + R"(,"chunk":)" + std::to_string(chunk) + R"(,"key_splits":)" +
+               std::to_string(splits) + R"(,"pairing":)" + std::to_string(pairing) + "}";
+    };
+    CHECK(schedule_from_json(old("prefill", 8, 8, 4, 1, 2), v3) == schedule(cpu_prefill{8, 64, 64, 8, 4, 4, 4, 8, 2}));
+    CHECK(schedule_from_json(old("decode", 8, 1, 4, 16, 1), v3) == schedule(cpu_decode{8, 64, 64, 8, 4, 4, 4, 16}));
+    CHECK(schedule_from_json(old("prefill", 1, 8, 3, 1, 1), cuda) == schedule(gpu_prefill{64, 64, 8, 4, 4, 8}));
+    CHECK(schedule_from_json(old("decode", 1, 2, 4, 64, 1), cuda) == schedule(gpu_decode{64, 64, 8, 4, 4, 4, 2, 64}));
+    // What they said of another type is not dropped unread.
+    refuses(old("prefill", 8, 8, 4, 2, 1), "expected a schedule's key_splits to be 1 in prefill, got 2; try 1");
+    refuses(old("decode", 8, 8, 4, 16, 1), "expected a schedule's chunk to be 1 in decode, got 8; try 1");
+    refuses(old("decode", 8, 1, 4, 16, 2), "expected a schedule's pairing to be 1 in decode, got 2; try 1");
+    refuses(old("prefill", 8, 8, 4, 1, 1), "expected a schedule's lanes to be 1 on a GPU, got 8; try 1", cuda);
+    refuses(old("prefill", 1, 8, 4, 1, 2), "expected a schedule's pairing to be 1 on a GPU, got 2; try 1", cuda);
+    refuses(old("prefill", 1, 8, 4, 8, 1), "expected a schedule's key_splits to be 1 in prefill, got 8; try 1", cuda);
+    refuses(old("decode", 8, 2, 4, 8, 1), "expected a schedule's lanes to be 1 on a GPU, got 8; try 1", cuda);
+    refuses(old("prefill", 1, 8, 4, 1, 1), "expected a schedule's lanes to be those of a level, 4, 8 or 16, got 1");
+}
 
 TEST_CASE("a schedule that is not one is refused, and the sentence names the field") {
     refuses("{", "expected a schedule as a JSON object with the fields shapes, lanes");
     refuses("[]", "expected a schedule as a JSON object with the fields shapes, lanes");
     refuses("{}", "expected a schedule with the field \"shapes\", got none");
-    refuses(changed("\"prefill\"", "\"sideways\""), "expected a class of shapes, prefill or decode, got \"sideways\"");
-    refuses(changed("\"prefill\"", "1"),
+    refuses(changed(some, "\"prefill\"", "\"sideways\""),
+            "expected a class of shapes, prefill or decode, got \"sideways\"");
+    refuses(changed(some, "\"prefill\"", "1"),
             "expected a schedule's \"shapes\" to be text, \"prefill\" or \"decode\", got 1");
-    refuses(changed("\"lanes\":8", "\"lanes\":\"8\""),
+    refuses(changed(some, "\"lanes\":8", "\"lanes\":\"8\""),
             "expected a schedule's \"lanes\" to be an integer of 32 bits, got \"8\"");
-    refuses(changed("\"lanes\":8", "\"lanes\":4294967304"),
+    refuses(changed(some, "\"lanes\":8", "\"lanes\":4294967304"),
             "expected a schedule's \"lanes\" to be an integer of 32 bits, got 4294967304");
-    refuses(changed("\"lanes\":8", "\"lanes\":8,\"colour\":1"), "got \"colour\"; try without it");
+    refuses(changed(some, "\"lanes\":8", "\"lanes\":8,\"colour\":1"), "got \"colour\"; try without it");
+    refuses(changed(some, "\"key_block\":128", "\"key_block\":100000"),
+            "expected a schedule's key_block to be 4096 at most, got 100000; try 4096");
 }
 
 TEST_CASE("a schedule that breaks a rule is refused, and the sentence names the rule and a number that keeps it") {
-    const auto breaks = [](schedule s, int schedule::* field, int value, const std::string& sentence) {
-        s.*field = value;
-        CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
-    };
-    breaks(some, &schedule::lanes, 0, "expected a schedule's lanes to be 1 or more, got 0; try 1");
-    breaks(some, &schedule::query_tile, 25,
+    breaks(some, &cpu_prefill::lanes, 0, "expected a schedule's lanes to be 1 or more, got 0; try 1");
+    breaks(some, &cpu_prefill::query_tile, 25,
            "expected a schedule's query_tile to be a multiple of lanes, 8, got 25; try 24");
-    breaks(some, &schedule::query_block, 25,
+    breaks(some, &cpu_prefill::query_block, 25,
            "expected a schedule's query_block to be a multiple of query_tile, 24, got 25; try 24");
-    breaks(some, &schedule::key_splits, 2, "expected a schedule's key_splits to be 1 in prefill, got 2; try 1");
-    breaks(some, &schedule::key_block, 255,
+    breaks(some, &cpu_prefill::key_block, 255,
            "expected a schedule's key_block to be a multiple of key_tile, 4, got 255; try 252");
-    breaks(some, &schedule::depth_unroll, 6,
+    breaks(some, &cpu_prefill::depth_unroll, 6,
            "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
-    const schedule few = decode_schedule(level_named("x86-64-v3"), masking::none);
+    breaks(some, &cpu_prefill::chunk, 15,
+           "expected a schedule's chunk to be a multiple of value_tile, 4, got 15; try 12");
     CHECK_NOTHROW(check(few, 64));
-    breaks(few, &schedule::chunk, 8, "expected a schedule's chunk to be 1 in decode, got 8; try 1");
-    breaks(few, &schedule::pairing, 2, "expected a schedule's pairing to be 1 in decode, got 2; try 1");
-    breaks(few, &schedule::key_tile, 6,
+    breaks(few, &cpu_decode::key_tile, 6,
            "expected a schedule's key_tile to be a divisor of lanes, 8, in decode, got 6; try 2");
-    breaks(few, &schedule::key_block, 100,
+    breaks(few, &cpu_decode::key_block, 100,
            "expected a schedule's key_block to be a multiple of lanes, 8, in decode, got 100; try 96");
+    breaks(some_gpu, &gpu_prefill::depth_unroll, 6,
+           "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
+    CHECK_NOTHROW(check(few_gpu, 64));
+    breaks(few_gpu, &gpu_decode::key_block, 100,
+           "key_block to be a multiple of the threads that share a key, 8, in decode, got 100; try 96");
 }
 
 namespace {
@@ -97,40 +156,52 @@ TEST_CASE("a window is seen however it is spelt: short ones and those whose widt
     CHECK(masking_of(ir_of<of_cache>) == masking::some);
 }
 
-TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limit") {
-    const auto beyond = [](schedule s, int schedule::* field, int value, const std::string& sentence) {
-        s.*field = value;
-        CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
-    };
-    const schedule few = decode_schedule(level_named("x86-64-v3"), masking::none);
-    schedule gpu = some;
-    gpu.lanes = 1, gpu.query_block = 64, gpu.query_tile = 4, gpu.key_block = 32, gpu.key_tile = 4;
-    CHECK_NOTHROW(check(gpu, 64));
-    for (const schedule& s : {some, few, gpu}) {
-        beyond(s, &schedule::lanes, 64, "lanes to be 16 at most, got 64; try 16");
-        beyond(s, &schedule::lanes, 7, "lanes to be those of a level, 4, 8 or 16, or 1 on a GPU, got 7; try 4");
-        beyond(s, &schedule::query_block, 4097, "query_block to be 4096 at most, got 4097; try 4096");
-        beyond(s, &schedule::key_block, 100000, "key_block to be 4096 at most, got 100000; try 4096");
-        beyond(s, &schedule::query_tile, 257, "query_tile to be 256 at most, got 257; try 256");
-        beyond(s, &schedule::depth_unroll, 65, "depth_unroll to be 64 at most, got 65; try 64");
-        beyond(s, &schedule::key_tile, 65, "key_tile to be 64 at most, got 65; try 64");
-        beyond(s, &schedule::value_tile, 257, "value_tile to be 256 at most, got 257; try 256");
-        beyond(s, &schedule::chunk, 4097, "chunk to be 4096 at most, got 4097; try 4096");
-        beyond(s, &schedule::key_splits, 1000000, "key_splits to be 1024 at most, got 1000000; try 1024");
-        beyond(s, &schedule::pairing, 3, "pairing to be 2 at most, got 3; try 2");
+namespace {
+template <class Cut> void breaks_common_limits(const Cut& s) {
+    breaks(s, &Cut::query_block, 4097, "query_block to be 4096 at most, got 4097; try 4096");
+    breaks(s, &Cut::key_block, 100000, "key_block to be 4096 at most, got 100000; try 4096");
+    breaks(s, &Cut::query_tile, 257, "query_tile to be 256 at most, got 257; try 256");
+    breaks(s, &Cut::depth_unroll, 65, "depth_unroll to be 64 at most, got 65; try 64");
+    breaks(s, &Cut::key_tile, 65, "key_tile to be 64 at most, got 65; try 64");
+    if constexpr (requires { &Cut::lanes; }) {
+        breaks(s, &Cut::lanes, 64, "lanes to be 16 at most, got 64; try 16");
+        breaks(s, &Cut::lanes, 7, "lanes to be those of a level, 4, 8 or 16, got 7; try 4");
     }
-    schedule written_out = some;
+    if constexpr (requires { &Cut::value_tile; })
+        breaks(s, &Cut::value_tile, 257, "value_tile to be 256 at most, got 257; try 256");
+    if constexpr (requires { &Cut::chunk; })
+        breaks(s, &Cut::chunk, 4097, "chunk to be 4096 at most, got 4097; try 4096");
+    if constexpr (requires { &Cut::key_splits; })
+        breaks(s, &Cut::key_splits, 1000000, "key_splits to be 1024 at most, got 1000000; try 1024");
+    if constexpr (requires { &Cut::pairing; }) breaks(s, &Cut::pairing, 3, "pairing to be 2 at most, got 3; try 2");
+}
+}  // namespace
+
+TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limit") {
+    CHECK_NOTHROW(check(some_gpu, 64));
+    breaks_common_limits(some), breaks_common_limits(few), breaks_common_limits(some_gpu),
+        breaks_common_limits(few_gpu);
+    cpu_prefill written_out = some;
     written_out.depth_unroll = 64, written_out.key_block = 64;
-    beyond(written_out, &schedule::key_tile, 8,
+    breaks(written_out, &cpu_prefill::key_tile, 8,
            "key_tile to be 5 at most beside its query_tile and depth_unroll, got 8; try 5");
     written_out.query_tile = written_out.query_block = 256, written_out.depth_unroll = 1, written_out.chunk = 64;
-    beyond(written_out, &schedule::value_tile, 64, "value_tile to be 32 at most beside its query_tile, got 64; try 32");
-    beyond(gpu, &schedule::key_block, 512,
+    breaks(written_out, &cpu_prefill::value_tile, 64,
+           "value_tile to be 32 at most beside its query_tile, got 64; try 32");
+    breaks(some_gpu, &gpu_prefill::key_block, 512,
            "key_block to be 256 at most beside its key_tile, query_block and query_tile, got 512; try 256");
-    gpu.shapes = attune::shape_class::decode;
-    beyond(gpu, &schedule::key_block, 1024, "key_block to be 512 at most beside its key_tile, got 1024; try 512");
-    CHECK_THROWS_WITH(check(some, level_named("cuda"), 64),
-                      "expected a schedule's lanes to be 1 on a GPU, got 8; try 1");
+    breaks(some_gpu, &gpu_prefill::chunk, 512, "chunk to be 256 at most beside its query_tile, got 512; try 256");
+    breaks(few_gpu, &gpu_decode::key_block, 1024, "key_block to be 512 at most beside its key_tile, got 1024; try 512");
+}
+
+TEST_CASE("what is a GPU is the target's matter: a schedule for a CPU is refused there, and the other way round") {
+    const element_types f32 = element_types_from("f32");
+    CHECK_NOTHROW(check(kernel_request{ir_of<plain>, f32, {64, 64}, &v3, some}));
+    CHECK_NOTHROW(check(kernel_request{ir_of<plain>, f32, {64, 64}, &cuda, some_gpu}));
+    CHECK_THROWS_WITH(check(kernel_request{ir_of<plain>, f32, {64, 64}, &cuda, some}),
+                      ContainsSubstring("expected a schedule for a GPU, got {\"shapes\":\"prefill\",\"lanes\":8"));
+    CHECK_THROWS_WITH(check(kernel_request{ir_of<plain>, f32, {64, 64}, &v3, few_gpu}),
+                      ContainsSubstring("expected a schedule for a CPU, got {\"shapes\":\"decode\""));
 }
 
 namespace {
@@ -169,7 +240,7 @@ TEST_CASE("every level and depth has a valid default, whose scratch does not dep
                                                                   .depths = {depth},
                                                                   .shapes = {"prefill", "decode"}})) {
                 INFO(k.symbol);
-                CHECK_NOTHROW(check(k.request.schedule, isa, k.request.depths.depth));
-                CHECK(scratch_bytes(k.request.schedule, k.request.depths.depth, k.request.depths.value_depth) > 0);
+                CHECK_NOTHROW(check(k.request));
+                CHECK(plain_scratch_bytes(k.request.schedule, k.request.depths) > 0);
             }
 }

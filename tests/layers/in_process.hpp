@@ -22,17 +22,17 @@ inline std::vector<std::string> levels_here() {
 class in_process {
 public:
     in_process(std::string name, const graph_ir& graph, const std::string& depths, const std::string& level,
-               const std::function<void(generators::schedule&)>& cut = {})
+               const std::function<void(generators::cpu_prefill&)>& cut = {})
         : variant_{std::move(name), graph}, kernel_(listed(depths, level, cut)) {}
     const kernel_table& table() const { return kernel_.table(); }
     const generators::kernel_request& request() const { return request_; }
 
 private:
     generators::listed_kernel listed(const std::string& depths, const std::string& level,
-                                     const std::function<void(generators::schedule&)>& cut) {
+                                     const std::function<void(generators::cpu_prefill&)>& cut) {
         generators::listed_kernel made =
             generators::kernels_of({&variant_, 1}, {.targets = {level}, .dtypes = {"f32"}, .depths = {depths}}).front();
-        if (cut) cut(made.request.schedule);
+        if (cut) cut(std::get<generators::cpu_prefill>(made.request.schedule));
         request_ = made.request;
         return made;
     }

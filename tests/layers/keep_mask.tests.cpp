@@ -80,17 +80,17 @@ std::vector<bool> reference_mask(double probability) {
 
 TEST_CASE("the same pairs are kept for every schedule, number of threads and level") {
     const std::vector<bool> expected = reference_mask(0.25);
-    const std::function<void(generators::schedule&)> cuts[] = {
-        [](generators::schedule&) {},
-        [](generators::schedule& s) {
+    const std::function<void(generators::cpu_prefill&)> cuts[] = {
+        [](generators::cpu_prefill&) {},
+        [](generators::cpu_prefill& s) {
             s.query_tile = s.lanes, s.query_block = s.lanes, s.key_tile = 2, s.key_block = 6, s.value_tile = 2,
             s.chunk = 4;
         },
-        [](generators::schedule& s) {
+        [](generators::cpu_prefill& s) {
             s.query_tile = 2 * s.lanes, s.query_block = 4 * s.lanes, s.key_tile = 3, s.key_block = 33,
             s.depth_unroll = 1;
         },
-        [](generators::schedule& s) {
+        [](generators::cpu_prefill& s) {
             s.query_tile = 2 * s.lanes, s.query_block = 2 * s.lanes, s.key_tile = 1, s.key_block = 100,
             s.value_tile = 1, s.chunk = 8;
         },

@@ -1,7 +1,7 @@
 #include "blocks_lab.hpp"
 
 #include "block_mask/block_mask.hpp"
-#include "kernel/level.hpp"
+#include "kernel/cpu_schedule.hpp"
 
 #include <stdexcept>
 
@@ -42,7 +42,7 @@ void lab_count::add(int decision, int seen) {
 }
 
 schedule usual_schedule(const graph_ir& graph) {
-    return default_schedule(level_named("x86-64-v3"), 64, 64, masking_of(graph));
+    return default_cpu_prefill(level_named("x86-64-v3"), {64, 64}, masking_of(graph));
 }
 
 namespace {
@@ -54,14 +54,15 @@ public:
         : request_{graph,
                    {element_type::f32, element_type::f32, element_type::f32, element_type::f32},
                    {depth, depth},
+                   &level_named("x86-64-v3"),
                    cut},
           core_(plan_of(graph)),
           depends_(dependences(graph)),
           inputs_(request_, core_),
           tables_(request_, inputs_, depends_),
           given_(given),
-          state(blocks_of(given.keys, cut.key_block), blocks_of(given.queries, cut.query_block), given.heads,
-                given.batches) {}
+          state(count_of(given.keys, request_.blocks().key_block),
+                count_of(given.queries, request_.blocks().query_block), given.heads, given.batches) {}
 
     Func decided() {
         const verdict visible = block_mask(request_, inputs_, depends_, tables_, {qt, kb, h, b}).visible(core_.scores);
@@ -74,7 +75,7 @@ public:
     /// Whether any and whether all pairs of each block are visible: all of them are looked at.
     Func seen() {
         // Algorithm
-        const int keys_a_block = request_.schedule.key_block, queries_a_block = request_.schedule.query_block;
+        const auto [queries_a_block, keys_a_block] = request_.blocks();
         RDom key(0, keys_a_block, "key"), query(0, queries_a_block, "query");
         const Expr q = qt * queries_a_block + qi, k = kb * keys_a_block + key, keys = inputs_.keys_in_use(b);
         place at{b, h, q, k, keys};
@@ -106,7 +107,7 @@ public:
     }
 
 private:
-    static int blocks_of(int length, int block) { return (length + block - 1) / block; }
+    static int count_of(int length, int block) { return (length + block - 1) / block; }
 
     void bind(Parameter parameter, const std::string& name) const {
         if (!parameter.is_buffer()) {

@@ -96,7 +96,8 @@ lab_count judge(const term& spelt, const term& meant, const lab_inputs& inputs) 
     const spelt_graph graph_ir(spelt);
     const generators::schedule cut = usual_schedule(graph_ir.view());
     const std::vector<std::uint8_t> decided = decide_blocks(graph_ir.view(), cut, inputs),
-                                    seen = seen_blocks(meant, inputs, cut.query_block, cut.key_block);
+                                    seen = seen_blocks(meant, inputs, generators::blocks_of(cut).query_block,
+                                                       generators::blocks_of(cut).key_block);
     REQUIRE(decided.size() == seen.size());
     lab_count found;
     for (std::size_t i = 0; i < seen.size(); ++i) found.add(decided[i], seen[i]);

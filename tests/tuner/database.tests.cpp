@@ -1,5 +1,6 @@
 // Files of measured schedules: written and read, refused, merged, and what builds make of them.
 #include "schedules/database.hpp"
+#include "kernel/cpu_schedule.hpp"
 #include "schedules/schedule_source.hpp"
 #include "schedules/search_space.hpp"
 #include "tuned_variants.hpp"
@@ -23,8 +24,9 @@ namespace {
 database_entry entry(int depth, shape_bucket bucket = shape_bucket::prefill, int query_tile = 16) {
     database_entry e;
     e.key = {"masked", "f32", depth, depth, "x86-64-v3", bucket};
-    e.schedule = default_schedule(level_named("x86-64-v3"), depth, depth, masking::some);
-    e.schedule.query_tile = query_tile, e.schedule.query_block = 4 * query_tile;
+    cpu_prefill cut = default_cpu_prefill(level_named("x86-64-v3"), {depth, depth}, masking::some);
+    cut.query_tile = query_tile, cut.query_block = 4 * query_tile;
+    e.schedule = cut;
     e.shape = {1, 1, 1, 1024, 1024}, e.threads = 1, e.seconds = 1e-3, e.default_over_this = 1.125, e.noise = 0.01,
     e.tried = 120;
     e.attune = "0.1.0", e.halide = "21.0.0", e.date = "2026-11-21";
@@ -86,7 +88,7 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
     refuses(changed("\"lanes\":8", "\"lanes\":7"),
             "x.json, entry 1: expected a schedule's lanes to be those of a level");
     refuses(changed("\"lanes\":8", "\"lanes\":1"),
-            "x.json, entry 1: expected a schedule's lanes to be more than 1 on a CPU, got 1; try 8");
+            "x.json, entry 1: expected a schedule's lanes to be those of a level, 4, 8 or 16, got 1; try 4");
     refuses(changed("\"key_block\":", "\"key_block\":100000"),
             "x.json, entry 1: expected a schedule's key_block to be 4096 at most, got 100000");
     refuses(changed("\"up_to_queries\":128", "\"up_to_queries\":0"), "expected an integer from 1");
@@ -174,17 +176,18 @@ TEST_CASE("what a formula and its element types allow is theirs, whatever an ent
         database all{{"amd", 25, 1, "AMD EPYC"}, {}};
         database_entry e = entry(64);
         e.key.types = dtype, e.key.level = "x86-64-v4-bf16";
-        e.schedule = default_schedule(level_named("x86-64-v4-bf16"), 64, 64, masking::some);
-        e.schedule.pairing = pairing, e.schedule.key_tile = key_tile, e.schedule.key_block = 21 * key_tile;
+        cpu_prefill cut = default_cpu_prefill(level_named("x86-64-v4-bf16"), {64, 64}, masking::some);
+        cut.pairing = pairing, cut.key_tile = key_tile, cut.key_block = 21 * key_tile;
+        e.schedule = cut;
         all.put(e);
         auto list = of_types(dtype);
         use_measured_schedules(list, all, "x.json");
         return list.front();
     };
-    CHECK(of_types("bf16").front().request.schedule.pairing == 2);
-    CHECK(tuned("f32", 2, 4).request.schedule.pairing == 1);
-    CHECK(tuned("f32", 2, 4).request.schedule.key_block == 84);
-    CHECK(tuned("bf16", 1, 4).request.schedule.pairing == 2);
+    CHECK(pairing_of(of_types("bf16").front().request.schedule) == 2);
+    CHECK(pairing_of(tuned("f32", 2, 4).request.schedule) == 1);
+    CHECK(tuned("f32", 2, 4).request.blocks().key_block == 84);
+    CHECK(pairing_of(tuned("bf16", 1, 4).request.schedule) == 2);
     CHECK(tuned("bf16", 1, 3).request.schedule == of_types("bf16").front().request.schedule);  // 63 keys do not pair
     CHECK(tuned("bf16", 1, 3).schedule_from == "the default");
 }
@@ -221,8 +224,8 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
     for (const char* depths : {"1", "2", "3", "20x12", "64x32", "72", "256", "512"})
         for (const listed_kernel& k : with(depths, "amd-25-1")) {
             CAPTURE(depths);
-            CHECK_NOTHROW(check(k.request.schedule, k.request.depths.depth));
-            CHECK(k.request.schedule.chunk <= std::max(16, k.request.depths.value_depth));
+            CHECK_NOTHROW(check(k.request));
+            CHECK(std::get<cpu_prefill>(k.request.schedule).chunk <= std::max(16, k.request.depths.value_depth));
         }
 
     CHECK_THROWS_MATCHES(with("64", "intel-6-85"), std::runtime_error,
@@ -232,7 +235,7 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
     std::vector<listed_kernel> modelled{kernel_of(causal, "64", "x86-64-v3"), kernel_of(full, "128", "x86-64-v4")};
     use_measured_schedules(modelled, {{}, "model"});
     for (const listed_kernel& k : modelled) {
-        const tuned_kernel of{kernel_of(*k.of, k.request.depths.depth == 64 ? "64" : "128", k.isa->name),
+        const tuned_kernel of{kernel_of(*k.of, k.request.depths.depth == 64 ? "64" : "128", k.request.target->name),
                               shape_bucket::prefill};
         const auto [best, part] = modelled_choice(of);
         CHECK(k.request.schedule == best);
@@ -277,8 +280,11 @@ TEST_CASE(
         for (const database_entry& e : shipped.entries) {
             CAPTURE(e.key.text());
             CHECK(e.default_over_this >= 1);
-            if (!shipped.cpu.is_device) CHECK(fits_registers(e.schedule, level_named(e.key.level)));
-            CHECK(e.schedule.lanes == level_named(e.key.level).lanes);
+            const level& isa = level_named(e.key.level);
+            CHECK(shipped.cpu.is_device == isa.is_gpu);
+            if (const auto* cut = std::get_if<cpu_prefill>(&e.schedule)) CHECK(fits_registers(*cut, isa));
+            if (const auto* cut = std::get_if<cpu_decode>(&e.schedule)) CHECK(fits_registers(*cut, isa));
+            CHECK(lanes_of(e.schedule) == isa.lanes);
         }
     }
     CHECK(files >= 1);

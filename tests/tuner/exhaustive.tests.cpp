@@ -40,7 +40,7 @@ measured_space read(const std::filesystem::path& file) {
                                                                .shapes = {"prefill", "decode"}}))
                 for (const shape_bucket bucket : shape_buckets())
                     if (key_of(k, bucket).text() == about &&
-                        (bucket == shape_bucket::decode) == (k.request.schedule.shapes == shape_class::decode))
+                        (bucket == shape_bucket::decode) == decodes(k.request.schedule))
                         m.of = {k, bucket};
     REQUIRE(m.of.kernel.of != nullptr);
     const std::vector<std::string> fields = data.at("fields").get<std::vector<std::string>>();
@@ -56,12 +56,13 @@ measured_space read(const std::filesystem::path& file) {
     for (std::size_t i = 0; i + 1 < fields.size(); ++i)
         if (is_searched(i))
             searched.push_back(i);
-        else
+        else if (today.contains(fields[i]))
             usual[fields[i]] = today.at(fields[i]);
     m.space = candidates(m.of);
     m.over_default.assign(m.space.size(), 0);
     const auto put = [&](const nlohmann::json& schedule, double ratio) {
-        const auto at = std::find(m.space.begin(), m.space.end(), schedule_from_json(schedule.dump()));
+        const auto at =
+            std::find(m.space.begin(), m.space.end(), schedule_from_json(schedule.dump(), *m.of.kernel.request.target));
         CAPTURE(schedule.dump());
         REQUIRE(at != m.space.end());
         m.over_default[static_cast<std::size_t>(at - m.space.begin())] = ratio;

@@ -49,9 +49,9 @@ TEST_CASE("a space holds at least 300 different valid candidates, the default fi
                 CHECK(space.front() == k.kernel.request.schedule);
                 for (std::size_t i = 0; i < space.size(); ++i) {
                     CHECK_NOTHROW(check(space[i], k.kernel.request.depths.depth));
-                    CHECK(fits_registers(space[i], *k.kernel.isa));
-                    CHECK(scratch_bytes(space[i], k.kernel.request.depths.depth, k.kernel.request.depths.value_depth) <=
-                          machine_of(*k.kernel.isa).second_level_bytes);
+                    CHECK(fits_registers(std::get<cpu_prefill>(space[i]), *k.kernel.request.target));
+                    CHECK(plain_scratch_bytes(space[i], k.kernel.request.depths) <=
+                          machine_of(*k.kernel.request.target).second_level_bytes);
                     CHECK(std::find(space.begin() + static_cast<std::ptrdiff_t>(i) + 1, space.end(), space[i]) ==
                           space.end());
                 }
@@ -68,7 +68,7 @@ TEST_CASE("a space for few queries holds at least 300 candidates too, the defaul
             CHECK(space.front() == k.kernel.request.schedule);
             for (const schedule& s : space) {
                 CHECK_NOTHROW(check(s, k.kernel.request.depths.depth));
-                CHECK(fits_registers(s, *k.kernel.isa));
+                CHECK(fits_registers(std::get<cpu_decode>(s), *k.kernel.request.target));
                 CHECK(std::count(space.begin(), space.end(), s) == 1);
             }
         }
@@ -76,22 +76,21 @@ TEST_CASE("a space for few queries holds at least 300 candidates too, the defaul
 
 TEST_CASE("register tiles that do not fit the registers are no candidates") {
     const tuned_kernel k = kernel(full, "64", "x86-64-v3");
-    schedule s = k.kernel.request.schedule;
-    CHECK(fits_registers(s, *k.kernel.isa));
+    auto s = std::get<cpu_prefill>(k.kernel.request.schedule);
+    CHECK(fits_registers(s, *k.kernel.request.target));
     s.key_tile = 5;  // 3 x 5 sums beside operands, of 16 registers
-    CHECK_FALSE(fits_registers(s, *k.kernel.isa));
+    CHECK_FALSE(fits_registers(s, *k.kernel.request.target));
 }
 
 TEST_CASE("estimates are finite and positive, grow with the call, and see a mask") {
     const tuned_kernel open = kernel(full, "64", "x86-64-v3"), masked = kernel(causal, "64", "x86-64-v3");
-    const level& isa = *open.kernel.isa;
-    const double once = estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 512}),
-                 twice = estimated_cycles(open.kernel.request, isa, masking::none, {1, 2, 2, 512, 512});
+    const double once = estimated_cycles(open.kernel.request, masking::none, {1, 1, 1, 512, 512}),
+                 twice = estimated_cycles(open.kernel.request, masking::none, {1, 2, 2, 512, 512});
     CHECK(once > 0);
     CHECK(twice == 2 * once);
-    CHECK(estimated_cycles(open.kernel.request, isa, masking::none, {1, 1, 1, 512, 1024}) > 1.8 * once);
-    CHECK(estimated_cycles(masked.kernel.request, isa, masking::some, {1, 1, 1, 2048, 2048}) <
-          0.7 * estimated_cycles(masked.kernel.request, isa, masking::none, {1, 1, 1, 2048, 2048}));
+    CHECK(estimated_cycles(open.kernel.request, masking::none, {1, 1, 1, 512, 1024}) > 1.8 * once);
+    CHECK(estimated_cycles(masked.kernel.request, masking::some, {1, 1, 1, 2048, 2048}) <
+          0.7 * estimated_cycles(masked.kernel.request, masking::none, {1, 1, 1, 2048, 2048}));
 }
 
 TEST_CASE("an interval has the confidence that is stated, and none where there are too few rounds") {
@@ -162,7 +161,7 @@ TEST_CASE("a search decides by its log as it did by its times, whatever the last
     const temporary_path file("tune");
     {
         tune_log log(file.path, false);
-        log.begin("a search", {{"seed", 3}});
+        log.begin("a search", {{"class", key_of(k.kernel, k.bucket).text()}, {"seed", 3}});
         for (unsigned i = 0; i < 40; ++i) {
             tried_candidate tried{state.order()[i], rounds(i == 7 ? 0.8 : 1.1 + 0.01 * i, 0.013, 9, i),
                                   i == 5 ? "a sentence" : "", 1.25, 1.5 * i};

@@ -1,4 +1,5 @@
 // What is searched, kept and used of schedules for GPUs; no device is needed. The search itself: check_tune_device.py.
+#include "kernel/cpu_schedule.hpp"
 #include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "schedules/database.hpp"
@@ -52,12 +53,13 @@ database_entry entry(const std::string& target, int depth, const schedule& cut) 
 /// A schedule that is not the default.
 schedule another(const tuned_kernel& of) {
     const std::vector<schedule> space = candidates(of);
-    return *std::ranges::find_if(space, [&](const schedule& s) { return s.query_block != space.front().query_block; });
+    return *std::ranges::find_if(
+        space, [&](const schedule& s) { return blocks_of(s).query_block != blocks_of(space.front()).query_block; });
 }
 
-template <int schedule::* Field> std::set<int> values(const std::vector<schedule>& space) {
+template <class Cut> std::set<int> values(const std::vector<schedule>& space, int Cut::* field) {
     std::set<int> all;
-    for (const schedule& s : space) all.insert(s.*Field);
+    for (const schedule& s : space) all.insert(std::get<Cut>(s).*field);
     return all;
 }
 }  // namespace
@@ -86,32 +88,30 @@ TEST_CASE(
             for (auto s = space.begin(); s != space.end(); ++s) {
                 CHECK(std::find(space.begin(), s, *s) == s);
                 CHECK_NOTHROW(check(*s, of.kernel.request.depths.depth));
-                CHECK(s->lanes == 1);
                 kernel_request request = of.kernel.request;
                 request.schedule = *s;
-                CHECK(estimated_shared_memory(request) <= most_shared_memory(*of.kernel.isa));
-                const int threads = gpu_threads_of(*s, request.depths);
+                CHECK(estimated_shared_memory(request) <= most_shared_memory(*of.kernel.request.target));
+                const int threads = gpu_threads_of(std::get<gpu_prefill>(*s), request.depths);
                 CHECK((threads >= 32 && threads <= 256));
             }
-            CHECK(values<&schedule::query_block>(space).size() >= 3);
-            CHECK(values<&schedule::key_block>(space).size() >= 3);
-            CHECK(values<&schedule::query_tile>(space).size() == 3);
-            CHECK(values<&schedule::chunk>(space).size() >= 3);
-            CHECK(values<&schedule::depth_unroll>(space).size() == 3);
-            CHECK(values<&schedule::key_splits>(space) == std::set{1});
+            CHECK(values(space, &gpu_prefill::query_block).size() >= 3);
+            CHECK(values(space, &gpu_prefill::key_block).size() >= 3);
+            CHECK(values(space, &gpu_prefill::query_tile).size() == 3);
+            CHECK(values(space, &gpu_prefill::chunk).size() >= 3);
+            CHECK(values(space, &gpu_prefill::depth_unroll).size() == 3);
         }
 }
 
 TEST_CASE("decode's space on a GPU splits the keys into more parts and fewer, too") {
     const tuned_kernel of = kernel_for("cuda", shape_class::decode, "128");
     const std::vector<schedule> space = candidates(of);
-    CHECK(values<&schedule::key_splits>(space) == std::set{32, 64, 128, 256});
-    CHECK(values<&schedule::query_tile>(space) == std::set{2, 4, 8, 16});
-    CHECK(values<&schedule::depth_unroll>(space).size() >= 3);
+    CHECK(values(space, &gpu_decode::key_splits) == std::set{32, 64, 128, 256});
+    CHECK(values(space, &gpu_decode::query_tile) == std::set{2, 4, 8, 16});
+    CHECK(values(space, &gpu_decode::depth_unroll).size() >= 3);
     for (auto s = space.begin(); s != space.end(); ++s) {
         CHECK(std::find(space.begin(), s, *s) == s);
         CHECK_NOTHROW(check(*s, 128));
-        CHECK(s->shapes == shape_class::decode);
+        CHECK(decodes(*s));
     }
     // Of the estimates none says that all are alike, or that one costs nothing.
     const std::vector<double> costs = costs_of(of, space);
@@ -172,8 +172,9 @@ TEST_CASE("a build takes a CPU's schedules and a GPU's, each for its own kernels
     const tuned_kernel of = kernel_for("cuda");
     const schedule cut = another(of);
     update_database(folder.path, gpu("NVIDIA H200"), {entry("cuda", 64, cut)});
-    database_entry of_cpu = entry("x86-64-v3", 64, default_schedule(level_named("x86-64-v3"), 64, 64, masking::some));
-    of_cpu.schedule.query_block *= 2;
+    database_entry of_cpu =
+        entry("x86-64-v3", 64, default_cpu_prefill(level_named("x86-64-v3"), {64, 64}, masking::some));
+    std::get<cpu_prefill>(of_cpu.schedule).query_block *= 2;
     update_database(folder.path, {"amd", 25, 1, "AMD EPYC"}, {of_cpu});
     CHECK(std::filesystem::exists(folder.path / "nvidia-h200.json"));
     const auto used = [&](const std::string& tuned_for, const std::string& depths = "64",
@@ -224,7 +225,7 @@ TEST_CASE("SHAPES decode alone makes one kernel on a device, too, and none on Vu
         const auto list =
             kernels_of({&causal, 1}, {.targets = {target}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"decode"}});
         REQUIRE(list.size() == 1);
-        CHECK(list.front().request.schedule.shapes == shape_class::decode);
+        CHECK(decodes(list.front().request.schedule));
         CHECK(list.front().symbol.find("decode_") == std::string::npos);
         CHECK(kernels_of({&causal, 1},
                          {.targets = {target}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill", "decode"}})

@@ -35,7 +35,7 @@ inline generators::listed_kernel kernel_of(const generators::variant& of, const 
                                            .dtypes = {dtype},
                                            .depths = {depths},
                                            .shapes = {std::string(name_of(shapes))}}))
-        if (k.request.schedule.shapes == shapes) return k;
+        if (generators::shapes_of(k.request.schedule) == shapes) return k;
     throw std::runtime_error("no such kernel of " + of.name);
 }
 

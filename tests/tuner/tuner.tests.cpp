@@ -125,7 +125,7 @@ TEST_CASE(
         return tune(kernel, how, log, no_progress, no_incumbent);
     };
     tuned_kernel before = of;  // as an earlier version of attune had it
-    before.kernel.request.schedule.query_block *= 2;
+    std::get<cpu_prefill>(before.kernel.request.schedule).query_block *= 2;
     search(before);
     CHECK(notes.empty());
     const tune_result result = search(of);

@@ -27,9 +27,9 @@ block_mask::block_mask(const kernel_request& request, const kernel_inputs& input
       at_(std::move(at)),
       keys_(inputs.keys_in_use(at_.b)),
       reader_(request.graph, known_.depends) {
-    const Expr query = at_.query_tile * request.schedule.query_block, key = at_.key_block * request.schedule.key_block;
-    whole_.queries = {query, min(query + request.schedule.query_block, inputs.query_length) - 1, {}};
-    whole_.keys = {key, min(key + request.schedule.key_block, keys_) - 1, {}};
+    const Expr query = at_.query_tile * request.blocks().query_block, key = at_.key_block * request.blocks().key_block;
+    whole_.queries = {query, min(query + request.blocks().query_block, inputs.query_length) - 1, {}};
+    whole_.keys = {key, min(key + request.blocks().key_block, keys_) - 1, {}};
 }
 
 block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices,
@@ -49,7 +49,7 @@ block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its
 verdict block_mask::visible(int scores) {
     const Expr first = whole_.keys.first;
     const formula seen = reader_.visible(scores);
-    return {both(first < keys_, may(seen)), both(first + request_.schedule.key_block <= keys_, opposite(may(!seen)))};
+    return {both(first < keys_, may(seen)), both(first + request_.blocks().key_block <= keys_, opposite(may(!seen)))};
 }
 
 verdict block_mask::masked(int scores) {
@@ -193,7 +193,7 @@ Expr block_mask::joint(const std::vector<formula>& literals) {
 /// Each query by itself against the range of the keys, or each key against that of the queries.
 Expr block_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
     const side& rows = by_queries ? in.queries : in.keys;
-    RDom each(0, by_queries ? request_.schedule.query_block : request_.schedule.key_block, "row");
+    RDom each(0, by_queries ? request_.blocks().query_block : request_.blocks().key_block, "row");
     const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each,
                               max((by_queries ? inputs_.query_length : keys_) - 1, 0));
     pointwise here = at(position, position);

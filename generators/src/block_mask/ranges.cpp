@@ -217,8 +217,8 @@ double block_mask::width(int number) const {
     };
     const auto is_constant = [&](int i) { return request_.graph.nodes[node.arguments[i]].op == operation::constant; };
     constexpr double unknown = 1e9;
-    if (node.op == operation::q_idx) return request_.schedule.query_block;
-    if (node.op == operation::kv_idx) return request_.schedule.key_block;
+    if (node.op == operation::q_idx) return request_.blocks().query_block;
+    if (node.op == operation::kv_idx) return request_.blocks().key_block;
     if (node.op == operation::add || node.op == operation::subtract) return of(0) + of(1) - 1;
     if (node.op == operation::minimum || node.op == operation::maximum) return std::max(of(0), of(1));
     if (node.op == operation::divide)

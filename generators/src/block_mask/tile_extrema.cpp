@@ -1,7 +1,5 @@
 #include "block_mask/tile_extrema.hpp"
 
-#include "kernel/device.hpp"
-
 #include <numeric>
 
 namespace attune::generators {
@@ -34,7 +32,7 @@ void schedule_table(Func extremes, bool by_head, bool by_batch, bool for_device)
 }  // namespace
 
 tile_tables::table tile_tables::make(const key& wanted) const {
-    const int block = wanted.of_queries ? request_.schedule.query_block : request_.schedule.key_block;
+    const int block = wanted.of_queries ? request_.blocks().query_block : request_.blocks().key_block;
     dependence on = wanted.node >= 0 ? known_.depends[wanted.node] : depends_on(wanted.sum, known_.depends);
     for (const formula& f : wanted.where) {
         const dependence its = depends_on(f, known_.depends);
@@ -56,7 +54,7 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     if (wanted.what == kind_of::ends) {
         pointwise first = at(t * block), last = at(max(min(t * block + block, end) - 1, 0));
         result.extremes(axes) = Tuple(value_of(wanted.sum, first, known_), value_of(wanted.sum, last, known_));
-        schedule_table(result.extremes, result.by_head, result.by_batch, on_device(request_));
+        schedule_table(result.extremes, result.by_head, result.by_batch, request_.on_gpu());
         return result;
     }
     const int lanes = std::gcd(block, 8);
@@ -104,8 +102,8 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     }
     extremes(axes) = Tuple(all);
 
-    schedule_table(result.extremes, result.by_head, result.by_batch, on_device(request_));
-    if (on_device(request_)) {
+    schedule_table(result.extremes, result.by_head, result.by_batch, request_.on_gpu());
+    if (request_.on_gpu()) {
         partial.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
         return result;
     }

@@ -11,7 +11,7 @@
 namespace attune::generators {
 
 void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked) {
-    Halide::Target target = halide_target(*kernels.front().isa);
+    Halide::Target target = halide_target(*kernels.front().request.target);
     if (checked) target.set_feature(Halide::Target::ASAN);
     for (const listed_kernel& k : kernels) {
         const std::filesystem::path to = std::filesystem::path(folder) / k.symbol;

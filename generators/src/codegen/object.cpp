@@ -3,7 +3,6 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 #include "codegen/halide_target.hpp"
-#include "kernel/device.hpp"
 #include "lower.hpp"
 #include "passes/gpu_passes.hpp"
 
@@ -19,7 +18,7 @@ std::string halide_version() {
 
 void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked) {
     std::vector<Halide::Module> modules;
-    Halide::Target target = halide_target(*kernels.front().isa);
+    Halide::Target target = halide_target(*kernels.front().request.target);
     if (checked) target.set_feature(Halide::Target::ASAN);
     int done = 0;
     std::string refused;  // all that cannot be compiled is said at once
@@ -27,10 +26,9 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
         const auto start = std::chrono::steady_clock::now();
         std::string takes;
         try {
-            check(k.request.schedule, *k.isa, k.request.depths.depth);
             lowered_kernel lowered = lower(k.request);
             modules.push_back(lowered.module(k.symbol, target));
-            if (is_device(*k.isa)) {
+            if (k.request.on_gpu()) {
                 int shared = 0;
                 for (const Halide::Internal::LoweredFunc& function : modules.back().functions())
                     shared = std::max(shared, shared_memory(function.body));

@@ -106,7 +106,7 @@ void bench_command::run(std::span<const variant> variants) const {
     const call_sizes sizes = call_sizes_from(shape_);
     if (!variant_.empty()) variants = {&variant_named(variants, variant_), 1};
     auto kernels = scheduled_kernels(variants, what_);
-    std::erase_if(kernels, [](const listed_kernel& k) { return !runs(k.isa->name); });
+    std::erase_if(kernels, [](const listed_kernel& k) { return !runs(k.request.target->name); });
     std::erase_if(kernels, [&](const listed_kernel& k) {
         return sizes.queries < k.from_queries || sizes.queries > k.to_queries;
     });
@@ -142,7 +142,7 @@ void bench_command::run(std::span<const variant> variants) const {
         if (json_)
             rows.push_back({{"kernel", k.symbol},
                             {"variant", k.of->name},
-                            {"target", k.isa->name},
+                            {"target", k.request.target->name},
                             {"shape", shape_},
                             {"calls", seconds.size()},
                             {"median_s", median},

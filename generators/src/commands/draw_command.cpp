@@ -1,8 +1,10 @@
 #include "commands/draw_command.hpp"
 
+#include "kernel/kernel_list.hpp"
 #include "kernel/schedule_option.hpp"
 #include "kernel/variant_named.hpp"
 
+#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "kernel/kernel_request.hpp"
 
@@ -43,10 +45,14 @@ void draw_command::run(std::span<const variant> variants) const {
     request.inputs.insert(request.inputs.end(), scalars_.begin(), scalars_.end());
     const depth_pair depths = depth_pair_from(depths_.empty() ? built_.depths.front() : depths_);
     request.depth = depths.depth, request.value_depth = depths.value_depth;
-    const level& isa = level_named(target_.empty() ? built_.targets.front() : target_);
-    const schedule cut =
-        schedule_with(default_schedule(isa, depths.depth, depths.value_depth, masking_of(v.graph)), schedule_);
-    const picture drawn = picture_of(v, cut, request, product_);
+    kernel_request made{v.graph,
+                        element_types_from("f32"),
+                        depths,
+                        &level_named(target_.empty() ? built_.targets.front() : target_),
+                        {}};
+    made.schedule = default_prefill(made);
+    made.schedule = about(v.name, [&] { return schedule_with(made, schedule_); });
+    const picture drawn = picture_of(v, made, request, product_);
     const std::string text = json_ ? json_of(drawn) : svg_of(drawn, style_);
     if (file_.empty()) {
         fmt::print("{}", text);

@@ -40,9 +40,9 @@ void add_to(CLI::App& command, build_request& what) {
 /// Kernels under another schedule: the fields that a JSON object names, of the class of shapes that it names or of
 /// prefill.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
-    const shape_class shapes = about("--schedule", [&] { return schedule_with({}, fields).shapes; });
+    const shape_class shapes = about("--schedule", [&] { return shapes_named(fields); });
     for (listed_kernel& kernel : kernels) {
-        if (kernel.request.schedule.shapes != shapes) continue;
+        if (shapes_of(kernel.request.schedule) != shapes) continue;
         kernel.request.schedule = schedule_for(kernel, fields, "--schedule");
         if (!fields.empty()) kernel.schedule_from = "--schedule";
     }

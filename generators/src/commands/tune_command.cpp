@@ -3,7 +3,6 @@
 #include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "inspect/explain_cost.hpp"
-#include "kernel/device.hpp"
 #include "kernel/schedule_option.hpp"
 #include "kernel/variant_named.hpp"
 #include "tuner/quiet_machine.hpp"
@@ -184,7 +183,7 @@ void tune_command::add_to(CLI::App& command) {
 }
 
 device_access* tune_command::device_for(const level& target) {
-    if (!is_device(target)) return nullptr;
+    if (!target.is_gpu) return nullptr;
     std::unique_ptr<device_access>& known = devices_[target.name];
     if (!known) known = std::make_unique<device_access>(target);
     return known.get();
@@ -192,7 +191,7 @@ device_access* tune_command::device_for(const level& target) {
 
 tune_options tune_command::how_for(const tuned_kernel& of) {
     tune_options how = how_;
-    how.device = device_for(*of.kernel.isa);
+    how.device = device_for(*of.kernel.request.target);
     return how;
 }
 
@@ -202,7 +201,7 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
         for (const level& each : levels()) here.targets.emplace_back(each.name);
     // A GPU has to be asked for here, too.
     std::erase_if(here.targets, [&](const std::string& target) {
-        return is_device(level_named(target)) ? !names_targets_ : !runs(level_named(target).name);
+        return level_named(target).is_gpu ? !names_targets_ : !runs(level_named(target).name);
     });
     if (here.targets.empty())
         throw std::runtime_error(
@@ -219,17 +218,17 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
     std::vector<tuned_kernel> all;
     std::set<std::string> keys;  // variants of a class share an entry: the first is searched for all of them
     for (const listed_kernel& kernel : kernels_of(variants, here)) {
-        const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
+        const bool decodes = generators::decodes(kernel.request.schedule);
         for (const shape_bucket bucket : shape_buckets()) {
             const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
-            const bool on_device = is_device(*kernel.isa);
+            const bool on_device = kernel.request.on_gpu();
             if (on_device && bucket == shape_bucket::short_prefill) continue;  // it has no kernel of its own there
             if ((bucket == shape_bucket::decode) != decodes || !asked ||
                 !keys.insert(key_of(kernel, bucket).text()).second)
                 continue;
             tuned_kernel each{kernel, bucket};
             if (on_device) {
-                if (replay_.empty()) each.shared_memory = device_for(*kernel.isa)->shared_memory();
+                if (replay_.empty()) each.shared_memory = device_for(*kernel.request.target)->shared_memory();
                 each.shape = shape_for_device(bucket);
             }
             if (asked_shape) each.shape = *asked_shape;
@@ -246,10 +245,10 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
 }
 
 std::string tune_command::reproduction(const tuned_kernel& of, const schedule& cut) const {
-    const auto& [graph, types, depths, usual] = of.kernel.request;
+    const auto& [graph, types, depths, target, usual] = of.kernel.request;
     return fmt::format("{} tune --variant {} --dtypes {} --depths {}x{} --targets {} --buckets {} --only '{}'",
-                       program_, of.kernel.of->name, spelling_of(types), depths.depth, depths.value_depth,
-                       of.kernel.isa->name, name_of(of.bucket), to_json(cut));
+                       program_, of.kernel.of->name, spelling_of(types), depths.depth, depths.value_depth, target->name,
+                       name_of(of.bucket), to_json(cut));
 }
 
 std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of) {
@@ -271,8 +270,8 @@ int tune_command::try_given(const std::vector<tuned_kernel>& all) {
         listed_kernel other = of.kernel;
         other.request.schedule = *cut;
         const std::unique_ptr<jit_kernel> usual = how_.compile(of.kernel), made = how_.compile(other);
-        device_access* const there = device_for(*of.kernel.isa);
-        if (const std::string wrong = checked_calls(other.request, there ? of.kernel.isa->name : "")
+        device_access* const there = device_for(*of.kernel.request.target);
+        if (const std::string wrong = checked_calls(other.request, there ? of.kernel.request.target->name : "")
                                           .wrong(made->table(), other.request.schedule);
             !wrong.empty()) {
             fmt::print("{}: WRONG: {}\n", name_of_search(of), wrong);

@@ -21,10 +21,11 @@ constexpr int vectors_a_chunk = 4;
 
 decode_state::decode_state(const kernel_frame& frame)
     : f_(frame),
+      cut_(frame.schedule_as<cpu_decode>()),
       subblocks_(frame),
       block_kinds_(subblocks_.block_kinds),
       scores_at_(frame, "", score_tile::lanes::channels),
-      vector_(frame.core.weights < 0 ? 1 : std::gcd(frame.cut.lanes, frame.value_depth())),
+      vector_(frame.core.weights < 0 ? 1 : std::gcd(cut_.lanes, frame.value_depth())),
       chunk_(frame.core.weights < 0 ? 0 : largest_divisor(frame.value_depth() / vector_, vectors_a_chunk)),
       chunks_(chunk_ == 0 ? 1 : frame.value_depth() / vector_ / chunk_) {
     scores_(scores_at_.pair()) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
@@ -57,7 +58,7 @@ void decode_state::define_ranges() {
 /// A row's maximum or sum over the keys of a block: first a vector of partial results, then one number.
 Func decode_state::reduced(const std::string& name, const Func& pairs, bool maximum) {
     // Algorithm
-    const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes);
+    const int vector = std::gcd(f_.cut.key_block, cut_.lanes);
     const Expr first = !maximum ? Expr(0.0f) : softmax() ? Expr(lowest_score) : Expr(lowest);
     const auto join = [&](const Expr& a, const Expr& b) { return maximum ? max(a, b) : a + b; };
     const RDom each(0, f_.cut.key_block / vector, name + "_vector"), lane(0, vector, name + "_lane");
@@ -220,7 +221,7 @@ void decode_state::schedule(const LoopLevel& task) {
     subblocks_.schedule(own);
     span_.compute_at(own);
     range_.compute_at(own);
-    kinds_of_split_.compute_at(own).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    kinds_of_split_.compute_at(own).vectorize(f_.kb, cut_.lanes, TailStrategy::RoundUp);
     state_.compute_at(own).bound_extent(l_, vector_).bound_extent(dc_, chunks_);
     lanes(state_);
     lanes(state_.update().reorder(l_, dc_, f_.qi, blocks_));
@@ -236,14 +237,14 @@ void decode_state::add_passes(Pipeline& pipeline) const {
     const prefetch_rows::loop added{accumulated_.name(), "ro"};
     const bool formed = f_.node(f_.core.value).op != operation::input;
     scores_at_.fetch_rows(pipeline, f_.core.value, formed ? prefetch_rows::loop{values_.name(), f_.ki.name()} : added,
-                          added, f_.cut.value_tile);
+                          added, cut_.value_tile);
 }
 
 /// A block ends with the last key that a row of the task sees, so that a call with few keys, or with a window, computes
 /// no others.
 std::vector<clipped_loop> decode_state::clipped_loops() const {
     if (!subblocks_.several()) return {};
-    const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes);
+    const int vector = std::gcd(f_.cut.key_block, cut_.lanes);
     std::vector<clipped_loop> all;
     const auto add = [&](const Func& f, const std::string& variable, int keys) {
         all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()});
@@ -253,7 +254,7 @@ std::vector<clipped_loop> decode_state::clipped_loops() const {
     for (const auto& [node, weights] : modified_) add(weights, f_.ki.name(), vector);
     for (const auto& [lanes, each] : lane_sums_) add(lanes, each.x.name(), vector);
     if (!chunk_) return all;
-    add(accumulated_, "ro", f_.cut.value_tile);
+    add(accumulated_, "ro", cut_.value_tile);
     add(accumulated_, looked_at_.x.name(), 1);
     all.push_back(masked_values_->scanned_keys());
     return all;
@@ -262,7 +263,7 @@ std::vector<clipped_loop> decode_state::clipped_loops() const {
 void decode_state::schedule_blocks() {
     // Schedule
     const LoopLevel own(partial_, task_), block(state_, blocks_.x);
-    const int vector = std::gcd(f_.cut.key_block, f_.cut.lanes), rows = f_.cut.query_tile, keys = f_.cut.value_tile;
+    const int vector = std::gcd(f_.cut.key_block, cut_.lanes), rows = cut_.query_tile, keys = cut_.value_tile;
     const auto in_block = [&](Func& f) -> Func& {
         return f.compute_at(block).hoist_storage(own).bound_extent(f_.qt, 1).bound_extent(f_.kb, 1);
     };

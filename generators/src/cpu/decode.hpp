@@ -55,6 +55,7 @@ private:
                         const std::vector<Halide::Expr>& row) const;
 
     const kernel_frame& f_;
+    const cpu_decode& cut_;
     subblocks subblocks_;
     Halide::Func block_kinds_;
     score_tile scores_at_;

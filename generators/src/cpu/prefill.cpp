@@ -1,7 +1,6 @@
 #include "cpu/prefill.hpp"
 
 #include "expr/math.hpp"
-#include "kernel/device.hpp"
 #include "passes/prefetch_rows.hpp"
 
 #include <cstdint>
@@ -11,14 +10,23 @@
 namespace attune::generators {
 using namespace Halide;
 
+namespace {
+
+int chunk_of(const schedule& s) {
+    const auto* on_gpu = std::get_if<gpu_prefill>(&s);
+    return on_gpu ? on_gpu->chunk : std::get<cpu_prefill>(s).chunk;
+}
+
+}  // namespace
+
 prefill_state::prefill_state(const kernel_frame& frame)
     : f_(frame),
       scores_at_(frame, "", score_tile::lanes::queries),
       subblocks_(frame),
       block_kinds_(subblocks_.block_kinds),
-      chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk) {
+      chunk_(frame.core.weights < 0 ? 0 : chunk_of(frame.request.schedule)) {
     // If no block is known to be full without looking, the mask is applied where scores are made.
-    separate_mask_ = subblocks_.may_be_whole && !scores_at_.masked_by_product && !on_device(f_.request);
+    separate_mask_ = subblocks_.may_be_whole && !scores_at_.masked_by_product && !f_.request.on_gpu();
     define_scores();
     define_weights();
     define_state();
@@ -75,8 +83,8 @@ void prefill_state::define_weights() {
     if (!chunk_) return;
     if (paired()) return define_pairs();
     values_ = scores_at_.rows_of(f_.core.value, false, "values");
-    if (on_device(f_.request)) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that
-                                  // one's values are
+    if (f_.request.on_gpu()) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that
+                                // one's values are
         const Func read = values_;
         values_ = Func("values_in_use");
         values_(f_.d, f_.ki, f_.kb, f_.h, f_.b) =
@@ -92,7 +100,7 @@ void prefill_state::define_weights() {
             weight * (look ? masked_values::unless_masked(weight, value) : value);
     };
     added_ = RDom(0, f_.cut.key_block, "added");
-    if (!on_device(f_.request)) {
+    if (!f_.request.on_gpu()) {
         masked_values_.emplace(f_, block_kinds_,
                                [&](const Expr& d, const Expr& key) { return values_(d, key, f_.kb, f_.h, f_.b); });
         added_.where(!masked_values_->matter());
@@ -168,10 +176,10 @@ void prefill_state::define_state() {
     for (const auto& [node, sum] : row_sums_) next.push_back(join(old(summed_at_[node]), of_block(sum)));
     // Halide reuses shared memory after its last use in the program's text, although the loop over the blocks comes
     // back to it. So what was computed before the loop is used once more at the loop's end, to no effect.
-    if (on_device(f_.request))
+    if (f_.request.on_gpu())
         next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at_.of_query(0), 0.0f);
     state_(f_.qi, dc_, f_.qt, f_.h, f_.b) = Tuple(next);
-    if (!on_device(f_.request) || static_cast<int>(next.size()) == chunk_) return;
+    if (!f_.request.on_gpu() || static_cast<int>(next.size()) == chunk_) return;
     // The state lies in each thread's registers. What other threads need of it is copied to where all can read.
     std::vector<Expr> shared;
     for (int i = chunk_; i < static_cast<int>(next.size()); ++i) shared.push_back(old(i));
@@ -210,7 +218,7 @@ std::vector<clipped_loop> prefill_state::clipped_loops() const {
     const auto add = [&](const Func& f, const std::string& variable, int keys = 1) {
         all.push_back({{f.name(), variable}, keys, f.name() != scores_.name()});
     };
-    add(scores_, f_.ki.name(), f_.cut.key_tile);
+    add(scores_, f_.ki.name(), cut().key_tile);
     if (has_weights()) add(weights_, f_.ki.name());
     for (const auto& [node, weights] : modified_) add(weights, f_.ki.name());
     for (const Func& sum : row_sums()) add(sum, rk_.x.name());
@@ -226,8 +234,8 @@ std::vector<clipped_loop> prefill_state::clipped_loops() const {
 std::vector<row_loop> prefill_state::row_loops() const {
     std::vector<row_loop> all = scores_at_.row_loops();
     const auto add = [&](int rows) { all.push_back({{state_.name(), f_.qi.name()}, rows}); };
-    add(f_.cut.lanes);       // where it begins
-    add(f_.cut.query_tile);  // where blocks are added
+    add(cut().lanes);       // where it begins
+    add(cut().query_tile);  // where blocks are added
     return all;
 }
 
@@ -251,7 +259,7 @@ void prefill_state::schedule(const LoopLevel& task) {
 
 void prefill_state::schedule_scores(const LoopLevel& task) {
     // Schedule. Loops that are clipped (subblocks.hpp) are not partitioned.
-    const int lanes = f_.cut.lanes, tile = f_.cut.query_tile;
+    const int lanes = cut().lanes, tile = cut().query_tile;
     const auto in_tile = [&](Func& f) {
         f.compute_at(state_, f_.qi)
             .bound_extent(f_.qi, tile)
@@ -265,10 +273,10 @@ void prefill_state::schedule_scores(const LoopLevel& task) {
         f.hoist_storage(task).bound_extent(f_.ki, f_.cut.key_block);
     };
     tile_of_pairs(scores_);
-    scores_.split(f_.ki, f_.ki, kx_, f_.cut.key_tile).reorder(f_.qi, kx_, f_.ki).unroll(kx_);
+    scores_.split(f_.ki, f_.ki, kx_, cut().key_tile).reorder(f_.qi, kx_, f_.ki).unroll(kx_);
     if (separate_mask_) scores_.update().reorder(f_.qi, masked_).vectorize(f_.qi, lanes).unroll(f_.qi);
     scores_at_.schedule_pairs(LoopLevel(state_, f_.qi), task);
-    scores_at_.schedule_products(LoopLevel(scores_, f_.ki), tile, f_.cut.key_tile, lanes);
+    scores_at_.schedule_products(LoopLevel(scores_, f_.ki), tile, cut().key_tile, lanes);
     for (Func row : row_sums()) {
         in_tile(row);
         row.update()
@@ -321,11 +329,11 @@ void prefill_state::add_passes(Pipeline& pipeline) const {
 
 void prefill_state::schedule_state(const LoopLevel& task) {
     // Schedule
-    const int lanes = f_.cut.lanes;
+    const int lanes = cut().lanes;
     state_.compute_at(task).bound_extent(f_.qi, f_.cut.query_block).bound_extent(f_.qt, 1).vectorize(f_.qi, lanes);
     state_.update()
         .reorder(f_.qi, dc_, blocks_)
-        .split(f_.qi, f_.qi, qv_, f_.cut.query_tile)
+        .split(f_.qi, f_.qi, qv_, cut().query_tile)
         .reorder(qv_, dc_, f_.qi, blocks_)
         .vectorize(qv_, lanes)
         .unroll(qv_);
@@ -334,7 +342,7 @@ void prefill_state::schedule_state(const LoopLevel& task) {
     weighted_.compute_at(state_, dc_)
         .bound_extent(f_.qt, 1)
         .bound_extent(f_.kb, 1)
-        .split(f_.d, f_.d, dx_, f_.cut.value_tile)
+        .split(f_.d, f_.d, dx_, cut().value_tile)
         .reorder(f_.qi, dx_, f_.d);
     weighted_.vectorize(f_.qi, lanes).unroll(f_.qi).unroll(dx_);
     accumulated_.compute_at(weighted_, f_.d)

@@ -44,7 +44,8 @@ private:
     void define_state();
     void schedule_scores(const Halide::LoopLevel& task);
     void schedule_state(const Halide::LoopLevel& task);
-    bool paired() const { return f_.cut.pairing == 2 && chunk_; }
+    bool paired() const { return pairing_of(f_.request.schedule) == 2 && chunk_; }
+    const cpu_prefill& cut() const { return f_.schedule_as<cpu_prefill>(); }
     bool has_weights() const { return f_.core.weights_by != statistic::none || softmax(); }
     std::vector<Halide::Func> row_sums() const;  ///< and maxima, of a block
     bool softmax() const { return f_.core.weights_by == statistic::softmax || f_.core.log_sum; }

@@ -68,7 +68,7 @@ std::string object_key(std::span<const listed_kernel> kernels, std::span<const s
     }
     for (const listed_kernel& kernel : kernels) {
         all.add(kernel.symbol);  // with the fingerprint of the graph
-        all.add(kernel.isa->halide);
+        all.add(kernel.request.target->halide);
         all.add(to_json(kernel.request.schedule));
     }
     return all.text();

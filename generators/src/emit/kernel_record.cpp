@@ -7,7 +7,8 @@
 namespace attune::generators {
 
 kernel kernel_record(const listed_kernel& made) {
-    const auto& [graph, types, depths, cut] = made.request;
+    const auto& [graph, types, depths, target, cut] = made.request;
+    const auto [query_block, key_block] = blocks_of(cut);
     const plan core = plan_of(graph);
     const row_memory rows = row_memory_of(made.request);
     const product_tile tile = product_tile_of(made.request);
@@ -20,18 +21,18 @@ kernel kernel_record(const listed_kernel& made) {
             .output = types.output,
             .depth = depths.depth,
             .value_depth = depths.value_depth,
-            .query_block = cut.query_block,
-            .key_block = cut.key_block,
+            .query_block = query_block,
+            .key_block = key_block,
             .scratch_bytes = scratch_bytes(made.request),
             .schedule = nullptr,
             .call = nullptr,
             .blocks = nullptr,
             .saved_rows = core.saved_rows,
             .saved_outputs = core.saved_output >= 0 ? 1 : 0,
-            .shapes = cut.shapes,
+            .shapes = shapes_of(cut),
             .from_queries = made.from_queries,
             .to_queries = made.to_queries,
-            .key_splits = cut.shapes == shape_class::decode ? cut.key_splits : 0,
+            .key_splits = decodes(cut) ? splits_of(cut) : 0,
             .row_bytes = rows.scratch_bytes,
             .part_bytes = rows.part_bytes,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,

@@ -4,7 +4,6 @@
 #include "emit/c_header.hpp"
 #include "emit/index_warnings.hpp"
 #include "emit/kernel_record.hpp"
-#include "kernel/device.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -14,7 +13,7 @@ namespace {
 
 std::string kernel_row(const listed_kernel& made) {
     const kernel row = kernel_record(made);
-    std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.isa->name);
+    std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
     const auto say = [&](std::string_view name, const auto& value) { text += fmt::format(", .{} = {}", name, value); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
     say("query", element(row.query)), say("key", element(row.key));
@@ -66,7 +65,7 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
     for (std::size_t i = 0; i < variants.size(); ++i) {
         const variant& each = variants[i];
         const bool on_device = std::any_of(kernels.begin(), kernels.end(),
-                                           [&](const listed_kernel& k) { return k.of == &each && is_device(*k.isa); });
+                                           [&](const listed_kernel& k) { return k.of == &each && k.request.on_gpu(); });
         text += fmt::format("\nstatic const attune::kernel kernels_{}[] = {{\n", i);
         for (const listed_kernel& kernel : kernels)
             if (kernel.of == &each) text += kernel_row(kernel);

@@ -1,7 +1,6 @@
 #include "expr/kernel_inputs.hpp"
 
 #include "expr/pointwise.hpp"
-#include "kernel/device.hpp"
 
 #include <stdexcept>
 
@@ -126,7 +125,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
     kv_lengths_ = ImageParam(Int(32), 1, "input_kv_lengths");
     kv_lengths_.dim(0).set_min(0).set_stride(Expr());
     arguments_.push_back(kv_lengths_);
-    if (request.schedule.shapes == shape_class::decode) {
+    if (decodes(request.schedule)) {
         Param<int> splits("input_key_splits");
         key_splits = max(splits, 1);
         arguments_.push_back(splits);
@@ -138,7 +137,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
     most_keys_in_use() = 0;
     most_keys_in_use() = max(most_keys_in_use(), keys_in_use(each));
     most_keys_in_use.compute_root();
-    if (on_device(request)) most_keys_in_use.gpu_single_thread().update().gpu_single_thread();
+    if (request.on_gpu()) most_keys_in_use.gpu_single_thread().update().gpu_single_thread();
 }
 
 Expr kernel_inputs::keys_in_use(const Expr& b) const { return clamp(kv_lengths_(b), 0, key_length); }

@@ -38,14 +38,15 @@ Expr joined(std::vector<Expr> all, const std::function<Expr(const Expr&, const E
 
 gpu_decode_state::gpu_decode_state(const kernel_frame& frame)
     : f_(frame),
+      cut_(frame.schedule_as<gpu_decode>()),
       scores_at_(frame, "", score_tile::lanes::channels),
-      rows_(frame.cut.query_tile),
+      rows_(cut_.query_tile),
       keys_(frame.cut.key_block),
-      chunk_(frame.core.weights < 0 ? 0 : frame.cut.chunk),
+      chunk_(frame.core.weights < 0 ? 0 : cut_.chunk),
       across_(chunk_ ? rounded_up(frame.value_depth(), chunk_) : 1),
-      down_(frame.cut.key_block / frame.cut.key_tile),
+      down_(cut_.key_block / cut_.key_tile),
       shares_(chunk_ ? shares_of(keys_, down_ / rounded_up(across_, gpu_threads_a_key)) : 1),
-      splits_(clamp(frame.inputs.key_splits, 1, frame.cut.key_splits)) {
+      splits_(clamp(frame.inputs.key_splits, 1, cut_.key_splits)) {
     scores_(scores_at_.pair()) = choose_whole(scores_at_.masked, lowest, scores_at_.real);
     define_ranges();
     define_weights();
@@ -231,7 +232,7 @@ void gpu_decode_state::define_merge() {
     const auto higher = [](const Expr& a, const Expr& b) { return max(a, b); };
     if (maximum_at_ >= 0) {
         std::vector<Expr> of_thread, of_all;
-        for (int i = 0; i < f_.cut.key_splits; i += warp)
+        for (int i = 0; i < cut_.key_splits; i += warp)
             of_thread.push_back(select(i + l_ < splits_, part(first_extra + maximum_at_, i + l_, of_row),
                                        softmax() ? lowest_score : lowest));
         tops_(with(l_)) = joined(of_thread, higher);
@@ -245,7 +246,7 @@ void gpu_decode_state::define_merge() {
     merged_splits_ = RDom({{0, merged_at_once}, {0, (splits_ + together - 1) / together}}, "parts");
     const Expr split = (merged_splits_.y * merged_at_once + merged_splits_.x) * mergers + g_;
     Expr value = part(x_, split, of_row);
-    if (softmax()) value = value * factor_(at(clamp(split, 0, f_.cut.key_splits - 1)));
+    if (softmax()) value = value * factor_(at(clamp(split, 0, cut_.key_splits - 1)));
     const std::vector<Var> each{x_, g_, f_.qi, f_.qt, f_.h, f_.b};
     merging_(each) = 0.0f;
     merging_(each) += select(split < splits_, value, 0.0f);

@@ -65,6 +65,7 @@ private:
     static constexpr int merged_at_once = 8;  ///< parts that each of them asks for at a time
 
     const kernel_frame& f_;
+    const gpu_decode& cut_;
     score_tile scores_at_;
     const int rows_, keys_;  ///< of a task, of a block
     const int chunk_,

@@ -73,7 +73,7 @@ void gpu_decode_state::schedule_merge(const LoopLevel& task) {
     }
     if (factor_.defined())
         kept(factor_)
-            .bound_extent(sp_, f_.cut.key_splits)
+            .bound_extent(sp_, cut_.key_splits)
             .split(sp_, sp_, tx_, warp, TailStrategy::GuardWithIf)
             .reorder(tx_, sp_)
             .gpu_threads(tx_);
@@ -140,7 +140,7 @@ void gpu_decode_state::schedule_blocks(const LoopLevel&) {
             .bound_extent(f_.qi, rows_)
             .reorder_storage(f_.qi, f_.ki, l)
             .align_storage(f_.ki, keys_ + 1);
-        c.collected.split(f_.ki, ty_, f_.ki, f_.cut.key_tile)
+        c.collected.split(f_.ki, ty_, f_.ki, cut_.key_tile)
             .reorder(f_.qi, f_.ki, l, ty_)
             .unroll(f_.qi)
             .unroll(f_.ki)
@@ -150,7 +150,7 @@ void gpu_decode_state::schedule_blocks(const LoopLevel&) {
             .reorder(f_.qi, f_.ki, c.each)
             .unroll(f_.qi)
             .unroll(f_.ki)
-            .unroll(c.each, std::gcd(f_.cut.depth_unroll, steps));
+            .unroll(c.each, std::gcd(cut_.depth_unroll, steps));
         c.product.compute_at(scores_, p_).unroll(f_.qi).update().reorder(f_.qi, c.lane).unroll(f_.qi).unroll(c.lane);
     }
     by_pairs(of_block(scores_));
@@ -207,7 +207,7 @@ void gpu_decode_state::schedule_state(const LoopLevel& own) {
         .reorder(f_.qi, j_, rk_)
         .unroll(f_.qi)
         .unroll(j_)
-        .unroll(rk_, std::gcd(f_.cut.value_tile, keys_ / shares_));
+        .unroll(rk_, std::gcd(cut_.value_tile, keys_ / shares_));
 }
 
 void gpu_decode_state::add_passes(Pipeline& pipeline) const {

@@ -52,11 +52,12 @@ private:
 
 }  // namespace
 
-gpu_prefill_schedule::gpu_prefill_schedule(const kernel_frame& frame)
-    : f_(frame),
-      cut_(frame.cut),
-      across_(std::max(cut_.key_block / cut_.key_tile, (frame.value_depth() + cut_.chunk - 1) / cut_.chunk)),
-      down_(cut_.query_block / cut_.query_tile) {}
+gpu_prefill_schedule::gpu_prefill_schedule(const kernel_frame& frame) : f_(frame) {
+    if (frame.decodes()) return;
+    cut_ = frame.schedule_as<gpu_prefill>();
+    across_ = std::max(cut_.key_block / cut_.key_tile, (frame.value_depth() + cut_.chunk - 1) / cut_.chunk);
+    down_ = cut_.query_block / cut_.query_tile;
+}
 
 /// One element of a row a thread.
 void gpu_prefill_schedule::one_a_thread(Func f, const Var& i, int extent) const {

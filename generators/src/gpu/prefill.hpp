@@ -42,8 +42,8 @@ private:
     }
 
     const kernel_frame& f_;
-    const generators::schedule& cut_;
-    int across_, down_;  ///< threads of a block: along keys and value depths, along queries
+    gpu_prefill cut_;        ///< nothing in decode
+    int across_{}, down_{};  ///< threads of a block: along keys and value depths, along queries
 };
 
 }  // namespace attune::generators

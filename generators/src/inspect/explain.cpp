@@ -42,9 +42,9 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
     for (const output_declaration& o : r.graph.outputs)
         written += bytes_of_output(kind_of(r.graph, o), r.types.output, r.depths, call).value;
     return {{"symbol", k.symbol},
-            {"target", k.isa->name},
-            {"lanes", k.isa->lanes},
-            {"vector_registers", k.isa->registers},
+            {"target", k.request.target->name},
+            {"lanes", k.request.target->lanes},
+            {"vector_registers", k.request.target->registers},
             {"depth", r.depths.depth},
             {"value_depth", r.depths.value_depth},
             {"flops_of_call", flops_of(r.graph, r.depths, saved_rows, call).value},

@@ -142,7 +142,7 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
             bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
         for (const auto& [of, all] : bytes) {
             const auto [of_queries, by_batch, by_head] = of;
-            const int block = of_queries ? parts.schedule.query_block : parts.schedule.key_block;
+            const int block = of_queries ? parts.blocks().query_block : parts.blocks().key_block;
             total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all,
                                          by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
             total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) *

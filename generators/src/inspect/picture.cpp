@@ -115,12 +115,12 @@ bool visible_scores_differ(const picture& p) {
 
 }  // namespace
 
-picture picture_of(const variant& v, const schedule& cut, draw_request request, std::optional<float> product) try {
+picture picture_of(const variant& v, const kernel_request& made, draw_request request,
+                   std::optional<float> product) try {
     picture p;
-    p.name = v.name, p.formula = v.graph.text, p.cut = cut;
+    p.name = v.name, p.formula = v.graph.text, p.cut = blocks_of(made.schedule);
     p.inputs = inputs_of_picture(v.graph, request);
-    const kernel_request made{v.graph, element_types_from("f32"), {request.depth, request.value_depth}, cut};
-    check(cut, request.depth);
+    check(made);
     drawing drawn(made, request);
     std::tie(p.queries, p.keys) = drawn.lengths(p.inputs);
     if (p.queries > 1 << 24) p.queries = request.queries;  // no input says how many there are

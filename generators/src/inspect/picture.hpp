@@ -2,7 +2,7 @@
 #include "inspect/draw_inputs.hpp"
 
 #include <attune/generators/main.hpp>
-#include "kernel/schedule.hpp"
+#include "kernel/kernel_request.hpp"
 
 #include <optional>
 #include <string>
@@ -20,7 +20,7 @@ struct picture {
     float product{};
     bool varies{};  ///< whether visible scores differ
 
-    schedule cut;
+    block_sizes cut;
     std::vector<std::uint8_t> blocks;  ///< (query block, key block): 0 empty, 1 partial, 2 full
     int query_blocks() const { return (queries + cut.query_block - 1) / cut.query_block; }
     int key_blocks() const { return (keys + cut.key_block - 1) / cut.key_block; }
@@ -30,8 +30,8 @@ struct picture {
 };
 
 /// Computed by what kernels are made of: the lowering's own pointwise code and its verdicts over blocks, compiled in
-/// this process. `product` is 0 unless given, and 1 where at 0 all scores are alike. Throws std::runtime_error, a
-/// sentence, for a graph without scores and for inputs that do not fit.
-picture picture_of(const variant& v, const schedule& cut, draw_request request, std::optional<float> product);
+/// this process; `made` says in which blocks. `product` is 0 unless given, and 1 where at 0 all scores are alike.
+/// Throws std::runtime_error, a sentence, for a graph without scores and for inputs that do not fit.
+picture picture_of(const variant& v, const kernel_request& made, draw_request request, std::optional<float> product);
 
 }  // namespace attune::generators

@@ -7,10 +7,6 @@
 
 namespace attune::generators {
 
-/// GPUs have no vectors that a schedule could speak of: threads are what lanes are elsewhere, and `lanes` is 1.
-inline bool is_device(const level& target) { return target.lanes == 1; }
-inline bool on_device(const kernel_request& request) { return request.schedule.lanes == 1; }
-
 /// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute
 /// capability 8.0 and later 99 KB to who asks, Vulkan's 32 KB of nearly all (the least that may be is 16 KB).
 constexpr int most_shared_memory(std::string_view device) {

@@ -37,8 +37,9 @@ public:
         const int rows = (2 * hoisted_ + 8) * (queries + keys);  // a value and a byte that masks it; maxima and sums
         return 4 * (floats + rows);
     }
-    /// The same in decode, for so many rows and the keys of a visit.
-    int bytes_of_decode(int rows, int keys, int threads_down) const {
+    /// The same in decode, for its rows and the keys of a visit.
+    int bytes(const gpu_decode& s) const {
+        const int rows = s.query_tile, keys = s.key_block, threads_down = s.key_block / s.key_tile;
         const int sums = (keys + 1) * rows * gpu_threads_a_key, left = rows * gpu_threads_a_key * threads_down * 4;
         return 4 * (padded(rows) * depths_.depth + std::max(sums, left) + (2 + further_tiles_) * rows * keys +
                     (2 * hoisted_ + 40) * (rows + keys));
@@ -68,14 +69,12 @@ bool sums_a_pair(const graph_ir& graph) {
 
 int most_pairs_of_block(const graph_ir& graph) { return sums_a_pair(graph) ? 16 * 16 : 64 * 32; }
 
-schedule default_gpu_schedule(const kernel_request& request, const level& target) {
+gpu_prefill default_gpu_prefill(const kernel_request& request) {
     // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as
     // many warps as 8 x 4 would.
     constexpr int queries_a_thread = 4, least_down = 8, most_accumulators = 64;
     const auto [depth, value_depth] = request.depths;
-    schedule s = default_schedule(level_named("x86-64-v2"), depth, value_depth,
-                                  masking::none);  // what follows is what is not the CPU's
-    s.lanes = 1;
+    gpu_prefill s{};
     const shared_memory_plan memory(request);
     constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16},
                                              {16, 8},  {8, 8},   {8, 4},   {4, 4}};  // queries, keys
@@ -83,7 +82,7 @@ schedule default_gpu_schedule(const kernel_request& request, const level& target
     for (const auto& [queries, keys] : sizes) {
         if (queries * keys > most_pairs) continue;
         s.query_block = queries, s.key_block = keys;
-        if (memory.bytes(queries, keys) <= most_shared_memory(target)) break;
+        if (memory.bytes(queries, keys) <= most_shared_memory(*request.target)) break;
     }
     s.query_tile = std::clamp(s.query_block / least_down, 1, queries_a_thread);
     const auto depths_a_thread = [&](int across) { return (value_depth + across - 1) / across; };
@@ -92,44 +91,41 @@ schedule default_gpu_schedule(const kernel_request& request, const level& target
     s.key_tile = std::max(s.key_block / across, 1);
     s.chunk = depths_a_thread(across);
     if (s.chunk > 4) s.chunk = (s.chunk + 3) / 4 * 4;  // what a load fetches at once
-    s.value_tile = s.chunk;
     s.depth_unroll = depth % 4 == 0 ? 4 : depth % 2 == 0 ? 2 : 1;
     return s;
 }
 
-schedule default_gpu_decode_schedule(const kernel_request& request, const level& target) {
+gpu_decode default_gpu_decode(const kernel_request& request) {
     constexpr int depths_a_load = 32, most_depths_a_thread = 4;  // neighbouring threads of a warp read a line of memory
-    const auto [depth, value_depth] = request.depths;
-    schedule s = default_gpu_schedule(request, target);
-    s.shapes = shape_class::decode;
+    gpu_decode s{};
     s.query_block = 16;
     s.query_tile = 8;  // heads of a group, as most models have: fewer read keys again, of more some are idle
     s.key_block = 64;
     s.key_tile = 4;
     s.value_tile = 8;
     s.depth_unroll = 4;
-    s.chunk = std::clamp(value_depth / depths_a_load, 1, most_depths_a_thread);
+    s.chunk = std::clamp(request.depths.value_depth / depths_a_load, 1, most_depths_a_thread);
     s.key_splits = 128;
     const shared_memory_plan memory(request);
-    while (s.query_tile > 1 &&
-           memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile) > most_shared_memory(target))
-        s.query_tile /= 2;
+    while (s.query_tile > 1 && memory.bytes(s) > most_shared_memory(*request.target)) s.query_tile /= 2;
     return s;
 }
 
-int gpu_threads_of(const schedule& s, const depth_pair& depths) {
+int gpu_threads_of(const gpu_prefill& s, const depth_pair& depths) {
     const int across = (depths.value_depth + s.chunk - 1) / s.chunk;
-    if (s.shapes == shape_class::prefill)
-        return std::max(s.key_block / s.key_tile, across) * (s.query_block / s.query_tile);
+    return std::max(s.key_block / s.key_tile, across) * (s.query_block / s.query_tile);
+}
+
+int gpu_threads_of(const gpu_decode& s, const depth_pair& depths) {
+    const int across = (depths.value_depth + s.chunk - 1) / s.chunk;
     return gpu_threads_a_key * std::max(s.key_block / s.key_tile, (across + gpu_threads_a_key - 1) / gpu_threads_a_key);
 }
 
 int estimated_shared_memory(const kernel_request& request) {
     const shared_memory_plan memory(request);
-    const schedule& s = request.schedule;
-    return s.shapes == shape_class::prefill
-               ? memory.bytes(s.query_block, s.key_block)
-               : memory.bytes_of_decode(s.query_tile, s.key_block, s.key_block / s.key_tile);
+    if (const auto* decode = std::get_if<gpu_decode>(&request.schedule)) return memory.bytes(*decode);
+    const auto& prefill = std::get<gpu_prefill>(request.schedule);
+    return memory.bytes(prefill.query_block, prefill.key_block);
 }
 
 }  // namespace attune::generators

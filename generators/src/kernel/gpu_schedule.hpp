@@ -1,17 +1,16 @@
 #pragma once
 #include "kernel/kernel_request.hpp"
-#include "kernel/level.hpp"
 
 namespace attune::generators {
 
 /// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while
 /// scores are made, and with `chunk` value depths while values are weighed. Of the request, all but its schedule
 /// counts: what a formula keeps in shared memory takes room from the blocks.
-schedule default_gpu_schedule(const kernel_request& request, const level& target);
+gpu_prefill default_gpu_prefill(const kernel_request& request);
 
 /// The same for few queries: eight threads share a key, of which each takes key_tile for query_tile rows; then a thread
 /// has `chunk` value depths of the same rows, and asks for the values of value_tile keys at a time.
-schedule default_gpu_decode_schedule(const kernel_request& request, const level& target);
+gpu_decode default_gpu_decode(const kernel_request& request);
 inline constexpr int gpu_threads_a_key = 8;
 
 /// Pairs of a query and a key that a block may have at most where nothing else is asked for. Where each has sums of its
@@ -20,7 +19,9 @@ int most_pairs_of_block(const graph_ir& graph);
 
 /// Threads of a block under a schedule, and about how many bytes of shared memory it has: what a kernel has is known
 /// once it is compiled.
-int gpu_threads_of(const schedule& s, const depth_pair& depths);
+int gpu_threads_of(const gpu_prefill& s, const depth_pair& depths);
+int gpu_threads_of(const gpu_decode& s, const depth_pair& depths);
+/// Of a request under a GPU's schedule.
 int estimated_shared_memory(const kernel_request& request);
 
 /// Room behind a row in shared memory, so that a column's elements lie in different banks.

@@ -3,7 +3,7 @@
 #include "analysis/plan.hpp"
 #include "base/about.hpp"
 #include "base/formatting.hpp"
-#include "kernel/device.hpp"
+#include "kernel/cpu_schedule.hpp"
 #include "kernel/gpu_schedule.hpp"
 
 #include <algorithm>
@@ -37,17 +37,36 @@ bool wants(const build_request& build, shape_class shapes, std::string_view grap
     });
 }
 
-/// Where keys and values of 16 bits are converted as they are read.
-void use_for_types(schedule& s, const element_types& types, const level& isa, masking hides) {
-    if (isa.lanes != 8 || s.pairing != 1 || (bytes_of(types.key) == 4 && bytes_of(types.value) == 4)) return;
-    if (s.shapes == shape_class::decode) {  // what is computed takes as long as reading does: sums are loaded and
-                                            // stored less often, 5 to 9 % less time
+/// Whether 8 lanes read keys or values of 16 bits, which are converted as they are read.
+bool converts_in_8_lanes(const kernel_request& request) {
+    return request.target->lanes == 8 && (bytes_of(request.types.key) != 4 || bytes_of(request.types.value) != 4);
+}
+
+}  // namespace
+
+schedule default_prefill(const kernel_request& request) {
+    if (request.on_gpu()) return default_gpu_prefill(request);
+    cpu_prefill s = default_cpu_prefill(*request.target, request.depths, masking_of(request.graph));
+    if (request.target->bf16_dot && can_use_bf16_dot(request))
+        s.pairing = 2;
+    else if (converts_in_8_lanes(request))
+        s.query_block *= 2;  // each block converts anew: full calls of depth 128 take 4 % less time, causal ones 5 %
+    return s;
+}
+
+schedule default_decode(const kernel_request& request) {
+    const masking hides = masking_of(request.graph);
+    if (request.on_gpu()) return default_gpu_decode(request);
+    cpu_decode s = default_cpu_decode(*request.target, hides);
+    if (converts_in_8_lanes(request)) {  // what is computed takes as long as reading does: sums are loaded and stored
+                                         // less often, 5 to 9 % less time
         s.value_tile = s.depth_unroll = 4;
         if (hides == masking::none) s.key_block = 256;
-    } else {
-        s.query_block *= 2;  // each block converts anew: full calls of depth 128 take 4 % less time, causal ones 5 %
     }
+    return s;
 }
+
+namespace {
 
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
@@ -59,7 +78,6 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
         throw std::runtime_error("expected prefill or decode in SHAPES, for every graph or for this one, got neither");
     if (!prefill && !no_decode.empty())
         throw std::runtime_error("no kernel for decode: " + no_decode + "; try SHAPES prefill");
-    const masking hides = masking_of(each.graph);
     for (const level& isa : levels()) {
         if (std::find(build.targets.begin(), build.targets.end(), isa.name) == build.targets.end()) continue;
         if (!prefill && isa.name == "vulkan")
@@ -67,26 +85,19 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                 "no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
         for (const std::string& dtype : build.dtypes)
             for (const std::string& depths : build.depths) {
-                kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), {}};
+                kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), &isa, {}};
                 const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                     request.schedule = cut;
                     all.push_back(
-                        {&each, &isa, request,
+                        {&each, request,
                          fmt::format("attune_{}_{}_d{}x{}_{}_{}{:016x}", symbol_text(each.name),
                                      symbol_part(request.types), request.depths.depth, request.depths.value_depth,
                                      symbol_text(isa.name), serves, each.graph.fingerprint),
                          1, to_queries});
                 };
-                schedule usual = is_device(isa)
-                                     ? default_gpu_schedule(request, isa)
-                                     : default_schedule(isa, request.depths.depth, request.depths.value_depth, hides);
-                if (isa.bf16_dot && can_use_bf16_dot(request)) usual.pairing = 2;
-                use_for_types(usual, request.types, isa, hides);
-                if (prefill) add(usual, std::numeric_limits<int>::max(), "");
+                if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
-                schedule few = is_device(isa) ? default_gpu_decode_schedule(request, isa) : decode_schedule(isa, hides);
-                use_for_types(few, request.types, isa, hides);
-                add(few, most_decoded, prefill ? "decode_" : "");
+                add(default_decode(request), most_decoded, prefill ? "decode_" : "");
             }
     }
 }

@@ -12,13 +12,16 @@ namespace attune::generators {
 /// One kernel of a build, under the name that its object exports.
 struct listed_kernel {
     const variant* of{};
-    const level* isa{};
     kernel_request request;
     std::string symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_]; see
                          ///< kernel_table.hpp
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};  ///< that it serves, inclusive
     std::string schedule_from{"the default"};                          ///< where its schedule comes from, for people
 };
+
+/// What is used where nothing better was measured, of whatever target: of the request, all but its schedule counts.
+schedule default_prefill(const kernel_request& request);
+schedule default_decode(const kernel_request& request);
 
 /// Sorted by variant, then as kernel tables want them: most demanding ISA level first. Throws std::runtime_error, a
 /// sentence, for an unknown target or element type, a malformed depth.

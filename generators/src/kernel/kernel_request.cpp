@@ -1,7 +1,6 @@
 #include "kernel/kernel_request.hpp"
 
 #include "analysis/plan.hpp"
-#include "kernel/device.hpp"
 
 #include <charconv>
 #include <stdexcept>
@@ -61,6 +60,13 @@ bool can_use_bf16_dot(const kernel_request& request) {
            is_passed(core.key) && is_passed(core.value) && core.weights == core.statistic_node;
 }
 
+void check(const kernel_request& request) {
+    if (is_for_gpu(request.schedule) != request.on_gpu())
+        throw std::runtime_error("expected a schedule for " + std::string(request.on_gpu() ? "a GPU" : "a CPU") +
+                                 ", got " + to_json(request.schedule) + "; try what `explain --json` says");
+    check(request.schedule, request.depths.depth);
+}
+
 depth_pair depth_pair_from(std::string_view text) {
     const auto number = [&](std::string_view digits) {
         int value = 0;
@@ -76,8 +82,9 @@ depth_pair depth_pair_from(std::string_view text) {
 }
 
 product_tile product_tile_of(const kernel_request& request) {
-    if (on_device(request)) return {1, 1};
-    return {request.schedule.lanes >= 16 ? 12 : 6, 2 * request.schedule.lanes};
+    if (request.on_gpu()) return {1, 1};
+    const int lanes = lanes_of(request.schedule);
+    return {lanes >= 16 ? 12 : 6, 2 * lanes};
 }
 
 }  // namespace attune::generators

@@ -28,13 +28,20 @@ struct depth_pair {
 /// "64" or "64x32". Throws std::runtime_error for anything else.
 depth_pair depth_pair_from(std::string_view text);
 
-/// One kernel to be made: a graph, element types, depths and a schedule.
+/// One kernel to be made: of a graph, for element types, depths and a target, under a schedule for that target.
 struct kernel_request {
     graph_ir graph;
     element_types types{element_type::f32, element_type::f32, element_type::f32, element_type::f32};
     depth_pair depths;
+    const level* target{};
     generators::schedule schedule;
+
+    bool on_gpu() const { return target->is_gpu; }
+    block_sizes blocks() const { return blocks_of(schedule); }
 };
+
+/// Throws std::runtime_error with the first limit or rule that the request's schedule breaks.
+void check(const kernel_request& request);
 
 /// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed
 /// by softmax's own weights.
@@ -45,6 +52,9 @@ bool can_use_bf16_dot(const kernel_request& request);
 /// std::runtime_error for a graph that is not one kernel. Of a kernel for decode it is what does not depend on the
 /// number of rows that are stacked.
 std::size_t scratch_bytes(const kernel_request& request);
+
+/// What one thread allocates for softmax(q * t(k)) * v at most, of the above.
+std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths);
 
 /// Of a kernel for decode: what one thread allocates for each row beside that, and what is kept of each row for each
 /// part of the keys. Else 0.

@@ -8,8 +8,10 @@ namespace {
 // What launches a device's kernels.
 #if defined(__aarch64__)
 #define ATTUNE_LAUNCHER "arm-64-linux"
+constexpr std::string_view launching_level = "aarch64";
 #else
 #define ATTUNE_LAUNCHER "x86-64-linux-sse41"
+constexpr std::string_view launching_level = "x86-64-v2";
 #endif
 
 constexpr level table[] = {
@@ -19,13 +21,15 @@ constexpr level table[] = {
     {"x86-64-v3", "x86-64-linux-avx-avx2-f16c-fma-sse41", 8, 16},
     {"x86-64-v2", "x86-64-linux-sse41", 4, 16},
     {"aarch64", "arm-64-linux", 4, 32},
-    {"cuda", ATTUNE_LAUNCHER "-cuda-cuda_capability_80", 1, 0},
-    {"opencl", ATTUNE_LAUNCHER "-opencl-cl_doubles", 1, 0},
-    {"vulkan", ATTUNE_LAUNCHER "-vk_float64-vk_int16-vk_int64-vk_int8-vk_v13-vulkan", 1, 0},
+    {"cuda", ATTUNE_LAUNCHER "-cuda-cuda_capability_80", 1, 0, false, true},
+    {"opencl", ATTUNE_LAUNCHER "-opencl-cl_doubles", 1, 0, false, true},
+    {"vulkan", ATTUNE_LAUNCHER "-vk_float64-vk_int16-vk_int64-vk_int8-vk_v13-vulkan", 1, 0, false, true},
 };
 }  // namespace
 
 std::span<const level> levels() { return table; }
+
+const level& host_of_gpus() { return level_named(launching_level); }
 
 const level& level_named(std::string_view name) {
     std::string known;

@@ -5,17 +5,22 @@
 
 namespace attune::generators {
 
-/// An ISA level that kernels are compiled for, as `--target` and `attune_add_variant(TARGETS ...)` spell it.
+/// An ISA level, or a kind of GPU, that kernels are compiled for, as `--target` and `attune_add_variant(TARGETS ...)`
+/// spell it.
 struct level {
     std::string_view name;    ///< "x86-64-v3"
     std::string_view halide;  ///< what Halide is told: always explicit, never `host`
     int lanes;                ///< f32 in a vector register
     int registers;            ///< vector registers
     bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
+    bool is_gpu{};            ///< threads are what lanes are elsewhere
 };
 
 /// Every level, most demanding first.
 std::span<const level> levels();
+
+/// The least that CPUs have which launch a GPU's kernels.
+const level& host_of_gpus();
 
 /// Throws std::runtime_error, which lists the levels, for a name that is not one.
 const level& level_named(std::string_view name);

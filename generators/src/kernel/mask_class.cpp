@@ -1,6 +1,6 @@
-#include "analysis/mask_formula.hpp"
+#include "kernel/mask_class.hpp"
 
-#include "kernel/schedule.hpp"
+#include "analysis/mask_formula.hpp"
 
 #include <algorithm>
 #include <vector>

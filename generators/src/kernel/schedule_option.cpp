@@ -8,22 +8,37 @@
 
 namespace attune::generators {
 
-schedule schedule_with(const schedule& base, const std::string& text) {
-    if (text.empty()) return base;
-    const auto given = nlohmann::json::parse(text, nullptr, false);
+namespace {
+
+nlohmann::json object_from(const std::string& text) {
+    auto given = nlohmann::json::parse(text, nullptr, false);
     if (!given.is_object())
         throw std::runtime_error("expected a schedule as a JSON object such as {\"key_block\": 32}, got \"" + text +
                                  "\"");
-    auto fields = nlohmann::json::parse(to_json(base));
-    fields.update(given);
-    return schedule_from_json(fields.dump());
+    return given;
+}
+
+}  // namespace
+
+schedule schedule_with(const kernel_request& request, const std::string& text) {
+    if (text.empty()) return request.schedule;
+    auto fields = nlohmann::json::parse(to_json(request.schedule));
+    fields.update(object_from(text));
+    return schedule_from_json(fields.dump(), *request.target);
+}
+
+shape_class shapes_named(const std::string& text) {
+    if (text.empty()) return shape_class::prefill;
+    const nlohmann::json given = object_from(text), named = given.value("shapes", nlohmann::json("prefill"));
+    return shape_class_from(named.is_string() ? named.get<std::string>() : named.dump());
 }
 
 schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option) {
     return about(kernel.of->name + ", " + option, [&] {
-        const schedule s = schedule_with(kernel.request.schedule, text);
-        check(s, *kernel.isa, kernel.request.depths.depth);
-        return s;
+        kernel_request under = kernel.request;
+        under.schedule = schedule_with(kernel.request, text);
+        check(under);
+        return under.schedule;
     });
 }
 

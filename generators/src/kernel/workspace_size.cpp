@@ -1,6 +1,4 @@
 #include "analysis/plan.hpp"
-#include "kernel/device.hpp"
-
 #include "kernel/kernel_request.hpp"
 
 #include <utility>
@@ -9,8 +7,26 @@
 namespace attune::generators {
 namespace {
 
+/// What of a schedule says how much is kept. A GPU's threads keep what a CPU's single lane would.
+struct kept_sizes {
+    int query_block{}, key_block{}, query_tile{}, lanes{1}, value_tile{}, chunk{1}, pairing{1};
+};
+
+kept_sizes sizes_of(const schedule& s) {
+    return std::visit(
+        [](const auto& cut) {
+            kept_sizes all{.query_block = cut.query_block, .key_block = cut.key_block, .query_tile = cut.query_tile};
+            if constexpr (requires { cut.lanes; }) all.lanes = cut.lanes;
+            if constexpr (requires { cut.value_tile; }) all.value_tile = cut.value_tile;
+            if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;
+            if constexpr (requires { cut.pairing; }) all.pairing = cut.pairing;
+            return all;
+        },
+        s);
+}
+
 /// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
-std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const schedule& cut) {
+std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const kept_sizes& cut) {
     std::vector<int> roots, known{core.contraction};
     for (const further_contraction& further : core.further) known.push_back(further.node);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -28,11 +44,23 @@ std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const schedul
 
 }  // namespace
 
+std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
+    const kept_sizes cut = sizes_of(s);
+    const std::size_t queries = cut.query_block, chunks = (depths.value_depth + cut.chunk - 1) / cut.chunk;
+    const std::size_t state = queries * chunks * (cut.chunk + 2), packed_queries = queries * depths.depth,
+                      rows = 2 * queries;
+    const std::size_t tile = cut.query_tile, scores_and_weights = 2 * tile * cut.key_block,
+                      sums = tile * (cut.chunk + 2);
+    const std::size_t turned = std::size_t(cut.lanes) * (cut.lanes + cut.query_block);
+    return sizeof(float) * (state + packed_queries + rows + scores_and_weights + sums + turned);
+}
+
 std::size_t scratch_bytes(const kernel_request& request) {
-    const auto& [graph, types, depths, cut] = request;
+    const auto& [graph, types, depths, target, schedule] = request;
+    const kept_sizes cut = sizes_of(schedule);
     const plan core = plan_of(graph);
-    if (cut.shapes == shape_class::decode) {  // tiles of keys and values that are computed, rows that fill the last
-                                              // tile, and 32 allocations rounded up
+    if (decodes(schedule)) {  // tiles of keys and values that are computed, rows that fill the last
+                              // tile, and 32 allocations rounded up
         const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth +
                                                    cut.lanes * cut.lanes * cut.query_tile);
         return sizeof(float) * tile +
@@ -53,7 +81,7 @@ std::size_t scratch_bytes(const kernel_request& request) {
                       of_keys = computed(core.key) ? size(cut.key_block, depths.depth) : 0;
     std::size_t floats = 0;
     if (core.needs_state()) {
-        floats += scratch_bytes(cut, depths.depth, depths.value_depth) / sizeof(float) + of_queries + of_keys;
+        floats += plain_scratch_bytes(schedule, depths) / sizeof(float) + of_queries + of_keys;
         if (computed(core.value) || (cut.pairing == 1 && converted(core.value, types.value)))
             floats += size(cut.key_block, depths.value_depth);
         if (cut.pairing == 1 && converted(core.key, types.key)) floats += size(cut.key_block, depths.depth);
@@ -86,13 +114,14 @@ std::size_t scratch_bytes(const kernel_request& request) {
 }
 
 row_memory row_memory_of(const kernel_request& request) {
-    const auto& [graph, types, depths, cut] = request;
-    if (cut.shapes != shape_class::decode) return {};
+    const auto& [graph, types, depths, target, schedule] = request;
+    if (!decodes(schedule)) return {};
+    const kept_sizes cut = sizes_of(schedule);
     const plan core = plan_of(graph);
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
     const int modified =
         static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
-    if (on_device(request))
+    if (request.on_gpu())
         return {0, size((core.weights >= 0 ? depths.value_depth : 0) + 2 +
                         modified)};  // what is kept of a block of threads is in the device's shared memory
     const int vector = core.weights >= 0 ? cut.lanes : 1,

@@ -1,6 +1,5 @@
 #include "schedules/cost_model.hpp"
 
-#include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
 
 #include <algorithm>
@@ -25,7 +24,7 @@ struct visits {
 };
 
 /// Key blocks that a causal mask or a window leaves, and those of them that it crosses.
-visits visited(const schedule& s, masking hides, const call_shape& call) {
+visits visited(const block_sizes& s, masking hides, const call_shape& call) {
     const double tasks = std::ceil(static_cast<double>(call.queries) / s.query_block),
                  blocks = std::ceil(static_cast<double>(call.keys) / s.key_block);
     if (hides == masking::none) return {tasks * blocks, 0};
@@ -46,9 +45,9 @@ visits visited(const schedule& s, masking hides, const call_shape& call) {
 
 /// Few queries, their channels in lanes: tiles of rows and keys, sums kept in registers, then of rows and values, sums
 /// in the first-level cache; keys and values stream meanwhile. Constants are fitted, as below.
-double decode_cycles(const kernel_request& request, const level& isa, const call_shape& call) {
+double cycles_of(const cpu_decode& s, const kernel_request& request, masking, const call_shape& call) {
+    const level& isa = *request.target;
     const machine_model machine = machine_of(isa);
-    const schedule& s = request.schedule;
     const double stacked = static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads),
                  keys = static_cast<double>(call.keys);
     const double rows = std::ceil(stacked / s.query_tile) * s.query_tile;
@@ -80,18 +79,9 @@ double decode_cycles(const kernel_request& request, const level& isa, const call
            static_cast<double>(call.batches * call.key_heads);
 }
 
-}  // namespace
-
-machine_model machine_of(const level& isa) {
-    const bool wide = isa.lanes >= 16;
-    return {2, 2, 4.5, 32 << 10, wide ? 1u << 20 : 512u << 10, wide ? 48.0 : 32.0, 10};
-}
-
-double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call) {
-    if (is_device(isa)) return estimated_gpu_cycles(request, hides, call);
-    if (request.schedule.shapes == shape_class::decode) return decode_cycles(request, isa, call);
+double cycles_of(const cpu_prefill& s, const kernel_request& request, masking hides, const call_shape& call) {
+    const level& isa = *request.target;
     const machine_model machine = machine_of(isa);
-    const schedule& s = request.schedule;
     const double depth = request.depths.depth, value_depth = request.depths.value_depth;
     const int vectors = s.query_tile / s.lanes;
     const double tile_vectors = static_cast<double>(vectors) * s.key_block;
@@ -120,7 +110,7 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
     const double merges = chunks * (vectors * (0.6 * (s.chunk + 2) + 28) + 40);
     const double tile = products + passes + value_tiles * pass + spilled_tile + merges;
 
-    const visits seen = visited(s, hides, call);
+    const visits seen = visited(blocks_of(s), hides, call);
     const double tiles_a_task = static_cast<double>(s.query_block) / s.query_tile,
                  tasks = std::ceil(static_cast<double>(call.queries) / s.query_block);
     const double block_bytes = sizeof_f32 * s.key_block * (depth + value_depth),
@@ -135,43 +125,62 @@ double estimated_cycles(const kernel_request& request, const level& isa, masking
     return cycles * static_cast<double>(call.batches * call.heads);
 }
 
-double estimated_gpu_cycles(const kernel_request& request, masking hides, const call_shape& call) {
-    const schedule& s = request.schedule;
-    const double depth = request.depths.depth, value_depth = request.depths.value_depth,
-                 threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
-    const bool decodes = s.shapes == shape_class::decode;
-    const double rows = decodes ? s.query_tile : s.query_block, keys = s.key_block;
-    // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values
-    // that arrive, barriers.
-    const double lanes = decodes ? gpu_threads_a_key : 1, pairs = rows * keys;
-    double slots = pairs * (depth + value_depth) / threads;
-    slots += decodes ? keys * depth / threads * (rows / 4 / s.key_tile + 1) + pairs * lanes / threads * 2
-                     : pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;
-    slots += decodes ? keys * value_depth / threads * (rows / 4 / s.chunk + 1)
-                     : pairs * value_depth / threads * (1.0 / s.query_tile + 1.0 / s.chunk) / 2 +
-                           keys * (depth + value_depth) / threads * 3;
-    slots += pairs / threads * 30 + (s.chunk + 2) * (decodes ? rows : s.query_tile) * 2 + 150;
-    // Of an SM, as in roofline.py: what waits is hidden by other warps.
+/// What hides the waiting of warps on an SM, as in roofline.py: other warps. `sums` of a thread, `blocks` of threads in
+/// all. Also how long some SMs wait for the last blocks.
+double waits_of(const kernel_request& request, double warps, double sums, double all_blocks) {
     constexpr double shared_of_sm = 228 << 10, registers_of_sm = 65536, enough_warps = 12, sms = 132;
-    const double sums = decodes ? std::max(rows * s.key_tile, rows * s.chunk) + rows * (s.chunk + 2)
-                                : s.query_tile * (std::max(s.key_tile, s.chunk) + s.chunk + 2);
     const double room = std::floor(std::min({shared_of_sm / (estimated_shared_memory(request) + 1024),
                                              registers_of_sm / (32 * warps * (sums + 50)), 64 / warps}));
-    const double key_heads = static_cast<double>(call.batches * call.key_heads),
+    const double of_sm = std::max(1.0, all_blocks / sms);
+    const double blocks = std::clamp(room, 1.0, of_sm), idle = std::ceil(of_sm / blocks) * blocks / of_sm;
+    return (1 + std::max(0.0, enough_warps / blocks / warps - 1)) * idle;
+}
+
+double cycles_of(const gpu_prefill& s, const kernel_request& request, masking hides, const call_shape& call) {
+    const double depth = request.depths.depth, value_depth = request.depths.value_depth,
+                 threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
+    // Of a thread, a visit: multiplications, what they read of shared memory by fours, exponentials, keys and values
+    // that arrive, barriers.
+    const double rows = s.query_block, keys = s.key_block, pairs = rows * keys;
+    double slots = pairs * (depth + value_depth) / threads;
+    slots += pairs * depth / threads * (1.0 / s.query_tile + 1.0 / s.key_tile) / 2;
+    slots += pairs * value_depth / threads * (1.0 / s.query_tile + 1.0 / s.chunk) / 2 +
+             keys * (depth + value_depth) / threads * 3;
+    slots += pairs / threads * 30 + (s.chunk + 2) * s.query_tile * 2 + 150;
+    const double sums = s.query_tile * (std::max(s.key_tile, s.chunk) + s.chunk + 2),
                  heads = static_cast<double>(call.batches * call.heads);
+    const double waits = waits_of(request, warps, sums, heads * std::ceil(static_cast<double>(call.queries) / rows));
+    return visited(blocks_of(s), hides, call).blocks * slots * warps * waits * heads;
+}
+
+double cycles_of(const gpu_decode& s, const kernel_request& request, masking, const call_shape& call) {
+    const double depth = request.depths.depth, value_depth = request.depths.value_depth,
+                 threads = gpu_threads_of(s, request.depths), warps = std::ceil(threads / 32);
+    const double rows = s.query_tile, keys = s.key_block, pairs = rows * keys;
+    double slots = pairs * (depth + value_depth) / threads;
+    slots += keys * depth / threads * (rows / 4 / s.key_tile + 1) + pairs * gpu_threads_a_key / threads * 2;
+    slots += keys * value_depth / threads * (rows / 4 / s.chunk + 1);
+    slots += pairs / threads * 30 + (s.chunk + 2) * rows * 2 + 150;
+    const double sums = std::max(rows * s.key_tile, rows * s.chunk) + rows * (s.chunk + 2),
+                 key_heads = static_cast<double>(call.batches * call.key_heads);
     const double parts = std::clamp(1024.0 / key_heads, 1.0, static_cast<double>(s.key_splits));
     const double stacked =
         std::ceil(static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads) / rows);
-    const double all = decodes ? key_heads * parts * stacked
-                               : heads * std::ceil(static_cast<double>(call.queries) / s.query_block),
-                 of_sm = std::max(1.0, all / sms);
-    const double blocks = std::clamp(room, 1.0, of_sm),
-                 idle = std::ceil(of_sm / blocks) * blocks / of_sm;  // some SMs wait for the last blocks
-    const double waits = (1 + std::max(0.0, enough_warps / blocks / warps - 1)) * idle;
-    if (!decodes) return visited(s, hides, call).blocks * slots * warps * waits * heads;
+    const double waits = waits_of(request, warps, sums, key_heads * parts * stacked);
     const double memory = sizeof_f32 * keys * (depth + value_depth) / 5;  // bytes a cycle that an SM has of it
     return (static_cast<double>(call.keys) / keys * std::max(slots * warps / 4, memory) * waits + parts * 2000) *
            stacked * key_heads;
+}
+
+}  // namespace
+
+machine_model machine_of(const level& isa) {
+    const bool wide = isa.lanes >= 16;
+    return {2, 2, 4.5, 32 << 10, wide ? 1u << 20 : 512u << 10, wide ? 48.0 : 32.0, 10};
+}
+
+double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call) {
+    return std::visit([&](const auto& cut) { return cycles_of(cut, request, hides, call); }, request.schedule);
 }
 
 }  // namespace attune::generators

@@ -1,5 +1,6 @@
 #pragma once
 #include "kernel/kernel_list.hpp"
+#include "kernel/mask_class.hpp"
 #include "kernel/shape_bucket.hpp"
 
 #include <cstddef>
@@ -19,11 +20,8 @@ machine_model machine_of(const level& isa);
 /// Cycles of one core for a call, estimated: the slower of arithmetic, loads and latency in the register tiles; passes
 /// over a tile of scores; what of it, of the keys and of the values does not stay in the caches; blocks visited for the
 /// mask; padding. Its order is what counts: constants that no manual gives are fitted to all candidates' times of three
-/// kernels on Zen 3 (tests/generators/exhaustive).
-double estimated_cycles(const kernel_request& request, const level& isa, masking hides, const call_shape& call);
-
-/// The same of a GPU: the instructions of all its visits to blocks of keys, and how few warps there are to wait
-/// meanwhile. Nothing of it is fitted to times.
-double estimated_gpu_cycles(const kernel_request& request, masking hides, const call_shape& call);
+/// kernels on Zen 3 (tests/generators/exhaustive). Of a GPU: the instructions of all its visits to blocks of keys, and
+/// how few warps there are to wait meanwhile; nothing of that is fitted to times.
+double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call);
 
 }  // namespace attune::generators

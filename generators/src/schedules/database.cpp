@@ -2,7 +2,6 @@
 
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
-#include "kernel/device.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -121,8 +120,13 @@ database_entry entry_from(const json& object, const std::string& where) {
     try {
         const level& isa = level_named(e.key.level);
         e.key.bucket = shape_bucket_named(bucket);
-        e.schedule = schedule_from_json(entry["schedule"].dump());
-        check(e.schedule, isa, e.key.depth);
+        e.schedule = schedule_from_json(entry["schedule"].dump(), isa);
+        if (decodes(e.schedule) != (e.key.bucket == shape_bucket::decode))
+            throw std::runtime_error(
+                fmt::format("expected a schedule for {} in the bucket {}, got one for {}",
+                            name_of(decodes(e.schedule) ? shape_class::prefill : shape_class::decode), bucket,
+                            name_of(shapes_of(e.schedule))));
+        check(e.schedule, e.key.depth);
     } catch (const std::runtime_error& problem) {
         throw std::runtime_error(fmt::format("{}: {}", where, problem.what()));
     }
@@ -180,7 +184,7 @@ const database_entry* database::nearest(const schedule_key& key) const {
         if (e.key.variants != key.variants || e.key.types != key.types || e.key.level != key.level ||
             e.key.bucket != key.bucket)
             continue;
-        if (is_device(level_named(key.level)) && !(e.key == key))
+        if (level_named(key.level).is_gpu && !(e.key == key))
             continue;  // of other depths it need not fit a GPU's shared memory
         try {
             check(e.schedule, key.depth);

@@ -1,10 +1,11 @@
 #include "analysis/plan.hpp"
+#include "kernel/mask_class.hpp"
 #include "schedules/database.hpp"
 
 namespace attune::generators {
 
 schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
-    const auto& [graph, types, depths, cut] = kernel.request;
+    const auto& [graph, types, depths, target, cut] = kernel.request;
     std::string variants;
     switch (masking_of(graph)) {
         case masking::none: variants = "full"; break;
@@ -15,7 +16,7 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
     if (core.makes(kind::scores) || core.makes(kind::weights) || core.makes(kind::column) ||
         core.makes(kind::head_mean))
         variants += "+pairs";
-    return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(kernel.isa->name), bucket};
+    return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(target->name), bucket};
 }
 
 }  // namespace attune::generators

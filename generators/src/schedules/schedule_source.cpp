@@ -1,7 +1,6 @@
 #include "schedules/schedule_source.hpp"
 
 #include "base/formatting.hpp"
-#include "kernel/device.hpp"
 #include "schedules/search_space.hpp"
 
 #include <CLI/CLI.hpp>
@@ -16,15 +15,21 @@ namespace fs = std::filesystem;
 
 /// An entry's schedule for a kernel of perhaps other depths: what has to fit the depths is the kernel's own.
 schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
-    schedule s = entry.schedule;
-    const schedule& usual = kernel.request.schedule;
     const depth_pair depths = kernel.request.depths;
-    s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
-    if (depths.depth == entry.key.depth && depths.value_depth == entry.key.value_depth) return s;
-    s.depth_unroll = usual.depth_unroll;
-    s.query_block = std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
-    if (depths.value_depth % s.chunk != 0) s.value_tile = usual.value_tile, s.chunk = usual.chunk;
-    return s;
+    const bool same_depths = depths.depth == entry.key.depth && depths.value_depth == entry.key.value_depth;
+    const auto fit = [&]<class Cut>(Cut s) -> schedule {
+        const Cut& usual = std::get<Cut>(kernel.request.schedule);
+        if constexpr (requires { s.pairing; })
+            s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
+        if (same_depths) return s;
+        s.depth_unroll = usual.depth_unroll;
+        s.query_block =
+            std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
+        if constexpr (std::is_same_v<Cut, cpu_prefill>)
+            if (depths.value_depth % s.chunk != 0) s.value_tile = usual.value_tile, s.chunk = usual.chunk;
+        return s;
+    };
+    return std::visit(fit, entry.schedule);
 }
 
 std::string provenance(const database_entry& entry, const schedule_key& wanted, const std::string& file) {
@@ -43,10 +48,11 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     } catch (const std::runtime_error&) {
         return false;
     }
-    if (is_device(*kernel.isa)) {  // the variant that it was measured with may keep less in shared memory than this one
+    if (kernel.request
+            .on_gpu()) {  // the variant that it was measured with may keep less in shared memory than this one
         kernel_request there = kernel.request;
         there.schedule = s;
-        if (!fits_device(there, *kernel.isa)) return false;
+        if (!fits_device(there)) return false;
     }
     kernel.request.schedule = s, kernel.schedule_from = provenance(*entry, wanted, file);
     return true;
@@ -54,9 +60,9 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 
 /// What the cost model takes for the fastest of a kernel's space.
 void use_model(listed_kernel& kernel) {
-    if (is_device(*kernel.isa)) return;
-    const auto [best, part] = modelled_choice(
-        {kernel, kernel.request.schedule.shapes == shape_class::decode ? shape_bucket::decode : shape_bucket::prefill});
+    if (kernel.request.on_gpu()) return;
+    const auto [best, part] =
+        modelled_choice({kernel, decodes(kernel.request.schedule) ? shape_bucket::decode : shape_bucket::prefill});
     if (best == kernel.request.schedule) return;
     kernel.request.schedule = best;
     kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * part);
@@ -77,7 +83,7 @@ std::string names_in(const fs::path& folder) {
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const database& measured, const std::string& file) {
     std::vector<listed_kernel> all;
     for (listed_kernel& kernel : kernels) {
-        const bool decodes = kernel.request.schedule.shapes == shape_class::decode;
+        const bool decodes = generators::decodes(kernel.request.schedule);
         listed_kernel short_prefill = kernel;
         use(kernel, measured, decodes ? shape_bucket::decode : shape_bucket::prefill, file);
         if (!decodes) {

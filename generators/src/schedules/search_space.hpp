@@ -29,10 +29,11 @@ std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>
 std::pair<schedule, double> modelled_choice(const tuned_kernel& of);
 
 /// Whether the accumulators of both products, an operand and a broadcast fit the registers of a level.
-bool fits_registers(const schedule& s, const level& isa);
+bool fits_registers(const cpu_prefill& s, const level& isa);
+bool fits_registers(const cpu_decode& s, const level& isa);
 
 /// Whether a GPU has room for a kernel under its schedule, as far as can be said before it is compiled.
 /// `shared_memory`: bytes that a block of threads may have; 0: what every one has.
-bool fits_device(const kernel_request& request, const level& device, int shared_memory = 0);
+bool fits_device(const kernel_request& request, int shared_memory = 0);
 
 }  // namespace attune::generators

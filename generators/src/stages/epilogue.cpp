@@ -168,7 +168,7 @@ void epilogue::schedule() {
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
     const Var qo("qo"), qv("qv"), dj("dj"), dx("dx");
-    const int lanes = f_.cut.lanes, block = block_, depth = f_.value_depth(), chunk = state_ ? state_->chunk() : 0;
+    const int lanes = f_.lanes(), block = block_, depth = f_.value_depth(), chunk = state_ ? state_->chunk() : 0;
     const std::vector<OutputImageParam> buffers = outputs.output_buffers();
     for (std::size_t i = 0; i < buffers.size(); ++i) {
         OutputImageParam buffer = buffers[i];
@@ -217,7 +217,7 @@ void epilogue::add_passes(Pipeline& pipeline) const {
     if (!state_) return;
     std::vector<row_loop> loops = state_->row_loops();
     if (loops.empty()) return;
-    for (const Func& row : rows_) loops.push_back({{row.name(), f_.qi.name()}, std::min(f_.cut.lanes, block_)});
+    for (const Func& row : rows_) loops.push_back({{row.name(), f_.qi.name()}, std::min(f_.lanes(), block_)});
     const Expr queries = OutputImageParam(outputs.output_buffers().front()).dim(1).extent();
     pipeline.add_custom_lowering_pass(new trim_tail_rows({outputs.name(), task_.name()}, queries, block_, loops));
 }

@@ -16,14 +16,14 @@ struct kernel_frame {
     kernel_frame(const kernel_request& request, const plan& core)
         : request(request),
           core(core),
-          cut(request.schedule),
+          cut(request.blocks()),
           depends(dependences(request.graph)),
           inputs(request, core),
           tables(request, inputs, depends) {
         if (decodes()) stack_heads();
     }
-    /// The same tensors, cut otherwise; not in decode.
-    kernel_frame(const kernel_frame& whole, const schedule& cut)
+    /// The same tensors in other blocks; not in decode.
+    kernel_frame(const kernel_frame& whole, const block_sizes& cut)
         : request(whole.request),
           core(whole.core),
           cut(cut),
@@ -34,7 +34,7 @@ struct kernel_frame {
 
     const kernel_request& request;
     const plan& core;
-    const schedule& cut;
+    const block_sizes cut;
     const std::vector<dependence> depends;
     kernel_inputs inputs;
     mutable tile_tables tables;
@@ -46,6 +46,8 @@ struct kernel_frame {
     const instruction& node(int n) const { return request.graph.nodes[n]; }
     int depth() const { return request.depths.depth; }
     int value_depth() const { return request.depths.value_depth; }
+    int lanes() const { return lanes_of(request.schedule); }
+    template <class Cut> const Cut& schedule_as() const { return std::get<Cut>(request.schedule); }
 
     Halide::Expr query_at(const Halide::Expr& i) const { return qt * cut.query_block + i; }
     Halide::Expr key_at(const Halide::Expr& i) const { return kb * cut.key_block + i; }
@@ -54,7 +56,7 @@ struct kernel_frame {
 
     /// In decode the queries of a key head's group stand one below the other, as rows: `qi` is a row in its block, and
     /// `h` a key head, wherever pairs are looked at. `row_query`, `row_head` are the query and the query head of a row.
-    bool decodes() const { return cut.shapes == shape_class::decode; }
+    bool decodes() const { return generators::decodes(request.schedule); }
     Halide::Expr group() const { return max(inputs.heads / max(inputs.key_heads, 1), 1); }
     Halide::Expr queries_stacked() const { return clamp(inputs.query_length, 1, cut.query_block); }
     Halide::Expr rows() const { return group() * queries_stacked(); }

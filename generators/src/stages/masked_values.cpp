@@ -8,7 +8,7 @@ namespace attune::generators {
 using namespace Halide;
 
 masked_values::masked_values(const kernel_frame& frame, const Func& block_kinds, const value_at& value)
-    : f_(frame), vector_(std::gcd(frame.cut.lanes, frame.value_depth())) {
+    : f_(frame), vector_(std::gcd(frame.lanes(), frame.value_depth())) {
     // Algorithm
     const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b}, lanes{l_, f_.kb, f_.qt, f_.h, f_.b};
     const Expr sign = Expr(0x80000000u), infinity = Expr(0x7f800000u);

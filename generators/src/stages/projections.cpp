@@ -1,7 +1,5 @@
 #include "stages/projections.hpp"
 
-#include "kernel/device.hpp"
-
 #include <algorithm>
 #include <string>
 
@@ -96,7 +94,7 @@ quantity computed_tensor::as_product(const matrix_product& of) {
 void computed_tensor::schedule() {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
-    const int lanes = f_.cut.lanes;
+    const int lanes = f_.lanes();
     const Var &d = f_.d, &h = f_.h, &b = f_.b, c("c"), pt("pt"), px("px"), task("task");
     result.compute_root();
     if (tokens_) {  // may be an output of the kernel

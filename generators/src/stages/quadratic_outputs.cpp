@@ -1,7 +1,6 @@
 #include "stages/quadratic_outputs.hpp"
 
 #include "expr/math.hpp"
-#include "kernel/device.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -97,7 +96,7 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& values) {
     values_(pair) = values.size() == 1 ? Tuple(values[0]) : Tuple(values);
     std::vector<Var> over = pair;
     std::vector<Expr> at(pair.begin(), pair.end());
-    const bool skips = !on_device(f_.request);  // a block of one pair is not worth the question
+    const bool skips = !f_.request.on_gpu();  // a block of one pair is not worth the question
     if (of_ == shape::pairs) {
         // One step, number 0, unless the block is skipped. The bound is a number of the call, so that Halide keeps a
         // loop, which is then guarded.
@@ -158,7 +157,7 @@ void quadratic_outputs::define_outputs() {
 void quadratic_outputs::schedule() {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
-    const generators::schedule& cut = f_.cut;
+    const auto& cut = f_.schedule_as<cpu_prefill>();
     const Var &k = f_.k, &q = f_.q, &h = f_.h, &b = f_.b, &ki = f_.ki, &kb = f_.kb, &qi = f_.qi, &qt = f_.qt;
     const Var kx("kx"), qx("qx"), ko("ko"), qo("qo"), qs("qs");
     const int in_lanes = std::gcd(cut.key_block, 2 * cut.lanes), vector = std::min(in_lanes, cut.lanes);

@@ -1,7 +1,6 @@
 #include "stages/score_tile.hpp"
 
 #include "expr/math.hpp"
-#include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
 
 #include <numeric>
@@ -61,7 +60,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
             what != kind::output && what != kind::row && what != kind::tokens)
             roots.push_back(output.node);
     hoist(roots, at_);
-    if (along == lanes::queries && !on_device(f_.request)) transpose_pairs(roots);
+    if (along == lanes::queries && !f_.request.on_gpu()) transpose_pairs(roots);
     factor_out_scale();
     for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
     masked_by_product = !is_free_of_products(masked);
@@ -246,7 +245,7 @@ void score_tile::contract_pairs(contraction& c) {
 }
 
 void score_tile::contract(contraction& c, bool signs_queries) {
-    if (c.fixed && signs_queries && f_.cut.pairing == 2) return contract_pairs(c);
+    if (c.fixed && signs_queries && pairing_of(f_.request.schedule) == 2) return contract_pairs(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.core.query, true, "query_rows");
         c.key_rows = rows_of(f_.core.key, false, "key_rows");
@@ -274,7 +273,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
 }
 
 int score_tile::channel_vector() const {
-    return std::gcd(on_device(f_.request) ? gpu_threads_a_key : f_.cut.lanes, f_.depth());
+    return std::gcd(f_.request.on_gpu() ? gpu_threads_a_key : f_.lanes(), f_.depth());
 }
 
 void score_tile::sum_in_lanes(contraction& c) {

@@ -14,18 +14,18 @@ constexpr int bytes_ahead = 4096;
 
 /// So many keys ahead where each row has a place of its own, or is made by a formula; at least an iteration of any
 /// loop over them.
-int keys_ahead(const schedule& cut) { return std::max({32, cut.lanes, cut.value_tile}); }
+int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.lanes, cut.value_tile}); }
 
 }  // namespace
 
 void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage) {
     // Schedule
     const Var qx("qx"), kx("kx");
-    const int lanes = f_.cut.lanes, square = std::gcd(lanes, f_.cut.key_block);
+    const int lanes = f_.lanes(), square = std::gcd(lanes, f_.cut.key_block);
     for (auto& [turned, rows] : transposed_) {
         turned.compute_at(tile)
             .hoist_storage(storage)
-            .bound_extent(f_.qi, f_.cut.query_tile)
+            .bound_extent(f_.qi, f_.schedule_as<cpu_prefill>().query_tile)
             .bound_extent(f_.ki, f_.cut.key_block)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
@@ -50,9 +50,9 @@ void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_quer
         .hoist_storage(storage)
         .bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block)
         .bound_extent(of, 1);
-    const int vector = fixed ? std::gcd(f_.cut.lanes, channels) : 1;
+    const int vector = fixed ? std::gcd(f_.lanes(), channels) : 1;
     if (vector < 4) {
-        rows.vectorize(f_.d, f_.cut.lanes, TailStrategy::GuardWithIf);
+        rows.vectorize(f_.d, f_.lanes(), TailStrategy::GuardWithIf);
         return;
     }
     schedule_row_vectors(rows, channels);
@@ -60,7 +60,7 @@ void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_quer
 
 void score_tile::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
     // Schedule
-    const int lanes = f_.cut.lanes;
+    const int lanes = f_.lanes();
     const bool in_lanes = of_query == (along_ == lanes::queries);
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
     const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
@@ -73,7 +73,7 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         const bool is_place =
             std::find(places_of_keys_.begin(), places_of_keys_.end(), kept.name()) != places_of_keys_.end();
         if (channels && is_place)
-            kept.bound_extent(i, positions + keys_ahead(f_.cut));
+            kept.bound_extent(i, positions + keys_ahead(f_.schedule_as<cpu_decode>()));
         else if (!(channels && of_query))  // only the call knows how many rows are stacked
             kept.bound_extent(i, positions);
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
@@ -139,7 +139,8 @@ void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage)
 void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, const LoopLevel& keys) {
     // Schedule
     const Var l("l"), kj("kj");
-    const int vector = channel_vector(), lanes = f_.cut.lanes, tile = f_.cut.query_tile;
+    const auto& cut = f_.schedule_as<cpu_decode>();
+    const int vector = channel_vector(), lanes = cut.lanes, tile = cut.query_tile;
     for (contraction& c : contractions_) {
         // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
         // long to multiply.
@@ -147,7 +148,7 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
         c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
         c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
         c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
-        c.collected.split(f_.ki, f_.ki, kj, f_.cut.key_tile)
+        c.collected.split(f_.ki, f_.ki, kj, cut.key_tile)
             .reorder(l, kj, f_.qi, f_.ki)
             .vectorize(l)
             .unroll(kj)
@@ -158,7 +159,7 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
             .vectorize(l)
             .unroll(f_.ki)
             .unroll(f_.qi)
-            .unroll(c.each, std::gcd(f_.cut.depth_unroll, f_.depth() / vector));
+            .unroll(c.each, std::gcd(cut.depth_unroll, f_.depth() / vector));
         if (f_.node(f_.core.key).op != operation::input)
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
@@ -167,7 +168,7 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
 void score_tile::schedule_row_vectors(Func rows, int channels) const {
     // Schedule
     const Var dx("dx");
-    const int vector = std::gcd(f_.cut.lanes, channels);
+    const int vector = std::gcd(f_.lanes(), channels);
     rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
     // Written out, so that where a row lies is found once, and what a channel's position decides is decided here.
     if (channels / vector <= 32) rows.unroll(f_.d);
@@ -186,7 +187,8 @@ void score_tile::fetch_rows(Pipeline& pipeline, int tensor, const prefetch_rows:
         const ImageParam& rows = f_.inputs.tensor(f_.node(n).input);
         const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
         const int elements = of_values ? f_.value_depth() : f_.depth();
-        const int wanted = formed ? keys_ahead(f_.cut) : bytes_ahead / (rows.type().bytes() * elements);
+        const int wanted =
+            formed ? keys_ahead(f_.schedule_as<cpu_decode>()) : bytes_ahead / (rows.type().bytes() * elements);
         streams.push_back({rows.name(), elements, std::max(wanted / keys, 1)});
     }
     if (!streams.empty()) pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, places_of_keys_));
@@ -196,18 +198,19 @@ void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores) const {
     const contraction& c = contractions_.front();
     const bool formed = f_.node(f_.core.key).op != operation::input;
     fetch_rows(pipeline, f_.core.key, {formed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
-               {scores.name(), f_.ki.name()}, f_.cut.lanes);
+               {scores.name(), f_.ki.name()}, f_.lanes());
 }
 
 std::vector<row_loop> score_tile::row_loops() const {
     std::vector<row_loop> all;
     for (const contraction& c : contractions_)
-        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.cut.lanes, f_.cut.query_block)});
+        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.lanes(), f_.cut.query_block)});
     return all;
 }
 
 void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
     // Schedule
+    const int depth_unroll = f_.schedule_as<cpu_prefill>().depth_unroll;
     for (contraction& c : contractions_) {
         Func& product = c.product;
         product.compute_at(tile)
@@ -224,11 +227,11 @@ void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int othe
                 .vectorize(lane_, vector)
                 .unroll(lane_)
                 .unroll(other_);
-            if (f_.depth() % (2 * f_.cut.depth_unroll) == 0) product.update().unroll(c.each.y, f_.cut.depth_unroll);
+            if (f_.depth() % (2 * depth_unroll) == 0) product.update().unroll(c.each.y, depth_unroll);
             continue;
         }
         product.update().reorder(lane_, other_, c.each).vectorize(lane_, vector).unroll(lane_).unroll(other_);
-        if (c.fixed) product.update().unroll(c.each, f_.cut.depth_unroll);
+        if (c.fixed) product.update().unroll(c.each, depth_unroll);
     }
 }
 

@@ -1,7 +1,5 @@
 #include "stages/subblocks.hpp"
 
-#include "kernel/device.hpp"
-
 #include <numeric>
 
 namespace attune::generators {
@@ -9,18 +7,19 @@ using namespace Halide;
 
 int subblocks::count(const kernel_request& request) {
     constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks, each three bits
-    const auto& cut = request.schedule;
-    if (on_device(request)) return 1;
-    const int tile =
-        cut.shapes == shape_class::decode ? std::lcm(cut.lanes, cut.value_tile) : cut.key_tile * cut.pairing;
+    if (request.on_gpu()) return 1;
+    const auto* decode = std::get_if<cpu_decode>(&request.schedule);
+    const auto* prefill = std::get_if<cpu_prefill>(&request.schedule);
+    const int tile = decode ? std::lcm(decode->lanes, decode->value_tile) : prefill->key_tile * prefill->pairing,
+              keys = request.blocks().key_block;
     for (int parts = most; parts > 1; --parts)
-        if (cut.key_block % (parts * tile) == 0 && cut.key_block / parts >= smallest) return parts;
+        if (keys % (parts * tile) == 0 && keys / parts >= smallest) return parts;
     return 1;
 }
 
 kernel_request subblocks::in_subblocks(const kernel_request& request) {
     kernel_request result = request;
-    result.schedule.key_block /= count(request);
+    std::visit([parts = count(request)](auto& cut) { cut.key_block /= parts; }, result.schedule);
     return result;
 }
 
@@ -75,7 +74,7 @@ void subblocks::define_of_group(const verdict& visible, const Var& part) {
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
-    const int parts = count(request), keys = request.schedule.key_block / parts;
+    const int parts = count(request), keys = request.blocks().key_block / parts;
     return [parts, keys](const Expr& visit) {
         const Expr left_out = cast<int>(visit) >> 2;
         return visited_subblocks{left_out & 7, parts - (left_out >> 3), keys};
@@ -84,15 +83,15 @@ std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel
 
 void subblocks::schedule(const LoopLevel& task) {
     // Schedule
-    block_kinds.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.cut.lanes, TailStrategy::RoundUp);
+    block_kinds.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.lanes(), TailStrategy::RoundUp);
     const Var part = subblocks_.args()[0];
     const auto of_parts = [&](Func& f) {
-        f.compute_at(task).bound_extent(f_.qt, 1).vectorize(part, f_.cut.lanes, TailStrategy::RoundUp);
+        f.compute_at(task).bound_extent(f_.qt, 1).vectorize(part, f_.lanes(), TailStrategy::RoundUp);
     };
     if (count_ > 1) of_parts(subblocks_);
     if (!of_group_.has_update_definition()) return;
     of_parts(of_group_);
-    of_group_.update().vectorize(part, f_.cut.lanes);
+    of_group_.update().vectorize(part, f_.lanes());
 }
 
 }  // namespace attune::generators

@@ -2,7 +2,6 @@
 
 #include "codegen/halide_target.hpp"
 #include "emit/kernel_record.hpp"
-#include "kernel/device.hpp"
 #include "lower.hpp"
 
 #include <HalideRuntime.h>
@@ -99,8 +98,8 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     compiled& c = *compiled_;
     c.symbol = made.symbol, c.cut = to_json(made.request.schedule);
     try {
-        Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.isa));
-        if (is_device(*made.isa)) module = for_the_machine_alone(module);
+        Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.request.target));
+        if (made.request.on_gpu()) module = for_the_machine_alone(module);
         static const Halide::Internal::JITModule support = support_library();
         c.code = Halide::Internal::JITModule(module, module.get_function_by_name(c.symbol), {support});
     } catch (const Halide::Error& problem) {  // not a std::exception
@@ -109,13 +108,13 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     const auto entry =
         reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
     c.row = kernel_record(made);
-    c.row.symbol = c.symbol.c_str(), c.row.target = made.isa->name.data(), c.row.schedule = c.cut.c_str();
+    c.row.symbol = c.symbol.c_str(), c.row.target = made.request.target->name.data(), c.row.schedule = c.cut.c_str();
     c.row.call = entry;
     c.table = {.version = kernel_table_version,
                .variant = made.of->name.c_str(),
                .graph = made.request.graph,
                .kernels = {&c.row, 1}};
-    if (is_device(*made.isa)) c.table.devices = &attune::detail::gpus;
+    if (made.request.on_gpu()) c.table.devices = &attune::detail::gpus;
 }
 
 jit_kernel::~jit_kernel() = default;

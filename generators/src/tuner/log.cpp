@@ -39,14 +39,15 @@ json json_of(const tried_candidate& tried) {
     return object;
 }
 
-schedule schedule_from(const json& object) {
-    const schedule s = schedule_from_json(object.dump());
-    check_limits(s);
-    return s;
+/// The target of a search, which its class names before the bucket.
+const level& target_of(const recorded_search& search) {
+    const std::string about = search.begin.at("class").get<std::string>();
+    const std::size_t end = about.rfind(' '), from = about.rfind(' ', end - 1) + 1;
+    return level_named(about.substr(from, end - from));
 }
 
-tried_candidate tried_from(const json& object) {
-    return {schedule_from(object.at("schedule")), rounds_from(object.at("rounds")),
+tried_candidate tried_from(const json& object, const level& target) {
+    return {schedule_from_json(object.at("schedule").dump(), target), rounds_from(object.at("rounds")),
             object.value("wrong", std::string()), object.at("compile_seconds").get<double>(),
             object.at("at").get<double>()};
 }
@@ -57,9 +58,9 @@ json json_of(const final_rounds& last) {
     return {{"schedules", schedules}, {"seconds", last.seconds}};
 }
 
-final_rounds final_from(const json& object) {
+final_rounds final_from(const json& object, const level& target) {
     final_rounds last;
-    for (const json& s : object.at("schedules")) last.schedules.push_back(schedule_from(s));
+    for (const json& s : object.at("schedules")) last.schedules.push_back(schedule_from_json(s.dump(), target));
     last.seconds = object.at("seconds").get<std::vector<std::vector<double>>>();
     for (const auto& round : last.seconds)
         if (round.size() != last.schedules.size()) throw std::runtime_error("a time for each schedule");
@@ -80,9 +81,9 @@ std::pair<std::map<std::string, recorded_search>, std::size_t> parsed(const std:
             if (line.contains("begin"))
                 searches[of] = {line.at("begin"), {}, {}, {}};
             else if (line.contains("tried"))
-                searches.at(of).tried.push_back(tried_from(line.at("tried")));
+                searches.at(of).tried.push_back(tried_from(line.at("tried"), target_of(searches.at(of))));
             else if (line.contains("last"))
-                searches.at(of).last = final_from(line.at("last"));
+                searches.at(of).last = final_from(line.at("last"), target_of(searches.at(of)));
             else
                 for (const json& each : line.at("lengths"))
                     searches.at(of).lengths.push_back(

@@ -88,12 +88,14 @@ std::string drawn_order(const tune_result& r, const std::vector<std::pair<schedu
 
 /// The best time of each pair of register tile and block of keys.
 std::string drawn_tiles(const tune_result& r, const std::vector<std::pair<schedule, double>>& scores, const frame& at) {
-    const auto row_of = [](const schedule& s) { return std::pair(s.query_tile, s.key_tile); };
+    const auto row_of = [](const schedule& s) {
+        return std::visit([](const auto& cut) { return std::pair(cut.query_tile, cut.key_tile); }, s);
+    };
     std::map<std::pair<int, int>, std::map<int, double>> cells;
     std::map<int, int> columns;
     double best = 1;
     const auto put = [&](const schedule& s, double score) {
-        const int nominal = static_cast<int>(std::lround(std::exp2(std::round(std::log2(s.key_block)))));
+        const int nominal = static_cast<int>(std::lround(std::exp2(std::round(std::log2(blocks_of(s).key_block)))));
         double& cell = cells[row_of(s)].try_emplace(nominal, score).first->second;
         cell = std::min(cell, score), columns[nominal] = 0, best = std::min(best, score);
     };

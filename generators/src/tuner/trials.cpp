@@ -117,7 +117,11 @@ std::string checked_calls::wrong(const kernel_table& made, const check_call& cal
 }
 
 std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) {
-    const std::int64_t queries = cut.query_block, keys = cut.key_block, tile = cut.query_tile, key_tile = cut.key_tile;
+    const auto [queries, keys] = std::visit(
+        [](const auto& s) { return std::pair<std::int64_t, std::int64_t>(s.query_block, s.key_block); }, cut);
+    const auto [tile, key_tile] =
+        std::visit([](const auto& s) { return std::pair<std::int64_t, std::int64_t>(s.query_tile, s.key_tile); }, cut);
+    const int splits = splits_of(cut);
     const auto at = [](std::int64_t last, std::initializer_list<std::int64_t> rows) {
         std::set<std::int64_t> within;
         for (const std::int64_t row : rows)
@@ -135,7 +139,7 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
         {{1, 1, 1, queries, keys}, at(queries - 1, {0, tile - 1}), {}},
         {{1, 1, 1, 1, 1}, {}, {}},
         // Each part of the keys has a second block, the first of them a third.
-        {{1, 2, 1, 1, cut.key_splits > 1 ? (2 * cut.key_splits + 1) * keys - 1 : 0}, {}, {}},
+        {{1, 2, 1, 1, splits > 1 ? (2 * splits + 1) * keys - 1 : 0}, {}, {}},
     };
     for (const check_call& call : calls) {
         if (call.shape.queries < 1 || call.shape.keys < 1) continue;

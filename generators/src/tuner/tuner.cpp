@@ -58,7 +58,7 @@ tune_result result_of(const tuned_kernel& of, const std::vector<schedule>& space
 }
 
 device_access* device_of(const tuned_kernel& of, const tune_options& how) {
-    return is_device(*of.kernel.isa) ? how.device : nullptr;
+    return of.kernel.request.on_gpu() ? how.device : nullptr;
 }
 
 /// A candidate that was compiled and is right, or not.
@@ -85,7 +85,7 @@ public:
           space_(candidates(of)),
           record_(begun()),
           state_(state_of(of, space_, record_.begin)),
-          checks_(of.kernel.request, device_of(of, how) ? of.kernel.isa->name : ""),
+          checks_(of.kernel.request, device_of(of, how) ? of.kernel.request.target->name : ""),
           call_(of.kernel.request, of.shape, how.threads, device_of(of, how)) {
         for (const tried_candidate& t : record_.tried) state_.record(t);
         before_ = record_.tried.empty() ? 0 : record_.tried.back().at;
@@ -291,14 +291,14 @@ private:
 }  // namespace
 
 cpu_model measured_machine(const tuned_kernel& of, const tune_options& how) {
-    if (!is_device(*of.kernel.isa) || !how.device) return this_cpu_model();
+    if (!of.kernel.request.on_gpu() || !how.device) return this_cpu_model();
     return {"", 0, 0, how.device->name(), true};
 }
 
 std::string name_of_search(const tuned_kernel& of) {
-    const auto& [graph, types, depths, cut] = of.kernel.request;
+    const auto& [graph, types, depths, target, cut] = of.kernel.request;
     return fmt::format("{} {} {}x{} {} {}", of.kernel.of->name, symbol_part(types), depths.depth, depths.value_depth,
-                       of.kernel.isa->name, name_of(of.bucket));
+                       target->name, name_of(of.bucket));
 }
 
 tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log,
@@ -328,7 +328,8 @@ void compare_lengths(tune_result& short_prefill, const schedule& usual, const tu
 
 tune_result replayed(const tuned_kernel& of, const recorded_search& record) {
     const std::vector<schedule> space = candidates(of);
-    if (record.begin.at("space") != space.size() || record.begin.at("default") != json::parse(to_json(space.front())))
+    if (record.begin.at("space") != space.size() ||
+        schedule_from_json(record.begin.at("default").dump(), *of.kernel.request.target) != space.front())
         throw std::runtime_error(name_of_search(of) +
                                  ": expected the log of a search of today's space of schedules, got one of another; "
                                  "try tune without --replay");

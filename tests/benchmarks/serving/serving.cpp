@@ -204,7 +204,7 @@ int main(int argc, char** argv) {
         auto list = attune::generators::kernels_of(
             {&of, 1},
             {.targets = {level}, .dtypes = {each.dtype}, .depths = {std::to_string(depth)}, .shapes = {"decode"}});
-        list[0].request.schedule = attune::generators::schedule_with(list[0].request.schedule, cut);
+        list[0].request.schedule = attune::generators::schedule_with(list[0].request, cut);
         const attune::generators::jit_kernel kernel(list[0]);
         for (std::size_t i = 0; i < keys.size(); ++i) {
             const shape s{sequences[i], heads, key_heads, keys[i], depth};

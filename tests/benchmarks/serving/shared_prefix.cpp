@@ -35,7 +35,7 @@ struct compiled {
         auto list = attune::generators::kernels_of(
             {&of, 1},
             {.targets = {level}, .dtypes = {dtypes}, .depths = {std::to_string(depth)}, .shapes = {"decode"}});
-        list[0].request.schedule = attune::generators::schedule_with(list[0].request.schedule, cut);
+        list[0].request.schedule = attune::generators::schedule_with(list[0].request, cut);
         kernel = std::make_unique<attune::generators::jit_kernel>(list[0]);
     }
     void operator()(std::initializer_list<std::pair<const char*, attune::tensor>> tensors) const {

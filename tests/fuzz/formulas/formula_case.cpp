@@ -18,8 +18,7 @@
 namespace fuzz {
 namespace {
 
-using attune::shape_class;
-using attune::generators::schedule;
+using attune::generators::cpu_decode, attune::generators::cpu_prefill, attune::generators::schedule;
 
 class dice {
 public:
@@ -52,9 +51,9 @@ constexpr std::array all_types{"f32",
                                "q:bf16,k:bf16,v:bf16,out:f32",
                                "q:bf16,k:f16,v:f32,out:f16"};
 
-schedule prefill_schedule(dice& draw, int lanes, int depth) {
-    schedule s{};
-    s.lanes = lanes, s.key_splits = 1;
+cpu_prefill drawn_prefill(dice& draw, int lanes, int depth) {
+    cpu_prefill s{};
+    s.lanes = lanes;
     s.query_tile = lanes * draw.spread(1, 4);
     s.query_block = s.query_tile * draw.spread(1, 4);
     s.key_tile = draw.spread(1, 12);
@@ -65,10 +64,9 @@ schedule prefill_schedule(dice& draw, int lanes, int depth) {
     return s;
 }
 
-schedule decode_schedule(dice& draw, int lanes) {
-    schedule s{};
-    s.shapes = shape_class::decode;
-    s.lanes = lanes, s.chunk = 1;
+cpu_decode drawn_decode(dice& draw, int lanes) {
+    cpu_decode s{};
+    s.lanes = lanes;
     s.query_block = draw.spread(1, 32);
     s.query_tile = draw.spread(1, 8);
     s.key_tile = std::gcd(lanes, 1 << draw.from(0, 4));
@@ -86,25 +84,34 @@ schedule drawn_schedule(dice& draw, const formula_case& it) {
     const bool decodes = attune::generators::decode_unsupported_reason(it.graph.view()).empty();
     const bool few = decodes && draw.one_in(3);
     const attune::generators::level& isa = attune::generators::level_named(it.level);
+    const auto is_small = [](int vectors, const auto& s) {
+        return vectors * s.key_tile * s.depth_unroll <= 96 && vectors * s.value_tile <= 32 && s.key_block <= 512;
+    };
     for (int tries = 0; tries < 1000; ++tries) {
         const int lanes = draw.one_in(3) ? draw.any(all_lanes) : isa.lanes;
-        schedule s = few ? decode_schedule(draw, lanes) : prefill_schedule(draw, lanes, it.depth);
-        const int vectors = few ? s.query_tile : s.query_tile / lanes;
-        if (vectors * s.key_tile * s.depth_unroll > 96 || vectors * s.value_tile > 32 || s.key_block > 512) continue;
-        if (!few && draw.one_in(2)) {
+        if (few) {
+            const cpu_decode s = drawn_decode(draw, lanes);
+            if (!is_small(s.query_tile, s)) continue;
+            check(s, it.depth);
+            return s;
+        }
+        cpu_prefill s = drawn_prefill(draw, lanes, it.depth);
+        if (!is_small(s.query_tile / lanes, s)) continue;
+        if (draw.one_in(2)) {
             formula_case paired = it;
             paired.cut = s;
             if (s.key_block % 2 == 0 && can_use_bf16_dot(paired.kernel(variant).request)) s.pairing = 2;
         }
-        check(s, isa, it.depth);
+        check(s, it.depth);
         return s;
     }
     throw std::logic_error("no schedule was found within the limits");
 }
 
 attune::support::shape drawn_shape(dice& draw, const formula_case& it) {
-    const bool few = it.cut.shapes == shape_class::decode;
-    const int queries = std::min(it.cut.query_block, 64), keys = std::min(it.cut.key_block, 128);
+    const bool few = decodes(it.cut);
+    const auto [query_block, key_block] = blocks_of(it.cut);
+    const int queries = std::min(query_block, 64), keys = std::min(key_block, 128);
     attune::support::shape s;
     s.batches = draw.from(1, 3);
     s.key_heads = draw.from(1, 3);
@@ -127,6 +134,16 @@ attune::support::shape drawn_shape(dice& draw, const formula_case& it) {
     return s;
 }
 
+/// Under the default schedule for the case's class of shapes.
+attune::generators::listed_kernel usual_kernel(const formula_case& of, const attune::generators::variant& variant) {
+    const std::string depths = fmt::format("{}x{}", of.depth, of.value_depth);
+    return attune::generators::kernels_of({&variant, 1}, {.targets = {of.level},
+                                                          .dtypes = {of.types},
+                                                          .depths = {depths},
+                                                          .shapes = {std::string(name_of(shapes_of(of.cut)))}})
+        .at(0);
+}
+
 }  // namespace
 
 bool formula_case::has_input(std::string_view name) const {
@@ -134,12 +151,8 @@ bool formula_case::has_input(std::string_view name) const {
 }
 
 attune::generators::listed_kernel formula_case::kernel(const attune::generators::variant& variant) const {
-    const std::string depths = fmt::format("{}x{}", depth, value_depth);
-    auto all = attune::generators::kernels_of(
-        {&variant, 1},
-        {.targets = {level}, .dtypes = {types}, .depths = {depths}, .shapes = {std::string(name_of(cut.shapes))}});
-    attune::generators::listed_kernel& made = all.at(0);
-    if (cut.lanes != 0) made.request.schedule = cut;
+    attune::generators::listed_kernel made = usual_kernel(*this, variant);
+    made.request.schedule = cut;
     return made;
 }
 
@@ -156,10 +169,8 @@ std::string formula_case::text() const {
 }
 
 schedule usual_schedule(const formula_case& of) {
-    formula_case usual = of;
-    usual.cut.lanes = 0;
-    const attune::generators::variant variant = usual.variant();
-    return usual.kernel(variant).request.schedule;
+    const attune::generators::variant variant = of.variant();
+    return usual_kernel(of, variant).request.schedule;
 }
 
 void settle(formula_case& it) {
@@ -184,7 +195,7 @@ formula_case drawn_case(unsigned seed) {
     it.graph = attune::testing::random_graph(seed);
     std::vector<std::string> here;
     for (const attune::generators::level& each : attune::generators::levels())
-        if (each.lanes > 1 && attune::runs(each.name)) here.emplace_back(each.name);
+        if (!each.is_gpu && attune::runs(each.name)) here.emplace_back(each.name);
     if (here.empty()) throw std::runtime_error("no ISA level of attune's runs on this machine");
     it.level = draw.one_in(2) ? here.front() : draw.any(here);
     it.types = draw.any(all_types);

@@ -66,7 +66,11 @@ void simpler_kernel(list& to) {
         to.add([&](formula_case& it) {
             it.depth = depth, it.value_depth = value_depth;
             it.shape.depth = depth, it.shape.value_depth = value_depth;
-            while (depth % it.cut.depth_unroll != 0) it.cut.depth_unroll /= 2;
+            std::visit(
+                [depth](auto& cut) {
+                    while (depth % cut.depth_unroll != 0) cut.depth_unroll /= 2;
+                },
+                it.cut);
         });
     };
     depths(2, 1);

@@ -1,0 +1,11 @@
+#pragma once
+#include "kernel/kernel_request.hpp"
+#include "kernel/mask_class.hpp"
+
+namespace attune::generators {
+
+/// What is used on a CPU where nothing better was measured. Any depth >= 1.
+cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, masking hides);
+cpu_decode default_cpu_decode(const level& isa, masking hides);
+
+}  // namespace attune::generators

@@ -1,0 +1,17 @@
+#pragma once
+#include <attune/ir/graph_ir.hpp>
+
+#include <cstdint>
+
+namespace attune::generators {
+
+/// How much of the scores a graph hides, as far as its formula shows.
+enum class masking : std::uint8_t {
+    none,
+    some,
+    window,  ///< all but some keys before the query: a constant number of them, at most 1024, or one that only the call
+             ///< knows
+};
+masking masking_of(const graph_ir& graph);
+
+}  // namespace attune::generators

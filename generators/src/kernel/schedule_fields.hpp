@@ -1,0 +1,98 @@
+#pragma once
+#include "kernel/schedule.hpp"
+
+#include <optional>
+#include <span>
+
+namespace attune::generators {
+
+/// The most that a field may say, whichever type has it: far beyond what is of use, for what is written out compiles
+/// for hours, and what is not fills memory.
+namespace most {
+inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_tile = 256, depth_unroll = 64,
+                     key_tile = 64, value_tile = 256, chunk = 4096, pairing = 2;
+inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
+}  // namespace most
+
+/// A field of one of the types of schedules.
+template <class Cut> struct schedule_field {
+    const char* name;
+    int Cut::* member;
+    int most;
+};
+
+/// A field of another type, that objects of version 0.1 have, too: what it had to say, or nothing where it said
+/// nothing at all.
+struct foreign_field {
+    const char* name;
+    std::optional<int> neutral;
+    const char* where;  ///< "in prefill"
+};
+
+template <class Cut> struct schedule_fields;
+
+template <> struct schedule_fields<cpu_prefill> {
+    static constexpr schedule_field<cpu_prefill> own[] = {
+        {"lanes", &cpu_prefill::lanes, most::lanes},
+        {"query_block", &cpu_prefill::query_block, most::query_block},
+        {"key_block", &cpu_prefill::key_block, most::key_block},
+        {"query_tile", &cpu_prefill::query_tile, most::query_tile},
+        {"depth_unroll", &cpu_prefill::depth_unroll, most::depth_unroll},
+        {"key_tile", &cpu_prefill::key_tile, most::key_tile},
+        {"value_tile", &cpu_prefill::value_tile, most::value_tile},
+        {"chunk", &cpu_prefill::chunk, most::chunk},
+        {"pairing", &cpu_prefill::pairing, most::pairing},
+    };
+    static constexpr foreign_field foreign[] = {{"key_splits", 1, "in prefill"}};
+};
+
+template <> struct schedule_fields<cpu_decode> {
+    static constexpr schedule_field<cpu_decode> own[] = {
+        {"lanes", &cpu_decode::lanes, most::lanes},
+        {"query_block", &cpu_decode::query_block, most::query_block},
+        {"key_block", &cpu_decode::key_block, most::key_block},
+        {"query_tile", &cpu_decode::query_tile, most::query_tile},
+        {"depth_unroll", &cpu_decode::depth_unroll, most::depth_unroll},
+        {"key_tile", &cpu_decode::key_tile, most::key_tile},
+        {"value_tile", &cpu_decode::value_tile, most::value_tile},
+        {"key_splits", &cpu_decode::key_splits, most::key_splits},
+    };
+    static constexpr foreign_field foreign[] = {{"chunk", 1, "in decode"}, {"pairing", 1, "in decode"}};
+};
+
+template <> struct schedule_fields<gpu_prefill> {
+    static constexpr schedule_field<gpu_prefill> own[] = {
+        {"query_block", &gpu_prefill::query_block, most::query_block},
+        {"key_block", &gpu_prefill::key_block, most::key_block},
+        {"query_tile", &gpu_prefill::query_tile, most::query_tile},
+        {"depth_unroll", &gpu_prefill::depth_unroll, most::depth_unroll},
+        {"key_tile", &gpu_prefill::key_tile, most::key_tile},
+        {"chunk", &gpu_prefill::chunk, most::chunk},
+    };
+    static constexpr foreign_field foreign[] = {{"lanes", 1, "on a GPU"},
+                                                {"value_tile", std::nullopt, ""},
+                                                {"key_splits", 1, "in prefill"},
+                                                {"pairing", 1, "on a GPU"}};
+};
+
+template <> struct schedule_fields<gpu_decode> {
+    static constexpr schedule_field<gpu_decode> own[] = {
+        {"query_block", &gpu_decode::query_block, most::query_block},
+        {"key_block", &gpu_decode::key_block, most::key_block},
+        {"query_tile", &gpu_decode::query_tile, most::query_tile},
+        {"depth_unroll", &gpu_decode::depth_unroll, most::depth_unroll},
+        {"key_tile", &gpu_decode::key_tile, most::key_tile},
+        {"value_tile", &gpu_decode::value_tile, most::value_tile},
+        {"chunk", &gpu_decode::chunk, most::chunk},
+        {"key_splits", &gpu_decode::key_splits, most::key_splits},
+    };
+    static constexpr foreign_field foreign[] = {{"lanes", 1, "on a GPU"}, {"pairing", 1, "in decode"}};
+};
+
+/// Throws std::runtime_error with the first limit of a field that `s` is beyond, whatever the depth.
+void check_limits(const schedule& s);
+
+/// Throws std::runtime_error: "expected a schedule's <field> to be <rule>, got <got>; try <instead>".
+[[noreturn]] void refuse_field(const std::string& field, const std::string& rule, int got, int instead);
+
+}  // namespace attune::generators
