@@ -137,7 +137,7 @@ void check_request(const kernel_request& request) {
         throw std::runtime_error(
             "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
     if (decodes(request.schedule))
-        if (const std::string reason = decode_unsupported_reason(request.graph); !reason.empty())
+        if (const std::string& reason = request.facts->decode_unsupported_reason; !reason.empty())
             throw std::runtime_error("no kernel for decode: " + reason);
 }
 
@@ -208,8 +208,8 @@ void schedule_on_cpu(const kernel_frame& frame, const kernel_stages& its, Pipeli
 
 lowered_kernel lower(const kernel_request& request) {
     check_request(request);
-    const plan core = plan_of(request.graph);
-    kernel_frame frame(request, core);
+    const plan& core = request.core();
+    kernel_frame frame(request);
     computed_tensors before(frame, true);
     std::vector<Func> outputs;
 
@@ -228,7 +228,8 @@ lowered_kernel lower(const kernel_request& request) {
     if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = rows.saved_output();
     computed_tensors after(frame, false);
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(request.graph.outputs[i].node));
+        if (core.outputs[i] == kind::tokens)
+            outputs.push_back(frame.inputs.computed.at(request.graph().outputs[i].node));
 
     Pipeline attention(outputs);
     const kernel_stages its{before, after, state.get(), rows, pairs};
@@ -245,7 +246,7 @@ lowered_kernel lower(const kernel_request& request) {
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
     return {frame.inputs.arguments(), attention, order,
-            pipeline_of_block_kinds(kernel_frame(on_cpu, core), on_cpu.target->lanes, false)};
+            pipeline_of_block_kinds(kernel_frame(on_cpu), on_cpu.target->lanes, false)};
 }
 
 }  // namespace attune::generators

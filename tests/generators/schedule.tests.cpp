@@ -144,16 +144,16 @@ inline constexpr auto of_cache = weights(kv_idx - q_idx <= kv_lengths(b) - query
 }  // namespace
 
 TEST_CASE("a window is seen however it is spelt: short ones and those whose width the call tells, not long ones") {
-    CHECK(masking_of(ir_of<plain>) == masking::none);
-    CHECK(masking_of(ir_of<triangle>) == masking::some);
-    CHECK(masking_of(ir_of<near>) == masking::window);
-    CHECK(masking_of(ir_of<far>) == masking::some);
-    CHECK(masking_of(ir_of<told>) == masking::window);
-    CHECK(masking_of(ir_of<told_by_head>) == masking::window);
-    CHECK(masking_of(ir_of<at_the_end>) == masking::window);
-    CHECK(masking_of(ir_of<ahead>) == masking::some);
-    CHECK(masking_of(ir_of<with_sinks>) == masking::some);
-    CHECK(masking_of(ir_of<of_cache>) == masking::some);
+    CHECK(facts_of(ir_of<plain>)->hides == masking::none);
+    CHECK(facts_of(ir_of<triangle>)->hides == masking::some);
+    CHECK(facts_of(ir_of<near>)->hides == masking::window);
+    CHECK(facts_of(ir_of<far>)->hides == masking::some);
+    CHECK(facts_of(ir_of<told>)->hides == masking::window);
+    CHECK(facts_of(ir_of<told_by_head>)->hides == masking::window);
+    CHECK(facts_of(ir_of<at_the_end>)->hides == masking::window);
+    CHECK(facts_of(ir_of<ahead>)->hides == masking::some);
+    CHECK(facts_of(ir_of<with_sinks>)->hides == masking::some);
+    CHECK(facts_of(ir_of<of_cache>)->hides == masking::some);
 }
 
 namespace {
@@ -196,11 +196,11 @@ TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limi
 
 TEST_CASE("what is a GPU is the target's matter: a schedule for a CPU is refused there, and the other way round") {
     const element_types f32 = element_types_from("f32");
-    CHECK_NOTHROW(check(kernel_request{ir_of<plain>, f32, {64, 64}, &v3, some}));
-    CHECK_NOTHROW(check(kernel_request{ir_of<plain>, f32, {64, 64}, &cuda, some_gpu}));
-    CHECK_THROWS_WITH(check(kernel_request{ir_of<plain>, f32, {64, 64}, &cuda, some}),
+    CHECK_NOTHROW(check(kernel_request{facts_of(ir_of<plain>), f32, {64, 64}, &v3, some}));
+    CHECK_NOTHROW(check(kernel_request{facts_of(ir_of<plain>), f32, {64, 64}, &cuda, some_gpu}));
+    CHECK_THROWS_WITH(check(kernel_request{facts_of(ir_of<plain>), f32, {64, 64}, &cuda, some}),
                       ContainsSubstring("expected a schedule for a GPU, got {\"shapes\":\"prefill\",\"lanes\":8"));
-    CHECK_THROWS_WITH(check(kernel_request{ir_of<plain>, f32, {64, 64}, &v3, few_gpu}),
+    CHECK_THROWS_WITH(check(kernel_request{facts_of(ir_of<plain>), f32, {64, 64}, &v3, few_gpu}),
                       ContainsSubstring("expected a schedule for a CPU, got {\"shapes\":\"decode\""));
 }
 

@@ -42,7 +42,7 @@ void lab_count::add(int decision, int seen) {
 }
 
 schedule usual_schedule(const graph_ir& graph) {
-    return default_cpu_prefill(level_named("x86-64-v3"), {64, 64}, masking_of(graph));
+    return default_cpu_prefill(level_named("x86-64-v3"), {64, 64}, facts_of(graph)->hides);
 }
 
 namespace {
@@ -51,21 +51,20 @@ namespace {
 class lab {
 public:
     lab(const graph_ir& graph, const schedule& cut, const lab_inputs& given)
-        : request_{graph,
+        : request_{facts_of(graph),
                    {element_type::f32, element_type::f32, element_type::f32, element_type::f32},
                    {depth, depth},
                    &level_named("x86-64-v3"),
                    cut},
-          core_(plan_of(graph)),
-          depends_(dependences(graph)),
-          inputs_(request_, core_),
-          tables_(request_, inputs_, depends_),
+          core_(request_.core()),
+          inputs_(request_),
+          tables_(request_, inputs_),
           given_(given),
           state(count_of(given.keys, request_.blocks().key_block),
                 count_of(given.queries, request_.blocks().query_block), given.heads, given.batches) {}
 
     Func decided() {
-        const verdict visible = block_mask(request_, inputs_, depends_, tables_, {qt, kb, h, b}).visible(core_.scores);
+        const verdict visible = block_mask(tables_, {qt, kb, h, b}).visible(core_.scores);
         Func states("states");
         states(kb, qt, h, b) = select(!visible.may, cast<std::uint8_t>(0),
                                       select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
@@ -80,7 +79,7 @@ public:
         const Expr q = qt * queries_a_block + qi, k = kb * keys_a_block + key, keys = inputs_.keys_in_use(b);
         place at{b, h, q, k, keys};
         at.known.emplace(core_.contraction, quantity{0.0f, {}});
-        const quantity score = pointwise(request_, inputs_, depends_, at)(core_.scores);
+        const quantity score = pointwise(request_, inputs_, at)(core_.scores);
         Expr visible = k < keys;
         if (score.masked.defined()) visible = visible && !score.masked;
         const Expr none = cast<std::uint8_t>(0), one = cast<std::uint8_t>(1), inside = q < inputs_.query_length;
@@ -128,8 +127,7 @@ private:
     }
 
     kernel_request request_;
-    plan core_;
-    std::vector<dependence> depends_;
+    const plan& core_;
     kernel_inputs inputs_;
     tile_tables tables_;
     const lab_inputs& given_;

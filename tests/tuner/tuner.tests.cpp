@@ -41,7 +41,7 @@ TEST_CASE("a candidate whose results are wrong is reported with what is wrong, a
     how.compile = [&](const listed_kernel& k) {
         listed_kernel other = k;
         if (!planted && !(k.request.schedule == of.kernel.request.schedule)) planted = k.request.schedule;
-        if (k.request.schedule == planted) other.request.graph = full.graph;  // no mask, so wrong
+        if (k.request.schedule == planted) other.request.facts = facts_of(full.graph);  // no mask, so wrong
         return std::make_unique<jit_kernel>(other);
     };
     const tune_result result = tune(of, how, log, no_progress, no_incumbent);
@@ -60,7 +60,7 @@ TEST_CASE("a default schedule whose results are wrong is no start for a search")
     tune_options how = few(1);
     how.compile = [&](const listed_kernel& k) {
         listed_kernel other = k;
-        other.request.graph = full.graph;
+        other.request.facts = facts_of(full.graph);
         return std::make_unique<jit_kernel>(other);
     };
     CHECK_THROWS_MATCHES(tune(of, how, log, no_progress, no_incumbent), std::runtime_error,

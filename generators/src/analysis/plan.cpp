@@ -14,7 +14,7 @@ namespace {
 /// Finds the attention core in a graph, an output at a time.
 class reader {
 public:
-    explicit reader(const graph_ir& graph) : graph_(graph), depends_(dependences(graph)) {}
+    reader(const graph_ir& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
 
     plan read() {
         if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
@@ -192,7 +192,7 @@ private:
 
 bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.end(), what) != outputs.end(); }
 
-plan plan_of(const graph_ir& graph) { return reader(graph).read(); }
+plan plan_of(const graph_ir& graph, const std::vector<dependence>& depends) { return reader(graph, depends).read(); }
 
 std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, const std::function<bool(int)>& ends) {
     std::vector<bool> reached(graph.nodes.size());
@@ -294,8 +294,7 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
     return depends;
 }
 
-std::string decode_unsupported_reason(const graph_ir& graph) {
-    const plan core = plan_of(graph);
+std::string decode_unsupported_reason(const graph_ir& graph, const plan& core) {
     if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
     for (const kind output : core.outputs)
         if (output != kind::output && output != kind::row)

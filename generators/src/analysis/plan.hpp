@@ -51,9 +51,6 @@ struct plan {
     }
 };
 
-/// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
-plan plan_of(const graph_ir& graph);
-
 /// Which nodes these are computed from, themselves included; what lies under nodes that `ends` holds of is not looked
 /// at.
 std::vector<bool> under(
@@ -80,6 +77,9 @@ struct dependence {
 /// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given = {});
 
+/// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
+plan plan_of(const graph_ir& graph, const std::vector<dependence>& depends);
+
 /// Whether a node is an integer of a channel and of numbers of the call alone. Where it is an index that is always
 /// read, the runtime refuses a call in which it leaves its axis, so that kernels need not look.
 bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& depends, int node);
@@ -89,7 +89,7 @@ bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& 
 std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends);
 
 /// Why no kernel of a graph is made for decode; empty if one is.
-std::string decode_unsupported_reason(const graph_ir& graph);
+std::string decode_unsupported_reason(const graph_ir& graph, const plan& core);
 
 /// What `roots` are computed from, in reverse order, that is worth computing once for a query, a key or a (batch, head)
 /// rather than for every pair or channel. What stands in `known` is left alone, and all below it.

@@ -17,19 +17,19 @@ bool is_compare(const formula& f) { return f.what == formula::is::positive || f.
 
 }  // namespace
 
-block_mask::block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>&,
-                       tile_tables& tables, tile at)
-    : request_(request),
-      inputs_(inputs),
+block_mask::block_mask(tile_tables& tables, tile at)
+    : request_(tables.request()),
+      inputs_(tables.inputs()),
       tables_(tables),
       its_(std::make_shared<const facts>(tables.known())),
       known_(*its_),
       at_(std::move(at)),
-      keys_(inputs.keys_in_use(at_.b)),
-      reader_(request.graph, known_.depends) {
-    const Expr query = at_.query_tile * request.blocks().query_block, key = at_.key_block * request.blocks().key_block;
-    whole_.queries = {query, min(query + request.blocks().query_block, inputs.query_length) - 1, {}};
-    whole_.keys = {key, min(key + request.blocks().key_block, keys_) - 1, {}};
+      keys_(inputs_.keys_in_use(at_.b)),
+      reader_(request_.graph(), known_.depends) {
+    const auto [query_block, key_block] = request_.blocks();
+    const Expr query = at_.query_tile * query_block, key = at_.key_block * key_block;
+    whole_.queries = {query, min(query + query_block, inputs_.query_length) - 1, {}};
+    whole_.keys = {key, min(key + key_block, keys_) - 1, {}};
 }
 
 block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices,
@@ -43,7 +43,7 @@ block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its
       indices_(std::move(indices)),
       fixed_(std::move(fixed)),
       keys_(outer.keys_),
-      reader_(request_.graph, known_.depends),
+      reader_(request_.graph(), known_.depends),
       whole_(outer.whole_) {}
 
 verdict block_mask::visible(int scores) {
@@ -77,7 +77,7 @@ block_mask block_mask::where_is(int node, const Expr& value) const {
     fixed[node] = {value, {}};
     std::set<int> given;
     for (const auto& [number, known] : fixed) given.insert(number);
-    return block_mask(*this, std::make_shared<const facts>(request_.graph, dependences(request_.graph, given)),
+    return block_mask(*this, std::make_shared<const facts>(request_.graph(), dependences(request_.graph(), given)),
                       indices_, std::move(fixed));
 }
 
@@ -218,7 +218,7 @@ bool block_mask::clip(const formula& f, side& of, bool of_queries) {
     const linear& position = of_queries ? its.of_query : its.of_key;
     if (position.terms.size() != 1) return false;
     const auto [node, factor] = *position.terms.begin();
-    if (request_.graph.nodes[node].op != (of_queries ? operation::q_idx : operation::kv_idx)) return false;
+    if (request_.graph().nodes[node].op != (of_queries ? operation::q_idx : operation::kv_idx)) return false;
     const int times = static_cast<int>(std::abs(factor));
     if (times > 1024 || (f.what == formula::is::zero && times != 1)) return false;
     // factor * position + rest >= 1, or == 0
@@ -277,7 +277,7 @@ Expr block_mask::may_compare(const formula& f, const sides& in) {
     if (f.what == formula::is::zero && one_term) {
         // x % m == c where some x of its range is the next one that is c after a multiple of m.
         const auto [node, factor] = *its.of_both.terms.begin();
-        const instruction& remains = request_.graph.nodes[node];
+        const instruction& remains = request_.graph().nodes[node];
         if (remains.op == operation::remainder && std::abs(factor) == 1 &&
             is_uniform(known_.depends[remains.arguments[1]])) {
             const interval x = range(remains.arguments[0], in);

@@ -13,8 +13,8 @@ struct tile {
 /// Abstract interpretation of a graph over one tile: which of its pairs are visible. No pair is ever looked at.
 class block_mask {
 public:
-    block_mask(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends,
-               tile_tables& tables, tile at);
+    /// Of the request that the tables are of.
+    block_mask(tile_tables& tables, tile at);
 
     /// Whether softmax sees the pairs of a tile: conditions, masked scores and the end of the keys together.
     verdict visible(int scores);

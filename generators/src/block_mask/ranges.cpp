@@ -76,7 +76,7 @@ block_mask::parts block_mask::split(const linear& sum) const {
 bool block_mask::is_cut(const linear& sum, double others) const {
     if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
     const auto [node, factor] = *sum.terms.begin();
-    return is_passed(request_.graph.nodes[node]) && std::abs(factor) == 1;
+    return is_passed(request_.graph().nodes[node]) && std::abs(factor) == 1;
 }
 
 Expr block_mask::uniform(const linear& sum, double others) {
@@ -133,7 +133,7 @@ interval block_mask::range(const linear& sum, const sides& in) {
 }
 
 interval block_mask::range(int number, const sides& in) {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) {
         const quantity x = at(0, 0)(number);
@@ -152,13 +152,13 @@ interval block_mask::range(int number, const sides& in) {
 }
 
 interval block_mask::compute(int number, const sides& in) {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     if (about(node.op).interval == interval_rule::open) return {};
     const auto argument = [&](int i) { return i < node.argument_count ? range(node.arguments[i], in) : interval{}; };
     switch (family_of(node.op)) {
         case family::conversion: {
             const bool to_reals = node.op == operation::to_real;
-            if (request_.graph.nodes[node.arguments[0]].kind != kind::condition)
+            if (request_.graph().nodes[node.arguments[0]].kind != kind::condition)
                 return to_reals ? to_real(argument(0)) : interval{};
             const verdict v = decide(node.arguments[0]);
             if (to_reals) return {select(v.must, 1.0f, 0.0f), select(v.may, 1.0f, 0.0f)};
@@ -189,9 +189,9 @@ interval block_mask::compute(int number, const sides& in) {
 
 /// What a sum is made of, term by term.
 interval block_mask::reduce(int number) {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-    block_mask within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    block_mask within = inside(static_cast<int>(request_.graph().nodes[node.arguments[0]].integer), each);
     const interval x = within.range(node.arguments[2], whole_);
     const auto total = [&](const Expr& end) {
         return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr();
@@ -208,14 +208,14 @@ interval block_mask::reduce(int number) {
 
 /// How many values a number takes over a tile, as far as its formula shows.
 double block_mask::width(int number) const {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) return 1;
     const auto of = [&](int i) { return width(node.arguments[i]); };
     const auto constant = [&](int i) {
-        return std::max<double>(static_cast<double>(request_.graph.nodes[node.arguments[i]].integer), 1);
+        return std::max<double>(static_cast<double>(request_.graph().nodes[node.arguments[i]].integer), 1);
     };
-    const auto is_constant = [&](int i) { return request_.graph.nodes[node.arguments[i]].op == operation::constant; };
+    const auto is_constant = [&](int i) { return request_.graph().nodes[node.arguments[i]].op == operation::constant; };
     constexpr double unknown = 1e9;
     if (node.op == operation::q_idx) return request_.blocks().query_block;
     if (node.op == operation::kv_idx) return request_.blocks().key_block;
@@ -231,7 +231,7 @@ double block_mask::width(int number) const {
 
 /// A tensor read at few places: all of them are looked at.
 interval block_mask::enumerate(int number, const sides& in) {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     const quantity anywhere = at(0, 0)(number);
     const Expr one = byte(yes()), none = byte(no());
     const verdict unknown_masked = anywhere.masked.defined() ? verdict{} : never();
@@ -277,7 +277,7 @@ interval block_mask::enumerate(int number, const sides& in) {
 /// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where
 /// there is none.
 int block_mask::few_valued_index(int number) const {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     for (int i = 0; i < node.argument_count; ++i) {
         const int argument = node.arguments[i];
         const bool is_index = node.op == operation::load && i > 0 && is_one_sided(known_.depends[argument]);
@@ -288,9 +288,9 @@ int block_mask::few_valued_index(int number) const {
 }
 
 verdict block_mask::any_of(int number) {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-    block_mask within = inside(static_cast<int>(request_.graph.nodes[node.arguments[0]].integer), each);
+    block_mask within = inside(static_cast<int>(request_.graph().nodes[node.arguments[0]].integer), each);
     const verdict v = within.decide(node.arguments[2]);
     return {is_set(maximum(each, byte(v.may), "may_any")),
             is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
@@ -298,7 +298,7 @@ verdict block_mask::any_of(int number) {
 
 /// Conditions that are no comparisons of integers.
 verdict block_mask::decide_real(int number, const sides& in) {
-    const instruction& node = request_.graph.nodes[number];
+    const instruction& node = request_.graph().nodes[number];
     const auto argument = [&](int i) { return range(node.arguments[i], in); };
     if (family_of(node.op) == family::comparison) {
         const auto& [is, is_turned] = comparisons[node.op];

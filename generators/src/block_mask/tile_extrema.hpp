@@ -9,9 +9,11 @@ namespace attune::generators {
 /// by position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
 class tile_tables {
 public:
-    tile_tables(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends)
-        : request_(request), inputs_(inputs), known_(request.graph, depends) {}
+    tile_tables(const kernel_request& request, const kernel_inputs& inputs)
+        : request_(request), inputs_(inputs), known_(request.graph(), request.facts->depends) {}
 
+    const kernel_request& request() const { return request_; }
+    const kernel_inputs& inputs() const { return inputs_; }
     const facts& known() const { return known_; }
 
     /// A tile of queries or of keys of a (batch, head).

@@ -46,7 +46,7 @@ std::vector<double> seconds_of(const kernel_table& table, std::span<const detail
 
 support::workload workload_of(const listed_kernel& kernel, const support::shape& shape,
                               const std::map<std::string, double>& numbers) {
-    const graph_ir& graph = kernel.request.graph;
+    const graph_ir& graph = kernel.request.graph();
     std::map<std::string, std::int64_t> lengths;
     for (const auto& [name, number] : numbers) lengths[name] = static_cast<std::int64_t>(number);
     for (const input_declaration& input : graph.inputs)
@@ -136,9 +136,7 @@ void bench_command::run(std::span<const variant> variants) const {
         const auto arguments = call.arguments();
         const std::vector<double> seconds = seconds_of(compiled->table(), arguments, how, seconds_);
         const double median = seconds[seconds.size() / 2],
-                     flops = flops_of(k.request.graph, k.request.depths, compiled->table().kernels.front().saved_rows,
-                                      sizes)
-                                 .value;
+                     flops = flops_of(*k.request.facts, k.request.depths, sizes).value;
         if (json_)
             rows.push_back({{"kernel", k.symbol},
                             {"variant", k.of->name},

@@ -45,7 +45,7 @@ void draw_command::run(std::span<const variant> variants) const {
     request.inputs.insert(request.inputs.end(), scalars_.begin(), scalars_.end());
     const depth_pair depths = depth_pair_from(depths_.empty() ? built_.depths.front() : depths_);
     request.depth = depths.depth, request.value_depth = depths.value_depth;
-    kernel_request made{v.graph,
+    kernel_request made{facts_of(v.graph),
                         element_types_from("f32"),
                         depths,
                         &level_named(target_.empty() ? built_.targets.front() : target_),

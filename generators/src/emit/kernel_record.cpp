@@ -1,18 +1,16 @@
 #include "emit/kernel_record.hpp"
 
-#include "analysis/plan.hpp"
-
 #include <attune/ir/projections.hpp>
 
 namespace attune::generators {
 
 kernel kernel_record(const listed_kernel& made) {
-    const auto& [graph, types, depths, target, cut] = made.request;
+    const auto& [facts, types, depths, target, cut] = made.request;
     const auto [query_block, key_block] = blocks_of(cut);
-    const plan core = plan_of(graph);
+    const plan& core = facts->core;
     const row_memory rows = row_memory_of(made.request);
     const product_tile tile = product_tile_of(made.request);
-    const bool has_products = !computed_in_full(graph).empty();
+    const bool has_products = !computed_in_full(facts->graph).empty();
     return {.symbol = nullptr,
             .target = nullptr,
             .query = types.query,

@@ -51,19 +51,19 @@ Expr kernel_inputs::extent_along(const graph_ir& graph, axis_kind axis) const {
 }
 
 /// Numbers of the call; a length that a computed tensor states comes before the axes of inputs.
-void kernel_inputs::read_numbers(const kernel_request& request, const plan& core) {
-    const graph_ir& graph = request.graph;
+void kernel_inputs::read_numbers(const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    const plan& core = request.core();
     batches = kv_lengths_.dim(0).extent();
     heads = extent_along(graph, axis_kind::head);
     key_heads = extent_along(graph, axis_kind::key_head);
     query_length = extent_along(graph, axis_kind::query);
     key_length = extent_along(graph, axis_kind::key);
-    const std::vector<dependence> depends = dependences(graph);
     const auto stated = [&](std::initializer_list<int> tensors, int argument, Expr otherwise) {
         for (const int tensor : tensors)
             if (tensor >= 0 && graph.nodes[tensor].op != operation::input &&
                 graph.nodes[tensor].argument_count > argument)
-                return max(pointwise(request, *this, depends, {})(graph.nodes[tensor].arguments[argument]).value, 0);
+                return max(pointwise(request, *this, {})(graph.nodes[tensor].arguments[argument]).value, 0);
         return otherwise;
     };
     heads = stated({core.query, core.key, core.value}, 2, heads);
@@ -86,8 +86,8 @@ void kernel_inputs::read_numbers(const kernel_request& request, const plan& core
     if (!key_heads.defined()) key_heads = heads;
 }
 
-kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
-    const graph_ir& graph = request.graph;
+kernel_inputs::kernel_inputs(const kernel_request& request) {
+    const graph_ir& graph = request.graph();
     tensors_.resize(graph.inputs.size());
     scalars_.resize(graph.inputs.size());
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -130,7 +130,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request, const plan& core) {
         key_splits = max(splits, 1);
         arguments_.push_back(splits);
     }
-    read_numbers(request, core);
+    read_numbers(request);
 
     RDom each(0, batches, "each_batch");
     most_keys_in_use = Func("most_keys_in_use");

@@ -14,7 +14,7 @@ namespace attune::generators {
 /// dimensions, innermost first, so axes appear reversed.
 class kernel_inputs {
 public:
-    kernel_inputs(const kernel_request& request, const plan& core);
+    explicit kernel_inputs(const kernel_request& request);
 
     /// Position in graph_ir::inputs; a tensor.
     const Halide::ImageParam& tensor(int input) const { return tensors_[input]; }
@@ -47,7 +47,7 @@ public:
 
 private:
     Halide::Expr extent_along(const graph_ir& graph, axis_kind axis) const;
-    void read_numbers(const kernel_request& request, const plan& core);
+    void read_numbers(const kernel_request& request);
 
     std::vector<Halide::ImageParam> tensors_;  ///< undefined where the input is a number
     std::vector<Halide::Expr> scalars_;        ///< undefined where it is a tensor

@@ -124,7 +124,7 @@ quantity pointwise::evaluate(int node, bool as_index) {
     if (const auto known = at_.known.find(node); known != at_.known.end()) return known->second;
     const std::pair key{node, as_index};
     if (const auto done = done_.find(key); done != done_.end()) return done->second;
-    const quantity result = compute(request_.graph.nodes[node], as_index);
+    const quantity result = compute(request_.graph().nodes[node], as_index);
     done_.emplace(key, result);
     return result;
 }
@@ -165,7 +165,7 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
 }
 
 bool pointwise::length_is_given(operation formed) const {
-    for (const instruction& node : request_.graph.nodes) {
+    for (const instruction& node : request_.graph().nodes) {
         const bool alike = node.op == formed || (formed == operation::keys && node.op == operation::values);
         if (alike && node.argument_count > 1) return true;
     }
@@ -175,11 +175,11 @@ bool pointwise::length_is_given(operation formed) const {
 /// An element of tokens or of an output: what the kernel computed itself has no -infinity.
 quantity pointwise::load_computed(const instruction& node) {
     const Func& tensor = inputs_.computed.at(node.arguments[0]);
-    const instruction& of = request_.graph.nodes[node.arguments[0]];
+    const instruction& of = request_.graph().nodes[node.arguments[0]];
     const auto index = [&](int i, const Expr& extent) {
         return clamp(evaluate(node.arguments[i + 1], true).value, 0, extent - 1);
     };
-    const auto bare = [&](int i, operation op) { return request_.graph.nodes[node.arguments[i + 1]].op == op; };
+    const auto bare = [&](int i, operation op) { return request_.graph().nodes[node.arguments[i + 1]].op == op; };
     const Expr batch = bare(0, operation::b) ? at_.b : index(0, inputs_.batches);
     if (of.op == operation::tokens) {
         const Expr width = pointwise(request_, inputs_, depends_, {})(of.arguments[1]).value;
@@ -191,14 +191,14 @@ quantity pointwise::load_computed(const instruction& node) {
 }
 
 quantity pointwise::load(const instruction& node) {
-    if (request_.graph.nodes[node.arguments[0]].op != operation::input) return load_computed(node);
-    const int input = request_.graph.nodes[node.arguments[0]].input;
-    const input_declaration& declared = request_.graph.inputs[input];
+    if (request_.graph().nodes[node.arguments[0]].op != operation::input) return load_computed(node);
+    const int input = request_.graph().nodes[node.arguments[0]].input;
+    const input_declaration& declared = request_.graph().inputs[input];
     const ImageParam& tensor = inputs_.tensor(input);
     std::vector<Expr> at;  // innermost first
     for (int axis = declared.rank - 1; axis >= 0; --axis) {
         const int argument = node.arguments[axis + 1];
-        const operation index = request_.graph.nodes[argument].op;
+        const operation index = request_.graph().nodes[argument].op;
         const axis_kind along = declared.axes[axis].kind;
         const Expr extent = tensor.dim(declared.rank - 1 - axis).extent();
         if (along == axis_kind::key_head && index == operation::h) {
@@ -214,8 +214,8 @@ quantity pointwise::load(const instruction& node) {
             (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
             (is_channel && index == operation::d_idx);
         const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
-        const bool is_refused_outside = is_of_channels_alone(request_.graph, depends_, argument) &&
-                                        always_read(request_.graph)[&node - request_.graph.nodes.data()];
+        const bool is_refused_outside = is_of_channels_alone(request_.graph(), depends_, argument) &&
+                                        always_read(request_.graph())[&node - request_.graph().nodes.data()];
         at.push_back(inside               ? position
                      : is_refused_outside ? unsafe_promise_clamped(position, 0, extent - 1)
                                           : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
@@ -244,7 +244,7 @@ quantity pointwise::divide(const instruction& node, const quantity& a, const qua
 
 quantity pointwise::reduce(const instruction& node, bool as_index) {
     const Expr extent = max(evaluate(node.arguments[1], false).value, 0);
-    const int index = static_cast<int>(request_.graph.nodes[node.arguments[0]].integer);
+    const int index = static_cast<int>(request_.graph().nodes[node.arguments[0]].integer);
     if ((depends_[node.arguments[2]].bound >> index & 1) == 0) {  // Halide would add it once
         const quantity x = evaluate(node.arguments[2], as_index);
         const Expr some = extent > 0;
@@ -270,7 +270,7 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
 quantity pointwise::keep(const instruction& node) {
     const Expr p = evaluate(node.arguments[0], false).value, seed = evaluate(node.arguments[1], false).value,
                upper = evaluate(node.arguments[2], false).value;
-    const instruction& probability = request_.graph.nodes[node.arguments[0]];
+    const instruction& probability = request_.graph().nodes[node.arguments[0]];
     const auto real = [](double x) { return Internal::make_const(Float(64), x); };
     const Expr exact = probability.op == operation::constant ? real(probability.number) : cast<double>(p);
     const Expr limit = cast<uint64_t>(floor(clamp(exact, real(0), real(1)) * real(4294967296) + real(0.5)));
@@ -283,8 +283,8 @@ quantity pointwise::keep(const instruction& node) {
 quantity pointwise::of_tensor(const instruction& node) {
     if (node.op == operation::load) return load(node);
     if (node.op != operation::extent) refuse();
-    const instruction& tensor = request_.graph.nodes[node.arguments[0]];
-    const int axis = request_.graph.inputs[tensor.input].rank - 1 - static_cast<int>(node.integer);
+    const instruction& tensor = request_.graph().nodes[node.arguments[0]];
+    const int axis = request_.graph().inputs[tensor.input].rank - 1 - static_cast<int>(node.integer);
     return {inputs_.tensor(tensor.input).dim(axis).extent(), {}};
 }
 
@@ -312,7 +312,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case family::comparison:
             for (const auto& [side, argument] : {std::pair(&a, 0), std::pair(&b, 1)})
                 if (node.op != operation::equal && node.op != operation::not_equal &&
-                    is_passed(request_.graph.nodes[node.arguments[argument]]))
+                    is_passed(request_.graph().nodes[node.arguments[argument]]))
                     side->value = as_limit(side->value);
             return compare(node.op, a, b);
         case family::logic:

@@ -28,6 +28,9 @@ struct place {
 /// Boolean. Sums are inline reductions.
 class pointwise {
 public:
+    pointwise(const kernel_request& request, const kernel_inputs& inputs, place at)
+        : pointwise(request, inputs, request.facts->depends, std::move(at)) {}
+    /// Where some nodes count as one number: `depends` says so.
     pointwise(const kernel_request& request, const kernel_inputs& inputs, const std::vector<dependence>& depends,
               place at)
         : request_(request), inputs_(inputs), depends_(depends), at_(std::move(at)) {}

@@ -35,24 +35,23 @@ element_type type_of(const input_declaration& d, const element_types& types) {
 
 json json_of(const listed_kernel& k, const call_sizes& call) {
     const kernel_request& r = k.request;
-    const int saved_rows = plan_of(r.graph).saved_rows;
     double read = 0, written = 0;
-    for (const input_declaration& d : r.graph.inputs)
+    for (const input_declaration& d : r.graph().inputs)
         if (!d.is_scalar) read += bytes_of_input(d, type_of(d, r.types), r.depths, call).value;
-    for (const output_declaration& o : r.graph.outputs)
-        written += bytes_of_output(kind_of(r.graph, o), r.types.output, r.depths, call).value;
+    for (const output_declaration& o : r.graph().outputs)
+        written += bytes_of_output(kind_of(r.graph(), o), r.types.output, r.depths, call).value;
     return {{"symbol", k.symbol},
             {"target", k.request.target->name},
             {"lanes", k.request.target->lanes},
             {"vector_registers", k.request.target->registers},
             {"depth", r.depths.depth},
             {"value_depth", r.depths.value_depth},
-            {"flops_of_call", flops_of(r.graph, r.depths, saved_rows, call).value},
+            {"flops_of_call", flops_of(*r.facts, r.depths, call).value},
             {"bytes_read_of_call", read},
             {"bytes_written_of_call", written},
             {"scratch_bytes_per_thread", scratch_bytes(r)},
-            {"hidden_row_bytes", json_of(bytes_of_saved_rows(saved_rows, call))},
-            {"tensor_bytes", json_of(bytes_of_computed(r.graph, r.depths, call))},
+            {"hidden_row_bytes", json_of(bytes_of_saved_rows(r.core().saved_rows, call))},
+            {"tensor_bytes", json_of(bytes_of_computed(r.graph(), r.depths, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))},
             {"schedule_from", k.schedule_from}};
@@ -100,7 +99,7 @@ json json_of(const variant& v, std::span<const listed_kernel> kernels, const cal
                 {"outputs", outputs},
                 {"blocks", blocks},
                 {"semantics", semantics}};
-    object["flops"] = flops_of(v.graph, one, plan_of(v.graph).saved_rows, call).formula;
+    object["flops"] = flops_of(*facts_of(v.graph), one, call).formula;
     object["kernels"] = made;
     object["call"] = {{"batches", call.batches},
                       {"heads", call.heads},

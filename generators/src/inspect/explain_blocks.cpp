@@ -87,26 +87,23 @@ std::string sentence_of(const block_reason& reason) {
 }
 
 std::vector<block_reason> block_reasons(const kernel_request& request) {
-    const graph_ir& graph = request.graph;
-    const plan core = plan_of(graph);
+    const auto& [graph, depends, core, hides, no_decode] = *request.facts;
     if (!core.has_core()) return {};
-    const std::vector<dependence> depends = dependences(graph);
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;
     collect(graph, depends, core.scores, seen, conditions, tensors);
 
     std::vector<block_reason> reasons;
     std::set<std::string> said;
-    const kernel_inputs inputs(request, core);
+    const kernel_inputs inputs(request);
     for (const auto& [condition, negated] : conditions) {
         const std::string text = text_of(graph, condition);
         block_reason reason{negated ? fmt::format("!({})", text) : text, {}, {}, {}, {}};
         if (!said.insert(reason.condition).second) continue;
 
-        tile_tables tables(request, inputs, depends);
+        tile_tables tables(request, inputs);
         const Var q("q"), k("k"), h("h"), b("b");
-        const verdict holds = block_mask(request, inputs, depends, tables, {q, k, h, b}).decide(condition),
-                      visible = negated ? !holds : holds;
+        const verdict holds = block_mask(tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
         reason.skips = !is_const_one(Internal::simplify(visible.may)),
         reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
         std::set<std::string> dense;
@@ -128,15 +125,14 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
 }
 
 cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
-    const plan core = plan_of(request.graph);
+    const plan& core = request.core();
     cost total;
     if (core.has_core()) {
-        const std::vector<dependence> depends = dependences(request.graph);
-        const kernel_inputs inputs(request, core);
+        const kernel_inputs inputs(request);
         const kernel_request parts = subblocks::in_subblocks(request);
-        tile_tables tables(parts, inputs, depends);
+        tile_tables tables(parts, inputs);
         const Var q("q"), k("k"), h("h"), b("b");
-        block_mask(parts, inputs, depends, tables, {q, k, h, b}).visible(core.scores);
+        block_mask(tables, {q, k, h, b}).visible(core.scores);
         std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
         for (const tile_tables::size& table : tables.sizes())
             bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;

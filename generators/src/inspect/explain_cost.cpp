@@ -104,7 +104,8 @@ call_sizes call_sizes_from(const std::string& text) {
         text + "\"");
 }
 
-cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, const call_sizes& call) {
+cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_sizes& call) {
+    const graph_ir& graph = facts.graph;
     const auto count = [&](operation op) {
         return static_cast<int>(std::count_if(graph.nodes.begin(), graph.nodes.end(),
                                               [&](const instruction& node) { return node.op == op; }));
@@ -117,10 +118,9 @@ cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, c
         sizes.push_back(channels);
         add(total, product(2 * times, sizes));
     };
-    contracted_over(count(operation::contract) * (saved_rows > 0 ? 2 : 1),
+    contracted_over(count(operation::contract) * (facts.core.saved_rows > 0 ? 2 : 1),
                     {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
-    for (const further_contraction& other : plan_of(graph).further)
-        contracted_over(1, {text_of(graph, other.extent), 1});
+    for (const further_contraction& other : facts.core.further) contracted_over(1, {text_of(graph, other.extent), 1});
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
     for (const int tensor : computed_in_full(graph))
         for (const matrix_product& of : products_of(graph, tensor)) {

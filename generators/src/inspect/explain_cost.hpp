@@ -23,7 +23,7 @@ struct cost {
 
 /// Multiplications and additions of the contractions and projections, all pairs counted: what blocks that are skipped
 /// save comes off.
-cost flops_of(const graph_ir& graph, const depth_pair& depths, int saved_rows, const call_sizes& call);
+cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_sizes& call);
 
 /// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,

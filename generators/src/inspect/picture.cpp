@@ -39,10 +39,9 @@ class drawing {
 public:
     drawing(const kernel_request& request, const draw_request& of)
         : request_(request),
-          core_(plan_of(request.graph)),
-          depends_(dependences(request.graph)),
-          inputs_(request, core_),
-          tables_(request, inputs_, depends_),
+          core_(request.core()),
+          inputs_(request),
+          tables_(request, inputs_),
           b_(of.batch),
           h_(of.head) {
         if (!core_.has_core())
@@ -79,7 +78,7 @@ private:
         place at{b_, h_, q, k, keys, {}};
         at.known.emplace(core_.contraction, quantity{product_, {}});
         for (const further_contraction& other : core_.further) at.known.emplace(other.node, quantity{0.0f, {}});
-        const quantity score = pointwise(request_, inputs_, depends_, at)(core_.scores);
+        const quantity score = pointwise(request_, inputs_, at)(core_.scores);
         Expr visible = k < keys;
         if (score.masked.defined()) visible = visible && !score.masked;
         pairs_(k, q) = Tuple(cast<std::uint8_t>(visible), score.value);
@@ -87,14 +86,13 @@ private:
 
     void define_blocks() {
         // Algorithm
-        const verdict visible = block_mask(request_, inputs_, depends_, tables_, {q, k, h_, b_}).visible(core_.scores);
+        const verdict visible = block_mask(tables_, {q, k, h_, b_}).visible(core_.scores);
         blocks_(k, q) = select(!visible.may, cast<std::uint8_t>(0),
                                select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
     }
 
     const kernel_request& request_;
-    plan core_;
-    std::vector<dependence> depends_;
+    const plan& core_;
     kernel_inputs inputs_;
     tile_tables tables_;
     Expr b_, h_;

@@ -1,6 +1,6 @@
 #pragma once
+#include "analysis/mask_class.hpp"
 #include "kernel/kernel_request.hpp"
-#include "kernel/mask_class.hpp"
 
 namespace attune::generators {
 

@@ -15,8 +15,7 @@ namespace {
 class shared_memory_plan {
 public:
     explicit shared_memory_plan(const kernel_request& request) : depths_(request.depths) {
-        const graph_ir& graph = request.graph;
-        const plan core = plan_of(graph);
+        const auto& [graph, depends, core, hides, no_decode] = *request.facts;
         if (core.weights >= 0 && core.weights != core.statistic_node) ++further_tiles_;
         for (const int node : core.summed_weights)
             further_tiles_ += node != core.statistic_node && node != core.weights;
@@ -26,7 +25,7 @@ public:
             if (const kind is = graph.nodes[n].kind;
                 is == kind::scores || is == kind::weights || is == kind::output || is == kind::row)
                 roots.push_back(n);
-        hoisted_ = static_cast<int>(hoistable(graph, dependences(graph), roots, known).size() + core.outputs.size());
+        hoisted_ = static_cast<int>(hoistable(graph, depends, roots, known).size() + core.outputs.size());
     }
     int bytes(int queries, int keys) const {
         const int scores = padded(queries) * keys, weights = queries * keys, values = keys * depths_.value_depth;
@@ -52,9 +51,8 @@ private:
 
 /// Whether pairs have sums of reals of their own, over edges of a path, say. Each becomes a loop in the code of each
 /// pair that a thread makes.
-bool sums_a_pair(const graph_ir& graph) {
-    const plan core = plan_of(graph);
-    const std::vector<dependence> depends = dependences(graph);
+bool sums_a_pair(const graph_facts& facts) {
+    const auto& [graph, depends, core, hides, no_decode] = facts;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const bool real_sum = graph.nodes[n].op == operation::sum && graph.nodes[n].kind == kind::real;
         const auto is_further = [&](const further_contraction& each) { return each.node == n; };
@@ -67,7 +65,7 @@ bool sums_a_pair(const graph_ir& graph) {
 
 }  // namespace
 
-int most_pairs_of_block(const graph_ir& graph) { return sums_a_pair(graph) ? 16 * 16 : 64 * 32; }
+int most_pairs_of_block(const graph_facts& facts) { return sums_a_pair(facts) ? 16 * 16 : 64 * 32; }
 
 gpu_prefill default_gpu_prefill(const kernel_request& request) {
     // 4 x 4 products a thread are enough for the operands to cost little beside them, and leave registers for twice as
@@ -78,7 +76,7 @@ gpu_prefill default_gpu_prefill(const kernel_request& request) {
     const shared_memory_plan memory(request);
     constexpr std::pair<int, int> sizes[] = {{64, 32}, {32, 32}, {32, 16}, {16, 16},
                                              {16, 8},  {8, 8},   {8, 4},   {4, 4}};  // queries, keys
-    const int most_pairs = most_pairs_of_block(request.graph);
+    const int most_pairs = most_pairs_of_block(*request.facts);
     for (const auto& [queries, keys] : sizes) {
         if (queries * keys > most_pairs) continue;
         s.query_block = queries, s.key_block = keys;

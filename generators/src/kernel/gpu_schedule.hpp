@@ -15,7 +15,7 @@ inline constexpr int gpu_threads_a_key = 8;
 
 /// Pairs of a query and a key that a block may have at most where nothing else is asked for. Where each has sums of its
 /// own, more loops in one kernel take a device's compiler minutes.
-int most_pairs_of_block(const graph_ir& graph);
+int most_pairs_of_block(const graph_facts& facts);
 
 /// Threads of a block under a schedule, and about how many bytes of shared memory it has: what a kernel has is known
 /// once it is compiled.

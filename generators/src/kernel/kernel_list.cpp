@@ -46,7 +46,7 @@ bool converts_in_8_lanes(const kernel_request& request) {
 
 schedule default_prefill(const kernel_request& request) {
     if (request.on_gpu()) return default_gpu_prefill(request);
-    cpu_prefill s = default_cpu_prefill(*request.target, request.depths, masking_of(request.graph));
+    cpu_prefill s = default_cpu_prefill(*request.target, request.depths, request.facts->hides);
     if (request.target->bf16_dot && can_use_bf16_dot(request))
         s.pairing = 2;
     else if (converts_in_8_lanes(request))
@@ -55,7 +55,7 @@ schedule default_prefill(const kernel_request& request) {
 }
 
 schedule default_decode(const kernel_request& request) {
-    const masking hides = masking_of(request.graph);
+    const masking hides = request.facts->hides;
     if (request.on_gpu()) return default_gpu_decode(request);
     cpu_decode s = default_cpu_decode(*request.target, hides);
     if (converts_in_8_lanes(request)) {  // what is computed takes as long as reading does: sums are loaded and stored
@@ -70,10 +70,10 @@ namespace {
 
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
-    plan_of(each.graph);  // refuses a graph that is not one kernel
+    const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
-    const std::string no_decode = decode_unsupported_reason(each.graph);
+    const std::string& no_decode = facts->decode_unsupported_reason;
     if (!prefill && !decode)
         throw std::runtime_error("expected prefill or decode in SHAPES, for every graph or for this one, got neither");
     if (!prefill && !no_decode.empty())
@@ -85,7 +85,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                 "no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
         for (const std::string& dtype : build.dtypes)
             for (const std::string& depths : build.depths) {
-                kernel_request request{each.graph, element_types_from(dtype), depth_pair_from(depths), &isa, {}};
+                kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}};
                 const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                     request.schedule = cut;
                     all.push_back(

@@ -50,9 +50,9 @@ std::string symbol_part(const element_types& types) {
 }
 
 bool can_use_bf16_dot(const kernel_request& request) {
-    const plan core = plan_of(request.graph);
+    const plan& core = request.core();
     const auto is_passed = [&](int tensor) {
-        return tensor >= 0 && request.graph.nodes[static_cast<std::size_t>(tensor)].op == operation::input;
+        return tensor >= 0 && request.graph().nodes[static_cast<std::size_t>(tensor)].op == operation::input;
     };
     const auto& [query, key, value, output] = request.types;
     return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 &&

@@ -1,7 +1,8 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include "analysis/graph_facts.hpp"
 #include "kernel/schedule.hpp"
 
+#include <memory>
 #include <string>
 #include <string_view>
 
@@ -30,12 +31,14 @@ depth_pair depth_pair_from(std::string_view text);
 
 /// One kernel to be made: of a graph, for element types, depths and a target, under a schedule for that target.
 struct kernel_request {
-    graph_ir graph;
+    std::shared_ptr<const graph_facts> facts;
     element_types types{element_type::f32, element_type::f32, element_type::f32, element_type::f32};
     depth_pair depths;
     const level* target{};
     generators::schedule schedule;
 
+    const graph_ir& graph() const { return facts->graph; }
+    const plan& core() const { return facts->core; }
     bool on_gpu() const { return target->is_gpu; }
     block_sizes blocks() const { return blocks_of(schedule); }
 };

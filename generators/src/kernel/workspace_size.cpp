@@ -26,7 +26,8 @@ kept_sizes sizes_of(const schedule& s) {
 }
 
 /// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
-std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const kept_sizes& cut) {
+std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
+    const auto& [graph, depends, core, hides, no_decode] = facts;
     std::vector<int> roots, known{core.contraction};
     for (const further_contraction& further : core.further) known.push_back(further.node);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -38,7 +39,7 @@ std::size_t hoisted_bytes(const graph_ir& graph, const plan& core, const kept_si
             node.kind == kind::row)
             roots.push_back(static_cast<int>(n));
     }
-    const auto kept = hoistable(graph, dependences(graph), roots, known);
+    const auto kept = hoistable(graph, depends, roots, known);
     return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
 }
 
@@ -56,16 +57,17 @@ std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
 }
 
 std::size_t scratch_bytes(const kernel_request& request) {
-    const auto& [graph, types, depths, target, schedule] = request;
+    const auto& [facts, types, depths, target, schedule] = request;
     const kept_sizes cut = sizes_of(schedule);
-    const plan core = plan_of(graph);
+    const graph_ir& graph = facts->graph;
+    const plan& core = facts->core;
     if (decodes(schedule)) {  // tiles of keys and values that are computed, rows that fill the last
                               // tile, and 32 allocations rounded up
         const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth +
                                                    cut.lanes * cut.lanes * cut.query_tile);
         return sizeof(float) * tile +
                static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes +
-               3 * hoisted_bytes(graph, core, cut) + 32 * 128;
+               3 * hoisted_bytes(*facts, cut) + 32 * 128;
     }
     if (!core.has_core())
         return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
@@ -95,7 +97,7 @@ std::size_t scratch_bytes(const kernel_request& request) {
         std::vector<int> roots{core.scores};
         roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
         if (core.weights >= 0) roots.push_back(core.weights);
-        floats += loads_of_pairs(graph, dependences(graph), roots, {core.contraction}).size() *
+        floats += loads_of_pairs(graph, facts->depends, roots, {core.contraction}).size() *
                   (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // transposed
     }
     // The second pass: keys transposed, the queries' rows, a block of each output, or of up to four blocks of queries,
@@ -110,14 +112,14 @@ std::size_t scratch_bytes(const kernel_request& request) {
                   of_keys + size(2, cut.query_block) + size(made * blocks, cut.key_block * cut.query_block) +
                   size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
-    return sizeof(float) * floats + 3 * hoisted_bytes(graph, core, cut);
+    return sizeof(float) * floats + 3 * hoisted_bytes(*facts, cut);
 }
 
 row_memory row_memory_of(const kernel_request& request) {
-    const auto& [graph, types, depths, target, schedule] = request;
+    const auto& [facts, types, depths, target, schedule] = request;
     if (!decodes(schedule)) return {};
     const kept_sizes cut = sizes_of(schedule);
-    const plan core = plan_of(graph);
+    const plan& core = facts->core;
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
     const int modified =
         static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
@@ -131,7 +133,7 @@ row_memory row_memory_of(const kernel_request& request) {
     each.part_bytes = size(state);
     each.scratch_bytes =
         size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) +
-        3 * hoisted_bytes(graph, core, cut) / static_cast<std::size_t>(cut.key_block);
+        3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
     return each;
 }
 

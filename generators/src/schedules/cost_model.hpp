@@ -1,6 +1,6 @@
 #pragma once
+#include "analysis/mask_class.hpp"
 #include "kernel/kernel_list.hpp"
-#include "kernel/mask_class.hpp"
 #include "kernel/shape_bucket.hpp"
 
 #include <cstddef>

@@ -142,18 +142,17 @@ bool fits_device(const kernel_request& request, int shared_memory) {
     const int every_one = most_shared_memory(*request.target),
               most = shared_memory > 0 ? std::min(every_one, shared_memory) : every_one;
     if (const auto* s = std::get_if<gpu_prefill>(&request.schedule);
-        s && s->query_block * s->key_block > 2 * most_pairs_of_block(request.graph))
+        s && s->query_block * s->key_block > 2 * most_pairs_of_block(*request.facts))
         return false;
     return estimated_shared_memory(request) <= most;
 }
 
 std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space) {
     kernel_request request = of.kernel.request;
-    const masking hides = masking_of(request.graph);
     std::vector<double> costs;
     for (const schedule& s : space) {
         request.schedule = s;
-        costs.push_back(estimated_cycles(request, hides, of.shape));
+        costs.push_back(estimated_cycles(request, request.facts->hides, of.shape));
     }
     return costs;
 }

@@ -1,5 +1,4 @@
 #pragma once
-#include "analysis/plan.hpp"
 #include "block_mask/block_mask.hpp"
 
 #include <cmath>
@@ -13,37 +12,37 @@ inline constexpr float log2_of_e = 1.44269504f;
 
 /// What the stages of one kernel share: inputs, and the names of the axes along which everything lies.
 struct kernel_frame {
-    kernel_frame(const kernel_request& request, const plan& core)
+    explicit kernel_frame(const kernel_request& request)
         : request(request),
-          core(core),
+          core(request.core()),
+          depends(request.facts->depends),
           cut(request.blocks()),
-          depends(dependences(request.graph)),
-          inputs(request, core),
-          tables(request, inputs, depends) {
+          inputs(request),
+          tables(request, inputs) {
         if (decodes()) stack_heads();
     }
     /// The same tensors in other blocks; not in decode.
     kernel_frame(const kernel_frame& whole, const block_sizes& cut)
         : request(whole.request),
           core(whole.core),
-          cut(cut),
           depends(whole.depends),
+          cut(cut),
           inputs(whole.inputs),
-          tables(request, inputs, depends) {}
+          tables(request, inputs) {}
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;
     const plan& core;
+    const std::vector<dependence>& depends;
     const block_sizes cut;
-    const std::vector<dependence> depends;
     kernel_inputs inputs;
     mutable tile_tables tables;
 
     Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};  ///< axes of outputs
     Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};  ///< query in block, query block, key in block, key block
 
-    const graph_ir& graph() const { return request.graph; }
-    const instruction& node(int n) const { return request.graph.nodes[n]; }
+    const graph_ir& graph() const { return request.graph(); }
+    const instruction& node(int n) const { return request.graph().nodes[n]; }
     int depth() const { return request.depths.depth; }
     int value_depth() const { return request.depths.value_depth; }
     int lanes() const { return lanes_of(request.schedule); }
@@ -70,16 +69,14 @@ struct kernel_frame {
     Halide::Expr some_head() const { return decodes() ? clamp(h * group(), 0, inputs.heads - 1) : Halide::Expr(h); }
     Halide::Func query_of_row{"query_of_row"}, head_of_row{"head_of_row"};  ///< (row, query block), (row, key head)
 
-    quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, depends, at)(n); }
+    quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, at)(n); }
     /// What a block is for some scores: 0 empty, which is skipped; 1 partial; 2 full, all of its pairs visible.
     Halide::Expr block_kind(const verdict& visible) const {
         return select(!visible.may, Halide::cast<std::uint8_t>(0),
                       select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }
     /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
-    verdict visible(int scores) const {
-        return block_mask(request, inputs, depends, tables, {qt, kb, h, b}).visible(scores);
-    }
+    verdict visible(int scores) const { return block_mask(tables, {qt, kb, h, b}).visible(scores); }
 
 private:
     void stack_heads() {

@@ -27,11 +27,10 @@ subblocks::subblocks(const kernel_frame& frame)
     : f_(frame),
       count_(count(frame.request)),
       of_subblocks_(in_subblocks(frame.request)),
-      tables_(of_subblocks_, frame.inputs, frame.depends) {
+      tables_(of_subblocks_, frame.inputs) {
     // Algorithm
     const Var part("part");
-    const verdict visible =
-        block_mask(of_subblocks_, f_.inputs, f_.depends, tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
+    const verdict visible = block_mask(tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
     if (f_.decodes())
         define_of_group(visible, part);

@@ -112,7 +112,7 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     c.row.call = entry;
     c.table = {.version = kernel_table_version,
                .variant = made.of->name.c_str(),
-               .graph = made.request.graph,
+               .graph = made.request.graph(),
                .kernels = {&c.row, 1}};
     if (made.request.on_gpu()) c.table.devices = &attune::detail::gpus;
 }

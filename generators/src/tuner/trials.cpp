@@ -37,15 +37,15 @@ support::shape shape_of(const kernel_request& of, const call_shape& call) {
 /// Random inputs, and outputs, in a kernel's element types.
 support::workload typed_workload(const kernel_request& of, const call_shape& shape,
                                  const std::vector<std::int32_t>& key_lengths) {
-    support::workload w(of.graph, shape_of(of, shape), 17, numbers_for(of.graph, shape));
+    support::workload w(of.graph(), shape_of(of, shape), 17, numbers_for(of.graph(), shape));
     if (!key_lengths.empty()) w.set_lengths(key_lengths);
-    for (const input_declaration& input : of.graph.inputs)
+    for (const input_declaration& input : of.graph().inputs)
         if (input.element == element_type::any)
             w.convert(input.name, input.name == "q"   ? of.types.query
                                   : input.name == "k" ? of.types.key
                                                       : of.types.value);
-    for (const output_declaration& output : of.graph.outputs)
-        if (of.graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
+    for (const output_declaration& output : of.graph().outputs)
+        if (of.graph().nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
             w.convert(output.name, of.types.output);
     return w;
 }
@@ -59,18 +59,18 @@ double tolerance_of(const element_types& types) {
 
 /// Whether scores have terms such as slope * (kv_idx - q_idx), which f32 rounds the more coarsely the more keys there
 /// are.
-bool grows_with_distance(const graph_ir& graph) {
-    const std::vector<dependence> depends = dependences(graph);
-    return std::ranges::any_of(graph.nodes, [&](const instruction& node) {
-        return node.op == operation::to_real && (depends[static_cast<std::size_t>(node.arguments[0])].query ||
-                                                 depends[static_cast<std::size_t>(node.arguments[0])].key);
+bool grows_with_distance(const graph_facts& facts) {
+    return std::ranges::any_of(facts.graph.nodes, [&](const instruction& node) {
+        if (node.op != operation::to_real) return false;
+        const dependence& of = facts.depends[static_cast<std::size_t>(node.arguments[0])];
+        return of.query || of.key;
     });
 }
 
 }  // namespace
 
 checked_calls::checked_calls(const kernel_request& of, std::string_view target)
-    : of_(of), target_(target), grows_with_distance_(grows_with_distance(of.graph)) {}
+    : of_(of), target_(target), grows_with_distance_(grows_with_distance(*of.facts)) {}
 
 support::workload checked_calls::workload_of(const check_call& call) const {
     return typed_workload(of_, call.shape, call.key_lengths);
@@ -83,7 +83,7 @@ const reference::results& checked_calls::expected(const check_call& call) {
     }
     const support::workload w = workload_of(call);
     reference::results made = reference::evaluate(
-        of_.graph, w.reference_arguments(),
+        of_.graph(), w.reference_arguments(),
         {.rows = call.rows, .keep_visible = false, .depth = of_.depths.depth, .value_depth = of_.depths.value_depth});
     const std::lock_guard lock(mutex_);
     return expected_.emplace(call, std::move(made)).first->second;

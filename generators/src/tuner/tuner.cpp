@@ -129,7 +129,7 @@ private:
                          {"confidence", how_.confidence},
                          {"exhaustive", how_.exhaustive}};
         json about{{"class", key_of(of_.kernel, of_.bucket).text()},
-                   {"fingerprint", fmt::format("{:016x}", of_.kernel.request.graph.fingerprint)},
+                   {"fingerprint", fmt::format("{:016x}", of_.kernel.request.graph().fingerprint)},
                    {"shape", {shape.batches, shape.heads, shape.key_heads, shape.queries, shape.keys}},
                    {"threads", how_.threads},
                    {"space", space_.size()},
@@ -296,7 +296,7 @@ cpu_model measured_machine(const tuned_kernel& of, const tune_options& how) {
 }
 
 std::string name_of_search(const tuned_kernel& of) {
-    const auto& [graph, types, depths, target, cut] = of.kernel.request;
+    const auto& [facts, types, depths, target, cut] = of.kernel.request;
     return fmt::format("{} {} {}x{} {} {}", of.kernel.of->name, symbol_part(types), depths.depth, depths.value_depth,
                        target->name, name_of(of.bucket));
 }

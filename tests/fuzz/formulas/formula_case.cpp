@@ -81,7 +81,7 @@ cpu_decode drawn_decode(dice& draw, int lanes) {
 schedule drawn_schedule(dice& draw, const formula_case& it) {
     constexpr std::array all_lanes{4, 8, 16};
     const attune::generators::variant variant = it.variant();
-    const bool decodes = attune::generators::decode_unsupported_reason(it.graph.view()).empty();
+    const bool decodes = attune::generators::facts_of(it.graph.view())->decode_unsupported_reason.empty();
     const bool few = decodes && draw.one_in(3);
     const attune::generators::level& isa = attune::generators::level_named(it.level);
     const auto is_small = [](int vectors, const auto& s) {

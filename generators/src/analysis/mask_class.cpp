@@ -1,4 +1,4 @@
-#include "kernel/mask_class.hpp"
+#include "analysis/mask_class.hpp"
 
 #include "analysis/mask_formula.hpp"
 
@@ -29,8 +29,7 @@ bool begins_near_query(const formula& f, const graph_ir& graph, const std::vecto
 
 }  // namespace
 
-masking masking_of(const graph_ir& graph) {
-    const std::vector<dependence> depends = dependences(graph);
+masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends) {
     formula_reader reader(graph, depends);
     masking found = masking::none;
     for (const instruction& node : graph.nodes) {

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include "analysis/plan.hpp"
 
 #include <cstdint>
 
@@ -12,6 +12,6 @@ enum class masking : std::uint8_t {
     window,  ///< all but some keys before the query: a constant number of them, at most 1024, or one that only the call
              ///< knows
 };
-masking masking_of(const graph_ir& graph);
+masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends);
 
 }  // namespace attune::generators

@@ -1,0 +1,23 @@
+#pragma once
+#include "analysis/mask_class.hpp"
+#include "analysis/plan.hpp"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace attune::generators {
+
+/// A graph and what follows from it alone, found once and passed on.
+struct graph_facts {
+    graph_ir graph;
+    std::vector<dependence> depends;  ///< one for each node
+    plan core;
+    masking hides{};
+    std::string decode_unsupported_reason;  ///< why no kernel is made for decode; empty if one is
+};
+
+/// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
+std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph);
+
+}  // namespace attune::generators
