@@ -2,15 +2,12 @@
 
 #include "cpu/decode.hpp"
 #include "cpu/prefill.hpp"
+#include "cpu/stage_schedules.hpp"
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
 #include "kernel/device.hpp"
 #include "passes/gpu_passes.hpp"
 #include "passes/scratch_on_heap.hpp"
-#include "passes/skip_blocks.hpp"
-#include "stages/projections.hpp"
-#include "stages/quadratic_outputs.hpp"
-#include "stages/subblocks.hpp"
 
 #include <cxxabi.h>
 #include <cstdlib>
@@ -33,7 +30,7 @@ std::string_view device_of(const Target& target) {
 }
 
 /// Which blocks the pass over the keys visits, as an output of its own.
-Pipeline pipeline_of_block_kinds(const kernel_frame& f, int vector, bool in_subblocks) {
+Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks) {
     // Algorithm
     Func blocks("blocks");
     std::unique_ptr<subblocks> parts;
@@ -43,7 +40,7 @@ Pipeline pipeline_of_block_kinds(const kernel_frame& f, int vector, bool in_subb
                                                        : cast<uint8_t>(0);
 
     // Schedule
-    if (parts) parts->schedule(LoopLevel(blocks, f.qt));
+    if (parts) schedule_blocks(*parts, f, vector, LoopLevel(blocks, f.qt));
     for (int dim = 0; dim < 4; ++dim) blocks.output_buffer().dim(dim).set_min(0);
     blocks.vectorize(f.kb, vector, TailStrategy::GuardWithIf);
     return Pipeline(blocks);
@@ -141,21 +138,6 @@ void check_request(const kernel_request& request) {
             throw std::runtime_error("no kernel for decode: " + reason);
 }
 
-/// What a kernel is made of.
-struct kernel_stages {
-    computed_tensors &before, &after;
-    row_state* state;
-    epilogue& rows;
-    const std::vector<std::unique_ptr<quadratic_outputs>>& pairs;
-};
-
-std::unique_ptr<row_state> state_of(const kernel_frame& frame) {
-    if (frame.decodes() && frame.request.on_gpu()) return std::make_unique<gpu_decode_state>(frame);
-    if (frame.decodes()) return std::make_unique<decode_state>(frame);
-    if (frame.core.needs_state()) return std::make_unique<prefill_state>(frame);
-    return nullptr;
-}
-
 /// Where each of the graph's outputs, and then the saved rows, stand among the functions' values: rows and saved rows
 /// are those of one function, and so are the pairs of a shape.
 std::vector<int> places_of_outputs(const plan& core) {
@@ -176,77 +158,58 @@ std::vector<int> places_of_outputs(const plan& core) {
     return order;
 }
 
-void schedule_on_device(const kernel_frame& frame, const kernel_stages& its, Pipeline& attention) {
-    const gpu_prefill_schedule on(frame);
-    on.schedule(its.before), on.schedule(its.after);
-    if (!its.rows.empty()) on.schedule(its.rows);
-    for (const auto& each : its.pairs) on.schedule(*each);
-    if (frame.decodes()) its.state->add_passes(attention);
-    on.add_passes(attention, frame.decodes() ? nullptr : static_cast<const prefill_state*>(its.state));
-}
+/// The pass over the keys, by the way in which a schedule cuts it.
+template <class Cut> struct state_of {
+    using type = prefill_state;
+};
+template <> struct state_of<cpu_decode> {
+    using type = decode_state;
+};
+template <> struct state_of<gpu_decode> {
+    using type = gpu_decode_state;
+};
 
-void schedule_on_cpu(const kernel_frame& frame, const kernel_stages& its, Pipeline& attention) {
-    its.before.schedule();
-    its.after.schedule();
-    if (!its.rows.empty()) its.rows.schedule(), its.rows.add_passes(attention);
-    const auto guard = [&](const std::pair<std::string, std::string>& loop_and_table,
-                           std::vector<clipped_loop> clipped) {
-        const auto is_table = [table = loop_and_table.second](const Internal::Load& load) {
-            return load.name == table;
-        };
-        attention.add_custom_lowering_pass(
-            new skip_blocks(loop_and_table.first, is_table, std::move(clipped), subblocks::visited_of(frame.request)));
-    };
-    if (its.state) guard(its.state->guarded_loop(), its.state->clipped_loops()), its.state->add_passes(attention);
-    for (const auto& each : its.pairs) {
-        each->schedule();
-        guard(each->guarded_loop(), {});
-    }
+template <class Cut> Pipeline attention_of(const Cut& cut, kernel_frame& frame) {
+    const plan& core = frame.core;
+    computed_tensors before(frame, true);
+    std::optional<typename state_of<Cut>::type> of_keys;
+    if (core.needs_state()) of_keys.emplace(frame);
+    auto* const state = of_keys ? &*of_keys : nullptr;
+    kernel_stages all{frame, std::move(before), epilogue(frame, state), {}, {}};
+    std::vector<Func> outputs;
+    if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
+    // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
+    std::optional<kernel_frame> single;
+    if (frame.request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
+    for (const shape of : all_shapes)
+        if (quadratic_outputs::wanted(core, of))
+            outputs.push_back(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs);
+
+    if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = all.rows.saved_output();
+    all.after = computed_tensors(frame, false);
+    for (std::size_t i = 0; i < core.outputs.size(); ++i)
+        if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
+
+    Pipeline attention(outputs);
+    apply(cut, all, state, attention);
+    attention.add_custom_lowering_pass(new allow_empty_inputs);
+    return attention;
 }
 
 }  // namespace
 
 lowered_kernel lower(const kernel_request& request) {
     check_request(request);
-    const plan& core = request.core();
     kernel_frame frame(request);
-    computed_tensors before(frame, true);
-    std::vector<Func> outputs;
-
-    const std::unique_ptr<row_state> state = state_of(frame);
-    epilogue rows(frame, state.get());
-    if (!rows.empty()) outputs.push_back(rows.outputs);
-    // On a device a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
-    std::optional<kernel_frame> single;
-    if (request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
-    const kernel_frame& of_pairs = single ? *single : frame;
-    std::vector<std::unique_ptr<quadratic_outputs>> pairs;
-    for (const shape of : all_shapes)
-        if (quadratic_outputs::wanted(core, of))
-            outputs.push_back(pairs.emplace_back(std::make_unique<quadratic_outputs>(of_pairs, rows, of))->outputs);
-
-    if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = rows.saved_output();
-    computed_tensors after(frame, false);
-    for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::tokens)
-            outputs.push_back(frame.inputs.computed.at(request.graph().outputs[i].node));
-
-    Pipeline attention(outputs);
-    const kernel_stages its{before, after, state.get(), rows, pairs};
-    if (request.on_gpu())
-        schedule_on_device(frame, its, attention);
-    else
-        schedule_on_cpu(frame, its, attention);
-    attention.add_custom_lowering_pass(new allow_empty_inputs);
-
-    const std::vector<int> order = places_of_outputs(core);
+    const Pipeline attention = std::visit([&](const auto& cut) { return attention_of(cut, frame); }, request.schedule);
+    const std::vector<int> order = places_of_outputs(request.core());
     if (!request.on_gpu())
         return {frame.inputs.arguments(), attention, order,
-                pipeline_of_block_kinds(frame, frame.lanes(), !frame.decodes())};
+                pipeline_of_block_kinds(frame, lanes_of(request.schedule), !decodes(request.schedule))};
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
-    return {frame.inputs.arguments(), attention, order,
-            pipeline_of_block_kinds(kernel_frame(on_cpu), on_cpu.target->lanes, false)};
+    kernel_frame there(on_cpu);
+    return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
 }
 
 }  // namespace attune::generators

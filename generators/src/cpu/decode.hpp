@@ -1,11 +1,13 @@
 #pragma once
+#include "stages/kernel_stages.hpp"
 #include "stages/masked_values.hpp"
 #include "stages/score_tile.hpp"
 #include "stages/softmax_state.hpp"
 #include "stages/subblocks.hpp"
 
-#include <map>
 #include <optional>
+#include <utility>
+#include <vector>
 
 namespace attune::generators {
 
@@ -20,22 +22,45 @@ class decode_state : public row_state {
 public:
     explicit decode_state(const kernel_frame& frame);
 
-    Halide::Expr maximum(const std::vector<Halide::Expr>& row) const override;
-    Halide::Expr sum(const std::vector<Halide::Expr>& row) const override;
-    Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const override;
-    Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
+    Halide::Expr maximum_of(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr sum_of(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr summed_of(int weights, const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr accumulated_of(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
 
-    Halide::Expr scale() const override { return scores_at_.scale; }
+    Halide::Expr scale() const override { return scores_at.scale; }
     int block() const override { return 1; }
-    int chunk() const override { return chunk_ * vector_; }
+    int chunk() const override { return vectors_a_chunk * width; }
     bool depths_in_lanes() const override { return true; }
 
-    void schedule(const Halide::LoopLevel& task) override;
-    std::pair<std::string, std::string> guarded_loop() const override {
-        return {state_.name() + ".s1." + blocks_.x.name(), kinds_of_split_.name()};
-    }
-    std::vector<clipped_loop> clipped_loops() const override;
-    void add_passes(Halide::Pipeline& pipeline) const override;
+    // What there is to schedule. Rows are (row, key block, query block, key head, batch), pairs (key in block, row, key
+    // block, query block, key head, batch).
+    subblocks parts;
+    score_tile scores_at;
+    Halide::Func span{"span"};  ///< (query block, key head, batch): the first visited block, and the one after the last
+    Halide::Func range{"range"};                    ///< (split, query block, key head, batch): the same of a split
+    Halide::Func kinds_of_split{"visits_of_part"};  ///< (key block, split, query block, key head, batch)
+    Halide::Func scores{"scores"};                  ///< of pairs
+    block_weights weights;
+    std::vector<std::pair<Halide::Func, Halide::RDom>>
+        lane_sums;  ///< (lane, row, ...): a vector of a row's maxima or sums, before they become one; over the vectors
+    Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
+    Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
+    Halide::Func accumulated{"accumulated"};    ///< (value depth, row, key block, query block, key head, batch)
+    Halide::Func state{"state"};      ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
+                                      ///< is no accumulator in every lane
+    Halide::Func partial{"partial"};  ///< (lane of element of chunk, row, split, query block, key head, batch): what a
+                                      ///< task leaves, in one piece of memory
+    Halide::Func top{"top"};          ///< (query in block, query block, head, batch): the maximum of all splits
+    Halide::Func merged{"merged"};    ///< (lane, chunk, query in block, query block, head, batch)
+    state_layout layout;
+    const int width;                                 ///< value depths in a vector
+    const int vectors_a_chunk;                       ///< that share a maximum and a sum, 0 where no values are weighed
+    const int chunks;                                ///< how many such there are
+    Halide::Var sp{"sp"}, l{"l"}, dc{"dc"}, x{"x"};  ///< split, lane, chunk, element of what a task leaves
+    Halide::RDom rk, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
+    Halide::RDom blocks, splits;
+    std::optional<masked_values> of_masked;
+    int part_size() const { return layout.size() * width * chunks; }
 
 private:
     void define_ranges();
@@ -43,38 +68,18 @@ private:
     void define_state();
     void define_splits();
     void define_merge();
-    Halide::Func reduced(const std::string& name, const Halide::Func& pairs, bool maximum);
-    void schedule_blocks();
-    bool softmax() const { return f_.core.weights_by == statistic::softmax || f_.core.log_sum; }
-    int state_size() const { return chunk_ + extras_; }
-    int part_size() const { return state_size() * vector_ * chunks_; }
-    /// Element i, of a chunk of a row, of a part.
+    Halide::Func reduced(const std::string& name, const Halide::Func& of_pairs, bool maximum);
+    /// Element i, of a chunk of a row, of a split.
     Halide::Expr part(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const Halide::Expr& split,
                       const std::vector<Halide::Expr>& row) const;
-    Halide::Expr merged(const Halide::Expr& lane, const Halide::Expr& chunk, int i,
-                        const std::vector<Halide::Expr>& row) const;
+    Halide::Expr merged_at(const Halide::Expr& lane, const Halide::Expr& chunk, int i,
+                           const std::vector<Halide::Expr>& row) const;
 
     const kernel_frame& f_;
     const cpu_decode& cut_;
-    subblocks subblocks_;
-    Halide::Func block_kinds_;
-    score_tile scores_at_;
-    const int vector_;  ///< value depths in a vector
-    const int chunk_,
-        chunks_;    ///< vectors that share a maximum and a sum, 0 where no values are weighed; how many such there are
-    int extras_{};  ///< numbers beside the accumulators
-    int maximum_at_{-1}, sum_at_{-1};  ///< places in the state
-    std::map<int, int> summed_at_;     ///< by node
-
-    Halide::Var sp_{"sp"}, l_{"l"}, dc_{"dc"}, x_{"x"}, task_{"task"}, kx_{"kx"}, qx_{"qx"};
-    Halide::RDom rk_, looked_at_, blocks_, splits_;  ///< rk_, looked_at_: keys of a block whose values are added; one
-                                                     ///< pair at a time
-    std::optional<masked_values> masked_values_;
-    Halide::Func span_{"span"}, range_{"range"}, kinds_of_split_{"visits_of_part"}, scores_{"scores"}, highest_,
-        weights_{"weights"}, sum_, values_, values_again_{"values_again"}, accumulated_{"accumulated"}, state_{"state"},
-        partial_{"partial"}, top_{"top"}, merged_{"merged"};
-    std::vector<std::pair<Halide::Func, Halide::RDom>>
-        lane_sums_;  ///< a vector of a row's maxima or sums, before they become one
 };
+
+/// Makes loops of a CPU of a kernel's stages, and adds the passes that finish them.
+void apply(const cpu_decode& cut, kernel_stages& all, decode_state* state, Halide::Pipeline& attention);
 
 }  // namespace attune::generators

@@ -1,5 +1,6 @@
 #include "gpu/prefill.hpp"
 
+#include "gpu/shared_schedules.hpp"
 #include "kernel/gpu_schedule.hpp"
 #include "passes/gpu_passes.hpp"
 #include "passes/skip_blocks.hpp"
@@ -50,17 +51,40 @@ private:
     bool inside_{}, found_{};
 };
 
-}  // namespace
+/// The loops of a GPU: a block of threads has a block of queries of one (batch, head) and goes through the blocks of
+/// keys one after another. Queries, keys, values, scores and weights lie in shared memory; a thread sums the products
+/// of its few queries with its few keys in registers, and then those of the weights with a few of the value depths, to
+/// which it adds its part of the running state: accumulators, maxima and sums that never leave its registers.
+class prefill_loops {
+public:
+    prefill_loops(const gpu_prefill& cut, const kernel_frame& f)
+        : f_(f),
+          cut_(cut),
+          across_(std::max(cut.key_block / cut.key_tile, (f.value_depth() + cut.chunk - 1) / cut.chunk)),
+          down_(cut.query_block / cut.query_tile) {}
 
-gpu_prefill_schedule::gpu_prefill_schedule(const kernel_frame& frame) : f_(frame) {
-    if (frame.decodes()) return;
-    cut_ = frame.schedule_as<gpu_prefill>();
-    across_ = std::max(cut_.key_block / cut_.key_tile, (frame.value_depth() + cut_.chunk - 1) / cut_.chunk);
-    down_ = cut_.query_block / cut_.query_tile;
-}
+    void schedule(epilogue& rows, prefill_state* state);  ///< with the pass over the keys, which may be null
+    void schedule(quadratic_outputs& pairs);
+
+private:
+    void schedule(prefill_state& state, const LoopLevel& task);
+    void schedule_queries(score_tile& scores, const LoopLevel& task);
+    void schedule_keys(score_tile& scores, const LoopLevel& block);
+    void one_a_thread(Func f, const Var& i, int extent);
+    void by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory);
+    void by_queries(Func f, const Var& qi, const Var& ki);
+    void in_tiles(Stage stage, const VarOrRVar& x, int of_x, const VarOrRVar& y, int of_y);
+    bool lies_in_memory(int tensor) const {
+        return f_.node(tensor).op == operation::input || f_.inputs.computed.contains(tensor);
+    }
+
+    const kernel_frame& f_;
+    const gpu_prefill& cut_;
+    const int across_, down_;  ///< threads of a block: along keys and value depths, along queries
+};
 
 /// One element of a row a thread.
-void gpu_prefill_schedule::one_a_thread(Func f, const Var& i, int extent) const {
+void prefill_loops::one_a_thread(Func f, const Var& i, int extent) {
     const Var thread_x("thread_x"), thread_y("thread_y");
     f.bound_extent(i, extent)
         .split(i, thread_y, thread_x, across_, TailStrategy::GuardWithIf)
@@ -69,8 +93,7 @@ void gpu_prefill_schedule::one_a_thread(Func f, const Var& i, int extent) const 
 
 /// A tile whose elements the threads take in turn. What is read from memory is asked for many elements at a time, so
 /// that one wait serves them all.
-void gpu_prefill_schedule::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent,
-                                          bool from_memory) const {
+void prefill_loops::by_all_threads(Func f, const Var& x, int x_extent, const Var& y, int y_extent, bool from_memory) {
     constexpr int at_a_time = 16;
     const Var thread_x("thread_x"), thread_y("thread_y"), some("some");
     f.bound_extent(x, x_extent).bound_extent(y, y_extent);
@@ -91,7 +114,7 @@ void gpu_prefill_schedule::by_all_threads(Func f, const Var& x, int x_extent, co
 
 /// A tile of pairs whose elements are made one by one: neighbouring threads have neighbouring queries, in different
 /// banks, and each goes through keys.
-void gpu_prefill_schedule::by_queries(Func f, const Var& qi, const Var& ki) const {
+void prefill_loops::by_queries(Func f, const Var& qi, const Var& ki) {
     const int rows = cut_.query_block / across_, threads = down_ / std::max(rows, 1),
               keys = cut_.key_block / std::max(threads, 1);
     if (cut_.query_block % across_ != 0 || rows > down_ || down_ % rows != 0 || cut_.key_block % threads != 0)
@@ -106,7 +129,7 @@ void gpu_prefill_schedule::by_queries(Func f, const Var& qi, const Var& ki) cons
 }
 
 /// A tile of `of_x` x `of_y` a thread, in registers.
-void gpu_prefill_schedule::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const VarOrRVar& y, int of_y) const {
+void prefill_loops::in_tiles(Stage stage, const VarOrRVar& x, int of_x, const VarOrRVar& y, int of_y) {
     const Var thread_x("thread_x"), thread_y("thread_y");
     stage.split(x, thread_x, x, of_x)
         .split(y, thread_y, y, of_y)
@@ -116,48 +139,13 @@ void gpu_prefill_schedule::in_tiles(Stage stage, const VarOrRVar& x, int of_x, c
         .unroll(y);
 }
 
-void gpu_prefill_schedule::bind(epilogue& rows) const {
-    Func& outputs = rows.outputs;
-    const std::vector<OutputImageParam> buffers = outputs.output_buffers();
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-        OutputImageParam buffer = buffers[i];
-        buffer.dim(0).set_stride(rows.made_[i] == kind::row ? 0 : 1);
-        if (i > 0) continue;  // further buffers have the extents of the first
-        buffer.dim(0).set_bounds(0, f_.value_depth());
-        for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
-    }
-    outputs.bound(f_.d, 0, f_.value_depth()).bound(f_.q, 0, OutputImageParam(buffers.front()).dim(1).extent());
-}
-
-void gpu_prefill_schedule::schedule_decode(epilogue& rows) const {
-    // Schedule
-    const TailStrategy guard = TailStrategy::GuardWithIf;
-    const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, thread_x("thread_x"), thread_y("thread_y");
-    bind(rows);
-    rows.outputs.split(d, d, thread_x, 32, guard)
-        .split(d, d, thread_y, 8, guard)
-        .reorder(d, thread_x, thread_y, q, h, b)
-        .gpu_blocks(q, h, b)
-        .gpu_threads(thread_x, thread_y);
-    const LoopLevel task(rows.outputs, q);
-    for (auto& [sink, row] : rows.denominators_) rows.rows_.push_back(row);
-    for (Func& row : rows.rows_)
-        row.compute_at(task)
-            .bound_extent(f_.qi, 1)
-            .bound_extent(f_.qt, 1)
-            .store_in(MemoryType::GPUShared)
-            .gpu_threads(f_.qi);
-    rows.state_->schedule(task);
-}
-
-void gpu_prefill_schedule::schedule(epilogue& rows) const {
-    if (f_.decodes()) return schedule_decode(rows);
+void prefill_loops::schedule(epilogue& rows, prefill_state* state) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
     const Var qo("qo"), dj("dj"), thread_x("thread_x"), thread_y("thread_y");
     Func& outputs = rows.outputs;
-    bind(rows);
+    bind_outputs(rows, f_);
     outputs.split(q, qo, qi, cut_.query_block, guard)
         .split(qi, thread_y, qi, cut_.query_tile, guard)
         .split(d, thread_x, dj, cut_.chunk, guard);
@@ -167,22 +155,21 @@ void gpu_prefill_schedule::schedule(epilogue& rows) const {
         .unroll(dj)
         .unroll(qi);
     const LoopLevel task(outputs, qo);
-    for (auto& [sink, row] : rows.denominators_) rows.rows_.push_back(row);
-    for (Func& row : rows.rows_) {
+    for (Func row : rows.of_rows()) {
         row.compute_at(task).bound_extent(f_.qt, 1).store_in(MemoryType::GPUShared);
         one_a_thread(row, qi, cut_.query_block);
     }
-    if (rows.state_) schedule(static_cast<prefill_state&>(*rows.state_), task);
+    if (state) schedule(*state, task);
 }
 
-void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) const {
+void prefill_loops::schedule(prefill_state& its, const LoopLevel& task) {
     // Schedule
-    const Var &qi = f_.qi, &ki = f_.ki, &kb = f_.kb, &qt = f_.qt, &d = f_.d, &dc = its.dc_;
+    const Var &qi = f_.qi, &ki = f_.ki, &kb = f_.kb, &qt = f_.qt, &d = f_.d, &dc = its.dc;
     const Var thread_x("thread_x"), thread_y("thread_y");
     const RVar visited("visited"), decided("decided");
     const MemoryType shared = MemoryType::GPUShared;
-    Func& state = its.state_;
-    const int chunks = its.chunk_ ? (f_.value_depth() + cut_.chunk - 1) / cut_.chunk : 1;
+    Func& state = its.state;
+    const int chunks = its.chunk() ? (f_.value_depth() + cut_.chunk - 1) / cut_.chunk : 1;
 
     state.compute_at(task)
         .store_in(MemoryType::Register)
@@ -191,78 +178,71 @@ void gpu_prefill_schedule::schedule(prefill_state& its, const LoopLevel& task) c
         .bound_extent(dc, chunks);
     state.split(qi, thread_y, qi, cut_.query_tile).reorder(qi, dc, thread_y).gpu_threads(dc, thread_y).unroll(qi);
     Stage update = state.update();
-    update.split(its.blocks_.x, decided, visited, decided_at_once, TailStrategy::GuardWithIf)
+    update.split(its.blocks.x, decided, visited, decided_at_once, TailStrategy::GuardWithIf)
         .split(qi, thread_y, qi, cut_.query_tile);
     update.reorder(qi, dc, thread_y, visited, decided).gpu_threads(dc, thread_y).unroll(qi);
     update.never_partition(std::vector<VarOrRVar>{visited, decided});  // one loop, for skip_blocks to guard
     const LoopLevel block(state, visited), thread(state, dc);
 
-    its.block_kinds_.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
-    one_a_thread(its.block_kinds_, kb, decided_at_once);
+    its.parts.block_kinds.compute_at(LoopLevel(state, decided)).store_in(shared).bound_extent(qt, 1);
+    one_a_thread(its.parts.block_kinds, kb, decided_at_once);
 
-    schedule_queries(its.scores_at_, task);
-    schedule_keys(its.scores_at_, block);
+    schedule_queries(its.scores_at, task);
+    schedule_keys(its.scores_at, block);
     const auto of_block = [&](Func& f) {
         f.compute_at(block).store_in(shared).bound_extent(qt, 1).bound_extent(kb, 1);
     };
-    of_block(its.scores_);
-    its.scores_.bound_extent(ki, cut_.key_block)
+    of_block(its.scores);
+    its.scores.bound_extent(ki, cut_.key_block)
         .bound_extent(qi, cut_.query_block)
         .align_storage(qi, padded(cut_.query_block));
-    in_tiles(its.scores_, ki, cut_.key_tile, qi, cut_.query_tile);
-    for (score_tile::contraction& c : its.scores_at_.contractions_) {
-        c.product.compute_at(its.scores_, thread_x).unroll(qi).unroll(ki);
+    in_tiles(its.scores, ki, cut_.key_tile, qi, cut_.query_tile);
+    for (score_tile::contraction& c : its.scores_at.contractions) {
+        c.product.compute_at(its.scores, thread_x).unroll(qi).unroll(ki);
         c.product.update().reorder(qi, ki, c.each.x).unroll(qi).unroll(ki);
         if (c.fixed) c.product.update().unroll(c.each.x, cut_.depth_unroll);
     }
-    std::vector<Func> sums;
-    if (its.maximum_at_ >= 0) sums.push_back(its.highest_);
-    if (its.sum_at_ >= 0) sums.push_back(its.sum_);
-    for (const auto& [node, sum] : its.row_sums_) sums.push_back(sum);
-    for (Func& row : sums) {
+    for (Func row : its.weights.of_rows()) {
         of_block(row);
         row.hoist_storage(
             task);  // a place of their own: what becomes free while the block is worked on is left to tiles
         one_a_thread(row, qi, cut_.query_block);
         row.update()
             .split(qi, thread_y, thread_x, across_, TailStrategy::GuardWithIf)
-            .reorder(its.rk_.x, thread_x, thread_y)
+            .reorder(its.rk.x, thread_x, thread_y)
             .gpu_threads(thread_x, thread_y)
-            .unroll(its.rk_.x, 8);
+            .unroll(its.rk.x, 8);
     }
-    std::vector<Func> weights;
-    if (f_.core.weights_by != statistic::none || its.softmax()) weights.push_back(its.weights_);
-    for (const auto& [node, modified] : its.modified_) weights.push_back(modified);
-    for (Func& of : weights) {
+    for (Func of : its.weights.of_pairs(f_.core)) {
         of_block(of);
         by_queries(of, qi, ki);
     }
-    if (its.final_.defined()) {  // by the threads that hold the first chunk
-        its.final_.compute_at(task)
+    if (its.shared_state.defined()) {  // by the threads that hold the first chunk
+        its.shared_state.compute_at(task)
             .store_in(shared)
             .bound_extent(dc, 1)
             .bound_extent(qi, cut_.query_block)
             .bound_extent(qt, 1);
-        its.final_.split(qi, thread_y, qi, cut_.query_tile)
+        its.shared_state.split(qi, thread_y, qi, cut_.query_tile)
             .reorder(qi, dc, thread_y)
             .gpu_threads(dc, thread_y)
             .unroll(qi);
     }
-    if (!its.chunk_) return;
-    its.values_.compute_at(block).store_in(shared).bound_extent(kb, 1);
-    by_all_threads(its.values_, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
-    its.accumulated_.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
-    its.accumulated_.update().reorder(qi, d, its.added_.x).unroll(qi).unroll(d).unroll(its.added_.x, 2);
+    if (!its.chunk()) return;
+    its.values.compute_at(block).store_in(shared).bound_extent(kb, 1);
+    by_all_threads(its.values, d, f_.value_depth(), ki, cut_.key_block, lies_in_memory(f_.core.value));
+    its.accumulated.compute_at(thread).bound_extent(qt, 1).bound_extent(kb, 1).unroll(qi).unroll(d);
+    its.accumulated.update().reorder(qi, d, its.added.x).unroll(qi).unroll(d).unroll(its.added.x, 2);
 }
 
 /// What serves all keys of a block of queries. What one number of the task decides is computed where it is read.
-void gpu_prefill_schedule::schedule_queries(score_tile& scores, const LoopLevel& task) const {
+void prefill_loops::schedule_queries(score_tile& scores, const LoopLevel& task) {
     // Schedule
-    for (Func& kept : scores.hoisted_of_queries_) {
+    for (Func& kept : scores.hoisted_of_queries) {
         kept.compute_at(task).store_in(MemoryType::GPUShared).bound_extent(f_.qt, 1);
         one_a_thread(kept, f_.qi, cut_.query_block);
     }
-    for (score_tile::contraction& c : scores.contractions_) {
+    for (score_tile::contraction& c : scores.contractions) {
         if (!c.fixed) continue;  // its depth is known at run time only: read where it lies
         c.panel.compute_at(task)
             .store_in(MemoryType::GPUShared)
@@ -273,13 +253,13 @@ void gpu_prefill_schedule::schedule_queries(score_tile& scores, const LoopLevel&
 }
 
 /// What serves all queries of a block of keys.
-void gpu_prefill_schedule::schedule_keys(score_tile& scores, const LoopLevel& block) const {
+void prefill_loops::schedule_keys(score_tile& scores, const LoopLevel& block) {
     // Schedule
-    for (Func& kept : scores.hoisted_of_keys_) {
+    for (Func& kept : scores.hoisted_of_keys) {
         kept.compute_at(block).store_in(MemoryType::GPUShared).bound_extent(f_.kb, 1);
         one_a_thread(kept, f_.ki, cut_.key_block);
     }
-    for (score_tile::contraction& c : scores.contractions_) {
+    for (score_tile::contraction& c : scores.contractions) {
         if (!c.fixed) continue;
         c.key_rows.compute_at(block)
             .store_in(MemoryType::GPUShared)
@@ -290,7 +270,7 @@ void gpu_prefill_schedule::schedule_keys(score_tile& scores, const LoopLevel& bl
     }
 }
 
-void gpu_prefill_schedule::schedule(quadratic_outputs& pairs) const {
+void prefill_loops::schedule(quadratic_outputs& pairs) {
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &k = f_.k, &q = f_.q, &h = f_.h, &b = f_.b, &ki = f_.ki, &qi = f_.qi;
@@ -302,44 +282,32 @@ void gpu_prefill_schedule::schedule(quadratic_outputs& pairs) const {
         buffers.front().dim(dim).set_min(0);  // and so all further ones
     outputs.split(k, ko, ki, cut_.key_block, guard);
     // A block of the pairs' own is a single one (see lower): each thread has its own.
-    if (pairs.of_ == quadratic_outputs::shape::columns) {
+    if (pairs.of == quadratic_outputs::shape::columns) {
         outputs.gpu_blocks(ko, h, b).gpu_threads(ki);
     } else {
         outputs.split(q, qo, qi, 8, guard);
         outputs.reorder(ki, qi, ko, qo, b);
-        if (pairs.of_ == quadratic_outputs::shape::pairs) outputs.reorder(ki, qi, ko, qo, h, b).fuse(h, b, b);
+        if (pairs.of == quadratic_outputs::shape::pairs) outputs.reorder(ki, qi, ko, qo, h, b).fuse(h, b, b);
         outputs.gpu_blocks(ko, qo, b).gpu_threads(ki, qi);
     }
-    Func& tile = pairs.tile_;
+    Func& tile = pairs.tile;
     tile.compute_at(outputs, ki).bound_extent(f_.ki, 1).bound_extent(f_.kb, 1);
-    if (pairs.of_ != quadratic_outputs::shape::columns) tile.bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
+    if (pairs.of != quadratic_outputs::shape::columns) tile.bound_extent(f_.qi, 1).bound_extent(f_.qt, 1);
 }
 
-void gpu_prefill_schedule::schedule(computed_tensors& tensors) const {
-    // Schedule
-    const TailStrategy guard = TailStrategy::GuardWithIf;
-    for (computed_tensor& each : tensors.all_) {
-        const Var p = each.p_, d = f_.d, h = f_.h, b = f_.b, po("po"), dx("dx");
-        each.result.compute_root();
-        if (each.tokens_) {  // may be an output of the kernel
-            for (int dim = 0; dim < 3; ++dim) each.result.output_buffer().dim(dim).set_min(0);
-            each.result.output_buffer().dim(0).set_stride(1);
-        }
-        each.result.split(p, po, p, 8, guard).split(d, d, dx, 16, guard);
-        if (each.tokens_)
-            each.result.reorder(dx, p, d, po, b).gpu_blocks(d, po, b);
-        else
-            each.result.reorder(dx, p, d, po, h, b).fuse(h, b, b).gpu_blocks(d, po, b);
-        each.result.gpu_threads(dx, p);
-    }
-}
+}  // namespace
 
-void gpu_prefill_schedule::add_passes(Pipeline& attention, const prefill_state* state) const {
+void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Pipeline& attention) {
+    const kernel_frame& f = all.frame;
+    for (computed_tensors* tensors : {&all.before, &all.after})
+        for (computed_tensor& each : tensors->all) schedule_tensor_on_gpu(each, f);
+    prefill_loops loops(cut, f);
+    if (!all.rows.empty()) loops.schedule(all.rows, state);
+    for (quadratic_outputs& each : all.pairs) loops.schedule(each);
     if (state) {
-        const std::string name = state->state_.name();
+        const std::string name = state->state.name();
         attention.add_custom_lowering_pass(new private_state(name));
-        attention.add_custom_lowering_pass(
-            new skip_blocks_on_gpu(name + ".s1." + state->blocks_.x.name() + ".visited"));
+        attention.add_custom_lowering_pass(new skip_blocks_on_gpu(name + ".s1." + state->blocks.x.name() + ".visited"));
     }
     attention.add_custom_lowering_pass(new halves_as_words);
 }

@@ -2,51 +2,54 @@
 
 #include "expr/math.hpp"
 
-#include <algorithm>
-#include <numeric>
-
 namespace attune::generators {
 using namespace Halide;
 
-epilogue::epilogue(const kernel_frame& frame, row_state* state)
-    : f_(frame),
+epilogue::epilogue(const kernel_frame& frame, const row_state* state)
+    : block(state ? state->block() : frame.cut.query_block),
+      f_(frame),
       state_(state),
-      block_(state ? state->block() : frame.cut.query_block),
       row_{f_.qi, f_.qt, f_.h, f_.b},
       at_row_(row_.begin(), row_.end()),
-      in_loop_{f_.q % block_, f_.q / block_, f_.h, f_.b} {
+      in_loop_{f_.q % block, f_.q / block, f_.h, f_.b} {
     // Algorithm
     const plan& core = f_.core;
     if (state_) primitives_ = primitives();
     if (state_ && state_->chunk() > 0) {
-        Expr sums = state_->accumulated(in_loop_, f_.d);
+        Expr sums = state_->accumulated_of(in_loop_, f_.d);
         if (core.weights_by == statistic::softmax) {
             const Expr inverse = denominator(core.sink)(in_loop_)[0];
             sums = select(is_exactly(inverse, 0.0f), 0.0f, sums * inverse);
         }
-        normal_(f_.q, f_.d, f_.h, f_.b) = sums;
+        normal(f_.q, f_.d, f_.h, f_.b) = sums;
     }
-    std::vector<Expr> made;
+    std::vector<Expr> values;
     for (std::size_t i = 0; i < core.outputs.size(); ++i) {
         const int node = f_.graph().outputs[i].node;
         if (core.outputs[i] != kind::output && core.outputs[i] != kind::row) continue;
-        made.push_back(core.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output))
-                                                       : written_row(node));
-        made_.push_back(core.outputs[i]);
+        values.push_back(core.outputs[i] == kind::output ? written_output(node, halide_type(f_.request.types.output))
+                                                         : written_row(node));
+        made.push_back(core.outputs[i]);
     }
     if (core.saved_rows > 0) {
-        made.push_back(state_->maximum(in_loop_));
-        made.push_back(denominator(core.sink)(in_loop_)[0]);
-        made_.insert(made_.end(), {kind::row, kind::row});
+        values.push_back(state_->maximum_of(in_loop_));
+        values.push_back(denominator(core.sink)(in_loop_)[0]);
+        made.insert(made.end(), {kind::row, kind::row});
     }
     if (core.saved_output >= 0) {
-        made.push_back(written_output(core.saved_output, Float(32)));
-        made_.push_back(kind::output);
+        values.push_back(written_output(core.saved_output, Float(32)));
+        made.push_back(kind::output);
     }
-    if (made.size() == 1)
-        outputs(f_.d, f_.q, f_.h, f_.b) = made[0];
-    else if (!made.empty())
-        outputs(f_.d, f_.q, f_.h, f_.b) = Tuple(made);
+    if (values.size() == 1)
+        outputs(f_.d, f_.q, f_.h, f_.b) = values[0];
+    else if (!values.empty())
+        outputs(f_.d, f_.q, f_.h, f_.b) = Tuple(values);
+}
+
+std::vector<Func> epilogue::of_rows() const {
+    std::vector<Func> all = rows;
+    for (const auto& [sink, row] : denominators) all.push_back(row);
+    return all;
 }
 
 Expr epilogue::saved_row(int from_last, const Expr& query) const {
@@ -63,11 +66,11 @@ Func epilogue::saved_output() const {
 /// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a
 /// visible key; and its logarithm.
 const Func& epilogue::denominator(int sink) {
-    const auto [at, is_new] = denominators_.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
+    const auto [at, is_new] = denominators.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
     if (!is_new) return result;
-    const Expr sum = state_->sum(at_row_), none = is_exactly(sum, 0.0f),
-               highest = state_->maximum(at_row_) * state_->scale();
+    const Expr sum = state_->sum_of(at_row_), none = is_exactly(sum, 0.0f),
+               highest = state_->maximum_of(at_row_) * state_->scale();
     if (sink < 0) {
         result(row_) = Tuple(select(none, 0.0f, 1.0f / sum), highest + natural_logarithm(at_least(sum, 1e-30f)));
         return result;
@@ -85,8 +88,8 @@ const Func& epilogue::denominator(int sink) {
 }
 
 quantity epilogue::logarithm(int sink) const {
-    const FuncRef of = denominators_.at(sink)(at_row_);
-    const Expr none = is_exactly(state_->sum(at_row_), 0.0f);
+    const FuncRef of = denominators.at(sink)(at_row_);
+    const Expr none = is_exactly(state_->sum_of(at_row_), 0.0f);
     if (sink < 0) return {of[1], none};
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     return {of[1], x.masked.defined() ? none && x.masked : Expr()};
@@ -103,11 +106,11 @@ std::map<int, quantity> epilogue::primitives() {
             denominator(sink);
             known[n] = logarithm(sink);
         } else if (node.op == operation::row_maximum) {
-            const Expr highest = state_->maximum(at_row_);
+            const Expr highest = state_->maximum_of(at_row_);
             known[n] = {highest * state_->scale(),
-                        softmax ? is_exactly(state_->sum(at_row_), 0.0f) : is_exactly(highest, lowest)};
+                        softmax ? is_exactly(state_->sum_of(at_row_), 0.0f) : is_exactly(highest, lowest)};
         } else if (node.op == operation::row_sum) {
-            Expr sum = state_->summed(node.arguments[0], at_row_);
+            Expr sum = state_->summed_of(node.arguments[0], at_row_);
             if (f_.core.weights_by == statistic::softmax) sum = sum * denominator(f_.core.sink)(at_row_)[0];
             known[n] = {sum, {}};
         }
@@ -123,7 +126,7 @@ void epilogue::hoist(int node) {
     std::vector<Expr> values{kept.condition ? cast<uint8_t>(x.value) : x.value};
     if (kept.may_hide) values.push_back(cast<uint8_t>(x.masked));
     kept.row(row_) = Tuple(values);
-    rows_.push_back(kept.row);
+    rows.push_back(kept.row);
     hoisted_.emplace(node, kept);
 }
 
@@ -137,7 +140,7 @@ Expr epilogue::written_row(int node) {
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
     Func row("written_" + std::to_string(node));
     row(row_) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
-    rows_.push_back(row);
+    rows.push_back(row);
     return row(in_loop_);
 }
 
@@ -156,70 +159,11 @@ Expr epilogue::written_output(int node, const Type& type) {
         if (f_.node(n).kind == kind::row)
             hoist(n), at.known[n] = read(hoisted_.at(n));
         else
-            at.known[n] = {normal_(f_.q, f_.d, f_.h, f_.b), {}};
+            at.known[n] = {normal(f_.q, f_.d, f_.h, f_.b), {}};
     }
     for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = read(hoisted_.at(n));
     const quantity x = f_.evaluate(node, at);
     return stored_as(type, x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value);
-}
-
-void epilogue::schedule() {
-    // Schedule
-    const TailStrategy guard = TailStrategy::GuardWithIf;
-    const Var &d = f_.d, &q = f_.q, &h = f_.h, &b = f_.b, &qi = f_.qi;
-    const Var qo("qo"), qv("qv"), dj("dj"), dx("dx");
-    const int lanes = f_.lanes(), block = block_, depth = f_.value_depth(), chunk = state_ ? state_->chunk() : 0;
-    const std::vector<OutputImageParam> buffers = outputs.output_buffers();
-    for (std::size_t i = 0; i < buffers.size(); ++i) {
-        OutputImageParam buffer = buffers[i];
-        buffer.dim(0).set_stride(made_[i] == kind::row ? 0 : 1);
-        if (i > 0) continue;  // further buffers have the extents of the first
-        buffer.dim(0).set_bounds(0, depth);
-        for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
-    }
-    outputs.bound(d, 0, depth)
-        .bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent())
-        .split(q, qo, qi, block, guard);
-    for (auto& [sink, row] : denominators_) rows_.push_back(row);
-    for (Func& row : rows_)
-        row.compute_at(outputs, task_)
-            .bound_extent(qi, block)
-            .bound_extent(f_.qt, 1)
-            .vectorize(qi, std::min(lanes, block));
-    const int turned = std::gcd(lanes, std::gcd(depth, chunk));
-    if (!chunk) {
-        outputs.reorder(d, qi, qo, h, b);
-        if (std::find(made_.begin(), made_.end(), kind::output) != made_.end()) outputs.vectorize(d, lanes, guard);
-    } else if (state_->depths_in_lanes()) {
-        const int vector = std::gcd(lanes, depth);
-        outputs.split(d, d, dj, chunk)
-            .split(dj, dj, dx, vector)
-            .reorder(dx, dj, d, qi, qo, h, b)
-            .vectorize(dx)
-            .unroll(dj);
-    } else if (turned >= 4) {  // transposed a square at a time, then written by rows
-        outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, turned);
-        outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
-        normal_.compute_at(outputs, dj)
-            .bound_extent(d, turned)
-            .reorder_storage(d, q)
-            .reorder(q, d)
-            .vectorize(q, lanes, TailStrategy::RoundUp)
-            .unroll(d);
-    } else {
-        outputs.split(d, d, dj, chunk, guard).reorder(dj, d, qi, qo, h, b).unroll(dj);
-    }
-    outputs.fuse(qo, h, task_).fuse(task_, b, task_).parallel(task_);
-    if (state_) state_->schedule(LoopLevel(outputs, task_));
-}
-
-void epilogue::add_passes(Pipeline& pipeline) const {
-    if (!state_) return;
-    std::vector<row_loop> loops = state_->row_loops();
-    if (loops.empty()) return;
-    for (const Func& row : rows_) loops.push_back({{row.name(), f_.qi.name()}, std::min(f_.lanes(), block_)});
-    const Expr queries = OutputImageParam(outputs.output_buffers().front()).dim(1).extent();
-    pipeline.add_custom_lowering_pass(new trim_tail_rows({outputs.name(), task_.name()}, queries, block_, loops));
 }
 
 }  // namespace attune::generators

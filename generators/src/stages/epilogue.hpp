@@ -3,6 +3,7 @@
 #include "stages/softmax_state.hpp"
 
 #include <map>
+#include <vector>
 
 namespace attune::generators {
 
@@ -11,12 +12,13 @@ namespace attune::generators {
 class epilogue {
 public:
     /// `state` may be null.
-    epilogue(const kernel_frame& frame, row_state* state);
+    epilogue(const kernel_frame& frame, const row_state* state);
 
     /// Outputs and rows in the graph's order, then the saved rows and the saved output: (value depth, query, head,
     /// batch); rows repeat along the value depth.
     Halide::Func outputs{"outputs"};
     bool empty() const { return !outputs.defined(); }
+    std::vector<kind> made;  ///< one for each of them
 
     /// Saved rows: the maximum of `real`, and the inverse of the sum, at a query of the call.
     Halide::Expr maximum(const Halide::Expr& query) const { return saved_row(2, query); }
@@ -25,11 +27,15 @@ public:
     /// The saved output, as a tensor that others read.
     Halide::Func saved_output() const;
 
-    void schedule();
-    void add_passes(Halide::Pipeline& pipeline) const;
+    // What there is to schedule.
+    const int block;                            ///< queries that a task finishes
+    std::map<int, Halide::Func> denominators;   ///< (query in block, query block, head, batch), by sink: the inverse
+                                                ///< and the logarithm of the sum of weights
+    std::vector<Halide::Func> rows;             ///< (query in block, query block, head, batch)
+    std::vector<Halide::Func> of_rows() const;  ///< both
+    Halide::Func normal{"normal"};              ///< (query, value depth, head, batch): weighted sums, normalised
 
 private:
-    friend class gpu_prefill_schedule;
     struct hoisted_row {
         Halide::Func row;
         bool condition{}, may_hide{};
@@ -45,18 +51,12 @@ private:
     Halide::Expr written_output(int node, const Halide::Type& type);
 
     const kernel_frame& f_;
-    row_state* state_;
-    const int block_;  ///< queries that a task finishes
-    Halide::Expr query_of_row() const { return f_.qt * block_ + f_.qi; }
-    const Halide::Var task_{"task"};
+    const row_state* state_;
+    Halide::Expr query_of_row() const { return f_.qt * block + f_.qi; }
     const std::vector<Halide::Var> row_;                ///< query in block, query block, head, batch
     const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it
-    std::map<int, Halide::Func> denominators_;          ///< by sink: (inverse, logarithm) of the sum of weights
     std::map<int, quantity> primitives_;
     std::map<int, hoisted_row> hoisted_;
-    std::vector<Halide::Func> rows_;
-    Halide::Func normal_{"normal"};
-    std::vector<kind> made_;
 };
 
 }  // namespace attune::generators

@@ -36,7 +36,7 @@ struct kernel_frame {
     const std::vector<dependence>& depends;
     const block_sizes cut;
     kernel_inputs inputs;
-    mutable tile_tables tables;
+    tile_tables tables;
 
     Halide::Var d{"d"}, q{"q"}, k{"k"}, h{"h"}, b{"b"};  ///< axes of outputs
     Halide::Var qi{"qi"}, qt{"qt"}, ki{"ki"}, kb{"kb"};  ///< query in block, query block, key in block, key block
@@ -45,7 +45,6 @@ struct kernel_frame {
     const instruction& node(int n) const { return request.graph().nodes[n]; }
     int depth() const { return request.depths.depth; }
     int value_depth() const { return request.depths.value_depth; }
-    int lanes() const { return lanes_of(request.schedule); }
     template <class Cut> const Cut& schedule_as() const { return std::get<Cut>(request.schedule); }
 
     Halide::Expr query_at(const Halide::Expr& i) const { return qt * cut.query_block + i; }
@@ -76,7 +75,7 @@ struct kernel_frame {
                       select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }
     /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
-    verdict visible(int scores) const { return block_mask(tables, {qt, kb, h, b}).visible(scores); }
+    verdict visible(int scores) { return block_mask(tables, {qt, kb, h, b}).visible(scores); }
 
 private:
     void stack_heads() {

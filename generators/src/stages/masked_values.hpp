@@ -17,22 +17,21 @@ public:
     masked_values(const kernel_frame& frame, const Halide::Func& block_kinds, const value_at& value);
 
     /// Whether the product of the block must look at each pair.
-    Halide::Expr matter() const { return spoilt_(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
+    Halide::Expr matter() const { return spoilt(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
 
     /// The value, or 0 where the weight is; by its bits, as arithmetic may assume that there is no NaN.
     static Halide::Expr unless_masked(const Halide::Expr& weight, const Halide::Expr& value);
 
-    const Halide::Func& scan() const { return magnitudes_; }
-    clipped_loop scanned_keys() const { return {{magnitudes_.name(), each_.y.name()}, 1, true}; }
-    void schedule(const Halide::LoopLevel& block);
+    // What there is to schedule.
+    const int width;  ///< value depths in a vector
+    const Halide::Var l{"l"};
+    Halide::RDom each;                      ///< vectors of a row, keys of a block
+    Halide::Func magnitudes{"magnitudes"};  ///< (lane, key block, query block, head, batch)
+    Halide::Func spoilt{"spoilt"};          ///< (key block, query block, head, batch)
+    clipped_loop scanned_keys() const { return {{magnitudes.name(), each.y.name()}, 1, true}; }
 
 private:
     const kernel_frame& f_;
-    const int vector_;
-    const Halide::Var l_{"l"};
-    Halide::RDom each_;
-    Halide::Func magnitudes_{"magnitudes"}, spoilt_{"spoilt"};  ///< (lane, key block, query block, head, batch), (key
-                                                                ///< block, query block, head, batch)
 };
 
 }  // namespace attune::generators

@@ -21,48 +21,45 @@ public:
 
     /// (channel, position, batch) of tokens, (channel, position, head, batch) otherwise.
     Halide::Func result;
-    void schedule();
 
-private:
-    friend class gpu_prefill_schedule;
+    // What there is to schedule. Functions of a head have it as their last axis.
+    const bool tokens;
+    const int rows, columns;  ///< positions and channels of a tile
     struct product {
-        Halide::Func left, right, sums;
+        Halide::Func left;   ///< (summed index, position, batch)
+        Halide::Func right;  ///< (channel in panel, summed index, panel)
+        Halide::Func sums;   ///< (channel in panel, position in tile, panel, tile, batch)
         Halide::RDom each;
-        Halide::Expr dense;
+        Halide::Expr dense;  ///< whether what `left` reads is without gaps
         bool left_of_head{}, right_of_head{};
     };
+    std::vector<product> products;
+    std::vector<Halide::Func> of_positions;     ///< (position, batch): other sums
+    std::vector<Halide::Parameter> read_along;  ///< inputs that are read at the position and channel that are made
+    Halide::Expr dense;                         ///< whether what the result reads is without gaps
+    Halide::Expr block() const;                 ///< positions a task
+    Halide::Var position{"p"}, summed{"n"}, in_panel{"ci"}, panel{"co"}, in_tile{"pi"}, tile{"po"};
 
+private:
     quantity as_product(const matrix_product& of);
-    place at(const Halide::Expr& position, const Halide::Expr& channel) const;
+    place at(const Halide::Expr& row, const Halide::Expr& channel) const;
     Halide::Expr reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const;
-    Halide::Expr block() const;
     bool reads_along(int n) const;
     bool is_made_before(int n) const;
-    Halide::Expr position_read(const Halide::Expr& position) const;
+    Halide::Expr position_read(const Halide::Expr& at) const;
 
     const kernel_frame& f_;
     const instruction& node_;
-    const bool tokens_, of_keys_;
-    const int rows_, columns_;
-    Halide::Expr width_, dense_;
-    Halide::Var p_{"p"}, n_{"n"}, ci_{"ci"}, co_{"co"}, pi_{"pi"}, po_{"po"};
-    std::vector<product> products_;
-    std::vector<Halide::Parameter> read_along_;
-    std::vector<Halide::Func> of_positions_;
+    const bool of_keys_;
+    Halide::Expr width_;
 };
 
 /// The nodes of a graph that are computed in full, arguments before users, into functions that all reading goes to.
-class computed_tensors {
-public:
+struct computed_tensors {
     /// Those that are needed `before` the attention, or those that read what it made.
+    computed_tensors() = default;
     computed_tensors(kernel_frame& frame, bool before);
-    void schedule() {
-        for (computed_tensor& each : all_) each.schedule();
-    }
-
-private:
-    friend class gpu_prefill_schedule;
-    std::deque<computed_tensor> all_;
+    std::deque<computed_tensor> all;
 };
 
 }  // namespace attune::generators

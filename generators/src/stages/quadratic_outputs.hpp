@@ -2,6 +2,8 @@
 #include "stages/epilogue.hpp"
 #include "stages/score_tile.hpp"
 
+#include <vector>
+
 namespace attune::generators {
 
 /// Outputs that need every pair: scores and weights themselves, weights summed over the queries or averaged over the
@@ -13,35 +15,33 @@ class quadratic_outputs {
 public:
     enum class shape : std::uint8_t { pairs, head_means, columns };
     /// `rows` may write nothing.
-    quadratic_outputs(const kernel_frame& frame, const epilogue& rows, shape of);
+    quadratic_outputs(kernel_frame& frame, const epilogue& rows, shape of);
 
     static bool wanted(const plan& core, shape of);
     static shape shape_of(kind output);
 
-    Halide::Func outputs;
-    void schedule();
-    /// The loop that a table guards (skip_blocks.hpp).
-    std::pair<std::string, std::string> guarded_loop() const {
-        return {tile_.name() + ".s1." + guarded_.name(), block_kinds_.name()};
-    }
+    Halide::Func outputs;  ///< (key, query, head, batch), means without the head, columns without the query
+
+    // What there is to schedule.
+    const shape of;
+    score_tile scores_at;
+    Halide::Func block_kinds;       ///< (key block, query block, head, batch): 0 if nothing is made of a block
+    Halide::Func maximum, inverse;  ///< (query in block, query block, head, batch)
+    Halide::Func values;            ///< of pairs: what each adds
+    Halide::Func tile;              ///< of pairs; means without the head, columns without the query
+    Halide::RDom steps;             ///< of the tile's update
+    Halide::VarOrRVar guarded{Halide::Var()};  ///< of the tile's update: the loop that block_kinds guards
+    Halide::Expr blocks_together() const;      ///< blocks of queries of a task
 
 private:
-    friend class gpu_prefill_schedule;
     void define_visits();
-    std::vector<Halide::Expr> values();
-    void define_tile(const std::vector<Halide::Expr>& values);
+    std::vector<Halide::Expr> made_of_pair();
+    void define_tile(const std::vector<Halide::Expr>& of_pair);
     void define_outputs();
-    Halide::Expr blocks_together() const;
 
-    const kernel_frame& f_;
+    kernel_frame& f_;
     const epilogue& rows_;
-    const shape of_;
-    score_tile scores_at_;
     std::vector<int> nodes_;  ///< that are written
-    Halide::RDom steps_;
-    Halide::VarOrRVar guarded_{Halide::Var()};  ///< of the tile's update
-    Halide::Func block_kinds_, maximum_, inverse_, values_, tile_;
-    const Halide::Var task_{"task"};
 };
 
 }  // namespace attune::generators

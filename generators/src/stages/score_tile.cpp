@@ -28,27 +28,28 @@ bool is_small(const graph_ir& graph, int scores) {
 }  // namespace
 
 score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
-    : f_(frame),
+    : along(along),
+      channel_vector(
+          std::gcd(frame.request.on_gpu() ? gpu_threads_a_key : lanes_of(frame.request.schedule), frame.depth())),
+      f_(frame),
       pass_(std::move(pass)),
-      along_(along),
       depends_(along == lanes::channels ? stacked(frame.graph(), frame.depends) : frame.depends),
       lane_(along == lanes::queries ? frame.qi : frame.ki),
-      other_(along == lanes::queries ? frame.ki : frame.qi),
-      keys_(pass_ + "keys"),
-      last_key_(pass_ + "last_key") {
+      other_(along == lanes::queries ? frame.ki : frame.qi) {
     // Algorithm
-    keys_(f_.b) = f_.inputs.keys_in_use(f_.b);
-    last_key_(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
+    keys = Func(pass_ + "keys"), last_key = Func(pass_ + "last_key");
+    keys(f_.b) = f_.inputs.keys_in_use(f_.b);
+    last_key(f_.b) = max(f_.inputs.keys_in_use(f_.b), 1) - 1;
     // A task with queries in lanes also computes beyond the last query. That is not written.
     at_ = {f_.b, f_.row_head(f_.qi), along == lanes::queries ? f_.query_at(f_.qi) : f_.row_query(f_.qi),
-           f_.key_at(f_.ki), keys_(f_.b)};
+           f_.key_at(f_.ki), keys(f_.b)};
     std::vector<int> known;
     const auto add = [&](int node, bool fixed) {
         at_.known[node] = {Internal::Variable::make(Float(32), product_name(node)), {}};
         known.push_back(node);
         contraction c;
         c.node = node, c.fixed = fixed;
-        contractions_.push_back(c);
+        contractions.push_back(c);
     };
     add(f_.core.contraction, true);
     for (const further_contraction& further : f_.core.further) add(further.node, false);
@@ -62,7 +63,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     hoist(roots, at_);
     if (along == lanes::queries && !f_.request.on_gpu()) transpose_pairs(roots);
     factor_out_scale();
-    for (contraction& c : contractions_) contract(c, along == lanes::queries && &c == &contractions_.front());
+    for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
     masked_by_product = !is_free_of_products(masked);
     if (along != lanes::queries)
         real = substitute(product_name(f_.core.contraction),
@@ -79,7 +80,7 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     for (int n : hoistable(f_.graph(), depends_, roots, known)) {
         const bool of_query = depends_[n].query, of_key = depends_[n].key;
         const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi),
-                                           min(f_.key_at(f_.ki), last_key_(f_.b)), keys_(f_.b)});
+                                           min(f_.key_at(f_.ki), last_key(f_.b)), keys(f_.b)});
         if (is_const(x.value)) continue;
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
@@ -101,8 +102,8 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
         const Expr zero = cast<uint8_t>(0);
         at.known.emplace(
             n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
-        (of_query ? hoisted_of_queries_ : of_key ? hoisted_of_keys_ : hoisted_of_task_).push_back(kept);
-        if (of_key && f_.node(n).kind == kind::integer) places_of_keys_.push_back(kept.name());
+        (of_query ? hoisted_of_queries : of_key ? hoisted_of_keys : hoisted_of_task).push_back(kept);
+        if (of_key && f_.node(n).kind == kind::integer) places_of_keys.push_back(kept.name());
     }
 }
 
@@ -129,7 +130,7 @@ void score_tile::transpose_pairs(const std::vector<int>& roots) {
         } else {
             at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
         }
-        transposed_.emplace_back(turned, rows);
+        transposed.push_back({turned, rows});
     }
 }
 
@@ -140,7 +141,7 @@ bool score_tile::varies(const Expr& e) const {
 }
 
 bool score_tile::is_free_of_products(const Expr& e) const {
-    for (const contraction& c : contractions_)
+    for (const contraction& c : contractions)
         if (Internal::expr_uses_var(e, product_name(c.node))) return false;
     return true;
 }
@@ -184,8 +185,8 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
     place at{f_.b,
              of_query ? f_.row_head(f_.qi) : f_.some_head(),
              f_.row_query(f_.qi),
-             min(f_.key_at(f_.ki), last_key_(f_.b)),
-             keys_(f_.b),
+             min(f_.key_at(f_.ki), last_key(f_.b)),
+             keys(f_.b),
              known,
              f_.d};
     hoist({formula}, at);
@@ -196,7 +197,7 @@ Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& 
 
 Expr score_tile::element_of(int tensor, bool of_query, const Expr& channel, const Expr& position) const {
     const int input = f_.node(tensor).input;
-    const Expr at = of_query ? f_.row_query(position) : min(f_.key_at(position), last_key_(f_.b));
+    const Expr at = of_query ? f_.row_query(position) : min(f_.key_at(position), last_key(f_.b));
     const Expr of_head = of_query ? f_.row_head(position) : Expr(f_.h);
     const bool as_it_is = f_.graph().inputs[input].axes[1].kind != axis_kind::key_head || (f_.decodes() && !of_query);
     const Expr head = as_it_is ? of_head : f_.inputs.key_head(of_head);
@@ -211,20 +212,20 @@ Func score_tile::rows_of(int tensor, bool of_query, const std::string& name) {
         Func rows(pass_ + name);
         rows(f_.d, i, block, f_.h, f_.b) = cast<float>(element_of(tensor, of_query, f_.d, i));
         // What is read by broadcast is converted once a block, by vectors.
-        const bool in_lanes = of_query == (along_ == lanes::queries);
+        const bool in_lanes = of_query == (along == lanes::queries);
         if (!in_lanes && f_.inputs.is_converted(node.input))
-            stored_.push_back(
+            stored.push_back(
                 {rows, input.axes[3].kind == axis_kind::value_depth ? f_.value_depth() : f_.depth(), of_query});
         return rows;
     }
     if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end()) {
         Func rows(pass_ + name);
         rows(f_.d, i, block, f_.h, f_.b) =
-            computed->second(f_.d, of_query ? f_.read_query(i) : min(f_.key_at(i), last_key_(f_.b)), f_.h, f_.b);
+            computed->second(f_.d, of_query ? f_.read_query(i) : min(f_.key_at(i), last_key(f_.b)), f_.h, f_.b);
         return rows;
     }
     const Func rows = rows_of_formula(node.arguments[0], of_query, name, {});
-    stored_.push_back({rows, node.op == operation::values ? f_.value_depth() : f_.depth(), of_query});
+    stored.push_back({rows, node.op == operation::values ? f_.value_depth() : f_.depth(), of_query});
     return rows;
 }
 
@@ -251,33 +252,29 @@ void score_tile::contract(contraction& c, bool signs_queries) {
         c.key_rows = rows_of(f_.core.key, false, "key_rows");
         c.each = RDom(0, f_.depth(), pass_ + "channel");
     } else {
-        const further_contraction& further = f_.core.further[&c - &contractions_.front() - 1];
+        const further_contraction& further = f_.core.further[&c - &contractions.front() - 1];
         const std::map<int, quantity> index{{further.index, {f_.d, {}}}};
         c.query_rows = rows_of_formula(further.of_query, true, "query_rows", index);
         c.key_rows = rows_of_formula(further.of_key, false, "key_rows", index);
-        const bool other_is_query = along_ == lanes::keys;
-        stored_.push_back({other_is_query ? c.query_rows : c.key_rows, 0, other_is_query});
+        const bool other_is_query = along == lanes::keys;
+        stored.push_back({other_is_query ? c.query_rows : c.key_rows, 0, other_is_query});
         c.each = RDom(0, max(f_.evaluate(further.extent, {}).value, 0), pass_ + "channel");
     }
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
-    if (along_ == lanes::channels) return sum_in_lanes(c);
+    if (along == lanes::channels) return sum_in_lanes(c);
     const auto side = [&](const Expr& channel, bool query) -> Expr {
         return query ? c.query_rows(channel, f_.qi, f_.qt, f_.h, f_.b) : c.key_rows(channel, f_.ki, f_.kb, f_.h, f_.b);
     };
-    const bool queries = along_ == lanes::queries;
+    const bool queries = along == lanes::queries;
     const Var block = queries ? f_.qt : f_.kb;
     c.panel(lane_, f_.d, block, f_.h, f_.b) = signs_queries ? side(f_.d, queries) * sign_ : side(f_.d, queries);
     c.product(pair()) = 0.0f;
     c.product(pair()) += c.panel(lane_, c.each, block, f_.h, f_.b) * side(c.each, !queries);
 }
 
-int score_tile::channel_vector() const {
-    return std::gcd(f_.request.on_gpu() ? gpu_threads_a_key : f_.lanes(), f_.depth());
-}
-
 void score_tile::sum_in_lanes(contraction& c) {
-    const int vector = channel_vector();
+    const int vector = channel_vector;
     const Var l("l");
     c.each = RDom(0, f_.depth() / vector, pass_ + "channel");
     c.lane = RDom(0, vector, pass_ + "lane");
@@ -297,11 +294,11 @@ void score_tile::sum_in_lanes(contraction& c) {
 
 Expr score_tile::with_products(const Expr& e) const {
     std::map<std::string, Expr> products;
-    for (const contraction& c : contractions_) products[product_name(c.node)] = c.product(pair());
+    for (const contraction& c : contractions) products[product_name(c.node)] = c.product(pair());
     return substitute(products, e);
 }
 
-quantity score_tile::operator()(int scores) {
+quantity score_tile::operator()(int scores) const {
     const quantity x = f_.evaluate(scores, at_);
     const Expr beyond = f_.key_at(f_.ki) >= at_.key_limit;
     return {with_products(x.value), x.masked.defined() ? with_products(x.masked) || beyond : beyond};
@@ -309,16 +306,16 @@ quantity score_tile::operator()(int scores) {
 
 Expr score_tile::of_query(const Expr& row) const {
     Expr all = 0.0f;
-    for (const Func& kept : hoisted_of_queries_) {
+    for (const Func& kept : hoisted_of_queries) {
         const FuncRef at = kept(row, f_.qt, f_.h, f_.b);
         for (int i = 0; i < kept.outputs(); ++i) all = all + cast<float>(kept.outputs() == 1 ? Expr(at) : Expr(at[i]));
     }
-    for (const contraction& c : contractions_)
-        if (c.fixed && along_ == lanes::queries) all = all + c.panel(row, 0, f_.qt, f_.h, f_.b);
+    for (const contraction& c : contractions)
+        if (c.fixed && along == lanes::queries) all = all + c.panel(row, 0, f_.qt, f_.h, f_.b);
     return all;
 }
 
-Expr score_tile::weights(int node, const Expr& weight) {
+Expr score_tile::weights(int node, const Expr& weight) const {
     place at = at_;
     at.known[f_.core.statistic_node] = {weight, {}};
     return f_.evaluate(node, at).value;

@@ -5,39 +5,78 @@
 namespace attune::generators {
 using namespace Halide;
 
-Func row_state::define_further_weights(const kernel_frame& frame, score_tile& scores, const Func& weights, bool softmax,
-                                       const std::function<Func(const std::string& name, const Func& pairs)>& sum) {
-    // Algorithm
-    const std::vector<Var> pair = scores.pair();
-    const auto modified = [&](int node) {
-        if (node == frame.core.statistic_node) return weights;
-        const auto [at, is_new] = modified_.try_emplace(node, "weights_" + std::to_string(node));
-        if (is_new) at->second(pair) = scores.weights(node, weights(pair));
-        return at->second;
-    };
-    for (const int node : frame.core.summed_weights)
-        if (!(softmax && node == frame.core.statistic_node) && !row_sums_.contains(node))
-            row_sums_[node] = sum("sum_" + std::to_string(node), modified(node));
-    return frame.core.weights < 0 ? Func() : modified(frame.core.weights);
+std::vector<Func> block_weights::of_rows() const {
+    std::vector<Func> all;
+    for (const Func& f : {highest, sum})
+        if (f.defined()) all.push_back(f);
+    for (const auto& [node, f] : row_sums) all.push_back(f);
+    return all;
 }
 
-Func row_state::define_weights_of_block(
-    const kernel_frame& frame, score_tile& scores_at, bool softmax, const block_of_scores& block,
-    const std::function<Func(const std::string& name, const Func& pairs, bool maximum)>& reduced) {
+std::vector<Func> block_weights::of_pairs(const plan& core) const {
+    std::vector<Func> all;
+    if (has_weights(core)) all.push_back(weights);
+    for (const auto& [node, f] : modified) all.push_back(f);
+    return all;
+}
+
+block_weights weights_of_block(const kernel_frame& frame, const score_tile& scores_at, const Func& scores,
+                               const reduction& reduced, const std::function<Expr(const Expr&)>& rounded) {
     // Algorithm
+    const plan& core = frame.core;
+    const bool softmax = is_softmax(core);
     const std::vector<Var> pair = scores_at.pair();
-    const auto& [scores, highest, weights, sum] = block;
-    if (softmax || frame.core.maximum) highest = reduced("highest", scores, true);
+    block_weights of{.weights = Func("weights")};
+    if (softmax || core.maximum) of.highest = reduced("highest", scores, true);
     if (softmax) {
-        weights(pair) = exp2_of_nonpositive((scores(pair) - highest(frame.qi, frame.kb, frame.qt, frame.h, frame.b)) *
-                                            (scores_at.scale * log2_of_e));
-        sum = reduced("sum", weights, false);
+        of.weights(pair) =
+            rounded(exp2_of_nonpositive((scores(pair) - of.highest(frame.qi, frame.kb, frame.qt, frame.h, frame.b)) *
+                                        (scores_at.scale * log2_of_e)));
+        of.sum = reduced("sum", of.weights, false);
     } else {
-        weights(pair) = select(is_exactly(scores(pair), lowest), 0.0f, scores(pair) * scores_at.scale);
+        of.weights(pair) = select(is_exactly(scores(pair), lowest), 0.0f, scores(pair) * scores_at.scale);
     }
-    return define_further_weights(frame, scores_at, weights, softmax, [&](const std::string& name, const Func& pairs) {
-        return reduced(name, pairs, false);
-    });
+    const auto made = [&](int node) {
+        if (node == core.statistic_node) return of.weights;
+        const auto [at, is_new] = of.modified.try_emplace(node, "weights_" + std::to_string(node));
+        if (is_new) at->second(pair) = scores_at.weights(node, of.weights(pair));
+        return at->second;
+    };
+    for (const int node : core.summed_weights)
+        if (!(softmax && node == core.statistic_node) && !of.row_sums.contains(node))
+            of.row_sums[node] = reduced("sum_" + std::to_string(node), made(node), false);
+    if (core.weights >= 0) of.weighing = made(core.weights);
+    return of;
+}
+
+state_layout::state_layout(const plan& core, int accumulators, const block_weights& of)
+    : accumulators(accumulators), initial(static_cast<std::size_t>(accumulators), 0.0f) {
+    const auto place = [this](const Expr& value) {
+        initial.push_back(value);
+        return size() - 1;
+    };
+    if (of.highest.defined()) maximum_at = place(is_softmax(core) ? lowest_score : lowest);
+    if (of.sum.defined()) sum_at = place(0.0f);
+    for (const auto& [node, sum] : of.row_sums) summed_at[node] = place(0.0f);
+}
+
+std::vector<Expr> state_with_block(const state_layout& layout, const block_weights& of, const Expr& scale,
+                                   const std::function<Expr(int)>& old, const std::function<Expr(const Func&)>& here,
+                                   const std::function<Expr(int)>& accumulated) {
+    std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& x, const Expr& y) { return x + y; };
+    if (layout.sum_at >= 0) {  // softmax's weights are relative to the maximum
+        const Expr before = old(layout.maximum_at), now = here(of.highest);
+        // One of the two factors is 1.
+        const Expr factor = exp2_of_nonpositive(-abs(before - now) * (scale * log2_of_e));
+        const Expr keep = select(before >= now, 1.0f, factor), take = select(now >= before, 1.0f, factor);
+        join = [keep, take](const Expr& x, const Expr& y) { return x * keep + y * take; };
+    }
+    std::vector<Expr> next;
+    for (int i = 0; i < layout.accumulators; ++i) next.push_back(join(old(i), accumulated(i)));
+    if (layout.maximum_at >= 0) next.push_back(max(old(layout.maximum_at), here(of.highest)));
+    if (layout.sum_at >= 0) next.push_back(join(old(layout.sum_at), here(of.sum)));
+    for (const auto& [node, sum] : of.row_sums) next.push_back(join(old(layout.summed_at.at(node)), here(sum)));
+    return next;
 }
 
 }  // namespace attune::generators

@@ -1,12 +1,9 @@
 #pragma once
-#include "passes/skip_blocks.hpp"
-#include "passes/trim_tail_rows.hpp"
 #include "stages/score_tile.hpp"
 
 #include <functional>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace attune::generators {
@@ -17,50 +14,72 @@ public:
     virtual ~row_state() = default;
 
     /// At (in block, query block, head, batch), after the last key: queries in blocks of `block()`.
-    virtual Halide::Expr maximum(const std::vector<Halide::Expr>& row)
+    virtual Halide::Expr maximum_of(const std::vector<Halide::Expr>& row)
         const = 0;  ///< of the scores, divided by the scale; below every score where there is none
-    virtual Halide::Expr sum(
+    virtual Halide::Expr sum_of(
         const std::vector<Halide::Expr>& row) const = 0;  ///< of the softmax's weights relative to the maximum
-    virtual Halide::Expr summed(int weights, const std::vector<Halide::Expr>& row) const = 0;  ///< what row_sum adds up
-    virtual Halide::Expr accumulated(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const = 0;
+    virtual Halide::Expr summed_of(int weights,
+                                   const std::vector<Halide::Expr>& row) const = 0;  ///< what row_sum adds up
+    virtual Halide::Expr accumulated_of(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const = 0;
 
     virtual Halide::Expr scale() const = 0;
     virtual int block() const = 0;             ///< queries that a task finishes
     virtual int chunk() const = 0;             ///< value depths that lie side by side; 0 where no values are weighed
     virtual bool depths_in_lanes() const = 0;  ///< else the queries
-
-    /// All that one task needs, inside it.
-    virtual void schedule(const Halide::LoopLevel& task) = 0;
-    /// The loop that a table guards (skip_blocks.hpp).
-    virtual std::pair<std::string, std::string> guarded_loop() const = 0;
-    /// Loops over the keys of a block that are clipped to the visited sub-blocks (subblocks.hpp).
-    virtual std::vector<clipped_loop> clipped_loops() const { return {}; }
-    /// Loops over the queries of a block.
-    virtual std::vector<row_loop> row_loops() const { return {}; }
-    /// What remains to be done once the loops are there.
-    virtual void add_passes(Halide::Pipeline&) const {}
-
-protected:
-    /// Defines the graph's modified weights and the sums over the keys that it asks for, each once. Returns the weights
-    /// that multiply values, if any do. The sum of softmax's own weights is always there. `sum` adds up a function of
-    /// pairs over the keys of a block.
-    Halide::Func define_further_weights(
-        const kernel_frame& frame, score_tile& scores, const Halide::Func& weights, bool softmax,
-        const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs)>& sum);
-
-    /// Of a block of keys in decode: all of a row's scores are there before its weights are made.
-    struct block_of_scores {
-        const Halide::Func& scores;
-        Halide::Func &highest, &weights, &sum;  ///< of a row; of pairs; of a row
-    };
-    /// Defines the statistic's weights of a block, with the maximum and the sum that they need, and then what
-    /// define_further_weights does, which it returns. `reduced` makes a row's maximum or sum of a function of pairs.
-    Halide::Func define_weights_of_block(
-        const kernel_frame& frame, score_tile& scores_at, bool softmax, const block_of_scores& block,
-        const std::function<Halide::Func(const std::string& name, const Halide::Func& pairs, bool maximum)>& reduced);
-
-    std::map<int, Halide::Func> modified_;  ///< weights other than the statistic's own, by node
-    std::map<int, Halide::Func> row_sums_;  ///< by node
 };
+
+/// Whether weights are softmax's, relative to a maximum; or nothing is weighed, and their sum is asked for.
+inline bool is_softmax(const plan& core) { return core.weights_by == statistic::softmax || core.log_sum; }
+/// Whether any weights are made of scores.
+inline bool has_weights(const plan& core) { return core.weights_by != statistic::none || is_softmax(core); }
+
+/// What is made of a block's scores. Rows are (row in block, key block, query block, head, batch); pairs as
+/// score_tile::pair says.
+struct block_weights {
+    Halide::Func highest;                  ///< of a row; undefined where no maximum is needed
+    Halide::Func weights;                  ///< of pairs: the statistic's own
+    Halide::Func sum;                      ///< of a row, of softmax's weights
+    Halide::Func weighing;                 ///< of pairs: what multiplies values; undefined where none are weighed
+    std::map<int, Halide::Func> modified;  ///< of pairs: weights other than the statistic's own, by node
+    std::map<int, Halide::Func> row_sums;  ///< of a row: other sums that the graph asks for, by node
+
+    /// All functions of rows: the maximum first.
+    std::vector<Halide::Func> of_rows() const;
+    /// All functions of pairs.
+    std::vector<Halide::Func> of_pairs(const plan& core) const;
+};
+
+/// Makes a row's maximum or sum of a function of pairs.
+using reduction = std::function<Halide::Func(const std::string& name, const Halide::Func& pairs, bool maximum)>;
+
+/// Defines the statistic's weights of a block of scores, with the maximum and the sum that they need, and the graph's
+/// modified weights and further sums, each once. `rounded` is what is kept of a weight.
+block_weights weights_of_block(
+    const kernel_frame& frame, const score_tile& scores_at, const Halide::Func& scores, const reduction& reduced,
+    const std::function<Halide::Expr(const Halide::Expr&)>& rounded = [](const Halide::Expr& x) { return x; });
+
+/// The numbers of a row's running state, by their places: accumulators first, then, as far as they are needed, the
+/// maximum of its scores, the sum of its weights and other sums.
+struct state_layout {
+    state_layout() = default;
+    state_layout(const plan& core, int accumulators, const block_weights& of);
+
+    int accumulators{}, maximum_at{-1}, sum_at{-1};
+    std::map<int, int> summed_at;       ///< by node
+    std::vector<Halide::Expr> initial;  ///< of all
+    int size() const { return static_cast<int>(initial.size()); }
+    int beside_accumulators() const { return size() - accumulators; }
+    /// The place of what row_sum adds up.
+    int place_of(int weights, const plan& core) const {
+        return weights == core.statistic_node && is_softmax(core) ? sum_at : summed_at.at(weights);
+    }
+};
+
+/// Online softmax: a row's state after a block of keys. `old` is a number of the state before; `here` reads a row of
+/// the block, `accumulated` what the block adds to an accumulator.
+std::vector<Halide::Expr> state_with_block(const state_layout& layout, const block_weights& of,
+                                           const Halide::Expr& scale, const std::function<Halide::Expr(int)>& old,
+                                           const std::function<Halide::Expr(const Halide::Func&)>& here,
+                                           const std::function<Halide::Expr(int)>& accumulated);
 
 }  // namespace attune::generators

@@ -12,8 +12,8 @@ int subblocks::count(const kernel_request& request) {
     const auto* prefill = std::get_if<cpu_prefill>(&request.schedule);
     const int tile = decode ? std::lcm(decode->lanes, decode->value_tile) : prefill->key_tile * prefill->pairing,
               keys = request.blocks().key_block;
-    for (int parts = most; parts > 1; --parts)
-        if (keys % (parts * tile) == 0 && keys / parts >= smallest) return parts;
+    for (int count = most; count > 1; --count)
+        if (keys % (count * tile) == 0 && keys / count >= smallest) return count;
     return 1;
 }
 
@@ -35,13 +35,13 @@ subblocks::subblocks(const kernel_frame& frame)
     if (f_.decodes())
         define_of_group(visible, part);
     else
-        subblocks_(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
+        parts(part, f_.qt, f_.h, f_.b) = f_.block_kind(visible);
     if (count_ == 1) {
-        block_kinds(f_.kb, f_.qt, f_.h, f_.b) = subblocks_(f_.kb, f_.qt, f_.h, f_.b);
+        block_kinds(f_.kb, f_.qt, f_.h, f_.b) = parts(f_.kb, f_.qt, f_.h, f_.b);
         return;
     }
     const auto number = [](int n) { return cast<std::uint8_t>(n); };
-    const auto at = [&](int i) { return subblocks_(f_.kb * count_ + i, f_.qt, f_.h, f_.b); };
+    const auto at = [&](int i) { return parts(f_.kb * count_ + i, f_.qt, f_.h, f_.b); };
     Expr any = number(0), first = number(count_ - 1), behind = first, whole = Internal::const_true();
     for (int i = 0; i < count_; ++i) {
         any = any | at(i);
@@ -62,14 +62,14 @@ void subblocks::define_of_group(const verdict& visible, const Var& part) {
     const Expr none = cast<std::uint8_t>(0), something = cast<std::uint8_t>(1), lacking = cast<std::uint8_t>(2),
                of_head = select(visible.may, something, none) | select(visible.must, none, lacking);
     if (!Internal::expr_uses_var(of_head, f_.h.name())) {
-        of_group_(at) = of_head;
+        of_group(at) = of_head;
     } else {
         const RDom head(0, f_.group(), "head_of_group");
         const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
-        of_group_(at) = none;
-        of_group_(at) = of_group_(at) | substitute(f_.h.name(), query_head, of_head);
+        of_group(at) = none;
+        of_group(at) = of_group(at) | substitute(f_.h.name(), query_head, of_head);
     }
-    subblocks_(at) = f_.block_kind({(of_group_(at) & something) != none, (of_group_(at) & lacking) == none});
+    parts(at) = f_.block_kind({(of_group(at) & something) != none, (of_group(at) & lacking) == none});
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {
@@ -78,19 +78,6 @@ std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel
         const Expr left_out = cast<int>(visit) >> 2;
         return visited_subblocks{left_out & 7, parts - (left_out >> 3), keys};
     };
-}
-
-void subblocks::schedule(const LoopLevel& task) {
-    // Schedule
-    block_kinds.compute_at(task).bound_extent(f_.qt, 1).vectorize(f_.kb, f_.lanes(), TailStrategy::RoundUp);
-    const Var part = subblocks_.args()[0];
-    const auto of_parts = [&](Func& f) {
-        f.compute_at(task).bound_extent(f_.qt, 1).vectorize(part, f_.lanes(), TailStrategy::RoundUp);
-    };
-    if (count_ > 1) of_parts(subblocks_);
-    if (!of_group_.has_update_definition()) return;
-    of_parts(of_group_);
-    of_group_.update().vectorize(part, f_.lanes());
 }
 
 }  // namespace attune::generators

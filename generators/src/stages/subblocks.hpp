@@ -15,14 +15,15 @@ public:
     /// sub-blocks that are visited is masked; above them stand how many sub-blocks are left out at the front, in three
     /// bits, and how many at the end.
     Halide::Func block_kinds{"visits"};
-    bool may_be_whole{};  ///< else nothing is known of any sub-block without looking at its pairs
+    Halide::Func parts{"parts"};  ///< (sub-block of the keys, query block, head, batch): as kernel_frame::block_kind
+                                  ///< says of a block
+    Halide::Func of_group{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
+    bool may_be_whole{};                      ///< else nothing is known of any sub-block without looking at its pairs
 
     /// Which sub-blocks of a block are visited, by what `block_kinds` says of it.
     static std::function<visited_subblocks(const Halide::Expr&)> visited_of(const kernel_request& request);
 
     bool several() const { return count_ > 1; }
-
-    void schedule(const Halide::LoopLevel& task);
 
     /// The lower two bits.
     static Halide::Expr kind_of(const Halide::Expr& visit) { return visit & Halide::cast<std::uint8_t>(3); }
@@ -39,9 +40,6 @@ private:
     const int count_;
     const kernel_request of_subblocks_;
     tile_tables tables_;
-    Halide::Func subblocks_{"parts"};  ///< (part of the keys, query block, head, batch): as kernel_frame::block_kind
-                                       ///< says of a block
-    Halide::Func of_group_{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
 };
 
 }  // namespace attune::generators

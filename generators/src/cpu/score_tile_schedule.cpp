@@ -1,4 +1,4 @@
-#include "stages/score_tile.hpp"
+#include "cpu/score_tile_schedule.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -18,14 +18,14 @@ int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.lanes, cut.valu
 
 }  // namespace
 
-void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage) {
+void score_tile_schedule::schedule_pairs(const cpu_prefill& cut, const LoopLevel& tile, const LoopLevel& storage) {
     // Schedule
     const Var qx("qx"), kx("kx");
-    const int lanes = f_.lanes(), square = std::gcd(lanes, f_.cut.key_block);
-    for (auto& [turned, rows] : transposed_) {
+    const int lanes = lanes_, square = std::gcd(lanes, f_.cut.key_block);
+    for (auto& [turned, rows] : its_.transposed) {
         turned.compute_at(tile)
             .hoist_storage(storage)
-            .bound_extent(f_.qi, f_.schedule_as<cpu_prefill>().query_tile)
+            .bound_extent(f_.qi, cut.query_tile)
             .bound_extent(f_.ki, f_.cut.key_block)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
@@ -42,36 +42,36 @@ void score_tile::schedule_pairs(const LoopLevel& tile, const LoopLevel& storage)
     }
 }
 
-void score_tile::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block,
-                               const LoopLevel& storage) {
+void score_tile_schedule::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block,
+                                        const LoopLevel& storage) {
     // Schedule
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb, dx("dx");
     rows.compute_at(block)
         .hoist_storage(storage)
         .bound_extent(i, of_query ? f_.cut.query_block : f_.cut.key_block)
         .bound_extent(of, 1);
-    const int vector = fixed ? std::gcd(f_.lanes(), channels) : 1;
+    const int vector = fixed ? std::gcd(lanes_, channels) : 1;
     if (vector < 4) {
-        rows.vectorize(f_.d, f_.lanes(), TailStrategy::GuardWithIf);
+        rows.vectorize(f_.d, lanes_, TailStrategy::GuardWithIf);
         return;
     }
     schedule_row_vectors(rows, channels);
 }
 
-void score_tile::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
+void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, const LoopLevel& storage) {
     // Schedule
-    const int lanes = f_.lanes();
-    const bool in_lanes = of_query == (along_ == lanes::queries);
+    const int lanes = lanes_;
+    const bool in_lanes = of_query == (its_.along == score_tile::lanes::queries);
     const Var i = of_query ? f_.qi : f_.ki, of = of_query ? f_.qt : f_.kb;
     const int positions = of_query ? f_.cut.query_block : f_.cut.key_block;
-    const bool channels = along_ == lanes::channels;  // rows of a tensor then are where they are used
-    for (const stored_rows& stored : stored_)
+    const bool channels = its_.along == score_tile::lanes::channels;  // rows of a tensor then are where they are used
+    for (const score_tile::stored_rows& stored : its_.stored)
         if (stored.of_query == of_query && !channels)
             schedule_rows(stored.rows, stored.channels > 0, stored.channels, of_query, block, storage);
-    for (Func& kept : of_query ? hoisted_of_queries_ : hoisted_of_keys_) {
+    for (Func& kept : of_query ? its_.hoisted_of_queries : its_.hoisted_of_keys) {
         kept.compute_at(block).bound_extent(of, 1);
         const bool is_place =
-            std::find(places_of_keys_.begin(), places_of_keys_.end(), kept.name()) != places_of_keys_.end();
+            std::find(its_.places_of_keys.begin(), its_.places_of_keys.end(), kept.name()) != its_.places_of_keys.end();
         if (channels && is_place)
             kept.bound_extent(i, positions + keys_ahead(f_.schedule_as<cpu_decode>()));
         else if (!(channels && of_query))  // only the call knows how many rows are stacked
@@ -79,7 +79,7 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
     }
     if (channels) return;
-    for (contraction& c : contractions_) {
+    for (score_tile::contraction& c : its_.contractions) {
         if (c.paired) {
             if (!in_lanes) continue;
             const Var j = c.panel.args()[0];
@@ -94,7 +94,7 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
         }
         const Func rows = of_query ? c.query_rows : c.key_rows;
         bool stored = false;
-        for (const stored_rows& s : stored_) stored |= s.rows.name() == rows.name();
+        for (const score_tile::stored_rows& s : its_.stored) stored |= s.rows.name() == rows.name();
         if (!in_lanes) {  // read once for each key that there is in a block: the queries' own copy is small, and has
                           // nothing left to decide
             if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
@@ -116,32 +116,32 @@ void score_tile::schedule_side(bool of_query, const LoopLevel& block, const Loop
     }
 }
 
-void score_tile::schedule_queries(const LoopLevel& block, const LoopLevel& storage) {
+void score_tile_schedule::schedule_queries(const LoopLevel& block, const LoopLevel& storage) {
     // Schedule
-    keys_.compute_at(storage);
-    last_key_.compute_at(storage);
-    if (along_ == lanes::channels) {
+    its_.keys.compute_at(storage);
+    its_.last_key.compute_at(storage);
+    if (its_.along == score_tile::lanes::channels) {
         for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
-        for (contraction& c : contractions_) c.query_rows.compute_at(block).hoist_storage(storage);
+        for (score_tile::contraction& c : its_.contractions) c.query_rows.compute_at(block).hoist_storage(storage);
     }
     schedule_side(true, block, storage);
 }
 
-void score_tile::schedule_shared(const LoopLevel& level) {
+void score_tile_schedule::schedule_shared(const LoopLevel& level) {
     // Schedule
-    for (Func& kept : hoisted_of_task_) kept.compute_at(level);
+    for (Func& kept : its_.hoisted_of_task) kept.compute_at(level);
 }
 
-void score_tile::schedule_keys(const LoopLevel& block, const LoopLevel& storage) {
+void score_tile_schedule::schedule_keys(const LoopLevel& block, const LoopLevel& storage) {
     schedule_side(false, block, storage);
 }
 
-void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, const LoopLevel& keys) {
+void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& row, const LoopLevel& rows,
+                                        const LoopLevel& keys) {
     // Schedule
     const Var l("l"), kj("kj");
-    const auto& cut = f_.schedule_as<cpu_decode>();
-    const int vector = channel_vector(), lanes = cut.lanes, tile = cut.query_tile;
-    for (contraction& c : contractions_) {
+    const int vector = its_.channel_vector, lanes = cut.lanes, tile = cut.query_tile;
+    for (score_tile::contraction& c : its_.contractions) {
         // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
         // long to multiply.
         c.query_rows.bound_extent(f_.d, f_.depth()).align_bounds(f_.qi, tile).vectorize(f_.d, vector);
@@ -165,17 +165,18 @@ void score_tile::schedule_dots(const LoopLevel& row, const LoopLevel& rows, cons
     }
 }
 
-void score_tile::schedule_row_vectors(Func rows, int channels) const {
+void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
     // Schedule
     const Var dx("dx");
-    const int vector = std::gcd(f_.lanes(), channels);
+    const int vector = std::gcd(lanes_, channels);
     rows.bound_extent(f_.d, channels).split(f_.d, f_.d, dx, vector).vectorize(dx);
     // Written out, so that where a row lies is found once, and what a channel's position decides is decided here.
     if (channels / vector <= 32) rows.unroll(f_.d);
 }
 
-void score_tile::fetch_rows(Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
-                            const prefetch_rows::loop& from, int keys) const {
+void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, int tensor,
+                                     const prefetch_rows::loop& where, const prefetch_rows::loop& from,
+                                     int keys) const {
     const instruction& node = f_.node(tensor);
     const bool formed = node.op != operation::input;
     std::vector<prefetch_rows::stream> streams;
@@ -187,50 +188,52 @@ void score_tile::fetch_rows(Pipeline& pipeline, int tensor, const prefetch_rows:
         const ImageParam& rows = f_.inputs.tensor(f_.node(n).input);
         const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
         const int elements = of_values ? f_.value_depth() : f_.depth();
-        const int wanted =
-            formed ? keys_ahead(f_.schedule_as<cpu_decode>()) : bytes_ahead / (rows.type().bytes() * elements);
+        const int wanted = formed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
         streams.push_back({rows.name(), elements, std::max(wanted / keys, 1)});
     }
-    if (!streams.empty()) pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, places_of_keys_));
+    if (!streams.empty())
+        pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys));
 }
 
-void score_tile::fetch_keys(Pipeline& pipeline, const Func& scores) const {
-    const contraction& c = contractions_.front();
+void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
+    const score_tile::contraction& c = its_.contractions.front();
     const bool formed = f_.node(f_.core.key).op != operation::input;
-    fetch_rows(pipeline, f_.core.key, {formed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
-               {scores.name(), f_.ki.name()}, f_.lanes());
+    fetch_rows(cut, pipeline, f_.core.key, {formed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
+               {scores.name(), f_.ki.name()}, cut.lanes);
 }
 
-std::vector<row_loop> score_tile::row_loops() const {
+std::vector<row_loop> score_tile_schedule::row_loops() const {
     std::vector<row_loop> all;
-    for (const contraction& c : contractions_)
-        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(f_.lanes(), f_.cut.query_block)});
+    for (const score_tile::contraction& c : its_.contractions)
+        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(lanes_, f_.cut.query_block)});
     return all;
 }
 
-void score_tile::schedule_products(const LoopLevel& tile, int in_lanes, int others, int vector) {
+void score_tile_schedule::schedule_products(const cpu_prefill& cut, const LoopLevel& tile, int in_lanes, int others,
+                                            int vector) {
     // Schedule
-    const int depth_unroll = f_.schedule_as<cpu_prefill>().depth_unroll;
-    for (contraction& c : contractions_) {
+    const int depth_unroll = cut.depth_unroll;
+    const Var lane = its_.pair()[0], other = its_.pair()[1];
+    for (score_tile::contraction& c : its_.contractions) {
         Func& product = c.product;
         product.compute_at(tile)
-            .bound_extent(lane_, in_lanes)
-            .bound_extent(other_, others)
+            .bound_extent(lane, in_lanes)
+            .bound_extent(other, others)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
-        product.vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        product.vectorize(lane, vector).unroll(lane).unroll(other);
         if (c.paired) {
             product.update()
-                .reorder(c.each.x, lane_, other_, c.each.y)
+                .reorder(c.each.x, lane, other, c.each.y)
                 .atomic()
                 .vectorize(c.each.x)
-                .vectorize(lane_, vector)
-                .unroll(lane_)
-                .unroll(other_);
+                .vectorize(lane, vector)
+                .unroll(lane)
+                .unroll(other);
             if (f_.depth() % (2 * depth_unroll) == 0) product.update().unroll(c.each.y, depth_unroll);
             continue;
         }
-        product.update().reorder(lane_, other_, c.each).vectorize(lane_, vector).unroll(lane_).unroll(other_);
+        product.update().reorder(lane, other, c.each).vectorize(lane, vector).unroll(lane).unroll(other);
         if (c.fixed) product.update().unroll(c.each, depth_unroll);
     }
 }

@@ -1,0 +1,132 @@
+#include "cpu/decode.hpp"
+
+#include "cpu/score_tile_schedule.hpp"
+#include "cpu/stage_schedules.hpp"
+
+#include <numeric>
+#include <string>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
+    // Schedule
+    const Var task("task"), kx("kx"), qx("qx");
+    const LoopLevel own(its.partial, task), block(its.state, its.blocks.x);
+    const int vector = std::gcd(cut.key_block, cut.lanes), rows = cut.query_tile, keys = cut.value_tile;
+    score_tile_schedule scores(f, its.scores_at);
+    const auto in_block = [&](Func of) {
+        return of.compute_at(block).hoist_storage(own).bound_extent(f.qt, 1).bound_extent(f.kb, 1);
+    };
+    in_block(its.scores)
+        .bound_extent(f.ki, cut.key_block)
+        .split(f.ki, f.ki, kx, vector)
+        .split(f.qi, f.qi, qx, rows, TailStrategy::RoundUp);
+    its.scores.reorder(kx, qx, f.qi, f.ki).vectorize(kx);
+    scores.schedule_dots(cut, LoopLevel(its.scores, qx), LoopLevel(its.scores, f.qi), LoopLevel(its.scores, f.ki));
+    for (const Func& weights : its.weights.of_pairs(f.core))
+        in_block(weights).bound_extent(f.ki, cut.key_block).vectorize(f.ki, vector);
+    for (const Func& row : its.weights.of_rows()) in_block(row);
+    for (auto& [lanes, each] : its.lane_sums) {
+        lanes.compute_at(block).bound_extent(its.l, vector).vectorize(its.l, vector);
+        lanes.update().reorder(its.l, each, f.qi).vectorize(its.l, vector);
+        in_block(lanes);
+    }
+    if (its.vectors_a_chunk == 0) return;
+    const RVar ro("ro"), rx("rx");
+    const Var dx("dx");
+    in_block(its.accumulated).bound_extent(f.d, f.value_depth()).vectorize(f.d, its.width);
+    its.accumulated.update()
+        .split(its.rk, ro, rx, keys)
+        .split(f.d, f.d, dx, its.width)
+        .split(f.qi, f.qi, qx, rows, TailStrategy::GuardWithIf);
+    its.accumulated.update().reorder(dx, rx, qx, f.d, f.qi, ro).vectorize(dx).unroll(rx).unroll(qx);
+    its.accumulated.update(1).reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.width);
+    its.accumulated.update(1).never_partition(std::vector<VarOrRVar>{its.looked_at});
+    schedule_masked_values(*its.of_masked, block);
+    if (f.node(f.core.value).op == operation::input) return;
+    its.values.clone_in(its.values_again);
+    scores.schedule_row_vectors(its.values.compute_at(its.accumulated, ro).bound_extent(f.ki, keys), f.value_depth());
+}
+
+void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame& f, const LoopLevel& merging) {
+    // Schedule
+    const Var task("task"), xc("xc"), xl("xl"), &x = its.x, &l = its.l;
+    const auto lanes = [&](auto stage) {
+        if (its.width > 1) stage.vectorize(l, its.width);
+    };
+    its.merged.compute_at(merging).bound_extent(l, its.width);
+    lanes(its.merged);
+    lanes(its.merged.update().reorder(l, its.splits, its.dc));
+    if (its.layout.maximum_at >= 0) its.top.compute_at(merging);
+
+    its.partial.compute_root()
+        .bound(x, 0, its.part_size())
+        .split(x, xc, x, its.width * its.layout.size())
+        .split(x, x, xl, its.width);
+    its.partial.reorder(xl, x, xc, f.qi, its.sp, f.qt, f.h, f.b)
+        .unroll(x)
+        .fuse(its.sp, f.qt, task)
+        .fuse(task, f.h, task)
+        .fuse(task, f.b, task)
+        .parallel(task);
+    if (its.width > 1) its.partial.vectorize(xl);
+
+    const LoopLevel own(its.partial, task);
+    schedule_blocks(its.parts, f, cut.lanes, own);
+    its.span.compute_at(own);
+    its.range.compute_at(own);
+    its.kinds_of_split.compute_at(own).vectorize(f.kb, cut.lanes, TailStrategy::RoundUp);
+    its.state.compute_at(own).bound_extent(l, its.width).bound_extent(its.dc, its.chunks);
+    lanes(its.state);
+    lanes(its.state.update().reorder(l, its.dc, f.qi, its.blocks));
+    its.state.update().never_partition(std::vector<VarOrRVar>{its.blocks});  // one loop, for skip_blocks to guard
+    score_tile_schedule scores(f, its.scores_at);
+    scores.schedule_queries(own, own);
+    scores.schedule_keys(LoopLevel(its.state, its.blocks.x), own);
+    schedule_blocks_of(cut, its, f);
+}
+
+/// A block ends with the last key that a row of the task sees, so that a call with few keys, or with a window, computes
+/// no others.
+std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_state& its, const kernel_frame& f) {
+    if (!its.parts.several()) return {};
+    const int vector = std::gcd(cut.key_block, cut.lanes);
+    std::vector<clipped_loop> all;
+    const auto add = [&](const Func& of, const std::string& variable, int keys) {
+        all.push_back({{of.name(), variable}, keys, of.name() != its.scores.name()});
+    };
+    add(its.scores, f.ki.name(), vector);
+    for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), vector);
+    for (const auto& [lanes, each] : its.lane_sums) add(lanes, each.x.name(), vector);
+    if (its.vectors_a_chunk == 0) return all;
+    add(its.accumulated, "ro", cut.value_tile);
+    add(its.accumulated, its.looked_at.x.name(), 1);
+    all.push_back(its.of_masked->scanned_keys());
+    return all;
+}
+
+void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f, Pipeline& pipeline) {
+    const score_tile_schedule scores(f, its.scores_at);
+    scores.fetch_keys(cut, pipeline, its.scores);
+    if (its.vectors_a_chunk == 0) return;
+    const prefetch_rows::loop added{its.accumulated.name(), "ro"};
+    const bool formed = f.node(f.core.value).op != operation::input;
+    scores.fetch_rows(cut, pipeline, f.core.value, formed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added,
+                      added, cut.value_tile);
+}
+
+}  // namespace
+
+void apply(const cpu_decode& cut, kernel_stages& all, decode_state* state, Pipeline& attention) {
+    const kernel_frame& f = all.frame;
+    for (computed_tensor& each : all.before.all) schedule_tensor(each, f, cut.lanes);
+    schedule_keys(cut, *state, f, schedule_rows(all.rows, f, state, cut.lanes));
+    skip_empty_blocks(state->state.name() + ".s1." + state->blocks.x.name(), state->kinds_of_split,
+                      clipped_loops(cut, *state, f), f, attention);
+    fetch_rows(cut, *state, f, attention);
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,51 @@
+#pragma once
+#include "passes/prefetch_rows.hpp"
+#include "passes/trim_tail_rows.hpp"
+#include "stages/score_tile.hpp"
+
+#include <vector>
+
+namespace attune::generators {
+
+/// The loops of a CPU that make a tile of scores.
+class score_tile_schedule {
+public:
+    score_tile_schedule(const kernel_frame& frame, score_tile& tile)
+        : f_(frame), its_(tile), lanes_(lanes_of(frame.request.schedule)) {}
+
+    /// Computes what all keys share at a block of queries, and what all queries share at a block of keys; `storage` is
+    /// where they are kept.
+    void schedule_queries(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    void schedule_keys(const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+    /// Computes what depends on no position, at a level around both of the blocks above.
+    void schedule_shared(const Halide::LoopLevel& level);
+    /// Products of a few rows with a vector of keys: each is summed in a vector, a few of them in registers, then
+    /// within the vectors a `row` at a time. Keys that are computed by a formula are, once for all `keys`.
+    void schedule_dots(const cpu_decode& cut, const Halide::LoopLevel& row, const Halide::LoopLevel& rows,
+                       const Halide::LoopLevel& keys);
+    /// Rows of so many channels, made by vectors.
+    void schedule_row_vectors(Halide::Func rows, int channels) const;
+    /// What is read of tensors of pairs for the queries of a tile, where those are in lanes.
+    void schedule_pairs(const cpu_prefill& cut, const Halide::LoopLevel& tile, const Halide::LoopLevel& storage);
+    /// Products for `in_lanes` x `others` pairs at a time, in registers.
+    void schedule_products(const cpu_prefill& cut, const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
+
+    /// Decode: what the rows of `tensor` are made of in `where` is fetched some keys before `from`, of which an
+    /// iteration takes `keys`, reads it.
+    void fetch_rows(const cpu_decode& cut, Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
+                    const prefetch_rows::loop& from, int keys) const;
+    void fetch_keys(const cpu_decode& cut, Halide::Pipeline& pipeline, const Halide::Func& scores) const;
+    /// Where queries lie in lanes, the loops that transpose those of a block.
+    std::vector<row_loop> row_loops() const;
+
+private:
+    void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
+                       const Halide::LoopLevel& storage);
+    void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);
+
+    const kernel_frame& f_;
+    score_tile& its_;
+    const int lanes_;
+};
+
+}  // namespace attune::generators

@@ -1,0 +1,208 @@
+#include "cpu/stage_schedules.hpp"
+
+#include "cpu/score_tile_schedule.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+namespace attune::generators {
+using namespace Halide;
+
+LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* state, int lanes) {
+    // Schedule
+    const TailStrategy guard = TailStrategy::GuardWithIf;
+    const Var &d = f.d, &q = f.q, &h = f.h, &b = f.b, &qi = f.qi;
+    const Var qo("qo"), qv("qv"), dj("dj"), dx("dx"), task("task");
+    Func& outputs = its.outputs;
+    const int block = its.block, depth = f.value_depth(), chunk = state ? state->chunk() : 0;
+    const std::vector<OutputImageParam> buffers = outputs.output_buffers();
+    for (std::size_t i = 0; i < buffers.size(); ++i) {
+        OutputImageParam buffer = buffers[i];
+        buffer.dim(0).set_stride(its.made[i] == kind::row ? 0 : 1);
+        if (i > 0) continue;  // further buffers have the extents of the first
+        buffer.dim(0).set_bounds(0, depth);
+        for (int dim = 1; dim < 4; ++dim) buffer.dim(dim).set_min(0);
+    }
+    outputs.bound(d, 0, depth)
+        .bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent())
+        .split(q, qo, qi, block, guard);
+    for (Func row : its.of_rows())
+        row.compute_at(outputs, task)
+            .bound_extent(qi, block)
+            .bound_extent(f.qt, 1)
+            .vectorize(qi, std::min(lanes, block));
+    const int turned = std::gcd(lanes, std::gcd(depth, chunk));
+    if (!chunk) {
+        outputs.reorder(d, qi, qo, h, b);
+        if (std::ranges::find(its.made, kind::output) != its.made.end()) outputs.vectorize(d, lanes, guard);
+    } else if (state->depths_in_lanes()) {
+        const int vector = std::gcd(lanes, depth);
+        outputs.split(d, d, dj, chunk)
+            .split(dj, dj, dx, vector)
+            .reorder(dx, dj, d, qi, qo, h, b)
+            .vectorize(dx)
+            .unroll(dj);
+    } else if (turned >= 4) {  // transposed a square at a time, then written by rows
+        outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, turned);
+        outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
+        its.normal.compute_at(outputs, dj)
+            .bound_extent(d, turned)
+            .reorder_storage(d, q)
+            .reorder(q, d)
+            .vectorize(q, lanes, TailStrategy::RoundUp)
+            .unroll(d);
+    } else {
+        outputs.split(d, d, dj, chunk, guard).reorder(dj, d, qi, qo, h, b).unroll(dj);
+    }
+    outputs.fuse(qo, h, task).fuse(task, b, task).parallel(task);
+    return LoopLevel(outputs, task);
+}
+
+void trim_rows(const epilogue& its, const kernel_frame& f, std::vector<row_loop> state, int lanes, Pipeline& pipeline) {
+    std::vector<row_loop> loops = std::move(state);
+    for (const Func& row : its.of_rows()) loops.push_back({{row.name(), f.qi.name()}, std::min(lanes, its.block)});
+    const Expr queries = OutputImageParam(its.outputs.output_buffers().front()).dim(1).extent();
+    pipeline.add_custom_lowering_pass(new trim_tail_rows({its.outputs.name(), "task"}, queries, its.block, loops));
+}
+
+void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
+    // Schedule
+    const TailStrategy guard = TailStrategy::GuardWithIf;
+    const Var &d = f.d, &h = f.h, &b = f.b, c("c"), pt("pt"), px("px"), task("task");
+    const Var &p = its.position, &n = its.summed, &ci = its.in_panel, &co = its.panel, &pi = its.in_tile,
+              &po = its.tile;
+    its.result.compute_root();
+    if (its.tokens) {  // may be an output of the kernel
+        for (int dim = 0; dim < 3; ++dim) its.result.output_buffer().dim(dim).set_min(0);
+        its.result.output_buffer().dim(0).set_stride(1);
+    }
+    its.result.split(p, po, p, its.block(), guard).split(d, d, c, its.columns, guard).split(p, pt, px, its.rows, guard);
+    if (its.tokens)
+        its.result.reorder(c, px, pt, d, po, b);
+    else
+        its.result.reorder(c, px, pt, d, h, po, b);
+    its.result.vectorize(c, lanes, guard).fuse(po, b, task).parallel(task);
+    // Asked for before the sums that they are added to, which take longer than memory does.
+    for (const Parameter& each : its.read_along)
+        its.result.prefetch(each, pt, pt, 0, PrefetchBoundStrategy::GuardWithIf);
+    if (!is_const_one(its.dense)) its.result.specialize(its.dense);  // vectors are loaded there, not gathered
+    for (Func& sum : its.of_positions) sum.compute_at(its.result, task).vectorize(p, lanes, TailStrategy::RoundUp);
+    for (computed_tensor::product& each : its.products) {
+        each.right.compute_root().bound_extent(ci, its.columns).vectorize(ci, lanes).unroll(ci).parallel(co);
+        each.left.compute_at(its.result, each.left_of_head && !its.tokens ? h : task);
+        each.left.specialize(each.dense).vectorize(n, lanes, guard);
+        each.sums.compute_at(its.result, pt)
+            .bound_extent(ci, its.columns)
+            .bound_extent(pi, its.rows)
+            .bound_extent(co, 1)
+            .bound_extent(po, 1);
+        each.sums.vectorize(ci, lanes).unroll(ci).unroll(pi);
+        each.sums.update().reorder(ci, pi, each.each.x).vectorize(ci, lanes).unroll(ci).unroll(pi);
+    }
+}
+
+void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const LoopLevel& task) {
+    // Schedule
+    its.block_kinds.compute_at(task).bound_extent(f.qt, 1).vectorize(f.kb, lanes, TailStrategy::RoundUp);
+    const Var part = its.parts.args()[0];
+    const auto of_parts = [&](Func& of) {
+        of.compute_at(task).bound_extent(f.qt, 1).vectorize(part, lanes, TailStrategy::RoundUp);
+    };
+    if (its.several()) of_parts(its.parts);
+    if (!its.of_group.has_update_definition()) return;
+    of_parts(its.of_group);
+    its.of_group.update().vectorize(part, lanes);
+}
+
+void schedule_masked_values(masked_values& its, const LoopLevel& block) {
+    // Schedule
+    its.magnitudes.compute_at(block).bound_extent(its.l, its.width).vectorize(its.l, its.width);
+    its.magnitudes.update()
+        .reorder(its.l, its.each.x, its.each.y)
+        .vectorize(its.l, its.width)
+        .never_partition(std::vector<VarOrRVar>{its.each.y});
+    its.spoilt.compute_at(block);
+}
+
+void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel_frame& f) {
+    // Schedule
+    const TailStrategy guard = TailStrategy::GuardWithIf;
+    const Var &k = f.k, &q = f.q, &h = f.h, &b = f.b, &ki = f.ki, &kb = f.kb, &qi = f.qi, &qt = f.qt;
+    const Var kx("kx"), qx("qx"), ko("ko"), qo("qo"), qs("qs"), all("task");
+    const int in_lanes = std::gcd(cut.key_block, 2 * cut.lanes), vector = std::min(in_lanes, cut.lanes);
+    const int others = std::gcd(cut.query_block, cut.lanes >= 16 ? 12 : 6);
+
+    Func &outputs = its.outputs, &tile = its.tile, &values = its.values;
+    const RDom& steps = its.steps;
+    using shape = quadratic_outputs::shape;
+    std::vector<OutputImageParam> buffers = outputs.output_buffers();
+    for (OutputImageParam& buffer : buffers) buffer.dim(0).set_stride(1);
+    for (int dim = 0; dim < outputs.dimensions(); ++dim)
+        buffers.front().dim(dim).set_min(0);  // and so all further ones
+    outputs.split(k, ko, ki, cut.key_block, guard).vectorize(ki, cut.lanes, guard);
+    // Keys are transposed once for several blocks of queries, where there is work enough for that.
+    if (its.of != shape::columns)
+        outputs.split(q, qo, qi, cut.query_block, guard).split(qo, qo, qs, its.blocks_together(), guard);
+    if (its.of == shape::pairs)
+        outputs.reorder(ki, qi, qs, ko, qo, h, b).fuse(qo, h, all).fuse(all, b, all).parallel(all);
+    else if (its.of == shape::head_means)
+        outputs.reorder(ki, qi, qs, ko, qo, b).fuse(ko, qo, all).fuse(all, b, all).parallel(all);
+    else
+        outputs.fuse(ko, h, all).fuse(all, b, all).parallel(all);
+    score_tile_schedule scores(f, its.scores_at);
+    const LoopLevel task(outputs, all), step(tile, its.guarded);
+
+    its.block_kinds.compute_at(task);
+    tile.compute_at(its.of == shape::pairs ? LoopLevel(outputs, qs) : task)
+        .hoist_storage(task)
+        .bound_extent(ki, cut.key_block)
+        .vectorize(ki, vector);
+    Stage update = tile.update();
+    if (its.of == shape::columns) {
+        const RVar rx("rx"), ro("ro");
+        update.split(ki, ki, kx, in_lanes)
+            .split(steps.x, ro, rx, others)
+            .reorder(kx, rx, ro, ki, steps.y)
+            .vectorize(kx, vector)
+            .unroll(kx)
+            .unroll(rx);
+        values.compute_at(tile, ro);
+    } else {
+        update.split(ki, ki, kx, in_lanes)
+            .split(qi, qi, qx, others)
+            .reorder(kx, qx, qi, ki, qt, steps.x)
+            .vectorize(kx, vector)
+            .unroll(kx)
+            .unroll(qx);
+        values.compute_at(tile, qi);
+        tile.bound_extent(qi, cut.query_block);
+    }
+    update.never_partition_all();  // one loop, for skip_blocks to guard
+    values.bound_extent(ki, in_lanes)
+        .bound_extent(qi, others)
+        .bound_extent(kb, 1)
+        .bound_extent(qt, 1)
+        .vectorize(ki, vector)
+        .unroll(ki)
+        .unroll(qi);
+    scores.schedule_products(cut, LoopLevel(tile, its.of == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)),
+                             in_lanes, others, vector);
+    for (Func* row : {&its.maximum, &its.inverse})
+        if (row->defined())
+            row->compute_at(step).bound_extent(qi, cut.query_block).bound_extent(qt, 1).vectorize(qi, cut.lanes);
+    const LoopLevel keys = its.of == shape::pairs        ? LoopLevel(outputs, ko)
+                           : its.of == shape::head_means ? LoopLevel(tile, steps.x)
+                                                         : step;
+    scores.schedule_shared(keys);
+    scores.schedule_keys(keys, task);
+    scores.schedule_queries(step, task);
+}
+
+void skip_empty_blocks(const std::string& loop, const Func& table, std::vector<clipped_loop> clipped,
+                       const kernel_frame& f, Pipeline& pipeline) {
+    const auto is_table = [name = table.name()](const Internal::Load& load) { return load.name == name; };
+    pipeline.add_custom_lowering_pass(
+        new skip_blocks(loop, is_table, std::move(clipped), subblocks::visited_of(f.request)));
+}
+
+}  // namespace attune::generators

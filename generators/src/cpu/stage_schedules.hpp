@@ -1,0 +1,36 @@
+#pragma once
+#include "passes/skip_blocks.hpp"
+#include "passes/trim_tail_rows.hpp"
+#include "stages/epilogue.hpp"
+#include "stages/masked_values.hpp"
+#include "stages/projections.hpp"
+#include "stages/quadratic_outputs.hpp"
+#include "stages/subblocks.hpp"
+
+#include <string>
+#include <vector>
+
+namespace attune::generators {
+
+// The loops of a CPU for stages that prefill and decode share. `lanes`: f32 in a vector.
+
+/// With the queries in lanes, or the value depths if the state has them there. Returns the level of a task, at which
+/// the state is computed.
+Halide::LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* state, int lanes);
+/// The loops over the queries of a block end with the last query: those of `state` and the rows' own.
+void trim_rows(const epilogue& its, const kernel_frame& f, std::vector<row_loop> state, int lanes,
+               Halide::Pipeline& pipeline);
+
+void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes);
+void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Halide::LoopLevel& task);
+
+/// At a block of keys.
+void schedule_masked_values(masked_values& its, const Halide::LoopLevel& block);
+
+void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel_frame& f);
+
+/// A loop over blocks passes over those of which a table says 0; loops inside it are clipped to visited sub-blocks.
+void skip_empty_blocks(const std::string& loop, const Halide::Func& table, std::vector<clipped_loop> clipped,
+                       const kernel_frame& f, Halide::Pipeline& pipeline);
+
+}  // namespace attune::generators

@@ -1,0 +1,19 @@
+#pragma once
+#include "stages/epilogue.hpp"
+#include "stages/projections.hpp"
+#include "stages/quadratic_outputs.hpp"
+
+#include <deque>
+
+namespace attune::generators {
+
+/// What a kernel is made of, beside the pass over the keys.
+struct kernel_stages {
+    kernel_frame& frame;
+    computed_tensors before;              ///< the attention
+    epilogue rows;                        ///< and outputs, which may be none
+    std::deque<quadratic_outputs> pairs;  ///< one a shape
+    computed_tensors after;               ///< the attention
+};
+
+}  // namespace attune::generators

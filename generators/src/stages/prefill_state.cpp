@@ -1,0 +1,184 @@
+#include "stages/prefill_state.hpp"
+
+#include "expr/math.hpp"
+
+#include <cstdint>
+#include <limits>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+int chunk_of(const schedule& s) {
+    const auto* on_gpu = std::get_if<gpu_prefill>(&s);
+    return on_gpu ? on_gpu->chunk : std::get<cpu_prefill>(s).chunk;
+}
+
+}  // namespace
+
+prefill_state::prefill_state(const kernel_frame& frame)
+    : scores_at(frame, "", score_tile::lanes::queries),
+      parts(frame),
+      f_(frame),
+      chunk_(frame.core.weights < 0 ? 0 : chunk_of(frame.request.schedule)) {
+    // If no block is known to be full without looking, the mask is applied where scores are made.
+    masks_apart = parts.may_be_whole && !scores_at.masked_by_product && !f_.request.on_gpu();
+    pairs_of_bf16 = pairing_of(f_.request.schedule) == 2 && chunk_;
+    define_scores();
+    define_weights();
+    define_state();
+}
+
+void prefill_state::define_scores() {
+    // Algorithm
+    const std::vector<Var> pair = scores_at.pair();
+    if (!masks_apart) {
+        scores(pair) = choose_whole(scores_at.masked, lowest, scores_at.real);
+        return;
+    }
+    // A separate pass over the blocks that are not known to be full.
+    masked = RDom(0, f_.cut.key_block, "masked");
+    masked.where(subblocks::kind_of(parts.block_kinds(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
+    const Expr hidden = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked.x}}, scores_at.masked);
+    scores(pair) = scores_at.real;
+    const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked);
+    scores(there) = select(hidden, lowest, scores(there));
+}
+
+void prefill_state::define_weights() {
+    // Algorithm
+    rk = RDom(0, f_.cut.key_block, "rk");
+    const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b};
+    const std::vector<Expr> of_row(row.begin(), row.end()), along = score_tile::pair_of(f_, f_.qi, rk);
+    const auto reduced = [&](const std::string& name, const Func& of_pairs, bool maximum) {
+        Func all(name);
+        all(row) = !maximum ? Expr(0.0f) : Expr(is_softmax(f_.core) ? lowest_score : lowest);
+        all(row) = maximum ? max(all(of_row), of_pairs(along)) : all(of_row) + of_pairs(along);
+        return all;
+    };
+    // Rounded before they are added up, so that a row's weights sum to one.
+    const auto rounded = [this](const Expr& weight) {
+        if (!pairs_of_bf16) return weight;
+        // Below the last NaN, which would otherwise be rounded up to a number.
+        const Expr bits = min(reinterpret<std::uint32_t>(weight) & Expr(0x7fffffffu), Expr(0x7fff7fffu));
+        return reinterpret<float>((bits + Expr(0x8000u)) & Expr(0xffff0000u));
+    };
+    weights = weights_of_block(f_, scores_at, scores, reduced, rounded);
+    if (!chunk_) return;
+    if (pairs_of_bf16)
+        define_pairs();
+    else
+        define_values();
+    weighted(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
+}
+
+void prefill_state::define_values() {
+    // Algorithm
+    values = scores_at.rows_of(f_.core.value, false, "values");
+    if (f_.request.on_gpu()) {  // where all keys of a block are added up: beyond the last one stands 0, whatever that
+                                // one's values are
+        const Func read = values;
+        values = Func("values_in_use");
+        values(f_.d, f_.ki, f_.kb, f_.h, f_.b) =
+            select(f_.key_at(f_.ki) < f_.inputs.keys_in_use(f_.b), read(f_.d, f_.ki, f_.kb, f_.h, f_.b), 0.0f);
+    }
+    const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
+    accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
+    const auto add_values = [&](const RDom& keys, bool look) {
+        const Expr weight = weights.weighing(score_tile::pair_of(f_, f_.qi, keys)),
+                   value = values(depth, keys, f_.kb, f_.h, f_.b);
+        accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
+            weight * (look ? masked_values::unless_masked(weight, value) : value);
+    };
+    added = RDom(0, f_.cut.key_block, "added");
+    if (!f_.request.on_gpu()) {
+        of_masked.emplace(f_, parts.block_kinds,
+                          [&](const Expr& d, const Expr& key) { return values(d, key, f_.kb, f_.h, f_.b); });
+        added.where(!of_masked->matter());
+    }
+    add_values(added, false);
+    if (!of_masked) return;
+    looked_at = RDom(0, f_.cut.key_block, "looked_at");
+    looked_at.where(of_masked->matter());
+    add_values(looked_at, true);
+}
+
+/// Weights and values with those of two neighbouring keys beside each other.
+void prefill_state::define_pairs() {
+    // Algorithm
+    const Var j("j"), k2("k2");
+    added = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
+    const Expr weight = weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + j)),
+               depth = min(f_.d, f_.value_depth() - 1);
+    weight_pairs(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
+        reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
+    value_pairs(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at.element_of(f_.core.value, false, f_.d, 2 * k2 + j);
+    of_masked.emplace(f_, parts.block_kinds, [&](const Expr& d, const Expr& key) {
+        return cast<float>(value_pairs(key % 2, d, key / 2, f_.kb, f_.h, f_.b));
+    });
+    accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
+    const auto add_values = [&](const RDom& keys, bool look) {
+        const Expr of_pair = cast<float>(weight_pairs(keys.x, f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b)),
+                   value = cast<float>(value_pairs(keys.x, depth, keys.y, f_.kb, f_.h, f_.b));
+        accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
+            of_pair * (look ? masked_values::unless_masked(of_pair, value) : value);
+    };
+    added.where(!of_masked->matter());
+    add_values(added, false);
+    looked_at = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "looked_at");
+    looked_at.where(of_masked->matter());
+    add_values(looked_at, true);
+}
+
+void prefill_state::define_state() {
+    // Algorithm
+    blocks = RDom(0, f_.key_blocks(), "blocks");
+    blocks.where(parts.block_kinds(blocks, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
+    const Expr block = blocks.x;
+    layout = state_layout(f_.core, chunk_, weights);
+    state(f_.qi, dc, f_.qt, f_.h, f_.b) = Tuple(layout.initial);
+    const FuncRef ref = state(f_.qi, dc, f_.qt, f_.h, f_.b);
+    const auto old = [&](int i) { return layout.size() == 1 ? Expr(ref) : Expr(ref[i]); };
+    std::vector<Expr> next = state_with_block(
+        layout, weights, scores_at.scale, old, [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
+        [&](int j) { return weighted(f_.qi, dc * chunk_ + j, block, f_.qt, f_.h, f_.b); });
+    // Halide reuses shared memory after its last use in the program's text, although the loop over the blocks comes
+    // back to it. So what was computed before the loop is used once more at the loop's end, to no effect.
+    if (f_.request.on_gpu())
+        next[0] = next[0] + select(old(0) > std::numeric_limits<float>::max(), scores_at.of_query(0), 0.0f);
+    state(f_.qi, dc, f_.qt, f_.h, f_.b) = Tuple(next);
+    if (!f_.request.on_gpu() || layout.beside_accumulators() == 0) return;
+    // The state lies in each thread's registers. What other threads need of it is copied to where all can read.
+    std::vector<Expr> shared;
+    for (int i = chunk_; i < layout.size(); ++i) shared.push_back(old(i));
+    shared_state(dc, f_.qi, f_.qt, f_.h, f_.b) = Tuple(shared);
+}
+
+namespace {
+
+/// Element i of the state of a row's chunk.
+Expr element(const Func& state, const std::vector<Expr>& row, const Expr& chunk, int i) {
+    const FuncRef at = state(row[0], chunk, row[1], row[2], row[3]);
+    return state.outputs() == 1 ? Expr(at) : Expr(at[i]);
+}
+
+}  // namespace
+
+Expr prefill_state::of_row(int i, const std::vector<Expr>& row) const {
+    if (!shared_state.defined()) return element(state, row, 0, i);
+    const FuncRef at = shared_state(0, row[0], row[1], row[2], row[3]);
+    return shared_state.outputs() == 1 ? Expr(at) : Expr(at[i - chunk_]);
+}
+Expr prefill_state::maximum_of(const std::vector<Expr>& row) const { return of_row(layout.maximum_at, row); }
+Expr prefill_state::sum_of(const std::vector<Expr>& row) const { return of_row(layout.sum_at, row); }
+Expr prefill_state::summed_of(int node, const std::vector<Expr>& row) const {
+    return of_row(layout.place_of(node, f_.core), row);
+}
+Expr prefill_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const {
+    std::vector<Expr> chunk;
+    for (int j = 0; j < chunk_; ++j) chunk.push_back(element(state, row, d / chunk_, j));
+    return chunk_ == 1 ? chunk[0] : mux(d % chunk_, chunk);
+}
+
+}  // namespace attune::generators

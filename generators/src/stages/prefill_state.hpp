@@ -1,0 +1,65 @@
+#pragma once
+#include "stages/masked_values.hpp"
+#include "stages/score_tile.hpp"
+#include "stages/softmax_state.hpp"
+#include "stages/subblocks.hpp"
+
+#include <optional>
+#include <vector>
+
+namespace attune::generators {
+
+/// The pass over the keys in prefill: for each row what its outputs are made of, added up over the blocks that are
+/// visited.
+///
+/// Online softmax: weights are relative to their block's maximum, and the running state is rescaled where a block
+/// exceeds it. The value depth is cut into chunks, each with a maximum and a sum of its own beside its accumulators.
+class prefill_state : public row_state {
+public:
+    explicit prefill_state(const kernel_frame& frame);
+
+    Halide::Expr maximum_of(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr sum_of(const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr summed_of(int weights, const std::vector<Halide::Expr>& row) const override;
+    Halide::Expr accumulated_of(const std::vector<Halide::Expr>& row, const Halide::Expr& d) const override;
+
+    Halide::Expr scale() const override { return scores_at.scale; }
+    int block() const override { return f_.cut.query_block; }
+    int chunk() const override { return chunk_; }
+    bool depths_in_lanes() const override { return false; }
+
+    // What there is to schedule. Rows are (query in block, key block, query block, head, batch), pairs (query in
+    // block, key in block, key block, query block, head, batch).
+    score_tile scores_at;
+    subblocks parts;
+    bool masks_apart{};             ///< the scores' update masks blocks that are not known to be full
+    bool pairs_of_bf16{};           ///< weights and values are multiplied two keys at a time
+    Halide::Func scores{"scores"};  ///< of pairs
+    block_weights weights;
+    Halide::Func values;                        ///< (value depth, key in block, key block, head, batch)
+    Halide::Func weight_pairs{"weight_pairs"};  ///< (of two, query in block, half the key in block, key block, ...)
+    Halide::Func value_pairs{"value_pairs"};  ///< (of two, value depth, half the key in block, key block, head, batch)
+    Halide::Func accumulated{"accumulated"}, weighted{"weighted"};  ///< (query in block, value depth, key block, query
+                                                                    ///< block, head, batch): in registers; of a chunk
+    Halide::Func state{"state"};         ///< (query in block, chunk, query block, head, batch): as layout says
+    Halide::Func shared_state{"final"};  ///< on a GPU: (chunk, query in block, query block, head, batch) of the state
+                                         ///< without accumulators
+    state_layout layout;
+    Halide::Var dc{"dc"};             ///< the chunk
+    Halide::RDom rk, masked, blocks;  ///< keys of a block; those that the update masks; blocks of keys
+    Halide::RDom added, looked_at;    ///< keys of a block whose values are added: all, or one pair at a time
+    std::optional<masked_values> of_masked;
+
+private:
+    void define_scores();
+    void define_weights();
+    void define_values();
+    void define_pairs();
+    void define_state();
+    Halide::Expr of_row(int i, const std::vector<Halide::Expr>& row) const;
+
+    const kernel_frame& f_;
+    const int chunk_;  ///< value depths that share a state; 0 where no values are weighed
+};
+
+}  // namespace attune::generators
