@@ -201,7 +201,7 @@ def draws():
             (["--input", "x=1"], 'expected the name of an input of this variant, got "x"; try one of'),
             (["--input", "document"], "expected an input as name=value"),
             (["--variant", "documents", "--input", "document=1,a"], 'expected numbers for the input document, got "a"'),
-            (["--variant", "documents", "--input", "document=" + os.path.join(folder, "none.safetensors")], "which cannot be read"),
+            (["--variant", "documents", "--input", "document=" + os.path.join(folder, "none.safetensors")], "none.safetensors: expected a .safetensors file, got nothing that can be read"),
             (["--variant", "documents", "--queries", "13", "--input", tensors], "expected the input document with 13 along its axis position, got 12"),
             (["--variant", "documents", "--input", f"document={tensors}:ids"], 'expected a tensor "ids" in'),
             (["--head", "8", "--heads", "8"], "expected a head below 8, got 8"),

@@ -65,6 +65,18 @@ TEST_CASE("weights: a tensor of another name or shape is refused") {
                          MessageMatches(ContainsSubstring("expected a of shape (3, 2), got (2, 3)")));
 }
 
+TEST_CASE("weights: a tensor that no f32 can be read from where it lies is refused") {
+    const auto path = file_named("shifted.safetensors");
+    const std::string entry = R"({"a":{"dtype":"F32","shape":[5],"data_offsets":[0,20]}})", data(20, '\0');
+    const std::size_t missing = (4 - entry.size() % 4) % 4;
+    write(path, bytes_of(entry + std::string(missing, ' '), data));
+    CHECK_NOTHROW(weights(path).get("a", {5}));
+    write(path, bytes_of(entry + std::string(missing + 1, ' '), data));
+    CHECK_THROWS_MATCHES(weights(path).get("a", {5}), std::runtime_error,
+                         MessageMatches(ContainsSubstring(
+                             "expected a to begin at a multiple of 4 bytes of the file, got another place")));
+}
+
 TEST_CASE("weights: every truncation of a file is refused") {
     const std::string whole = bytes_of(two);
     for (std::size_t length = 0; length < whole.size(); ++length) {
@@ -80,15 +92,12 @@ TEST_CASE("weights: what is no .safetensors file is refused") {
     refuses(std::string(8, '\xff') + "{}", "truncated: expected a header of 18446744073709551615 bytes, got 2");
     refuses(bytes_of("[1, 2]  ", ""),
             "expected a header that is a JSON object, got something else; is this a .safetensors file?");
-    refuses(bytes_of("{\"a\": ", "......"), "expected a header whose length is a multiple of 4, got 6 bytes");
     refuses(bytes_of("{\"a\":   ", "......"), "expected a header that is a JSON object");
     const auto missing = file_named("absent.safetensors");
     for (const auto& path : {missing, missing.parent_path()})
-        CHECK_THROWS_MATCHES(
-            weights(path), std::runtime_error,
-            MessageMatches(ContainsSubstring(
-                path.string() +
-                ": expected the weights of a model, a .safetensors file, got nothing that can be read")));
+        CHECK_THROWS_MATCHES(weights(path), std::runtime_error,
+                             MessageMatches(ContainsSubstring(
+                                 path.string() + ": expected a .safetensors file, got nothing that can be read")));
 }
 
 TEST_CASE("weights: a header that does not describe the data is refused") {
@@ -98,8 +107,6 @@ TEST_CASE("weights: a header that does not describe the data is refused") {
                   "expected 24 bytes for a, got those from 24 to 0");
     refuses_entry(R"({"dtype":"F32","shape":[6],"data_offsets":[4,28]})",
                   "truncated: expected a to end at byte 28 of the data, got 24 bytes of data");
-    refuses_entry(R"({"dtype":"F32","shape":[5],"data_offsets":[2,22]})",
-                  "expected a to begin at a multiple of 4 bytes, got 2");
     refuses_entry(R"({"dtype":"F32","shape":[4611686018427387905,4],"data_offsets":[0,16]})",
                   "expected a with a shape and two data_offsets");
     for (const char* entry :
