@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What a call from Python costs beside attune's own: overhead.py LIBATTUNE_COMMON.so [LIBRARY OF attune_add_torch_library WITH THE SAME KERNELS]
 
-A decode-sized call: one query of 8 heads over 64 keys, depth 64, f32, one thread. Microseconds, the least of many rounds, interleaved. PYTHONPATH=runtime/python."""
+One query of one head over 16 keys, depth 64, f32, one thread: next to nothing for a kernel. Microseconds, the least of many rounds, interleaved. PYTHONPATH=runtime/python."""
 import contextlib
 import ctypes
 import sys
@@ -16,8 +16,8 @@ kernels = attune.load(sys.argv[1])
 kernels.set_threads(1)
 variant = kernels.decode_attention
 random = np.random.default_rng(1)
-q = random.standard_normal((1, 8, 1, 64), dtype=np.float32)
-k, v = random.standard_normal((2, 1, 8, 64, 64), dtype=np.float32)
+q = random.standard_normal((1, 1, 1, 64), dtype=np.float32)
+k, v = random.standard_normal((2, 1, 1, 16, 64), dtype=np.float32)
 out = np.empty_like(q)
 
 # attune_run with arguments that are made already: what attune itself takes.

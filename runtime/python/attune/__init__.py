@@ -10,11 +10,16 @@ Tensors are NumPy arrays, PyTorch tensors and whatever else has `__dlpack__`. No
 from __future__ import annotations
 
 import pathlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ._c import Error, KernelFailure
 from .blocks import Blocks
 from .library import Library, Options, Variant, load
+
+if TYPE_CHECKING:  # found below when they are first asked for
+    from .build import compile
+    common: Library
+    __version__: str
 
 __all__ = ["Blocks", "Error", "KernelFailure", "Library", "Options", "Variant", "common", "compile", "load", "prefix"]
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import pathlib
 import re
 import sys
+from typing import Callable
 
 from . import Error, load, prefix
 
@@ -43,13 +44,12 @@ def stub(path: str) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    commands = {"new": (new, 1), "prefix": (lambda: print(prefix()), 0), "stub": (stub, 1)}
-    command, count = commands.get(arguments[0] if arguments else "", (None, 0))
-    if command is None or len(arguments) != count + 1:
+    commands: dict[str, tuple[Callable[..., None], int]] = {"new": (new, 1), "prefix": (lambda: print(prefix()), 0), "stub": (stub, 1)}
+    if not arguments or arguments[0] not in commands or len(arguments) != commands[arguments[0]][1] + 1:
         print(__doc__, end="", file=sys.stderr)
         return 2
     try:
-        command(*arguments[1:])
+        commands[arguments[0]][0](*arguments[1:])
     except Error as problem:
         print(problem, file=sys.stderr)
         return 1

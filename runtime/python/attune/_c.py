@@ -32,8 +32,8 @@ class OptionsStruct(ctypes.Structure):  # attune_options
                 ("device", c_int32), ("asynchronous", c_int32), ("context", c_void_p), ("stream", c_void_p), ("checked", c_int32), ("reserved", c_int32 * 3)]
 
 
-_pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
-_pointer_in.restype, _pointer_in.argtypes = c_void_p, (ctypes.py_object, c_char_p)
+pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
+pointer_in.restype, pointer_in.argtypes = c_void_p, (ctypes.py_object, c_char_p)
 
 
 class Interface:
@@ -57,7 +57,7 @@ class Interface:
         except AttributeError:
             raise Error(f"attune: expected a library that attune_add_variant(... SHARED) of this version made, got {self.library._name}; try building it again") from None
         names.restype = ctypes.POINTER(c_char_p)
-        found = []
+        found: list[str] = []
         for name in names():
             if name is None:
                 return found
@@ -85,7 +85,7 @@ class Interface:
                 raise Error(f"attune: expected {name.decode()} to be shared by DLPack, got read-only memory, which its library cannot say of; try a copy") from None
         except AttributeError:
             raise Error(f"attune: expected {name.decode()} to be a tensor with __dlpack__, got {type(value).__name__}; try numpy.asarray") from None
-        status = self.view(name, _pointer_in(capsule, kind), versioned, into)
+        status = self.view(name, pointer_in(capsule, kind), versioned, into)
         if status:
             self.check(status)
         return capsule

@@ -83,7 +83,7 @@ class Variant:
         self._places = {output["name"]: [places_of(axis, self._inputs) for axis in output["axes"]] for output in self._outputs}
         self._typed = [given["name"] for given in self._inputs if given["element"] == "any"]
         self._frames: list[_Frame] = []
-        self._returned = namedtuple(self.__name__, [given["name"] for given in self._outputs]) if len(self._outputs) > 1 else None
+        self._returned: Any = namedtuple(self.__name__, [given["name"] for given in self._outputs]) if len(self._outputs) > 1 else None
         keyword, usual = inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.__signature__ = inspect.Signature(
             [inspect.Parameter(name, usual) for name in self._required] +
@@ -101,7 +101,7 @@ class Variant:
             if outputs[i] is None:
                 outputs[i] = named[output["name"]] = self._allocated(output, named)
         frame = self._frames.pop() if self._frames else _Frame(list(self._encoded.values()))
-        alive, count = self._fill(frame, named)
+        alive, count = self._views(frame, named) or self._fill(frame, named)
         how = options._struct() if options else None
         status = self._interface.run(self._address, frame.at[0], count, ctypes.addressof(how) if how else None)
         if status:
@@ -130,6 +130,19 @@ class Variant:
 
     def _refuse_repeated(self, names: set[str]) -> None:
         raise _c.Error(f"attune: expected each argument once, got {', '.join(sorted(names))} twice; try naming all of them")
+
+    def _views(self, frame: _Frame, named: dict[str, Any]) -> tuple[list[Any], int] | None:
+        """_fill where every argument is a tensor that may be written, with as few steps as that takes; None where one is not."""
+        view, pointer_in, encoded, alive = self._interface.view, _c.pointer_in, self._encoded, []
+        try:
+            for (name, value), at in zip(named.items(), frame.at):
+                capsule = value.__dlpack__()
+                alive.append(capsule)
+                if view(encoded[name], pointer_in(capsule, b"dltensor"), 0, at):
+                    return None
+        except (AttributeError, BufferError, KeyError):
+            return None
+        return (alive, len(alive)) if len(alive) == len(named) else None
 
     def _fill(self, frame: _Frame, named: dict[str, Any]) -> tuple[list[Any], int]:
         interface, at, alive, count = self._interface, frame.at, [], 0
@@ -181,7 +194,7 @@ class Variant:
                 shape = next(found["shape"] for found in self.explain(**inputs)["outputs"] if found["name"] == output["name"])
                 break
             shape.append(extent)
-        like = next((value for name in self._typed if (value := named.get(name)) is not None), None)
+        like: Any = next((value for name in self._typed if (value := named.get(name)) is not None), None)
         any_type = output["element"] == "any"
         if hasattr(like, "new_empty"):  # PyTorch
             return like.new_empty(shape, dtype=like.dtype if any_type else getattr(sys.modules["torch"], _TORCH[output["element"]]))
