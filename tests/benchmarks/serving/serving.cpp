@@ -2,6 +2,7 @@
 // same order, measured between its calls.
 //
 //     attune_serving --caches f32 bf16 "paged f32 64" --sequences 1 4 --keys 16384 4096 [--json]
+//     attune_serving --caches f32 bf16 i8 --sequences 4 --keys 4096 --threads 1 2 --busy 0 1    beside busy neighbours
 #include "caches.hpp"
 #include "memory.hpp"
 
@@ -15,10 +16,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <sched.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
 #include <random>
+#include <stop_token>
+#include <thread>
 
 namespace {
 
@@ -160,6 +165,55 @@ std::pair<double, double> medians_beside_reading(const attune::generators::jit_k
     return {median(ours), median(reading)};
 }
 
+/// Takes CPUs from the calls, the last ones, as another program would: a thread on each that never waits.
+class neighbours {
+public:
+    explicit neighbours(int count) {
+        for (int i = 0; i < count; ++i)
+            threads_.emplace_back([i](const std::stop_token& end) {
+                cpu_set_t one;
+                CPU_ZERO(&one);
+                CPU_SET(static_cast<int>(std::thread::hardware_concurrency()) - 1 - i, &one);
+                ::sched_setaffinity(0, sizeof one, &one);
+                while (!end.stop_requested()) {
+                }
+            });
+    }
+
+private:
+    std::vector<std::jthread> threads_;
+};
+
+struct row {
+    std::string cache, level;
+    int threads, busy;
+    shape of;
+    std::size_t bytes;
+    double seconds, read_seconds;
+};
+
+void print(const row& r, bool json) {
+    const double ms = r.seconds * 1e3, read_ms = r.read_seconds * 1e3, megabytes = double(r.bytes) * 1e-6;
+    if (json)
+        fmt::print("{}\n", nlohmann::ordered_json{{"cache", r.cache},
+                                                  {"level", r.level},
+                                                  {"threads", r.threads},
+                                                  {"busy", r.busy},
+                                                  {"sequences", r.of.sequences},
+                                                  {"keys", r.of.keys},
+                                                  {"heads", r.of.heads},
+                                                  {"key_heads", r.of.key_heads},
+                                                  {"depth", r.of.depth},
+                                                  {"bytes", r.bytes},
+                                                  {"ms", ms},
+                                                  {"read_ms", read_ms}}
+                               .dump());
+    else
+        fmt::print("{:<18} {:>7} {:>4} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%\n", r.cache, r.threads, r.busy,
+                   r.of.sequences, r.of.keys, megabytes, ms, megabytes / ms, 100 * read_ms / ms);
+    std::fflush(stdout);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -169,6 +223,7 @@ int main(int argc, char** argv) {
     std::vector<std::string> wanted = names;
     std::vector<std::int64_t> sequences{1, 4}, keys{16384, 4096};
     std::int64_t heads = 32, key_heads = 8, depth = 128, queries = 1;
+    std::vector<int> threads_each{attune::threads()}, busy{0};
     int repeats = 15;
     std::string cut;
     bool json = false;
@@ -182,6 +237,9 @@ int main(int argc, char** argv) {
     app.add_option("--key-heads", key_heads)->capture_default_str();
     app.add_option("--depth", depth)->capture_default_str();
     app.add_option("--queries", queries, "of each sequence")->capture_default_str();
+    app.add_option("--threads", threads_each, "of the calls, one after the other")->check(CLI::Range(1, 4096));
+    app.add_option("--busy", busy, "CPUs that something else takes, one after the other")
+        ->check(CLI::Range(0, static_cast<int>(std::thread::hardware_concurrency())));
     app.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
     app.add_option("--repeats", repeats)->capture_default_str();
     app.add_flag("--json", json, "one object a line");
@@ -194,10 +252,10 @@ int main(int argc, char** argv) {
     std::string level;
     for (const attune::generators::level& each : attune::generators::levels())
         if (level.empty() && attune::runs(each.name)) level = each.name;
-    const int threads = attune::threads();
     if (!json)
-        fmt::print("{}, {} threads; heads {} over {}, depth {}\n{:<18} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8}\n", level,
-                   threads, heads, key_heads, depth, "cache", "sequences", "keys", "MB", "ms", "GB/s", "of read");
+        fmt::print("{}; heads {} over {}, depth {}\n{:<18} {:>7} {:>4} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8}\n", level,
+                   heads, key_heads, depth, "cache", "threads", "busy", "sequences", "keys", "MB", "ms", "GB/s",
+                   "of read");
     for (const cache& each : known) {
         if (std::find(wanted.begin(), wanted.end(), each.name) == wanted.end()) continue;
         const attune::generators::variant of{"bench::" + each.name, each.graph};
@@ -214,28 +272,15 @@ int main(int argc, char** argv) {
             const element_type type = list[0].request.types.query;
             given.add("q", memory(type, {s.sequences, heads, queries, depth}), false);
             given.add("out", memory(list[0].request.types.output, {s.sequences, heads, queries, depth}), false);
-            const auto [once, read] = medians_beside_reading(kernel, given, repeats, threads);
             std::size_t size = 0;
             for (const auto& piece : given.read) size += piece.size();
-            const double ms = once * 1e3, read_ms = read * 1e3, megabytes = double(size) * 1e-6;
-            if (json) {
-                fmt::print("{}\n", nlohmann::ordered_json{{"cache", each.name},
-                                                          {"level", level},
-                                                          {"threads", threads},
-                                                          {"sequences", s.sequences},
-                                                          {"keys", s.keys},
-                                                          {"heads", heads},
-                                                          {"key_heads", key_heads},
-                                                          {"depth", depth},
-                                                          {"bytes", size},
-                                                          {"ms", ms},
-                                                          {"read_ms", read_ms}}
-                                       .dump());
-            } else {
-                fmt::print("{:<18} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%\n", each.name, s.sequences, s.keys,
-                           megabytes, ms, megabytes / ms, 100 * read_ms / ms);
-            }
-            std::fflush(stdout);
+            for (const int threads : threads_each)
+                for (const int taken : busy) {
+                    attune::set_threads(threads);
+                    const neighbours beside(taken);
+                    const auto [once, read] = medians_beside_reading(kernel, given, repeats, threads);
+                    print({each.name, level, threads, taken, s, size, once, read}, json);
+                }
         }
     }
 }

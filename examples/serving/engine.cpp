@@ -1,0 +1,173 @@
+#include "engine.hpp"
+
+#include <attune/common.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace serving {
+
+engine::engine(const decoder& model, int pages, int sequences)
+    : model_(model),
+      users_(static_cast<std::size_t>(pages)),
+      most_running_(static_cast<std::size_t>(sequences)),
+      table_(most_running_ * most_blocks),
+      lengths_(most_running_),
+      steps_(layers, std::vector<std::optional<attune::prepared_call>>(most_running_)) {
+    const std::size_t rows = users_.size() * key_heads * page_tokens;
+    k_.assign(layers, {std::vector<std::int8_t>(rows * depth), std::vector<float>(rows)}), v_ = k_;
+    for (int page = pages; page-- > 0;) free_.push_back(page);
+    q_.resize(std::max<std::size_t>(most_running_, most_blocks * page_tokens) * heads * depth), out_.resize(q_.size());
+}
+
+/// The call of a layer for `count` sequences from a slot on, with as many queries each: `call` is attune::run or
+/// attune::prepare.
+auto engine::bound(int layer, std::size_t slot, std::size_t count, std::size_t queries, auto call) {
+    using namespace attune::common;
+    const auto signed_of = [](std::size_t x) { return static_cast<std::int64_t>(x); };
+    const auto view = [&](std::vector<float>& rows) {  // stored (sequence, query, head, depth)
+        return attune::tensor(rows.data(), {signed_of(count), signed_of(queries), heads, serving::depth}).swapped(1, 2);
+    };
+    const std::int64_t pages = signed_of(users_.size());
+    const auto rows = [&](pool& of) {
+        return attune::tensor(of.rows.data(), {pages, key_heads, page_tokens, serving::depth});
+    };
+    const auto scales = [&](pool& of) { return attune::tensor(of.scales.data(), {pages, key_heads, page_tokens}); };
+    pool &keys = k_[static_cast<std::size_t>(layer)], &values = v_[static_cast<std::size_t>(layer)];
+    return call(q = view(q_), k_pages = rows(keys), k_scale = scales(keys), v_pages = rows(values),
+                v_scale = scales(values), out = view(out_),
+                attune::dsl::kv_lengths = attune::tensor(&lengths_[slot], {signed_of(count)}),
+                block_table = attune::tensor(&table_[slot * most_blocks], {signed_of(count), most_blocks}));
+}
+
+void engine::store(pool& to, const place& where, std::span<const float> row) const {
+    const int page = running_[static_cast<std::size_t>(where.sequence)]
+                         .pages[static_cast<std::size_t>(where.position / page_tokens)];
+    for (std::size_t head = 0; head < key_heads; ++head) {
+        const std::size_t at = (static_cast<std::size_t>(page) * key_heads + head) * page_tokens +
+                               static_cast<std::size_t>(where.position % page_tokens);
+        to.scales[at] = round_row(row.subspan(head * depth, depth), &to.rows[at * depth]);
+    }
+}
+
+/// What follows these tokens, whose keys and values are stored layer by layer, before `attend` reads them.
+std::vector<float> engine::logits_after(std::span<const int> tokens, std::span<const place> places,
+                                        const std::function<void(int layer)>& attend) {
+    return model_(tokens, places, [&](int layer, auto q, auto k, auto v, auto out) {
+        constexpr std::size_t width = key_heads * depth;
+        for (std::size_t i = 0; i < places.size(); ++i) {
+            store(k_[static_cast<std::size_t>(layer)], places[i], k.subspan(i * width, width));
+            store(v_[static_cast<std::size_t>(layer)], places[i], v.subspan(i * width, width));
+        }
+        std::ranges::copy(q, q_.begin());
+        attend(layer);
+        std::copy_n(out_.begin(), out.size(), out.begin());
+    });
+}
+
+void engine::append(std::size_t slot, std::span<const float> logits) {
+    sequence& s = running_[slot];
+    s.of->tokens.push_back(sample(logits, std::uniform_real_distribution<double>(0, 1)(s.random)));
+    ++numbers_.tokens;
+}
+
+void engine::write_table(std::size_t slot) {
+    std::ranges::copy(running_[slot].pages, table_.begin() + static_cast<std::ptrdiff_t>(slot * most_blocks));
+}
+
+/// The first waiting request, if there is room: pages of a prompt that begins alike are there already, for the rest of
+/// it and for all that may be said there are new ones.
+bool engine::admit() {
+    if (waiting_.empty() || running_.size() == most_running_) return false;
+    const request& next = *waiting_.front();
+    const auto blocks = static_cast<std::size_t>((next.most + page_tokens - 1) / page_tokens);
+    if (blocks > most_blocks)
+        throw std::invalid_argument("expected at most 256 tokens a request; try a shorter prompt");
+    std::vector<int> pages;
+    const auto end_of = [&](std::size_t page) {
+        return next.tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * page_tokens);
+    };
+    while ((pages.size() + 1) * page_tokens <
+           next.prompt) {  // the last token is computed: what follows it is asked for
+        const auto found = known_.find({next.tokens.begin(), end_of(pages.size())});
+        if (found == known_.end()) break;
+        pages.push_back(found->second);
+    }
+    const std::size_t shared = pages.size();
+    if (free_.size() < blocks - shared) return false;
+    for (; pages.size() < blocks; free_.pop_back()) pages.push_back(free_.back());
+    for (const int page : pages) ++users_[static_cast<std::size_t>(page)];
+    numbers_.shared_pages += shared;
+    numbers_.most_pages = std::max(numbers_.most_pages, users_.size() - free_.size());
+    running_.push_back({std::move(waiting_.front()), std::move(pages), std::minstd_rand(next.seed)});
+    waiting_.erase(waiting_.begin());
+    write_table(running_.size() - 1);
+    prefill(running_.size() - 1, shared * page_tokens);
+    return true;
+}
+
+/// The prompt from a token on, as one chunk; its full pages are there for others then.
+void engine::prefill(std::size_t slot, std::size_t from) {
+    sequence& s = running_[slot];
+    const std::span<const int> tokens = std::span(s.of->tokens).subspan(from);
+    std::vector<place> places;
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+        places.push_back({static_cast<int>(slot), static_cast<int>(from + i)});
+    lengths_[slot] = static_cast<std::int32_t>(s.of->prompt);
+    const auto logits = logits_after(tokens, places, [&](int layer) {
+        bound(layer, slot, 1, places.size(),
+              [](const auto&... given) { attune::run<attune::common::paged_attention>(given...); });
+    });
+    for (std::size_t page = from / page_tokens; (page + 1) * page_tokens <= s.of->prompt; ++page)
+        known_.emplace(std::vector<int>(s.of->tokens.begin(),
+                                        s.of->tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * page_tokens)),
+                       s.pages[page]);
+    append(slot, std::span(logits).last(vocabulary));
+}
+
+/// Sequences that have said all give their pages back, and the last one takes their slot.
+void engine::retire() {
+    for (std::size_t slot = running_.size(); slot-- > 0;) {
+        sequence& s = running_[slot];
+        if (s.of->tokens.size() < s.of->most) continue;
+        for (const int page : s.pages) {
+            if (--users_[static_cast<std::size_t>(page)] > 0) continue;
+            std::erase_if(known_, [&](const auto& each) { return each.second == page; });
+            free_.push_back(page);
+        }
+        ++numbers_.done;
+        done_.push_back(std::move(s.of));
+        if (slot + 1 < running_.size()) s = std::move(running_.back()), write_table(slot);
+        running_.pop_back();
+    }
+}
+
+bool engine::step() {
+    while (admit()) retire();
+    const std::size_t count = running_.size();
+    if (count == 0)
+        return !waiting_.empty() ? throw std::invalid_argument("expected room for a request; try more pages") : false;
+    std::vector<int> tokens;
+    std::vector<place> places;
+    for (std::size_t slot = 0; slot < count; ++slot) {
+        const std::vector<int>& all = running_[slot].of->tokens;
+        tokens.push_back(all.back());
+        places.push_back({static_cast<int>(slot), static_cast<int>(all.size()) - 1});
+        lengths_[slot] = static_cast<std::int32_t>(all.size());
+    }
+    const auto logits = logits_after(tokens, places, [&](int layer) {
+        auto& call = steps_[static_cast<std::size_t>(layer)][count - 1];  // of a size that was there before: as it is
+        if (!call)
+            call = bound(layer, 0, count, 1, [](const auto&... given) {
+                return attune::prepare<attune::common::paged_attention>(given...);
+            });
+        (*call)();
+    });
+    for (std::size_t slot = 0; slot < count; ++slot)
+        append(slot, std::span(logits).subspan(slot * vocabulary, vocabulary));
+    ++numbers_.steps;
+    retire();
+    return true;
+}
+
+}  // namespace serving
