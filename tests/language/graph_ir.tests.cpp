@@ -34,6 +34,37 @@ constexpr auto top_left = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { ret
 constexpr auto flex_shared = flex_scores(bias_by_head, top_left);
 constexpr auto flex_two_outputs = outputs(out = softmax(flex_shared) * v, lse = log_sum_exp(flex_shared));
 constexpr auto flex_scaled = flex(top_left, 0.25);
+
+// Numbers of PyTorch's, masks joined and called, other tensors, more outputs: each beside its formula.
+constexpr auto of_distance = input<"of_distance", f32>(head, axis<"distance">);
+constexpr auto pair_bias = input<"pair_bias", f32>(batch, head, query, key);
+constexpr auto in_blocks = mask_mod([](auto, auto, auto i, auto j) { return floor_div(i, 16) == floor_div(j, 16); });
+constexpr auto in_both =
+    mask_mod([](auto b, auto h, auto i, auto j) { return top_left(b, h, i, j) & in_blocks(b, h, i, j); });
+constexpr auto by_quotient = score_mod([](auto s, auto b, auto h, auto i, auto j) {
+    return s + (j - i) / 4 * 0.5 + pair_bias[b][h][i][j] + of_distance[h][i - j] + of_distance[h][abs(i - j) + 1];
+});
+constexpr auto flex_numbers = flex(in_both, by_quotient, return_lse, return_max_scores);
+constexpr auto numbers_scores =
+    mask(q * t(k) * rsqrt(depth) + as_real(kv_idx - q_idx) / 4 * 0.5 + pair_bias(b, h, q_idx, kv_idx) +
+             of_distance(h, where(q_idx - kv_idx < 0, q_idx - kv_idx + extent<1>(of_distance), q_idx - kv_idx)) +
+             of_distance(h, abs(q_idx - kv_idx) + 1),
+         q_idx >= kv_idx && q_idx / 16 == kv_idx / 16);
+constexpr auto numbers_by_formula = outputs(out = softmax(numbers_scores) * v, lse = log_sum_exp(numbers_scores),
+                                            output<"max_scores"> = row_maximum(numbers_scores));
+constexpr auto flex_joined = flex(or_masks(top_left, !in_blocks, [](auto, auto, auto i, auto) { return i < 3; }));
+constexpr auto joined_by_formula =
+    softmax(mask(q * t(k) * rsqrt(depth), q_idx >= kv_idx || !(q_idx / 16 == kv_idx / 16) || q_idx < 3)) * v;
+constexpr auto other_keys = keys(k(b, h, kv_idx, d_idx) * 2.0);
+constexpr auto flex_formed = flex(q, other_keys, v, and_masks(top_left, in_blocks) || in_blocks, 1);
+constexpr auto formed_by_formula =
+    softmax(mask(q * t(other_keys) * 1, (q_idx >= kv_idx && q_idx / 16 == kv_idx / 16) || q_idx / 16 == kv_idx / 16)) *
+    v;
+constexpr auto flex_plain = flex();
+constexpr auto plain_by_formula = softmax(q * t(k) * rsqrt(depth)) * v;
+constexpr auto top_left_lse = flex(top_left, return_lse);
+constexpr auto top_left_lse_by_formula = outputs(out = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v,
+                                                 lse = log_sum_exp(mask(q * t(k) * rsqrt(depth), causal)));
 constexpr auto by_formula_scaled = softmax(mask(q * t(k) * 0.25, causal)) * v;
 }  // namespace
 
@@ -161,4 +192,12 @@ TEST_CASE("FlexAttention's lambdas leave the formula and nothing else", "[langua
     STATIC_REQUIRE(description<flex_two_outputs> == description<two_outputs>);
     STATIC_REQUIRE(std::is_same_v<decltype(flex_scaled), decltype(by_formula_scaled)>);
     STATIC_REQUIRE(fingerprint<flex_scaled> == fingerprint<by_formula_scaled>);
+}
+
+TEST_CASE("flex's numbers, masks, tensors and outputs are those of the formula that PyTorch computes", "[language]") {
+    STATIC_REQUIRE(fingerprint<flex_numbers> == fingerprint<numbers_by_formula>);
+    STATIC_REQUIRE(fingerprint<flex_joined> == fingerprint<joined_by_formula>);
+    STATIC_REQUIRE(fingerprint<flex_formed> == fingerprint<formed_by_formula>);
+    STATIC_REQUIRE(fingerprint<flex_plain> == fingerprint<plain_by_formula>);
+    STATIC_REQUIRE(fingerprint<top_left_lse> == fingerprint<top_left_lse_by_formula>);
 }

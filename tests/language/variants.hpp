@@ -35,6 +35,24 @@ inline constexpr auto two_outputs = outputs(out = softmax(shared) * v, lse = log
 inline constexpr auto functions =
     softmax(tanh(scores) + exp(slopes(h)) * log(cap) - erf(scores) * abs(kv_idx - q_idx) + sqrt(cap) * sigmoid(cap)) *
     v;
+inline constexpr auto turned =
+    sin(scores) + cos(cap) * tan(slopes(h)) + asin(cap) - acos(cap) * atan(scores) + sinh(cap) + cosh(cap);
+inline constexpr auto grown = exp2(cap) + expm1(scores) - log1p(cap) * log2(as_real(kv_idx + 1));
+inline constexpr auto whole = floor(scores) + ceil(cap) * round(slopes(h)) - trunc(cap);
+inline constexpr auto of_two = atan2(scores, q_idx) + pow(cap, 2) * pow(2, slopes(h)) - fmod(kv_idx, cap);
+inline constexpr auto elementary = softmax(turned + grown + whole + of_two) * v;
+inline constexpr auto rectifiers = softmax(relu(scores) + silu(scores) * gelu(cap) - gelu_tanh(cap) + softplus(scores) +
+                                           logaddexp(scores, cap) + clamp(scores, -cap, 3) * sign(scores)) *
+                                   v;
+inline constexpr auto whole_numbers =
+    softmax(scores + table(h, clamp(as_integer(scores), -16, 16) + 16) * relu(kv_idx - q_idx) + sign(q_idx - kv_idx) +
+            floor_div(q_idx, 4) - floor_div(cap, 4)) *
+    v;
+inline constexpr auto classified =
+    softmax(where(isnan(scores) || isinf(slopes(h)), 0.0, where(isfinite(scores), scores, 1.0))) * v;
+// clang-format off
+inline constexpr auto conditions = softmax(mask(scores, (((q_idx >= kv_idx) & (kv_idx > 3)) | ~is_global(kv_idx)) ^ is_global(q_idx)) + where(is_global(q_idx) == is_global(kv_idx), 1, 2) + where(is_global(q_idx) != causal, ~kv_idx, 0)) * v;
+// clang-format on
 
 // Bound indices, bits, extents.
 inline constexpr auto n = bound_index<"n">;

@@ -101,6 +101,8 @@ private:
             case family::conversion:
             case family::bits:
             case family::function:
+            case family::function_of_two:
+            case family::classification:
             case family::selection:
             case family::random:
             case family::attention: break;

@@ -1,4 +1,4 @@
-// rejects: flex takes score_mod(...), mask_mod(...) or both in this order
+// rejects: flex takes score_mod(...), mask_mod(...), a scale if it is not rsqrt(depth), and three tensors
 #include "language.hpp"
 
 namespace my {

@@ -1,4 +1,4 @@
-// rejects at length: its functions are exp, log, tanh, erf, sqrt, rsqrt, abs, min and max without std::
+// rejects at length: its functions are written without std::, as in tanh
 #include "language.hpp"
 
 #include <cmath>

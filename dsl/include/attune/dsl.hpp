@@ -1,7 +1,7 @@
 #pragma once
 /// attune's language: attention variants as formulas. Reading order: graph_ir.hpp (what there is), terminals.hpp,
-/// operators.hpp, attention.hpp, aliases.hpp, embeddings.hpp, states.hpp, flex.hpp (what one writes), build.hpp,
-/// describe.hpp, call_check.hpp (what is made of it). Whole layers, with projections and dropout, are in
+/// operators.hpp, functions.hpp, attention.hpp, aliases.hpp, embeddings.hpp, states.hpp, flex.hpp (what one writes),
+/// build.hpp, describe.hpp, call_check.hpp (what is made of it). Whole layers, with projections and dropout, are in
 /// <attune/dsl/layers.hpp>, which is included by those who write them. Included one by one, each after what it stands
 /// on: compilers then say in one line where a header came from.
 // clang-format off
@@ -15,10 +15,12 @@
 #include <attune/dsl/terminals.hpp>
 #include <attune/dsl/operands.hpp>
 #include <attune/dsl/operators.hpp>
+#include <attune/dsl/functions.hpp>
 #include <attune/dsl/attention.hpp>
 #include <attune/dsl/aliases.hpp>
 #include <attune/dsl/embeddings.hpp>
 #include <attune/dsl/states.hpp>
+#include <attune/dsl/torch_numbers.hpp>
 #include <attune/dsl/flex.hpp>
 #include <attune/dsl/build.hpp>
 #include <attune/dsl/describe.hpp>

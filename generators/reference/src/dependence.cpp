@@ -47,6 +47,8 @@ rule rule_of(const instruction& n) {
         case family::arithmetic:
         case family::bits:
         case family::function:
+        case family::function_of_two:
+        case family::classification:
         case family::selection:
         case family::comparison:
         case family::logic: break;

@@ -141,6 +141,8 @@ column evaluation::compute(std::int16_t i) {
         case family::arithmetic:
         case family::bits:
         case family::function:
+        case family::function_of_two:
+        case family::classification:
         case family::selection:
         case family::comparison:
         case family::logic: break;

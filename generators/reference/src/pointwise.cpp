@@ -101,17 +101,40 @@ constexpr by_operation<family::arithmetic, double (*)(double, double)> of_reals{
     {operation::minimum, [](double x, double y) { return std::isnan(y) ? y : std::min(x, y); }},
     {operation::maximum, [](double x, double y) { return std::isnan(y) ? y : std::max(x, y); }}};
 
-struct real_rule {
-    double (*of)(double);
-    bool has_limit;  ///< at -infinity; without one, what is masked remains so
-};
-constexpr by_operation<family::function, real_rule> of_functions{
-    {operation::exp, {[](double x) { return std::exp(x); }, true}},
-    {operation::log, {[](double x) { return std::log(x); }, false}},
-    {operation::tanh, {[](double x) { return std::tanh(x); }, true}},
-    {operation::erf, {[](double x) { return std::erf(x); }, true}},
-    {operation::sqrt, {[](double x) { return std::sqrt(x); }, false}},
-    {operation::rsqrt, {[](double x) { return 1.0 / std::sqrt(x); }, false}}};
+using of_one = double (*)(double);
+constexpr by_operation<family::function, of_one> of_functions{
+    {operation::exp, [](double x) { return std::exp(x); }},
+    {operation::log, [](double x) { return std::log(x); }},
+    {operation::tanh, [](double x) { return std::tanh(x); }},
+    {operation::erf, [](double x) { return std::erf(x); }},
+    {operation::sqrt, [](double x) { return std::sqrt(x); }},
+    {operation::rsqrt, [](double x) { return 1.0 / std::sqrt(x); }},
+    {operation::sin, [](double x) { return std::sin(x); }},
+    {operation::cos, [](double x) { return std::cos(x); }},
+    {operation::tan, [](double x) { return std::tan(x); }},
+    {operation::asin, [](double x) { return std::asin(x); }},
+    {operation::acos, [](double x) { return std::acos(x); }},
+    {operation::atan, [](double x) { return std::atan(x); }},
+    {operation::sinh, [](double x) { return std::sinh(x); }},
+    {operation::cosh, [](double x) { return std::cosh(x); }},
+    {operation::exp2, [](double x) { return std::exp2(x); }},
+    {operation::expm1, [](double x) { return std::expm1(x); }},
+    {operation::log1p, [](double x) { return std::log1p(x); }},
+    {operation::log2, [](double x) { return std::log2(x); }},
+    {operation::sigmoid, [](double x) { return 1.0 / (1.0 + std::exp(-x)); }},
+    {operation::floor, [](double x) { return std::floor(x); }},
+    {operation::round, [](double x) { return std::nearbyint(x); }},
+    {operation::trunc, [](double x) { return std::trunc(x); }},
+    {operation::sign, [](double x) { return x > 0   ? 1.0
+                                            : x < 0 ? -1.0
+                                                    : x; }}};
+constexpr by_operation<family::function_of_two, double (*)(double, double)> of_functions_of_two{
+    {operation::atan2, [](double y, double x) { return std::atan2(y, x); }},
+    {operation::pow, [](double x, double y) { return std::pow(x, y); }},
+    {operation::fmod, [](double x, double y) { return std::fmod(x, y); }}};
+constexpr by_operation<family::classification, bool (*)(double)> of_classes{
+    {operation::is_nan, [](double x) { return std::isnan(x); }},
+    {operation::is_infinite, [](double x) { return std::isinf(x); }}};
 
 }  // namespace
 
@@ -121,13 +144,13 @@ std::int32_t integer_operation(operation op, std::int32_t x, std::int32_t y) {
 
 double real_operation(operation op, double x, double y) {
     if (op != operation::maximum && (x == masked || y == masked)) return masked;
-    return of_reals[op](x, y);
+    return family_of(op) == family::function_of_two ? of_functions_of_two[op](x, y) : of_reals[op](x, y);
 }
 
 double real_function(operation op, double x) {
     if (family_of(op) == family::arithmetic) return real_operation(op, x, x);
-    const real_rule& rule = of_functions[op];
-    return x == masked && !rule.has_limit ? masked : rule.of(x);
+    if (x == masked) return limit_of(op).value_or(masked);
+    return of_functions[op](x);
 }
 
 namespace {
@@ -181,7 +204,11 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
         case family::conversion: convert(op, integers, x, result); return true;
         case family::arithmetic:
         case family::bits:
-        case family::function: evaluate_numbers(op, integers, arguments, result); return true;
+        case family::function:
+        case family::function_of_two: evaluate_numbers(op, integers, arguments, result); return true;
+        case family::classification:
+            map(result.integer, x.real, [op](double r) -> std::int32_t { return of_classes[op](r); });
+            return true;
         case family::comparison: compare(op, integers, x, *arguments[1], result); return true;
         case family::logic: zip(result.integer, x.integer, arguments.back()->integer, of_conditions[op]); return true;
         case family::selection:

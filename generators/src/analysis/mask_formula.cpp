@@ -209,10 +209,6 @@ constexpr by_operation<family::arithmetic, visibility> of_arithmetic{
     {operation::multiply, visibility::both},   {operation::divide, visibility::both},
     {operation::minimum, visibility::both},    {operation::maximum, visibility::either},
     {operation::remainder, visibility::always}};  // of integers
-constexpr by_operation<family::function, visibility> of_functions{
-    {operation::log, visibility::first},  {operation::sqrt, visibility::first},  {operation::rsqrt, visibility::first},
-    {operation::exp, visibility::always}, {operation::tanh, visibility::always},  // they have limits
-    {operation::erf, visibility::always}};
 
 }  // namespace
 
@@ -304,7 +300,8 @@ formula formula_reader::visible(int number) {
             [[fallthrough]];
         case family::sums: return {.what = formula::is::masked, .negated = true, .node = number};
         case family::arithmetic: return by(of_arithmetic[node.op]);
-        case family::function: return by(of_functions[node.op]);
+        case family::function: return by(limit_of(node.op) ? visibility::always : visibility::first);
+        case family::function_of_two: return by(visibility::both);
         case family::selection: {
             if (node.op != operation::where) return always_true();
             const formula c = condition(node.arguments[0]), x = argument(1), y = argument(2);
@@ -314,6 +311,7 @@ formula formula_reader::visible(int number) {
             return node.op == operation::mask ? argument(0) && condition(node.arguments[1]) : always_true();
         case family::conversion:  // integers and conditions are always numbers
         case family::bits:
+        case family::classification:
         case family::comparison:
         case family::logic:
         case family::random: break;

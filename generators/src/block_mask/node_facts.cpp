@@ -92,6 +92,8 @@ std::vector<direction> directions(const graph_ir& graph, const std::vector<depen
                 case family::sums: return of(2) == direction::either ? direction::none : of(2);
                 case family::tensors:
                 case family::function:
+                case family::function_of_two:
+                case family::classification:
                 case family::selection:
                 case family::random:
                 case family::attention: break;
@@ -169,6 +171,8 @@ std::vector<double> magnitudes(const graph_ir& graph) {
                     if (node.op == operation::where) return std::max(of(1), of(2));
                     break;
                 case family::function:  // what has no small numbers
+                case family::function_of_two:
+                case family::classification:
                 case family::comparison:
                 case family::logic:
                 case family::random:

@@ -1,5 +1,6 @@
 #include "block_mask/block_mask.hpp"
 
+#include "expr/functions.hpp"
 #include "expr/math.hpp"
 
 #include <algorithm>
@@ -32,16 +33,69 @@ constexpr by_operation<family::bits, of_two> of_bits{{operation::bit_and, bit_an
                                                      {operation::shift_left, shift_left},
                                                      {operation::shift_right, shift_right}};
 
-/// What a function's values are, whatever its argument is.
+/// What a function's values are, whatever its argument is, and whether they rise with it, wherever it is defined.
+enum class course : std::uint8_t { any, rising, in_steps };
 struct limits {
     std::optional<float> low, high;
+    course goes = course::any;
 };
-constexpr by_operation<family::function, limits> of_functions{{operation::exp, {0.0f, {}}},
-                                                              {operation::tanh, {-1.00001f, 1.00001f}},
-                                                              {operation::erf, {-1.00001f, 1.00001f}},
-                                                              {operation::log, {{}, {}}},
-                                                              {operation::sqrt, {{}, {}}},
-                                                              {operation::rsqrt, {{}, {}}}};
+constexpr limits from_minus_one_to_one{-1.00001f, 1.00001f};
+constexpr by_operation<family::function, limits> of_functions{{operation::exp, {0.0f, {}, course::rising}},
+                                                              {operation::exp2, {0.0f, {}, course::rising}},
+                                                              {operation::expm1, {-1.00001f, {}, course::rising}},
+                                                              {operation::tanh, from_minus_one_to_one},
+                                                              {operation::erf, from_minus_one_to_one},
+                                                              {operation::sigmoid, {0.0f, 1.00001f, course::rising}},
+                                                              {operation::sin, from_minus_one_to_one},
+                                                              {operation::cos, from_minus_one_to_one},
+                                                              {operation::tan, {}},
+                                                              {operation::asin, {-1.5708f, 1.5708f}},
+                                                              {operation::acos, {-0.00001f, 3.1416f}},
+                                                              {operation::atan, {-1.5708f, 1.5708f, course::rising}},
+                                                              {operation::sinh, {{}, {}, course::rising}},
+                                                              {operation::cosh, {0.99999f, {}}},
+                                                              {operation::floor, {{}, {}, course::in_steps}},
+                                                              {operation::round, {{}, {}, course::in_steps}},
+                                                              {operation::trunc, {{}, {}, course::in_steps}},
+                                                              {operation::sign, {-1.0f, 1.0f, course::in_steps}},
+                                                              {operation::log, {}},  // may be of nothing
+                                                              {operation::log2, {}},
+                                                              {operation::log1p, {}},
+                                                              {operation::sqrt, {}},
+                                                              {operation::rsqrt, {}}};
+
+interval function_range(operation op, const interval& x) {
+    const auto& [low, high, goes] = of_functions[op];
+    const auto end = [&](const Expr& of, std::optional<float> otherwise, bool upwards) {
+        const Expr known = otherwise ? Expr(*otherwise) : Expr();
+        if (goes == course::any || !of.defined()) return known;
+        const Expr value = function_value(op, of);
+        if (goes == course::in_steps) return value;
+        const Expr slack = abs(value) * (1.0f / (1 << 19)) + 1e-37f;
+        const Expr beyond = upwards ? value + slack : value - slack;
+        return !otherwise ? beyond : upwards ? min(beyond, known) : max(beyond, known);
+    };
+    interval result{end(x.lo, low, false), end(x.hi, high, true), x.masked};
+    if (const auto limit = limit_of(op)) {
+        result.masked = never();
+        if (result.lo.defined() && !is_const_zero(x.masked.may))
+            result.lo = select(x.masked.may, min(result.lo, static_cast<float>(*limit)), result.lo);
+    }
+    return result;
+}
+
+constexpr by_operation<family::function_of_two, of_two> of_two_reals{
+    {operation::atan2,
+     [](const interval& a, const interval& b) { return interval{-3.1416f, 3.1416f, a.masked || b.masked}; }},
+    {operation::pow, [](const interval& a, const interval& b) { return interval{{}, {}, a.masked || b.masked}; }},
+    {operation::fmod, [](const interval& a, const interval& b) {
+         // No larger than either, and of the sign of the first.
+         const interval x = absolute(a), y = absolute(b);
+         const verdict masked = a.masked || b.masked;
+         if (!x.hi.defined() || !y.hi.defined()) return interval{{}, {}, masked};
+         const Expr most = min(x.hi, y.hi);
+         return interval{select(a.lo >= 0.0f, 0.0f, -most), select(a.hi <= 0.0f, 0.0f, most), masked};
+     }}};
 
 struct comparison_rule {
     verdict (*is)(const interval&, const interval&);
@@ -172,15 +226,13 @@ interval block_mask::compute(int number, const sides& in) {
             masked.masked = masked.masked || !decide(node.arguments[1]);
             return masked;
         }
-        case family::function: {
-            const auto end = [](std::optional<float> x) { return x ? Expr(*x) : Expr(); };
-            const auto& [low, high] = of_functions[node.op];
-            return low ? interval{end(low), end(high)} : interval{{}, {}, argument(0).masked};
-        }
+        case family::function: return function_range(node.op, argument(0));
+        case family::function_of_two: return of_two_reals[node.op](argument(0), argument(1));
         case family::tensors: return enumerate(number, in);
         case family::sums: return node.op == operation::sum ? reduce(number) : interval{};
         case family::terminal:
-        case family::comparison:  // conditions are decided, not bounded
+        case family::classification:  // conditions are decided, not bounded
+        case family::comparison:
         case family::logic:
         case family::random: break;
     }
@@ -232,6 +284,7 @@ double block_mask::width(int number) const {
 /// A tensor read at few places: all of them are looked at.
 interval block_mask::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
+    if (known_.depends[number].score) return {{}, {}, verdict{}};  // the place is known once the score is
     const quantity anywhere = at(0, 0)(number);
     const Expr one = byte(yes()), none = byte(no());
     const verdict unknown_masked = anywhere.masked.defined() ? verdict{} : never();

@@ -1,5 +1,6 @@
 #include "expr/pointwise.hpp"
 
+#include "expr/functions.hpp"
 #include "expr/math.hpp"
 
 #include <cmath>
@@ -17,27 +18,12 @@ Expr either(const Expr& a, const Expr& b) { return !a.defined() ? b : !b.defined
 /// How far to shift: never beyond what the machine can.
 Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
 
-struct real_rule {
-    double (*of_constant)(double);
-    Expr (*of)(const Expr&);
-    std::optional<float> limit;  ///< at -infinity; without one, what is masked remains so
-};
-constexpr by_operation<family::function, real_rule> of_functions{
-    {operation::exp, {[](double x) { return std::exp(x); }, [](const Expr& x) { return exponential(x); }, 0.0f}},
-    {operation::log, {[](double x) { return std::log(x); }, natural_logarithm, {}}},
-    {operation::tanh,
-     {[](double x) { return std::tanh(x); }, [](const Expr& x) { return hyperbolic_tangent(x); }, -1.0f}},
-    {operation::erf, {[](double x) { return std::erf(x); }, [](const Expr& x) { return error_function(x); }, -1.0f}},
-    {operation::sqrt, {[](double x) { return std::sqrt(x); }, [](const Expr& x) { return sqrt(x); }, {}}},
-    {operation::rsqrt, {[](double x) { return 1 / std::sqrt(x); }, [](const Expr& x) { return 1.0f / sqrt(x); }, {}}}};
-
-/// A function of a constant is folded, so that rsqrt(depth) costs nothing.
-quantity real_function(operation op, const quantity& x) {
-    const real_rule& rule = of_functions[op];
-    const auto constant = as_const_float(x.value);
-    const Expr value = constant ? Expr(static_cast<float>(rule.of_constant(*constant))) : rule.of(x.value);
-    if (!rule.limit) return {value, x.masked};
-    return {x.masked.defined() ? select(x.masked, *rule.limit, value) : value, {}};
+/// Rounded toward zero; of what no i32 can be the nearest one, 0 of NaN.
+quantity as_integer(const quantity& x) {
+    if (!x.value.type().is_float()) return {cast<int>(x.value), {}};
+    const Expr value = cast<int>(clamp(x.value, -2147483648.0f, 2147483520.0f));
+    const Expr bounded = select(is_nan(x.value), 0, x.value >= 2147483648.0f, Int(32).max(), value);
+    return {x.masked.defined() ? select(x.masked, Int(32).min(), bounded) : bounded, {}};
 }
 
 quantity larger(const quantity& a, const quantity& b) {
@@ -300,13 +286,14 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
     if (node.argument_count > 2) c = evaluate(node.arguments[2], as_index);
     switch (of) {
         case family::conversion:
-            return node.op == operation::to_real ? quantity{cast<float>(a.value), a.masked}
-                                                 : quantity{cast<int>(a.value), {}};
+            return node.op == operation::to_real ? quantity{cast<float>(a.value), a.masked} : as_integer(a);
         case family::arithmetic:
             if (node.op == operation::divide) return divide(node, a, b);
             if (node.op == operation::maximum) return larger(a, b);
             return {of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)};
-        case family::function: return real_function(node.op, a);
+        case family::function: return function_of_one(node.op, a);
+        case family::function_of_two: return function_of_two(node.op, a, b);
+        case family::classification: return classified(node.op, a);
         case family::bits: return {of_bits[node.op](a.value, b.value), {}};
         case family::selection: return node.op == operation::where ? choose(a, b, c) : a;
         case family::comparison:

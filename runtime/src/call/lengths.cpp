@@ -183,6 +183,8 @@ private:
             case family::selection: return n.op == operation::same ? same(n) : x(x(0) ? 1 : 2);
             case family::sums:
             case family::function:
+            case family::function_of_two:
+            case family::classification:
             case family::comparison:
             case family::logic:
             case family::random:

@@ -1,6 +1,7 @@
 #include "call/numbers.hpp"
 
 #include <attune/ir/element.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -49,16 +50,43 @@ template <class T> bool compared(operation op, T x, T y) {
     }
 }
 
+constexpr by_operation<family::function, float (*)(float)> of_one{
+    {operation::exp, [](float x) { return std::exp(x); }},
+    {operation::log, [](float x) { return std::log(x); }},
+    {operation::tanh, [](float x) { return std::tanh(x); }},
+    {operation::erf, [](float x) { return std::erf(x); }},
+    {operation::sqrt, [](float x) { return std::sqrt(x); }},
+    {operation::rsqrt, [](float x) { return 1 / std::sqrt(x); }},
+    {operation::sin, [](float x) { return std::sin(x); }},
+    {operation::cos, [](float x) { return std::cos(x); }},
+    {operation::tan, [](float x) { return std::tan(x); }},
+    {operation::asin, [](float x) { return std::asin(x); }},
+    {operation::acos, [](float x) { return std::acos(x); }},
+    {operation::atan, [](float x) { return std::atan(x); }},
+    {operation::sinh, [](float x) { return std::sinh(x); }},
+    {operation::cosh, [](float x) { return std::cosh(x); }},
+    {operation::exp2, [](float x) { return std::exp2(x); }},
+    {operation::expm1, [](float x) { return std::expm1(x); }},
+    {operation::log1p, [](float x) { return std::log1p(x); }},
+    {operation::log2, [](float x) { return std::log2(x); }},
+    {operation::sigmoid, [](float x) { return 1 / (1 + std::exp(-x)); }},
+    {operation::floor, [](float x) { return std::floor(x); }},
+    {operation::round, [](float x) { return std::nearbyint(x); }},
+    {operation::trunc, [](float x) { return std::trunc(x); }},
+    {operation::sign, [](float x) { return x > 0   ? 1.0f
+                                           : x < 0 ? -1.0f
+                                                   : x; }}};
+constexpr by_operation<family::function_of_two, float (*)(float, float)> of_two{
+    {operation::atan2, [](float y, float x) { return std::atan2(y, x); }},
+    {operation::pow, [](float x, float y) { return std::pow(x, y); }},
+    {operation::fmod, [](float x, float y) { return std::fmod(x, y); }}};
+
 float real_of(operation op, float x, float y) {
+    if (family_of(op) == family::function) return of_one[op](x);
+    if (family_of(op) == family::function_of_two) return of_two[op](x, y);
     switch (op) {
         case operation::negate: return -x;
         case operation::absolute: return std::abs(x);
-        case operation::exp: return std::exp(x);
-        case operation::log: return std::log(x);
-        case operation::tanh: return std::tanh(x);
-        case operation::erf: return std::erf(x);
-        case operation::sqrt: return std::sqrt(x);
-        case operation::rsqrt: return 1 / std::sqrt(x);
         case operation::add: return x + y;
         case operation::subtract: return x - y;
         case operation::multiply: return x * y;
@@ -273,6 +301,8 @@ void number_run::pointwise(const instruction& n, values& to) {
             return each([&](int i) { to.at[i].real = integers ? static_cast<float>(x[i].integer) : x[i].real; });
         case operation::to_integer:
             return each([&](int i) { to.at[i].integer = integers ? x[i].integer : truncated(x[i].real); });
+        case operation::is_nan: return each([&](int i) { to.at[i].integer = std::isnan(x[i].real); });
+        case operation::is_infinite: return each([&](int i) { to.at[i].integer = std::isinf(x[i].real); });
         case operation::logical_not: return each([&](int i) { to.at[i].integer = x[i].integer == 0; });
         case operation::where: {
             const values& z = values_[n.arguments[2]];

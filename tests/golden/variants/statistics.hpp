@@ -22,14 +22,14 @@ inline constexpr auto conv_extra_outputs = outputs(
     output<"row_max"> = row_maximum(causal_scores));
 
 inline constexpr auto offset = scalar<"offset", f32>;
-inline constexpr auto score_activation_relu = attention(catalogue::as_score(catalogue::relu(scores), offset));
-inline constexpr auto score_activation_gelu = attention(catalogue::as_score(catalogue::gelu(scores), offset));
+inline constexpr auto score_activation_relu = attention(catalogue::as_score(relu(scores), offset));
+inline constexpr auto score_activation_gelu = attention(catalogue::as_score(gelu(scores), offset));
 inline constexpr auto score_activation_sigmoid = attention(catalogue::as_score(sigmoid(scores), offset));
 template <class Activated> constexpr auto as_they_are(Activated weights) {
     return outputs(output<"out_activation"> = catalogue::activation_attention(weights));
 }
-inline constexpr auto activation_relu = as_they_are(catalogue::relu(scores));
-inline constexpr auto activation_gelu = as_they_are(catalogue::gelu(scores));
+inline constexpr auto activation_relu = as_they_are(relu(scores));
+inline constexpr auto activation_gelu = as_they_are(gelu(scores));
 inline constexpr auto activation_sigmoid = as_they_are(sigmoid(scores));
 
 /// Two attentions over different keys, made one.

@@ -1,16 +1,11 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Weights that are functions of the score other than softmax. `sigmoid` is the language's own.
+/// Weights that are functions of the score other than softmax. `sigmoid`, `relu`, `gelu` and others are the language's
+/// own.
 namespace attune::catalogue {
 
 using namespace dsl;
-
-/// max(s, 0)
-constexpr auto relu(expression auto s) { return max(s, 0.0); }
-
-/// s (1 + erf(s / sqrt 2)) / 2
-constexpr auto gelu(expression auto s) { return s * (1.0 + erf(s * 0.7071067811865476)) / 2.0; }
 
 /// log(f(s) + N): the score whose softmax is f(s) + N, normalised. (attention-gym generate_activation_score_mod)
 constexpr auto as_score(expression auto activated, operand auto offset) { return log(activated + offset); }

@@ -78,9 +78,6 @@ constexpr auto bit(X x, N n) {
 /// softmax with a one added to the denominator: a row that finds nothing may weigh nothing.
 template <expression S> constexpr auto softmax_plus_one(S s) { return softmax(s, 0.0); }
 
-template <expression A> constexpr auto exp2(A x) { return exp(x * 0.6931471805599453); }
-template <expression A> constexpr auto sigmoid(A x) { return 1.0 / (1.0 + exp(-x)); }
-
 /// ALiBi's slope of head h, 2^(-8 (h + 1) / heads). (Press et al. 2022; heads a power of two, else pass the paper's
 /// slopes as an input)
 inline constexpr auto alibi_slope = exp2(-8.0 * (h + 1) / heads);

@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/dsl/operators.hpp>
+#include <attune/dsl/functions.hpp>
 
 /// The stages of attention, in the order that the language allows: contraction, score modifications, mask, softmax,
 /// weighted sum.

@@ -14,7 +14,8 @@ namespace attune::dsl::detail {
 /// Whether an operation computes in reals as soon as one of its numbers is real.
 constexpr bool mixes(operation op) {
     const family of = family_of(op);
-    return of == family::arithmetic || of == family::function || of == family::comparison || op == operation::where;
+    return of == family::arithmetic || of == family::function || of == family::function_of_two ||
+           of == family::comparison || op == operation::where;
 }
 
 template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n);

@@ -205,7 +205,9 @@ template <class X, class Y> constexpr auto residual(X x, Y y) {
 }
 
 /// x (1 + erf(x / sqrt(2))) / 2, element by element. (Hendrycks, Gimpel 2016)
-template <class X> constexpr auto gelu(X x) {
+template <class X>
+    requires(!detail::argument_of_gelu<X>)
+constexpr auto gelu(X x) {
     return apply(x, [](auto e) { return e * 0.5 * (1.0 + erf(e * 0.7071067811865476)); });
 }
 

@@ -110,8 +110,8 @@ template <kind Is, operation Op, class... Children> struct node {
     /// What std::tanh(scores) and the like try.
     template <std::same_as<double> D> constexpr operator D() const {
         static_assert(detail::known_now<node>,
-                      "attune: a value of the graph is no C++ number; its functions are exp, log, tanh, erf, sqrt, "
-                      "rsqrt, abs, min and max without std::");
+                      "attune: a value of the graph is no C++ number; its functions are written without std::, as in "
+                      "tanh(scores), max(a, b) and pow(x, y)");
         return 0;
     }
     /// What `score = score + bias` tries: each formula has a type of its own.

@@ -60,8 +60,9 @@ template <operation Op, class A, class B> constexpr auto integer_arithmetic(cons
     else if constexpr (x == kind::integer && y == kind::integer)
         return make<kind::integer, Op>(a, b);
     else {
-        static_assert(integer_kind<x> && integer_kind<y>,
-                      "attune: %, ^, &, |, << and >> are for integers; conditions are joined with &&, || and !");
+        static_assert(
+            integer_kind<x> && integer_kind<y>,
+            "attune: %, ^, &, |, ~, << and >> are for integers; of two conditions &, | and ^ are the logical ones");
         return rejected{};
     }
 }
@@ -108,6 +109,24 @@ template <operation Op, class A, class B> constexpr auto logical(const A& a, con
     }
 }
 
+/// Whether one of two conditions holds and the other does not, or whether they are alike.
+template <bool Differ, class A, class B> constexpr auto differing(const A& a, const B& b) {
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
+    else if constexpr (!(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>)) {
+        static_assert(a_condition_of_the_graph<A> && a_condition_of_the_graph<B>,
+                      "attune: a bool of C++ is the same for every query and key; a condition compares indices, as in "
+                      "q_idx >= kv_idx");
+        return rejected{};
+    } else {
+        const auto other = make<kind::condition, operation::logical_not>(b);
+        if constexpr (Differ)
+            return make<kind::condition, operation::where>(a, other, b);
+        else
+            return make<kind::condition, operation::where>(a, b, other);
+    }
+}
+
 template <operation Op, class A> constexpr auto real_function(const A& a) {
     if constexpr (is_rejected<A>)
         return rejected{};
@@ -115,6 +134,20 @@ template <operation Op, class A> constexpr auto real_function(const A& a) {
         return make<joined(A::is, kind::real, A::uses), Op>(a);
     else {
         static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
+        return rejected{};
+    }
+}
+
+/// Of two numbers, computed in reals.
+template <operation Op, class A, class B> constexpr auto real_function(const A& a, const B& b) {
+    constexpr kind x = kind_of<A>, y = kind_of<B>;
+    if constexpr (is_rejected<A> || is_rejected<B>)
+        return rejected{};
+    else if constexpr (is_number(x) && is_number(y)) {
+        constexpr unsigned uses = uses_in_all<A, B>;
+        return number_node<joined(joined(x, y, uses), kind::real, uses), Op, uses>(a, b);
+    } else {
+        static_assert(number<x> && number<y>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
     }
 }

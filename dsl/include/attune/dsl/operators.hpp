@@ -26,20 +26,30 @@ template <class A, class B>
 constexpr auto operator%(const A& x, const B& y) {
     return detail::integer_arithmetic<operation::remainder>(x, y);
 }
+/// Of integers, bit by bit; of conditions the logical ones, as in Python.
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto operator&(const A& x, const B& y) {
-    return detail::integer_arithmetic<operation::bit_and>(x, y);
+    if constexpr (kind_of<A> == kind::condition && kind_of<B> == kind::condition)
+        return detail::logical<operation::logical_and>(x, y);
+    else
+        return detail::integer_arithmetic<operation::bit_and>(x, y);
 }
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto operator|(const A& x, const B& y) {
-    return detail::integer_arithmetic<operation::bit_or>(x, y);
+    if constexpr (kind_of<A> == kind::condition && kind_of<B> == kind::condition)
+        return detail::logical<operation::logical_or>(x, y);
+    else
+        return detail::integer_arithmetic<operation::bit_or>(x, y);
 }
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto operator^(const A& x, const B& y) {
-    return detail::integer_arithmetic<operation::bit_xor>(x, y);
+    if constexpr (kind_of<A> == kind::condition && kind_of<B> == kind::condition)
+        return detail::differing<true>(x, y);
+    else
+        return detail::integer_arithmetic<operation::bit_xor>(x, y);
 }
 /// Shifts by 0 .. 31 bits; to the right the sign is kept.
 template <class A, class B>
@@ -89,43 +99,23 @@ template <expression A> constexpr auto operator-(const A& x) {
     else
         return detail::keeping_function<operation::negate>(x);
 }
-template <expression A> constexpr auto abs(const A& x) { return detail::keeping_function<operation::absolute>(x); }
-template <expression A> constexpr auto exp(const A& x) { return detail::real_function<operation::exp>(x); }
-template <expression A> constexpr auto log(const A& x) { return detail::real_function<operation::log>(x); }
-template <expression A> constexpr auto tanh(const A& x) { return detail::real_function<operation::tanh>(x); }
-template <expression A> constexpr auto erf(const A& x) { return detail::real_function<operation::erf>(x); }
-template <expression A> constexpr auto sqrt(const A& x) { return detail::real_function<operation::sqrt>(x); }
-template <expression A> constexpr auto rsqrt(const A& x) { return detail::real_function<operation::rsqrt>(x); }
-/// An integer as a real: as_real(q_idx) / key_length is a fraction, q_idx / key_length rounds down.
-template <expression A> constexpr auto as_real(const A& x) {
-    if constexpr (is_number(A::is) && A::is != kind::integer)
-        return x;
-    else
-        return detail::real_function<operation::to_real>(x);
-}
-/// A real rounded toward zero, or a condition as 0 or 1.
-template <expression A> constexpr auto as_integer(const A& x) {
-    if constexpr (is_rejected<A> || A::is == kind::integer)
-        return x;
-    else if constexpr ((A::is == kind::real || A::is == kind::condition) && free_of<A::uses, use::late>)
-        return make<kind::integer, operation::to_integer>(x);
-    else {
-        static_assert(plain_number<A::is>,
-                      "attune: as_integer takes a real or a condition that is known before the scores");
-        return rejected{};
-    }
-}
 
 // --- comparisons give conditions; true = visible
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto operator==(const A& x, const B& y) {
-    return detail::comparison<operation::equal>(x, y);
+    if constexpr (kind_of<A> == kind::condition && kind_of<B> == kind::condition)
+        return detail::differing<false>(x, y);
+    else
+        return detail::comparison<operation::equal>(x, y);
 }
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto operator!=(const A& x, const B& y) {
-    return detail::comparison<operation::not_equal>(x, y);
+    if constexpr (kind_of<A> == kind::condition && kind_of<B> == kind::condition)
+        return detail::differing<true>(x, y);
+    else
+        return detail::comparison<operation::not_equal>(x, y);
 }
 template <class A, class B>
     requires involves_graph<A, B>
@@ -169,10 +159,14 @@ template <expression A> constexpr auto operator!(const A& x) {
     }
 }
 
-/// ~x on conditions and numbers alike.
-template <expression A> constexpr auto operator~(const A&) {
-    static_assert(detail::known_now<A>, "attune: ~ is no operator here; a condition is negated with !");
-    return rejected{};
+/// All bits of an integer turned; of a condition the negation, as in Python.
+template <expression A> constexpr auto operator~(const A& x) {
+    if constexpr (is_rejected<A>)
+        return rejected{};
+    else if constexpr (A::is == kind::condition)
+        return !x;
+    else
+        return detail::integer_arithmetic<operation::bit_xor>(x, -1);
 }
 /// x += y and the like would change x.
 template <expression A, class B> constexpr A& operator+=(A& x, const B& y) { return x = y; }

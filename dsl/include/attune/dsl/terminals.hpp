@@ -82,7 +82,6 @@ constexpr kind kind_of_element(element_type e) {
 template <name Input, std::size_t Declared, std::size_t Given>
 inline constexpr bool indices_match_rank = Declared == Given;
 template <name Input, std::size_t Axes> inline constexpr bool has_one_to_five_axes = Axes >= 1 && Axes <= max_rank;
-template <name Input> inline constexpr bool read_with_parentheses = false;
 template <name Input, axis_kind Axis, operation Index>
 inline constexpr bool index_matches_axis = [] {
     // Only a bare index can be on the wrong axis; a computed one is taken at its word.
@@ -96,6 +95,23 @@ inline constexpr bool index_matches_axis = [] {
     if (index == variable::channel) return Axis == axis_kind::depth || Axis == axis_kind::value_depth;
     return true;
 }();
+
+/// A tensor that was read at its first axes, until the last index makes it a number.
+template <class Tensor, class... I> struct partly_read {
+    static constexpr kind is = kind::tensor;
+    static constexpr operation op = operation::load;
+    static constexpr unsigned uses = 0;
+    Tensor tensor;
+    detail::children_of<I...> indices;
+    template <operand Next> constexpr auto operator[](const Next& next) const {
+        return indices.unpack([&](const auto&... i) {
+            if constexpr (sizeof...(I) + 1 == Tensor::declaration.rank)
+                return tensor(i..., next);
+            else
+                return partly_read<Tensor, I..., Next>{tensor, {i..., next}};
+        });
+    }
+};
 
 /// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`.
 /// Read at indices, `slopes(h)`, it is a number (a condition where its elements are boolean); passed at the call by
@@ -127,12 +143,12 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
             return make<kind_of_element(Element), operation::load>(*this, i...);
     }
 
-    /// What `slopes[h]` tries.
-    template <class I> constexpr auto operator[](I) const {
-        static_assert(
-            read_with_parentheses<Label>,
-            "attune: a tensor is read with parentheses and all its indices at once, such as bias(h, q_idx, kv_idx)");
-        return rejected{};
+    /// An index an axis, as PyTorch's: bias[b][h][q_idx][kv_idx] is bias(b, h, q_idx, kv_idx).
+    template <operand I> constexpr auto operator[](const I& i) const {
+        if constexpr (sizeof...(Axes) == 1)
+            return (*this)(i);
+        else
+            return partly_read<input_tensor, I>{*this, {i}};
     }
 
     template <class Value> constexpr auto operator=(Value value) const { return detail::bind<Label>(value); }

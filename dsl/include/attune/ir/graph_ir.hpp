@@ -81,6 +81,28 @@ enum class operation : std::uint8_t {
     erf,
     sqrt,
     rsqrt,
+    sin,
+    cos,
+    tan,
+    asin,
+    acos,
+    atan,
+    sinh,
+    cosh,
+    exp2,
+    expm1,
+    log1p,
+    log2,
+    sigmoid,
+    floor,
+    round,  ///< to the nearest integer, half to the even one
+    trunc,  ///< toward zero
+    sign,   ///< 1, 0 or -1
+    atan2,
+    pow,
+    fmod,         ///< sign of the dividend, as C's
+    is_nan,       ///< real -> condition
+    is_infinite,  ///< real -> condition; true where masked
     add,
     subtract,
     multiply,

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <initializer_list>
 #include <iterator>
+#include <optional>
 #include <string_view>
 
 /// What the operations are, a row each: everything that is data. What computes something, one function an operation and
@@ -19,7 +20,9 @@ enum class family : std::uint8_t {
     conversion,  ///< of kinds of numbers
     arithmetic,
     bits,
-    function,  ///< of one real
+    function,         ///< of one real
+    function_of_two,  ///< reals
+    classification,   ///< of one real: a condition
     selection,
     comparison,
     logic,
@@ -165,6 +168,28 @@ inline constexpr operation_row rows_of_all[] = {
     {erf, function, "erf", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
     {sqrt, function, "sqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
     {rsqrt, function, "rsqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {sin, function, "sin", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {cos, function, "cos", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {tan, function, "tan", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {asin, function, "asin", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {acos, function, "acos", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {atan, function, "atan", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {sinh, function, "sinh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {cosh, function, "cosh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {exp2, function, "exp2", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {expm1, function, "expm1", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {log1p, function, "log1p", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {log2, function, "log2", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {sigmoid, function, "sigmoid", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
+    {floor, function, "floor", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
+    {round, function, "round", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
+    {trunc, function, "trunc", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
+    {sign, function, "sign", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
+    {atan2, function_of_two, "atan2", 0, 2, 2, {reals}, reals, all, none, costly, irregular, bounded},
+    {pow, function_of_two, "pow", 0, 2, 2, {reals}, reals, all, none, costly, irregular, open},
+    {fmod, function_of_two, "fmod", 0, 2, 2, {reals}, reals, all, none, costly, irregular, bounded},
+    {is_nan, classification, "isnan", 0, 1, 1, {reals}, condition, all, none, cheap, irregular, open},
+    {is_infinite, classification, "isinf", 0, 1, 1, {reals}, condition, all, none, cheap, irregular, open},
     {add, arithmetic, " + ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
     {subtract, arithmetic, " - ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
     {multiply, arithmetic, " * ", 13, 2, 2, {weighable}, weighable, all, none, cheap, by_factors, bounded},
@@ -212,6 +237,22 @@ constexpr const operation_row& about(operation op) {
     return operation_table::rows_of_all[static_cast<std::size_t>(op)];
 }
 constexpr family family_of(operation op) { return about(op).family; }
+
+namespace operation_table {
+struct limit {
+    operation of;
+    double is;
+};
+inline constexpr limit limits[] = {{exp, 0.0},   {exp2, 0.0}, {sigmoid, 0.0}, {expm1, -1.0},
+                                   {tanh, -1.0}, {erf, -1.0}, {sign, -1.0},   {atan, -1.5707963267948966}};
+}  // namespace operation_table
+
+/// What a function of -infinity is, where that is a number; any other function of what is masked is masked.
+constexpr std::optional<double> limit_of(operation op) {
+    for (const auto& [of, is] : operation_table::limits)
+        if (of == op) return is;
+    return {};
+}
 
 static_assert(
     [] {

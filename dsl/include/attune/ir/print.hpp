@@ -70,7 +70,10 @@ constexpr bool is_a_word(std::string_view name) {
         "log_sum_exp unnormalized row_maximum row_sum "
         "sum_over_queries mean_over_heads tokens keep same linear split_heads merge_heads residual gelu layer_norm "
         "apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs "
-        "state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sigmoid causal "
+        "state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sin cos tan asin acos atan sinh cosh expm1 "
+        "log1p log2 sigmoid floor ceil round trunc atan2 pow fmod isnan isinf isfinite silu relu gelu gelu_tanh "
+        "softplus "
+        "clamp sign logaddexp floor_div causal "
         "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 "
         "i32 u8 boolean i8 f8_e4m3 f8_e5m2 element_type attune dsl name kind node "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
@@ -120,9 +123,9 @@ struct describer {
     /// Conversions are written only where C++ would not make them by itself: beside a real the conversion is implied,
     /// and in functions that know reals only.
     constexpr bool conversion_is_implied(const instruction& user) const {
-        if (user.argument_count == 1)
-            return family_of(user.op) == family::function || user.op == operation::as_row ||
-                   user.op == operation::as_output;
+        const family of = family_of(user.op);
+        if (of == family::function || of == family::function_of_two) return true;
+        if (user.argument_count == 1) return user.op == operation::as_row || user.op == operation::as_output;
         for (int a = 0; a < user.argument_count; ++a) {
             const instruction& x = list.nodes[user.arguments[a]];
             if ((is_real(x.kind) || x.kind == kind::weights) && x.op != operation::to_real) return true;

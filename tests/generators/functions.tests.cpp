@@ -1,0 +1,73 @@
+// Every function of the language in kernels compiled in process, against the reference in double precision.
+#include "../kernels/functions.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/call.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <set>
+
+using namespace attune;
+using support::workload;
+
+namespace {
+
+void check(const graph_ir& graph, const std::vector<support::shape>& shapes) {
+    std::string level;
+    for (const generators::level& each : generators::levels())
+        if (level.empty() && runs(each.name)) level = each.name;
+    const generators::variant of{"my::functions", graph};
+    const generators::jit_kernel kernel(
+        generators::kernels_of({&of, 1},
+                               {.targets = {level}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill"}})
+            .front());
+    for (const support::shape& s : shapes)
+        for (const bool checked : {false, true}) {
+            INFO(s.text() << " " << level);
+            workload call(graph, s, 31, {}, {{"entry", 9}});
+            attune::detail::call(kernel.table(), call.arguments(), {.threads = 2, .checked = checked});
+            const auto expected = call.expected();
+            for (const output_declaration& output : graph.outputs) {
+                INFO(output.name);
+                CHECK(call.largest_error(expected, output.name) < 2e-5);
+            }
+            CHECK(call.outputs_untouched(true));
+        }
+}
+
+support::shape of(std::int64_t queries, std::int64_t keys) {
+    return {.batches = 2, .heads = 2, .key_heads = 1, .queries = queries, .keys = keys, .depth = 32, .value_depth = 32};
+}
+
+}  // namespace
+
+TEST_CASE("functions of scores, of numbers that are read and of rows", "[functions]") {
+    check(dsl::ir_of<functions::of_scores>, {of(21, 37)});
+    check(dsl::ir_of<functions::of_steps>, {of(21, 37)});
+    check(dsl::ir_of<functions::of_rows>, {of(21, 37)});
+}
+
+TEST_CASE("functions of masked scores have their limits", "[functions]") {
+    check(dsl::ir_of<functions::of_masked>, {of(21, 37)});
+}
+
+TEST_CASE("conditions are joined and bounded by functions", "[functions]") {
+    check(dsl::ir_of<functions::of_conditions>, {of(21, 37), of(300, 410)});
+}
+
+TEST_CASE("these graphs have every function, by the table of operations", "[functions]") {
+    std::set<operation> there;
+    for (const graph_ir& graph :
+         {dsl::ir_of<functions::of_scores>, dsl::ir_of<functions::of_steps>, dsl::ir_of<functions::of_conditions>})
+        for (const instruction& node : graph.nodes) there.insert(node.op);
+    for (std::size_t each = 0; each < operation_count; ++each) {
+        const auto op = static_cast<operation>(each);
+        const family of = family_of(op);
+        if (of != family::function && of != family::function_of_two && of != family::classification) continue;
+        INFO(about(op).text);
+        CHECK(there.contains(op));
+    }
+}
