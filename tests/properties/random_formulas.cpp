@@ -215,6 +215,13 @@ drawn_graph::node_id random_graph::real_leaf(int depth, const place& p) {
     return constant_real(0.25 * (below(17) - 8));
 }
 
+operation random_graph::any_of(family of) {
+    std::vector<operation> all;
+    for (const operation_row& row : operation_table::rows_of_all)
+        if (row.family == of) all.push_back(row.op);
+    return all[static_cast<std::size_t>(below(static_cast<int>(all.size())))];
+}
+
 drawn_graph::node_id random_graph::real(int depth, const place& p) {
     if (depth <= 0 || one_in(4)) return real_leaf(depth, p);
     const node_id x = real(depth - 1, p);
@@ -223,7 +230,13 @@ drawn_graph::node_id random_graph::real(int depth, const place& p) {
     const auto size = [&](node_id of) {
         return add(operation::add, kind::real, {constant_real(1), one(operation::absolute, of)});
     };
-    switch (below(16)) {
+    // From 1/4 to 3/4 every function is defined, and none is steep.
+    const auto within = [&](node_id of) {
+        const node_id part = one(operation::absolute, one(operation::tanh, of));
+        return add(operation::add, kind::real,
+                   {constant_real(0.25), add(operation::multiply, kind::real, {constant_real(0.5), part})});
+    };
+    switch (below(20)) {
         case 0:
             return add(operation::multiply, kind::real, {two(operation::add, real(depth - 1, p)), constant_real(0.5)});
         case 1:
@@ -244,6 +257,10 @@ drawn_graph::node_id random_graph::real(int depth, const place& p) {
         case 12: return add(operation::where, kind::real, {condition(depth - 1, p), x, real(depth - 1, p)});
         case 13: return one(operation::to_real, condition(depth - 1, p));
         case 14: return add(operation::add, kind::real, {x, constant_real(0.5)});
+        case 15:
+        case 16:
+        case 17: return one(any_of(family::function), within(x));
+        case 18: return add(any_of(family::function_of_two), kind::real, {within(x), within(real(depth - 1, p))});
         default: {
             if (p.bounds.size() > 1) return x;
             const node_id sum =
@@ -292,7 +309,8 @@ drawn_graph::node_id random_graph::condition_leaf(int depth, const place& p) {
 drawn_graph::node_id random_graph::condition(int depth, const place& p) {
     if (depth <= 0 || one_in(3)) return condition_leaf(depth, p);
     const node_id x = condition(depth - 1, p);
-    switch (below(7)) {
+    switch (below(8)) {
+        case 7: return add(any_of(family::classification), kind::condition, {real(depth - 1, p)});
         case 0:
         case 1: return add(operation::logical_and, kind::condition, {x, condition(depth - 1, p)});
         case 2:

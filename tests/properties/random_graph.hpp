@@ -1,6 +1,8 @@
 #pragma once
 #include "drawn_graph.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <cstdint>
 #include <initializer_list>
 #include <random>
@@ -53,6 +55,7 @@ private:
     node_id among(node_id places, node_id index);
     node_id among_keys(node_id index);
 
+    operation any_of(family of);  ///< by the table of operations
     number integer_leaf(const place& p);
     number integer(int depth, const place& p);
     node_id at_any(node_id table, int depth, const place& p);
