@@ -3,6 +3,7 @@
 
 Nothing is downloaded: what pip would bring beside it, NumPy and Halide, is lent from the environment that has them. Everything happens in --work, which is emptied first."""
 import argparse
+import ast
 import os
 import pathlib
 import shutil
@@ -89,7 +90,13 @@ def main():
     lend(options, python)
     print(run(python, "-B", HERE / "calls.py", **settings))
 
+    library = run(python, "-c", "import attune; print(attune.common.path)", **settings).strip()
+    expect(library.startswith(run(python, "-m", "attune", "prefix", **settings).strip()), f"expected the ready-made kernels in the package, got {library}")
+    stubs = ast.parse(run(python, "-m", "attune", "stub", library, **settings))
+    expect("_alibi_attention" in {stub.name for stub in stubs.body if isinstance(stub, ast.ClassDef)}, "expected stubs of the ready-made kernels")
     run(python, "-m", "attune", "new", "my_variant", **settings)
+    again = subprocess.run([python, "-m", "attune", "new", "my_variant"], capture_output=True, text=True, **settings)
+    expect(again.returncode == 1 and "attune: expected a folder that is not there yet" in again.stderr, f"expected a project to be left as it is, got {again.stderr}")
     project, build = options.work / "my_variant", options.work / "my_variant/build"
     level = run(python, "-c", "import attune; print(next(k['target'] for k in attune.common.plain_attention.kernels() if k['chosen']))", **settings).strip()
     run(options.cmake, "-S", project, "-B", build, "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={options.make_program}", "-DCMAKE_DISABLE_FIND_PACKAGE_Boost=TRUE",

@@ -1,6 +1,4 @@
 """Variants as operators of PyTorch: operators.py READY CAPPED COMMON, libraries that CMakeLists.txt beside this file makes."""
-import copy
-import multiprocessing
 import os
 import sys
 import tempfile
@@ -101,8 +99,12 @@ with tempfile.TemporaryDirectory() as folder:
     torch.export.save(program, path)
     torch.testing.assert_close(torch.export.load(path).module()(*shorter, slopes), block(*shorter, slopes), atol=1e-5, rtol=1e-5)
 
+# Compiled ahead of time, as C++ loads it.
+with tempfile.TemporaryDirectory() as folder:
+    package = torch._inductor.aoti_compile_and_package(torch.export.export(block, (q, k, v, slopes)), package_path=os.path.join(folder, "block.pt2"))
+    torch.testing.assert_close(torch._inductor.aoti_load_package(package)(q, k, v, slopes), expected, atol=1e-5, rtol=1e-5)
+
 # Threads are PyTorch's; the bits do not depend on them.
-one = attune.load(sys.argv[1])
 for count in (1, 2):
     torch.set_num_threads(count)
     assert torch.equal(ready.alibi_attention.default(q, k, v, slopes), out)
