@@ -184,7 +184,7 @@ TEST_CASE("the sigmoid, exp and log are as close as they say", "[numbers]") {
         if (a > 1.2e-38 && a < 3e38) of_log = std::max(of_log, error_in_ulps(found[2](n), std::log(a)));
     }
     std::printf("sigmoid %.2f ulp, exp %.2f ulp, log %.2f ulp\n", of_sigmoid, of_exp, of_log);
-    CHECK(of_sigmoid < 8);
-    CHECK(of_exp < 8);
-    CHECK(of_log < 8);
+    CHECK(of_sigmoid < 5);
+    CHECK(of_exp < 5);
+    CHECK(of_log < 2);
 }
