@@ -13,7 +13,7 @@ SURVIVORS = os.path.join(HERE, "survivors.txt")
 LEAST_KILLED = 0.95
 # Tests that call the runtime with what it refuses, by ctest's names, and the targets that they need.
 TESTS = {"runtime": "runtime_tests", "runtime.unknown_limit": "runtime_tests", "kernels": "kernels_tests", "c_api_common": "c_api_common", "c_caches": "c_caches",
-         "opencl": "opencl_tests", "opencl_c_api": "opencl_c_api", "cuda_calls.driver": "cuda_calls_tests", "cuda_calls.none": "cuda_calls_tests", "vulkan": "vulkan_tests"}
+         "opencl": "opencl_tests", "opencl_c_api": "opencl_c_api", "cuda_calls.driver": "cuda_calls_tests", "cuda_calls.none": "cuda_calls_tests"}
 LONGEST = 10  # seconds of a test case, and twenty times what it takes where no mutant lives
 
 
