@@ -273,6 +273,10 @@ Expr words_for_vulkan::visit(const Call* call) {
     }
     if (call->is_intrinsic(Call::count_leading_zeros) && call->args[0].type().bits() == 32 && call->type.is_scalar())
         return cast(call->type, zeros_above(reinterpret<std::uint32_t>(mutate(call->args[0]))));
+    // Rounding by an addition (math.cpp): SPIR-V is not told of what is strict, and drivers leave out what is added and
+    // subtracted again. The lowest bits of the sum are the integer.
+    if (call->is_intrinsic(Call::strict_sub) && call->type == Float(32) && is_const(call->args[1]))
+        return cast<float>(reinterpret<int>(mutate(call->args[0])) - reinterpret<int>(call->args[1]));
     if (call->name == "floor_f64") {  // of what fits an i64
         const Expr x = mutate(call->args[0]), whole = cast<double>(cast<std::int64_t>(x));
         return whole - select(whole > x, make_const(Float(64), 1.0), make_const(Float(64), 0.0));
