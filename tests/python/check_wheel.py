@@ -104,7 +104,7 @@ def main():
     run(options.cmake, "--build", build, **settings)
     print(run(build / "app", **settings))
     cache = (build / "CMakeCache.txt").read_text()
-    expect(str(options.build) not in cache and f"{python.parents[1]}/share/cmake/attune" in cache, "expected attune from the environment, got another one")
+    expect(f"attune_DIR:PATH={python.parents[1]}/share/cmake/attune\n" in cache, "expected attune from the environment, got another one")
 
     print(run(python, "-B", HERE / "compiles.py", **settings))
     return 0
