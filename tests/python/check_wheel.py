@@ -35,7 +35,7 @@ def made(options):
     """The wheel, as `pip install .` makes it, but of libraries that are built already."""
     folder = options.work / "wheels"
     run(options.builder, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-build-isolation", "--no-deps", "--wheel-dir", folder,
-        "-C", f"build-dir={options.work / 'build'}", "-C", f"cmake.define.ATTUNE_BUILT={options.build}", options.source,
+        "--config-settings", f"build-dir={options.work / 'build'}", "--config-settings", f"cmake.define.ATTUNE_BUILT={options.build}", options.source,
         env={**os.environ, "PATH": os.pathsep.join([str(options.cmake.parent), str(options.make_program.parent), os.environ["PATH"]]), "CXX": options.compiler})
     wheel, = folder.iterdir()
     expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
