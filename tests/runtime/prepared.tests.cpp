@@ -99,6 +99,14 @@ TEST_CASE("arguments and options of a prepared call are its own") {
     fake::reset();
     attune::detail::call(*call);
     c.expect_right_results();
+    std::string level;
+    for (const attune::kernel_list::entry& each : attune::detail::kernels(fake::kernels()).entries)
+        if (each.missing.empty()) level = each.target;
+    REQUIRE(level != "");
+    const auto named = prepared_of(c, {.target = level});
+    const std::string said = explain(*named).text();
+    level.assign(level.size(), '?');
+    CHECK(explain(*named).text() == said);
 }
 
 TEST_CASE("lengths are checked by each prepared call, before anything is written") {

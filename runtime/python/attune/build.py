@@ -62,7 +62,7 @@ def compile(source: str | os.PathLike[str], graphs: str | Sequence[str], depths:
             targets: Iterable[str] | None = None, shapes: Iterable[str] = ("prefill", "decode"), progress: bool = True) -> Compiled:
     """Compiles variants and returns them as functions: `attune.compile(text, "my::alibi", depths=[64]).alibi(q, k, v, slopes)`.
 
-    source    the text of a variant header, or its path; beside a path other headers may stand
+    source    the text of a variant header, or its path; of other headers those beside it are looked at, those elsewhere are taken not to change
     graphs    the graphs as C++ names them, "my::alibi"
     depths    of q and k, or "64x32": depth x depth of v
     dtypes    among f32, bf16, f16

@@ -39,6 +39,12 @@ class Options:
     context: int | None = None
     stream: int | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("threads", "device"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < 2**31 - 1:  # ctypes would keep its lowest bits
+                raise _c.Error(f"attune: expected {name} from 0 to 2^31 - 2 in attune.Options, got {value}; try leaving it out")
+
     def _struct(self) -> _c.OptionsStruct:
         return _c.OptionsStruct(size=ctypes.sizeof(_c.OptionsStruct), threads=self.threads, deterministic=self.deterministic,
                                 target=self.target.encode() if self.target else None, checked=self.checked,
@@ -165,6 +171,8 @@ class Variant:
         if isinstance(value, bool):
             argument.kind, argument.integer = _c.BOOLEAN, value
         elif isinstance(value, int):
+            if not -2**63 <= value < 2**63:  # ctypes would keep its lowest bits
+                raise _c.Error(f"attune: expected {name.decode()} to be an integer of 64 bits, got {value}; try a smaller one")
             argument.kind, argument.integer = _c.INTEGER, value
         elif isinstance(value, float):
             argument.kind, argument.real = _c.REAL, value
@@ -250,6 +258,8 @@ class Library:
 
     def set_threads(self, count: int) -> None:
         """Threads of later calls of this library; 0 returns to ATTUNE_THREADS, or else the CPUs that the process may use."""
+        if not 0 <= count < 2**31:
+            raise _c.Error(f"attune: expected a number of threads from 0 to 2^31 - 1, got {count}; try 0")
         self._interface.check(self._interface.library.attune_set_threads(ctypes.c_int32(count)))
 
     def threads(self) -> int:

@@ -3,6 +3,7 @@
 
 #include <attune/runtime/detail/call.hpp>
 
+#include <string>
 #include <vector>
 
 namespace attune::detail {
@@ -14,7 +15,8 @@ public:
     prepared(const kernel_table& table, std::span<const named_argument> arguments, const options& how)
         : table_(table),
           arguments_(arguments.begin(), arguments.end()),
-          how_(how),
+          target_(how.target),
+          how_(with_target(how, target_)),
           bound_(table_, arguments_, how_, bound_call::outputs::needed, false) {}
 
     void call() const {
@@ -27,8 +29,14 @@ public:
     block_map blocks() const { return detail::blocks(table_, arguments_, how_); }
 
 private:
+    static options with_target(options how, std::string_view target) {
+        how.target = target;
+        return how;
+    }
+
     const kernel_table& table_;
     const std::vector<named_argument> arguments_;
+    const std::string target_;  ///< what options point to, and may be gone
     const options how_;
     const bound_call bound_;
 };
