@@ -1,5 +1,6 @@
 #include "lower.hpp"
 
+#include "cpu/backward.hpp"
 #include "cpu/decode.hpp"
 #include "cpu/prefill.hpp"
 #include "cpu/stage_schedules.hpp"
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -198,9 +200,28 @@ template <class Cut> Pipeline attention_of(const Cut& cut, kernel_frame& frame) 
 
 }  // namespace
 
+namespace {
+
+lowered_kernel lower_gradient(kernel_frame& frame) {
+    backward_sweep sweep(frame);
+    sweep.schedule();
+    Pipeline all(sweep.outputs);
+    const auto [loop, table] = sweep.guarded_loop();
+    all.add_custom_lowering_pass(
+        new skip_blocks(loop, [table](const Internal::Load& load) { return load.name == table; }));
+    all.add_custom_lowering_pass(new allow_empty_inputs);
+    std::vector<int> order(sweep.outputs.size());
+    std::iota(order.begin(), order.end(), 0);
+    return {frame.inputs.arguments(), all, order,
+            pipeline_of_block_kinds(frame, lanes_of(frame.request.schedule), false)};
+}
+
+}  // namespace
+
 lowered_kernel lower(const kernel_request& request) {
     check_request(request);
     kernel_frame frame(request);
+    if (request.core().makes(kind::gradient)) return lower_gradient(frame);
     const Pipeline attention = std::visit([&](const auto& cut) { return attention_of(cut, frame); }, request.schedule);
     const std::vector<int> order = places_of_outputs(request.core());
     if (!request.on_gpu())

@@ -161,6 +161,10 @@ int golden_run::with_kernels(const attune::options& how) {
             continue;
         }
         const auto& [graph, kernels] = std::get<graph_step>(s);
+        if (kernels == nullptr) {
+            keep(by_reference(graph));
+            continue;
+        }
         using form = attune::detail::named_argument::form;
         std::vector<attune::detail::named_argument> arguments;
         for (const reference::argument& a : arguments_of(graph, now_)) {
@@ -195,11 +199,14 @@ void golden_run::with_reference() {
             (*between)(now_);
             continue;
         }
-        const graph_ir& graph = std::get<graph_step>(s).graph;
-        for (const reference::array& a : by_reference(graph).outputs) {
-            support::file_tensor& t = now_.tensors.emplace_back(reals(a.name, a.shape));
-            std::ranges::transform(a.values, t.as<float>(), [](double x) { return static_cast<float>(x); });
-        }
+        keep(by_reference(std::get<graph_step>(s).graph));
+    }
+}
+
+void golden_run::keep(const reference::results& made) {
+    for (const reference::array& a : made.outputs) {
+        support::file_tensor& t = now_.tensors.emplace_back(reals(a.name, a.shape));
+        std::ranges::transform(a.values, t.as<float>(), [](double x) { return static_cast<float>(x); });
     }
 }
 

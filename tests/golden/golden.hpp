@@ -19,7 +19,7 @@ namespace attune::testing {
 /// A graph and its kernels. Outputs go by their names into what later steps read.
 struct graph_step {
     graph_ir graph;
-    const kernel_table& (*kernels)();
+    const kernel_table& (*kernels)();  ///< null: the reference evaluator computes it whoever is asked
 };
 /// What no attention kernel makes: adds tensors, made of those that are there and of the file's params.
 using step_between = void (*)(support::tensor_file&);
@@ -36,7 +36,7 @@ template <const auto& Graph> recipe computes(std::string_view stem) { return {st
 
 // One function a variant header, in cases/; a program has those that ATTUNE_GOLDEN_CASES lists.
 std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(),
-    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases();
+    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases(), gradient_cases();
 
 const std::vector<recipe>& all_recipes();
 /// Some of them again: those that every build runs on a device.
@@ -89,6 +89,7 @@ public:
 
 private:
     reference::results by_reference(const graph_ir& graph) const;
+    void keep(const reference::results& made);
     std::vector<std::int64_t> shape_of(const graph_ir& graph, const output_declaration& output) const;
 
     support::tensor_file file_;  // inputs and expected outputs

@@ -22,6 +22,7 @@
 #include <attune/dsl/states.hpp>
 #include <attune/dsl/torch_numbers.hpp>
 #include <attune/dsl/flex.hpp>
+#include <attune/dsl/gradient.hpp>
 #include <attune/dsl/build.hpp>
 #include <attune/dsl/describe.hpp>
 #include <attune/dsl/call_check.hpp>

@@ -23,7 +23,7 @@ enum class way : std::uint8_t {
     unchanged,  ///< its argument, of another kind
     of_row,
     weighted,
-    over_rows,  ///< reference.cpp adds up rows
+    over_rows,  ///< reference.cpp and gradients.cpp add up rows
 };
 constexpr by_operation<family::attention, way> ways_of_attention{{operation::mask, way::pointwise},
                                                                  {operation::softmax, way::of_row},
@@ -36,7 +36,9 @@ constexpr by_operation<family::attention, way> ways_of_attention{{operation::mas
                                                                  {operation::as_output, way::unchanged},
                                                                  {operation::tokens, way::unchanged},
                                                                  {operation::sum_over_queries, way::over_rows},
-                                                                 {operation::mean_over_heads, way::over_rows}};
+                                                                 {operation::mean_over_heads, way::over_rows},
+                                                                 {operation::each, way::over_rows},
+                                                                 {operation::deposit, way::over_rows}};
 
 column counting(std::int64_t first, std::int64_t count) {
     column c{{}, std::vector<std::int32_t>(static_cast<std::size_t>(count))};
@@ -189,11 +191,14 @@ column evaluation::terminal(const instruction& n) const {
     return n.kind == kind::real ? one(x) : one(static_cast<std::int64_t>(x));
 }
 
-/// An axis of the call that an input broadcasts along is as long as the call's.
 std::int64_t evaluation::extent(const instruction& n) const {
-    const input_declaration& declared = graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)];
-    const auto axis = static_cast<std::size_t>(n.integer);
-    const std::int64_t own = tensor_of(n.arguments[0]).extents.at(axis);
+    return extent_of(node(n.arguments[0]).input, static_cast<std::size_t>(n.integer));
+}
+
+/// An axis of the call that an input broadcasts along is as long as the call's.
+std::int64_t evaluation::extent_of(std::int16_t input, std::size_t axis) const {
+    const input_declaration& declared = graph_.inputs[static_cast<std::size_t>(input)];
+    const std::int64_t own = bound_.views[static_cast<std::size_t>(input)].extents.at(axis);
     if (own != 1 || declared.element == element_type::any) return own;
     switch (declared.axes[axis].kind) {
         case axis_kind::batch: return size().batches;
@@ -281,20 +286,15 @@ column evaluation::load(const instruction& n) {
 
 /// sum and any: arguments are the bound index, its extent, and what is joined.
 column evaluation::over_bound_index(const instruction& n) {
-    const std::size_t variable = bound_variable(node(n.arguments[0]));
-    const std::int32_t extent = value(n.arguments[1])->integer.at(0);
     const instruction join{.op = n.op == operation::any ? operation::logical_or : operation::add};
     const std::array kinds{node(n.arguments[2]).kind, node(n.arguments[2]).kind};
     column joined = n.kind == kind::real ? one(0.0) : one(std::int64_t{0});
-    const std::int64_t outer = bound_indices_[variable];
-    for (std::int32_t i = 0; i < extent; ++i) {
-        bound_indices_[variable] = i, changed(variable);
+    for_each(n.arguments[0], n.arguments[1], [&] {
         const shared_column term = value(n.arguments[2]);
         column next;
         evaluate_pointwise(join, kinds, std::array{static_cast<const column*>(&joined), term.get()}, next);
         joined = std::move(next);
-    }
-    bound_indices_[variable] = outer, changed(variable);
+    });
     return joined;
 }
 

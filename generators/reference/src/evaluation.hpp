@@ -34,6 +34,25 @@ public:
 
     shared_column value(std::int16_t node);
 
+    /// How long an axis of an input is: of one that broadcasts, the call's.
+    std::int64_t extent_of(std::int16_t input, std::size_t axis) const;
+    /// Keys in use of the row at hand.
+    std::int64_t keys_at_hand() const { return n_; }
+    /// The key head that the head at hand reads.
+    std::int64_t key_head() const;
+
+    /// Runs `body` for each value of a bound index, a node, below an extent, a node.
+    template <class Body> void for_each(std::int16_t index, std::int16_t extent, Body body) {
+        const std::size_t variable = first_bound_index + static_cast<std::size_t>(node(index).integer);
+        const std::int32_t count = value(extent)->integer.at(0);
+        const std::int64_t outer = bound_indices_[variable];
+        for (std::int32_t i = 0; i < count; ++i) {
+            bound_indices_[variable] = i, changed(variable);
+            body();
+        }
+        bound_indices_[variable] = outer, changed(variable);
+    }
+
 private:
     struct kept {
         std::uint64_t when = 0;
@@ -60,7 +79,6 @@ private:
 
     const instruction& node(std::int16_t i) const { return graph_.nodes[static_cast<std::size_t>(i)]; }
     const view& tensor_of(std::int16_t i) const { return bound_.views[static_cast<std::size_t>(node(i).input)]; }
-    std::int64_t key_head() const;
     std::int64_t extent(const instruction& n) const;
     void changed(std::size_t what) { stamps_[what] = ++clock_; }
     void measure_formed();

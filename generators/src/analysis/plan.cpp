@@ -1,5 +1,6 @@
 #include "analysis/plan.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/statistics.hpp>
 
 #include <algorithm>
@@ -66,6 +67,7 @@ private:
             case kind::column:
             case kind::head_mean:
             case kind::tokens: break;
+            case kind::gradient: read_scores_of_gradients(); break;
             case kind::scores: read_scores_output(name, output.node); break;
             case kind::tensor:
             case kind::transposed:
@@ -77,6 +79,14 @@ private:
                        "written");
         }
         core_.outputs.push_back(what);
+    }
+
+    /// The outermost scores: all that the softmax of the forward pass saw.
+    void read_scores_of_gradients() {
+        const std::vector<bool> made = under(output_nodes(graph_));
+        for (int n = 0; n < size(); ++n)
+            if (made[n] && node(n).kind == kind::scores) core_.scores = n;
+        if (!core_.has_core()) refuse("attune makes no kernel for gradients that no score has a part in yet");
     }
 
     /// Scores are written as they are anywhere below what the statistic sees, or below other scores that are written.
@@ -295,6 +305,7 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
 }
 
 std::string decode_unsupported_reason(const graph_ir& graph, const plan& core) {
+    if (core.makes(kind::gradient)) return "gradients are summed over the queries";
     if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
     for (const kind output : core.outputs)
         if (output != kind::output && output != kind::row)

@@ -8,6 +8,7 @@
 #include "schedules/schedule_source.hpp"
 #include "tuner/jit_kernel.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime.hpp>
 #include <attune/workload.hpp>
 
@@ -106,7 +107,11 @@ void bench_command::run(std::span<const variant> variants) const {
     const call_sizes sizes = call_sizes_from(shape_);
     if (!variant_.empty()) variants = {&variant_named(variants, variant_), 1};
     auto kernels = scheduled_kernels(variants, what_);
-    std::erase_if(kernels, [](const listed_kernel& k) { return !runs(k.request.target->name); });
+    std::erase_if(kernels, [](const listed_kernel& k) {
+        const bool gradient = makes_gradients(k.request.graph());
+        if (gradient) fmt::print(stderr, "{}: left out, for bench times no gradients yet\n", k.of->name);
+        return gradient || !runs(k.request.target->name);
+    });
     std::erase_if(kernels, [&](const listed_kernel& k) {
         return sizes.queries < k.from_queries || sizes.queries > k.to_queries;
     });

@@ -9,6 +9,7 @@
 #include "tuner/report.hpp"
 #include "tuner/trials.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime/cpu.hpp>
 
 #include <unistd.h>
@@ -218,6 +219,10 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
     std::vector<tuned_kernel> all;
     std::set<std::string> keys;  // variants of a class share an entry: the first is searched for all of them
     for (const listed_kernel& kernel : kernels_of(variants, here)) {
+        if (makes_gradients(kernel.request.graph())) {
+            fmt::print(stderr, "{}: left out, for attune tunes no gradients yet\n", kernel.of->name);
+            continue;
+        }
         const bool decodes = generators::decodes(kernel.request.schedule);
         for (const shape_bucket bucket : shape_buckets()) {
             const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();

@@ -3,6 +3,8 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
@@ -47,6 +49,12 @@ std::string_view axes_of(kind output) {
         case kind::head_mean: return "batch, query, key";
         default: return "batch, head, query, key";
     }
+}
+
+std::string axes_of_output(const graph_ir& graph, const output_declaration& d) {
+    const int input = input_of_gradient(graph, d);
+    return input >= 0 ? axes_of(graph.inputs[static_cast<std::size_t>(input)])
+                      : std::string(axes_of(graph.nodes[static_cast<std::size_t>(d.node)].kind));
 }
 
 /// What the kernels of a variant accept where its formula leaves it open.
@@ -97,8 +105,8 @@ std::vector<field> fields_of(const variant& v) {
     tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
     for (const output_declaration& d : v.graph.outputs) {
         const kind is = v.graph.nodes[static_cast<std::size_t>(d.node)].kind;
-        tensor(d.name,
-               fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32", axes_of(is)));
+        tensor(d.name, fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32",
+                                   axes_of_output(v.graph, d)));
     }
     return fields;
 }

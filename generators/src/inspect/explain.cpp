@@ -39,7 +39,7 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
     for (const input_declaration& d : r.graph().inputs)
         if (!d.is_scalar) read += bytes_of_input(d, type_of(d, r.types), r.depths, call).value;
     for (const output_declaration& o : r.graph().outputs)
-        written += bytes_of_output(kind_of(r.graph(), o), r.types.output, r.depths, call).value;
+        written += bytes_of_output(r.graph(), o, r.types.output, r.depths, call).value;
     return {{"symbol", k.symbol},
             {"target", k.request.target->name},
             {"lanes", k.request.target->lanes},
@@ -76,8 +76,8 @@ json json_of(const variant& v, std::span<const listed_kernel> kernels, const cal
         const kind is = kind_of(v.graph, o);
         outputs.push_back({{"name", o.name},
                            {"element", is == kind::output ? "any" : "f32"},
-                           {"axes", axes_of_output(is)},
-                           {"bytes", bytes_of_output(is, element_type::f32, one, call).formula}});
+                           {"axes", axes_of_output(v.graph, o)},
+                           {"bytes", bytes_of_output(v.graph, o, element_type::f32, one, call).formula}});
     }
     for (const choice& c : choices_of(v.graph)) semantics.push_back({{"about", c.about}, {"says", c.says}});
     for (const listed_kernel& k : kernels) {

@@ -1,9 +1,10 @@
 #include "inspect/explain_cost.hpp"
 
+#include "analysis/gradient_plan.hpp"
 #include "analysis/node_text.hpp"
-#include "analysis/plan.hpp"
 #include "base/formatting.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
@@ -121,6 +122,20 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
     contracted_over(count(operation::contract) * (facts.core.saved_rows > 0 ? 2 : 1),
                     {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
     for (const further_contraction& other : facts.core.further) contracted_over(1, {text_of(graph, other.extent), 1});
+    if (facts.core.makes(kind::gradient)) {
+        const gradient_plan sums = gradient_plan_of(facts);
+        for (const further_contraction& other : sums.contractions)
+            contracted_over(1, {text_of(graph, other.extent), static_cast<double>(depths.value_depth)});
+        for (const gradient_term& term : sums.terms)
+            if (term.is == gradient_term::form::product) {
+                const instruction& each = graph.nodes[static_cast<std::size_t>(
+                    graph.nodes[static_cast<std::size_t>(term.deposit)].arguments[0])];
+                const bool of_values =
+                    graph.nodes[static_cast<std::size_t>(each.arguments[1])].op == operation::value_depth;
+                contracted_over(
+                    1, {of_values ? "Dv" : "D", static_cast<double>(of_values ? depths.value_depth : depths.depth)});
+            }
+    }
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
     for (const int tensor : computed_in_full(graph))
         for (const matrix_product& of : products_of(graph, tensor)) {
@@ -148,8 +163,14 @@ cost bytes_of_input(const input_declaration& input, element_type of_any, const d
     return product(bytes_of(input.element == element_type::any ? of_any : input.element), sizes);
 }
 
-std::vector<std::string> axes_of_output(kind output) {
-    switch (output) {
+std::vector<std::string> axes_of_output(const graph_ir& graph, const output_declaration& output) {
+    if (const int input = input_of_gradient(graph, output); input >= 0) {
+        std::vector<std::string> axes;
+        const input_declaration& of = graph.inputs[static_cast<std::size_t>(input)];
+        for (int axis = 0; axis < of.rank; ++axis) axes.emplace_back(of.axes[static_cast<std::size_t>(axis)].name);
+        return axes;
+    }
+    switch (graph.nodes[static_cast<std::size_t>(output.node)].kind) {
         case kind::output: return {"batch", "head", "query", "value_depth"};
         case kind::row: return {"batch", "head", "query"};
         case kind::column: return {"batch", "head", "key"};
@@ -159,9 +180,12 @@ std::vector<std::string> axes_of_output(kind output) {
     }
 }
 
-cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call) {
+cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type of_output,
+                     const depth_pair& depths, const call_sizes& call) {
+    if (const int input = input_of_gradient(graph, output); input >= 0)
+        return bytes_of_input(graph.inputs[static_cast<std::size_t>(input)], element_type::f32, depths, call);
     std::vector<size> sizes;
-    for (const std::string& axis : axes_of_output(output)) {
+    for (const std::string& axis : axes_of_output(graph, output)) {
         const axis_kind is = axis == "batch"         ? axis_kind::batch
                              : axis == "head"        ? axis_kind::head
                              : axis == "query"       ? axis_kind::query
@@ -170,7 +194,8 @@ cost bytes_of_output(kind output, element_type of_output, const depth_pair& dept
                                                      : axis_kind::free;
         sizes.push_back(size_of(is, axis, depths, call));
     }
-    return product(output == kind::output ? bytes_of(of_output) : 4, sizes);
+    return product(graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output ? bytes_of(of_output) : 4,
+                   sizes);
 }
 
 cost bytes_of_saved_rows(int saved_rows, const call_sizes& call) {

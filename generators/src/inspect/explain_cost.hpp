@@ -28,7 +28,8 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
 /// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
                     const call_sizes& call);
-cost bytes_of_output(kind output, element_type of_output, const depth_pair& depths, const call_sizes& call);
+cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type of_output,
+                     const depth_pair& depths, const call_sizes& call);
 
 /// Tensors that a kernel computes in full and that are no outputs.
 cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const call_sizes& call);
@@ -37,6 +38,6 @@ cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const ca
 cost bytes_of_saved_rows(int saved_rows, const call_sizes& call);
 
 /// The axes of an output, outermost first.
-std::vector<std::string> axes_of_output(kind output);
+std::vector<std::string> axes_of_output(const graph_ir& graph, const output_declaration& output);
 
 }  // namespace attune::generators

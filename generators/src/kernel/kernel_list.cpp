@@ -1,10 +1,11 @@
 #include "kernel/kernel_list.hpp"
 
-#include "analysis/plan.hpp"
+#include "analysis/gradient_plan.hpp"
 #include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "kernel/cpu_schedule.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "kernel/gradient_schedule.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -71,6 +72,8 @@ namespace {
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
     const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
+    const bool gradient = facts->core.makes(kind::gradient);
+    if (gradient) gradient_plan_of(*facts);
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
     const std::string& no_decode = facts->decode_unsupported_reason;
@@ -95,6 +98,10 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                                      symbol_text(isa.name), serves, each.graph.fingerprint),
                          1, to_queries});
                 };
+                if (gradient) {
+                    add(gradient_schedule(request), std::numeric_limits<int>::max(), "");
+                    continue;
+                }
                 if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
                 add(default_decode(request), most_decoded, prefill ? "decode_" : "");

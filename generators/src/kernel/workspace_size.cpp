@@ -1,6 +1,7 @@
-#include "analysis/plan.hpp"
+#include "analysis/gradient_plan.hpp"
 #include "kernel/kernel_request.hpp"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,19 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
     return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
 }
 
+/// Blocks of pairs, and rows of queries and keys.
+std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes& cut) {
+    const gradient_plan sums = gradient_plan_of(*request.facts);
+    const int width =
+                  (std::max(request.depths.depth, request.depths.value_depth) + cut.lanes - 1) / cut.lanes * cut.lanes,
+              contractions = 1 + static_cast<int>(sums.contractions.size()),
+              tiles = static_cast<int>(sums.tiles.size()) + contractions,
+              rows = static_cast<int>(sums.terms.size()) + 2 * contractions;
+    const auto floats = static_cast<std::size_t>(tiles * cut.query_block * cut.key_block +
+                                                 rows * (cut.query_block + 2 * cut.lanes) * width);
+    return sizeof(float) * floats + 3 * hoisted_bytes(*request.facts, cut);
+}
+
 }  // namespace
 
 std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
@@ -61,6 +75,7 @@ std::size_t scratch_bytes(const kernel_request& request) {
     const kept_sizes cut = sizes_of(schedule);
     const graph_ir& graph = facts->graph;
     const plan& core = facts->core;
+    if (core.makes(kind::gradient)) return scratch_of_gradient(request, cut);
     if (decodes(schedule)) {  // tiles of keys and values that are computed, rows that fill the last
                               // tile, and 32 allocations rounded up
         const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth +

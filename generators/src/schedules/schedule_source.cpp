@@ -3,6 +3,8 @@
 #include "base/formatting.hpp"
 #include "schedules/search_space.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
+
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -39,6 +41,7 @@ std::string provenance(const database_entry& entry, const schedule_key& wanted, 
 }
 
 bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
+    if (makes_gradients(kernel.request.graph())) return false;  // measured were others
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
     if (entry == nullptr) return false;
@@ -60,7 +63,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 
 /// What the cost model takes for the fastest of a kernel's space.
 void use_model(listed_kernel& kernel) {
-    if (kernel.request.on_gpu()) return;
+    if (kernel.request.on_gpu() || makes_gradients(kernel.request.graph())) return;
     const auto [best, part] =
         modelled_choice({kernel, decodes(kernel.request.schedule) ? shape_bucket::decode : shape_bucket::prefill});
     if (best == kernel.request.schedule) return;

@@ -124,10 +124,8 @@ std::string description(const kernel_table& table) {
         json_object object;
         object.add("name", d.name);
         object.add("element", is == kind::output ? "any" : "f32");
-        std::array<std::string_view, max_rank> axes{};
-        std::size_t rank = 0;
-        for (const axis_kind axis : axes_of_output(is)) axes[rank++] = name_of(axis);
-        object.add_raw("axes", joined(std::span(axes).first(rank)));
+        const output_axes axes = axes_of_output(graph, d);
+        object.add_raw("axes", joined(std::span(axes.names).first(axes.rank)));
         add(outputs, object);
     }
     json_object whole;

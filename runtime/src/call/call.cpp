@@ -3,6 +3,9 @@
 #include "call/projections.hpp"
 #include "execution/threads.hpp"
 
+#include <attune/ir/builder.hpp>
+#include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/operations.hpp>
 #include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
 
@@ -21,6 +24,7 @@ std::string_view name_of(kind k) {
         case kind::column: return "column";
         case kind::head_mean: return "head mean";
         case kind::tokens: return "tokens";
+        case kind::gradient: return "gradient";
         default: return "";
     }
 }
@@ -32,7 +36,19 @@ int depths_per_pair(const graph_ir& graph, const kernel& k) {
     const auto has = [&](operation op) {
         return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; });
     };
-    return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
+    int all = (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
+    if (!makes_gradients(graph)) return all;
+    // Of a gradient: dout and v, and a sum of rows for each tensor of queries or keys.
+    std::array<dependences_of_node, dsl::detail::max_nodes> on{};
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        const instruction& it = graph.nodes[n];
+        on[n] = dependences_at(it, [&](int argument) { return on[static_cast<std::size_t>(argument)]; });
+        if (it.op == operation::sum && on[n].has(variable::query) && on[n].has(variable::key)) all += k.value_depth;
+        if (it.op != operation::each) continue;
+        const operation extent = graph.nodes[static_cast<std::size_t>(it.arguments[1])].op;
+        all += extent == operation::depth ? k.depth : extent == operation::value_depth ? k.value_depth : 0;
+    }
+    return all;
 }
 
 /// What the generators say of the graph, and what is said of the call alone.
@@ -127,7 +143,8 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
         const kind is = kind_of(table.graph, d);
         explanation::argument& a = result.outputs.emplace_back(
             explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
-        for (const axis_kind axis : axes_of_output(is)) a.axes.emplace_back(name_of_output_axis(axis));
+        const output_axes axes = axes_of_output(table.graph, d);
+        for (std::size_t axis = 0; axis < axes.rank; ++axis) a.axes.emplace_back(axes.names[axis]);
         const auto extents = extents_of_output(shape, table.graph, bound.given(), d);
         a.shape.assign(extents.view().begin(), extents.view().end());
         result.output_bytes += bytes_of(a);

@@ -1,6 +1,8 @@
 #include "base/text.hpp"
 #include "call/shape.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
+
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -52,11 +54,10 @@ bool overlaps_itself(const tensor& t) {
     return false;
 }
 
-void check_shape(std::string_view name, const tensor& t, std::span<const axis_kind> axes,
-                 const output_extents& wanted) {
-    for (std::size_t i = 0; i < axes.size(); ++i)
+void check_shape(std::string_view name, const tensor& t, const output_axes& axes, const output_extents& wanted) {
+    for (std::size_t i = 0; i < axes.rank; ++i)
         if (t.shape()[i] != wanted.of[i])
-            fail(say(name_of_output_axis(axes[i]), " extent ", wanted.of[i], " in ", name), shown(name, t),
+            fail(say(axes.names[i], " extent ", wanted.of[i], " in ", name), shown(name, t),
                  say("the shape ", list_of(wanted.view()), "; outputs do not broadcast"));
 }
 
@@ -81,9 +82,32 @@ std::span<const axis_kind> axes_of_output(kind node) {
 
 std::string_view name_of_output_axis(axis_kind axis) { return axis == axis_kind::free ? "channel" : name_of(axis); }
 
+output_axes axes_of_output(const graph_ir& graph, const output_declaration& output) {
+    output_axes axes;
+    if (const int input = input_of_gradient(graph, output); input >= 0) {
+        const input_declaration& d = graph.inputs[static_cast<std::size_t>(input)];
+        for (std::size_t axis = 0; axis < d.rank; ++axis)
+            axes.kinds[axis] = d.axes[axis].kind, axes.names[axis] = d.axes[axis].name;
+        axes.rank = d.rank;
+        return axes;
+    }
+    for (const axis_kind axis : axes_of_output(kind_of(graph, output)))
+        axes.kinds[axes.rank] = axis, axes.names[axes.rank++] = name_of_output_axis(axis);
+    return axes;
+}
+
 output_extents extents_of_output(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
                                  const output_declaration& d) {
     output_extents result;
+    if (const int input = input_of_gradient(graph, d);
+        input >= 0) {  // as the call reads it: gradients do not broadcast
+        const auto at = static_cast<std::size_t>(input);
+        const output_axes axes = axes_of_output(graph, d);
+        for (; result.rank < axes.rank; ++result.rank)
+            result.of[result.rank] = shape.logical(at, axes.kinds[result.rank],
+                                                   given.inputs[at]->view.extent(static_cast<int>(result.rank)));
+        return result;
+    }
     for (const axis_kind axis : axes_of_output(kind_of(graph, d)))
         result.of[result.rank++] = axis == axis_kind::free ? width_of_tokens(shape, graph, given, d.node) : shape[axis];
     return result;
@@ -92,12 +116,9 @@ output_extents extents_of_output(const call_shape& shape, const graph_ir& graph,
 element_type output_type(kind node, element_type chosen) { return node == kind::output ? chosen : element_type::f32; }
 
 void check_output_alone(const graph_ir& graph, const output_declaration& d, const tensor& t) {
-    const kind is = kind_of(graph, d);
-    const auto axes = axes_of_output(is);
-    std::array<std::string_view, max_rank> names{};
-    std::transform(axes.begin(), axes.end(), names.begin(), name_of_output_axis);
-    check_alone(d.name, t, std::span(names).first(axes.size()),
-                is != kind::row);  // a row may be a column of the caller's table
+    const output_axes axes = axes_of_output(graph, d);
+    check_alone(d.name, t, std::span(axes.names).first(axes.rank),
+                kind_of(graph, d) != kind::row);  // a row may be a column of the caller's table
 }
 
 void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape,
@@ -107,7 +128,8 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
         const std::string_view name = graph.outputs[i].name;
         const tensor& t = given.outputs[i]->view;
         const kind is = kind_of(graph, graph.outputs[i]);
-        check_shape(name, t, axes_of_output(is), extents_of_output(shape, graph, given, graph.outputs[i]));
+        check_shape(name, t, axes_of_output(graph, graph.outputs[i]),
+                    extents_of_output(shape, graph, given, graph.outputs[i]));
         if (const element_type wanted = output_type(is, chosen); t.type() != wanted)
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
         if (t.read_only())

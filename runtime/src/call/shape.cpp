@@ -248,8 +248,8 @@ call_shape agree(const graph_ir& graph, const matched_arguments& given) {
         const tensor& t = given.outputs[i]->view;
         check_output_alone(graph, graph.outputs[i], t);
         int at = 0;
-        for (const axis_kind axis : axes_of_output(kind_of(graph, graph.outputs[i]))) {
-            if (axis != axis_kind::free && !shape.has(axis) && !shape.is_stated(axis))
+        for (const axis_kind axis : axes_of_output(graph, graph.outputs[i]).view()) {
+            if (axis != axis_kind::free && axis != axis_kind::position && !shape.has(axis) && !shape.is_stated(axis))
                 shape.set(axis, t.extent(at), graph.outputs[i].name);
             ++at;
         }

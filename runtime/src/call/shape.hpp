@@ -80,6 +80,14 @@ std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, cons
 /// How wide the tokens are that a node makes, once the shape is settled.
 std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
 
+/// Axes of an output of a graph, outermost first; those of a gradient are its input's.
+struct output_axes {
+    std::array<axis_kind, max_rank> kinds{};
+    std::array<std::string_view, max_rank> names{};
+    std::size_t rank{};
+    std::span<const axis_kind> view() const { return {kinds.data(), rank}; }
+};
+output_axes axes_of_output(const graph_ir& graph, const output_declaration& output);
 std::string_view name_of_output_axis(axis_kind axis);
 
 /// An output's extents, outermost first.

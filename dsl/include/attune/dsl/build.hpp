@@ -1,6 +1,7 @@
 #pragma once
-#include <attune/dsl/attention.hpp>
+#include <attune/dsl/gradient.hpp>
 #include <attune/ir/builder.hpp>
+#include <attune/ir/differentiate.hpp>
 #include <attune/ir/statistics.hpp>
 
 #include <bit>
@@ -35,7 +36,9 @@ template <bool AmongReals, class N> constexpr std::int16_t enter_child(ir_builde
 
 template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n) {
     if constexpr (requires { N::declaration; }) {  // input tensor or scalar
-        const auto input = list.add_input(N::declaration);
+        std::string_view derivative;
+        if constexpr (requires { N::derivative; }) derivative = N::derivative;
+        const auto input = list.add_input(N::declaration, derivative);
         return list.add({.op = N::op, .kind = N::is, .input = input});
     } else if constexpr (std::is_same_v<N, constant<kind::integer>>) {
         if (n.value != static_cast<std::int32_t>(n.value)) list.too_large = n.value;
@@ -96,16 +99,28 @@ constexpr void judge(ir_builder& list) {
         if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
 }
 
+template <class Graph> constexpr ir_builder enter_graph(const Graph& graph);
+
+/// The gradient's list, or the graph's own where that is at fault.
+template <class Gradient> constexpr ir_builder differentiated(const Gradient& gradient) {
+    ir_builder of = enter_graph(gradient.graph);
+    if constexpr (is_gradient<std::remove_cvref_t<decltype(gradient.graph)>>) of.fault = gradient_fault::of_a_gradient;
+    return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
+}
+
 template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     ir_builder list;
     if constexpr (is_rejected<Graph>) {  // said already
+    } else if constexpr (is_gradient<Graph>) {
+        list = differentiated(graph);
     } else if constexpr (requires { graph.named; }) {
-        hana::unpack(graph.named,
-                     [&](const auto&... named) { (list.add_output(named.label, enter(list, named.value)), ...); });
+        hana::unpack(graph.named, [&](const auto&... named) {
+            (list.add_output(named.label, enter(list, named.value), named.derivative), ...);
+        });
     } else if constexpr (requires { graph.node(); }) {  // a sequence
-        list.add_output("out", enter(list, graph.node()));
+        list.add_output("out", enter(list, graph.node()), "dout");
     } else {
-        list.add_output("out", enter(list, graph));
+        list.add_output("out", enter(list, graph), "dout");
     }
     for (int at = 0; at < list.output_count; ++at) {
         const std::string_view name = list.outputs[at].name;
@@ -119,7 +134,7 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     for (int at = 0; at < list.index_count; ++at)
         for (int other = 0; other < list.input_count; ++other)
             if (list.inputs[other].name == list.indices[at]) list.declared_twice = list.indices[at];
-    judge(list);
+    if constexpr (!is_gradient<Graph>) judge(list);
     return list;
 }
 
@@ -141,7 +156,8 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
         for (int a = 0; a < i.argument_count; ++a)
             byte(static_cast<std::uint8_t>(i.arguments[a])), byte(static_cast<std::uint8_t>(i.arguments[a] >> 8));
         byte(static_cast<std::uint8_t>(i.input));
-        if (i.op == operation::bound || i.op == operation::extent) byte(static_cast<std::uint8_t>(i.integer));
+        if (i.op == operation::bound || i.op == operation::extent || i.op == operation::deposit)
+            byte(static_cast<std::uint8_t>(i.integer));
         if (i.op == operation::constant)
             word(i.kind == kind::integer ? static_cast<std::uint64_t>(i.integer)
                                          : std::bit_cast<std::uint64_t>(i.number));
@@ -196,6 +212,10 @@ inline constexpr ir_builder built = [] {
                   "attune: a graph has one product q * t(k); a further one is a sum over its channels: sum(n, "
                   "extent<3>(x), x(b, h, q_idx, n) * y(b, h, kv_idx, n))");
     static_assert(fits_in_32_bits<list.too_large>, "attune: an integer constant does not fit in 32 bits");
+    if constexpr (list.fault != gradient_fault::none) {
+        [[maybe_unused]] constexpr bool said =
+            has_a_gradient<list.fault, name<list.fault_name.size() + 1>(list.fault_name)>();
+    }
     return list;
 }();
 

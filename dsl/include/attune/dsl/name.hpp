@@ -9,9 +9,18 @@ template <std::size_t N> struct name {
     char text[N]{};
     constexpr name(const char (&literal)[N]) : name(std::string_view(literal, N - 1)) {}
     constexpr explicit name(std::string_view s) {
-        for (std::size_t i = 0; i + 1 < N; ++i) text[i] = s[i];
+        for (std::size_t i = 0; i + 1 < N && i < s.size(); ++i) text[i] = s[i];
     }
     constexpr std::string_view view() const { return {text, N - 1}; }
 };
+
+/// `dq`: what the gradient of `q` is called, and the cotangent of an output.
+template <name Of>
+inline constexpr auto derivative_name = [] {
+    name<sizeof(Of.text) + 1> made(std::string_view{});
+    made.text[0] = 'd';
+    for (std::size_t i = 0; i + 1 < sizeof(Of.text); ++i) made.text[i + 1] = Of.text[i];
+    return made;
+}();
 
 }  // namespace attune::dsl

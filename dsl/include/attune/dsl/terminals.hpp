@@ -120,7 +120,7 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::input;
     static constexpr unsigned uses = 0;
-    static constexpr std::string_view label = Label.view();
+    static constexpr std::string_view label = Label.view(), derivative = derivative_name<Label>.view();
     static constexpr input_declaration declaration{Label.view(), Element, false, sizeof...(Axes), {axis_of<Axes>...}};
 
     template <operand... I> constexpr auto operator()(const I&... i) const {
@@ -255,5 +255,17 @@ template <name Label> struct output_name {
 template <name Label> inline constexpr output_name<Label> output{};
 inline constexpr output_name<"out"> out{};
 inline constexpr output_name<"lse"> lse{};
+
+/// d(q): the gradient of q, called dq; d(out): the cotangent of out, dout. In the calls of a gradient.
+template <name Label, element_type Element, class... Axes>
+constexpr output_name<derivative_name<Label>> d(const input_tensor<Label, Element, Axes...>&) {
+    return {};
+}
+template <name Label> constexpr output_name<derivative_name<Label>> d(const output_name<Label>&) { return {}; }
+inline constexpr output_name<"dq"> dq{};
+inline constexpr output_name<"dk"> dk{};
+inline constexpr output_name<"dv"> dv{};
+inline constexpr output_name<"dout"> dout{};
+inline constexpr output_name<"dlse"> dlse{};
 
 }  // namespace attune::dsl

@@ -12,6 +12,21 @@ namespace attune::dsl::detail {
 
 inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
 
+/// Why a graph has no gradient.
+enum class gradient_fault : std::uint8_t {
+    none,
+    no_log_sum_exp,       ///< of a softmax, among the outputs
+    value_not_named,      ///< what a rule needs of the forward pass
+    not_an_output,        ///< a name in of(...)
+    not_a_row_or_output,  ///< the same
+    not_a_real_tensor,    ///< a name in wrt(...)
+    nothing_depends,      ///< on what has that name
+    no_output,
+    no_derivative,
+    of_a_gradient,
+    too_long
+};
+
 /// A graph_ir under construction; nodes that are equal are entered once.
 struct ir_builder {
     std::array<instruction, max_nodes> nodes{};
@@ -28,6 +43,17 @@ struct ir_builder {
     bool weights_or_other{};            ///< where(condition, weights, x) with another x than 0
     int contractions{};                 ///< products q * t(k), all told
     bool too_long{};                    ///< there was no room for something
+    gradient_fault fault{};             ///< of a gradient
+    std::string_view fault_name{};
+
+    // What the gradients are called: of the inputs, and those that the outputs' cotangents are.
+    std::array<std::string_view, max_inputs> derivative_names_of_inputs{};
+    std::array<std::string_view, max_outputs> derivative_names_of_outputs{};
+
+    constexpr bool sound() const {
+        return declared_twice.empty() && unbound.empty() && bound_twice.empty() && too_large == 0 &&
+               !weights_or_other && contractions <= 1 && !too_long && fault == gradient_fault::none;
+    }
 
     /// Where the next entry goes; the last place over and over when all are taken.
     constexpr int next(int& count, int room) {
@@ -43,13 +69,14 @@ struct ir_builder {
         nodes[at] = i;
         return static_cast<std::int16_t>(at);
     }
-    constexpr std::int16_t add_input(const input_declaration& d) {
+    constexpr std::int16_t add_input(const input_declaration& d, std::string_view derivative = {}) {
         for (int at = 0; at < input_count; ++at) {
             if (inputs[at] == d) return static_cast<std::int16_t>(at);
             if (inputs[at].name == d.name) declared_twice = d.name;
         }
         const int at = next(input_count, max_inputs);
         inputs[at] = d;
+        derivative_names_of_inputs[at] = derivative;
         return static_cast<std::int16_t>(at);
     }
     constexpr std::int64_t add_index(std::string_view name) {
@@ -59,8 +86,10 @@ struct ir_builder {
         indices[at] = name;
         return at;
     }
-    constexpr void add_output(std::string_view name, std::int16_t node) {
-        outputs[next(output_count, max_outputs)] = {name, node};
+    constexpr void add_output(std::string_view name, std::int16_t node, std::string_view derivative = {}) {
+        const int at = next(output_count, max_outputs);
+        outputs[at] = {name, node};
+        derivative_names_of_outputs[at] = derivative;
     }
 };
 

@@ -28,6 +28,7 @@ enum class kind : std::uint8_t {
     column,   ///< one real a (batch, head, key): weights summed over the queries
     head_mean,  ///< one real a (batch, query, key): weights averaged over the heads
     tokens,     ///< one real a (batch, query, channel), of its own width: what lies between the attentions of a model
+    gradient,   ///< one real an element of an input: what a loss changes by where that element does
 };
 
 constexpr bool is_number(kind k) {
@@ -143,6 +144,11 @@ enum class operation : std::uint8_t {
     as_row,            ///< real over (b, h, q_idx) -> row
     as_output,         ///< real over (b, h, q_idx, d_idx) -> output
     tokens,            ///< real over (b, q_idx, d_idx), width -> tokens; the width is a number of the call
+    // gradients: made by differentiate.hpp, not written by hand
+    each,     ///< a bound index, its extent, real -> real at each value of the index; only below a deposit
+    deposit,  ///< the transpose of load. Arguments: a real, then one integer an axis of input number `input`. The
+    ///< gradient's element at these indices is the sum of the real over every (b, h, q_idx), every index of an
+    ///< `each` above it and, where `integer` is 1, every kv_idx; what is masked adds nothing
     // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the
     // pointwise operations
     // above: `kind` says so

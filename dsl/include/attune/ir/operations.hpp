@@ -1,9 +1,8 @@
 #pragma once
-#include <attune/ir/graph_ir.hpp>
+#include <attune/ir/operation_traits.hpp>
 
 #include <array>
 #include <cstddef>
-#include <initializer_list>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -11,86 +10,6 @@
 /// What the operations are, a row each: everything that is data. What computes something, one function an operation and
 /// concern, is found by `by_operation`.
 namespace attune {
-
-/// Operations that are treated alike where nobody asks which one it is.
-enum class family : std::uint8_t {
-    terminal,
-    tensors,     ///< what makes them, and what looks into them
-    sums,        ///< over a bound index
-    conversion,  ///< of kinds of numbers
-    arithmetic,
-    bits,
-    function,         ///< of one real
-    function_of_two,  ///< reals
-    classification,   ///< of one real: a condition
-    selection,
-    comparison,
-    logic,
-    random,
-    attention,
-};
-
-/// A set of kinds.
-struct kinds {
-    std::uint16_t bits{};
-    constexpr kinds operator|(kinds other) const { return {static_cast<std::uint16_t>(bits | other.bits)}; }
-    constexpr bool contains(kind k) const { return bits >> static_cast<int>(k) & 1; }
-    constexpr bool operator==(const kinds&) const = default;
-};
-constexpr kinds only(kind k) { return {static_cast<std::uint16_t>(1u << static_cast<int>(k))}; }
-
-/// What a value differs with, as bits, beside the bound indices.
-namespace variable {
-inline constexpr unsigned none = 0, batch = 1, head = 2, query = 4, key = 8, channel = 16;
-inline constexpr unsigned score = 32;  ///< known once the scores are
-inline constexpr unsigned data = 64;   ///< elements of tensors are looked at
-inline constexpr unsigned rows = batch | head | query, pairs = rows | key;
-}  // namespace variable
-
-/// Which dependences of its arguments an operation has itself.
-enum class passes_on : std::uint8_t {
-    all,
-    nothing,   ///< a whole tensor or its extent; scores, which are of all pairs
-    elements,  ///< of the indices, not of what the tensor is made of
-    but_index,
-    but_keys,
-};
-
-enum class effort : std::uint8_t {
-    cheap,
-    costly,  ///< worth computing once and keeping
-};
-
-/// Whether a number is monotone in its indices where its arguments are: then it is bounded over a tile by its ends.
-enum class regularity : std::uint8_t {
-    regular,
-    by_divisor,  ///< if the divisor is a constant
-    by_factors,  ///< unless both factors have indices
-    irregular,   ///< a table gives its range over a tile
-};
-
-enum class interval_rule : std::uint8_t {
-    bounded,  ///< over a block of pairs, from its arguments' intervals
-    open,     ///< may be anything: always right, and skips no block
-};
-
-/// Kinds of the first arguments; the last one said holds for the rest.
-struct argument_kinds {
-    std::array<kinds, 3> first{};
-    std::size_t count{};
-    constexpr argument_kinds(std::initializer_list<kinds> all) {
-        for (const kinds k : all) first[count++] = k;
-    }
-    constexpr kinds operator[](std::size_t argument) const { return first[argument < count ? argument : count - 1]; }
-};
-
-/// The last value of a row: of another type than the one before it, and without a default, so that a row which leaves
-/// anything out does not compile.
-struct stated_interval {
-    interval_rule rule;
-    constexpr stated_interval(interval_rule stated) : rule(stated) {}
-    constexpr operator interval_rule() const { return rule; }
-};
 
 struct operation_row {
     operation op;
@@ -105,6 +24,7 @@ struct operation_row {
     attune::effort effort;
     attune::regularity regularity;
     stated_interval interval;
+    stated_derivative derivative;
 };
 
 namespace operation_table {
@@ -114,120 +34,242 @@ using enum passes_on;
 using enum effort;
 using enum regularity;
 using enum interval_rule;
+using enum derivative;
 using namespace variable;
 
 inline constexpr kinds tensor = only(kind::tensor), transposed = only(kind::transposed), integer = only(kind::integer),
                        real = only(kind::real), condition = only(kind::condition), scores = only(kind::scores),
                        weights = only(kind::weights), output = only(kind::output), row = only(kind::row),
-                       column = only(kind::column), head_mean = only(kind::head_mean), layer = only(kind::tokens);
+                       column = only(kind::column), head_mean = only(kind::head_mean), layer = only(kind::tokens),
+                       of_input = only(kind::gradient);
 inline constexpr kinds counted = integer | real, reals = real | scores | row | output, numbers = integer | reals,
                        element = counted | condition, weighable = numbers | weights, converted = numbers | condition,
-                       chosen = converted | weights, readable = tensor | output | layer;
+                       chosen = converted | weights, added = numbers | of_input, readable = tensor | output | layer;
 
 inline constexpr std::size_t longest = max_rank + 1;  // a tensor and its indices
 
 inline constexpr operation_row rows_of_all[] = {
     // operation, family, text, precedence, fewest and most arguments, their kinds, its own, dependences that it passes
-    // on, those that it adds, effort, regularity, interval
+    // on, those that it adds, effort, regularity, interval, derivative
     // terminals
-    {constant, terminal, "", 99, 0, 0, {}, element, all, none, cheap, regular, open},
-    {b, terminal, "b", 99, 0, 0, {}, integer, all, batch, cheap, regular, open},
-    {h, terminal, "h", 99, 0, 0, {}, integer, all, head, cheap, regular, open},
-    {q_idx, terminal, "q_idx", 99, 0, 0, {}, integer, all, query, cheap, regular, open},
-    {kv_idx, terminal, "kv_idx", 99, 0, 0, {}, integer, all, key, cheap, regular, open},
-    {d_idx, terminal, "d_idx", 99, 0, 0, {}, integer, all, channel, cheap, regular, open},
-    {bound, terminal, "", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {depth, terminal, "depth", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {value_depth, terminal, "value_depth", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {query_length, terminal, "query_length", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {key_length, terminal, "key_length", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {heads, terminal, "heads", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {key_heads, terminal, "key_heads", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {batches, terminal, "batches", 99, 0, 0, {}, integer, all, none, cheap, regular, open},
-    {input, terminal, "", 99, 0, 0, {}, tensor, all, none, cheap, regular, open},
-    {scalar, terminal, "", 99, 0, 0, {}, counted, all, none, cheap, regular, open},
-    {kv_lengths, terminal, "kv_lengths(b)", 99, 0, 0, {}, integer, all, batch | data, costly, regular, open},
+    {constant, terminal, "", 99, 0, 0, {}, element, all, none, cheap, regular, open, flat},
+    {b, terminal, "b", 99, 0, 0, {}, integer, all, batch, cheap, regular, open, flat},
+    {h, terminal, "h", 99, 0, 0, {}, integer, all, head, cheap, regular, open, flat},
+    {q_idx, terminal, "q_idx", 99, 0, 0, {}, integer, all, query, cheap, regular, open, flat},
+    {kv_idx, terminal, "kv_idx", 99, 0, 0, {}, integer, all, key, cheap, regular, open, flat},
+    {d_idx, terminal, "d_idx", 99, 0, 0, {}, integer, all, channel, cheap, regular, open, flat},
+    {bound, terminal, "", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {depth, terminal, "depth", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {value_depth, terminal, "value_depth", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {query_length, terminal, "query_length", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {key_length, terminal, "key_length", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {heads, terminal, "heads", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {key_heads, terminal, "key_heads", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {batches, terminal, "batches", 99, 0, 0, {}, integer, all, none, cheap, regular, open, flat},
+    {input, terminal, "", 99, 0, 0, {}, tensor, all, none, cheap, regular, open, flat},
+    {scalar, terminal, "", 99, 0, 0, {}, counted, all, none, cheap, regular, open, flat},
+    {kv_lengths, terminal, "kv_lengths(b)", 99, 0, 0, {}, integer, all, batch | data, costly, regular, open, flat},
     // tensors
-    {load, tensors, "", 99, 2, longest, {readable, integer}, element, elements, data, costly, irregular, bounded},
-    {transpose, tensors, "t", 0, 1, 1, {tensor}, transposed, nothing, none, cheap, regular, open},
-    {contract, tensors, " * ", 13, 2, 2, {tensor, transposed}, scores, nothing, score | data, cheap, regular, open},
-    {queries, tensors, "queries", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open},
-    {keys, tensors, "keys", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open},
-    {values, tensors, "values", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open},
-    {extent, tensors, "extent", 0, 1, 1, {tensor}, integer, nothing, none, cheap, regular, open},
-    {sum, sums, "sum", 0, 3, 3, {integer, integer, element}, counted, but_index, none, costly, regular, bounded},
-    {any, sums, "any", 0, 3, 3, {integer, integer, condition}, condition, but_index, none, costly, regular, bounded},
+    {load,
+     tensors,
+     "",
+     99,
+     2,
+     longest,
+     {readable, integer},
+     element,
+     elements,
+     data,
+     costly,
+     irregular,
+     bounded,
+     stage},
+    {transpose, tensors, "t", 0, 1, 1, {tensor}, transposed, nothing, none, cheap, regular, open, stage},
+    {contract,
+     tensors,
+     " * ",
+     13,
+     2,
+     2,
+     {tensor, transposed},
+     scores,
+     nothing,
+     score | data,
+     cheap,
+     regular,
+     open,
+     stage},
+    {queries, tensors, "queries", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open, stage},
+    {keys, tensors, "keys", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open, stage},
+    {values, tensors, "values", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open, stage},
+    {extent, tensors, "extent", 0, 1, 1, {tensor}, integer, nothing, none, cheap, regular, open, flat},
+    {sum, sums, "sum", 0, 3, 3, {integer, integer, element}, counted, but_index, none, costly, regular, bounded, stage},
+    {any,
+     sums,
+     "any",
+     0,
+     3,
+     3,
+     {integer, integer, condition},
+     condition,
+     but_index,
+     none,
+     costly,
+     regular,
+     bounded,
+     flat},
     // pointwise
-    {to_real, conversion, "as_real", 0, 1, 1, {converted}, reals, all, none, cheap, regular, bounded},
-    {to_integer, conversion, "as_integer", 0, 1, 1, {converted}, integer, all, none, cheap, regular, bounded},
-    {negate, arithmetic, "-", 14, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded},
-    {absolute, arithmetic, "abs", 0, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded},
-    {exp, function, "exp", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {log, function, "log", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {tanh, function, "tanh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {erf, function, "erf", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {sqrt, function, "sqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {rsqrt, function, "rsqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {sin, function, "sin", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {cos, function, "cos", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {tan, function, "tan", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {asin, function, "asin", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {acos, function, "acos", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {atan, function, "atan", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {sinh, function, "sinh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {cosh, function, "cosh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {exp2, function, "exp2", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {expm1, function, "expm1", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {log1p, function, "log1p", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {log2, function, "log2", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {sigmoid, function, "sigmoid", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded},
-    {floor, function, "floor", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
-    {round, function, "round", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
-    {trunc, function, "trunc", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
-    {sign, function, "sign", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded},
-    {atan2, function_of_two, "atan2", 0, 2, 2, {reals}, reals, all, none, costly, irregular, bounded},
-    {pow, function_of_two, "pow", 0, 2, 2, {reals}, reals, all, none, costly, irregular, open},
-    {fmod, function_of_two, "fmod", 0, 2, 2, {reals}, reals, all, none, costly, irregular, bounded},
-    {is_nan, classification, "isnan", 0, 1, 1, {reals}, condition, all, none, cheap, irregular, open},
-    {is_infinite, classification, "isinf", 0, 1, 1, {reals}, condition, all, none, cheap, irregular, open},
-    {add, arithmetic, " + ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
-    {subtract, arithmetic, " - ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
-    {multiply, arithmetic, " * ", 13, 2, 2, {weighable}, weighable, all, none, cheap, by_factors, bounded},
-    {divide, arithmetic, " / ", 13, 2, 2, {weighable}, weighable, all, none, costly, by_divisor, bounded},
-    {remainder, arithmetic, " % ", 13, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
-    {minimum, arithmetic, "min", 0, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
-    {maximum, arithmetic, "max", 0, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded},
-    {bit_and, bits, " & ", 7, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
-    {bit_or, bits, " | ", 5, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
-    {bit_xor, bits, " ^ ", 6, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
-    {shift_left, bits, " << ", 11, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
-    {shift_right, bits, " >> ", 11, 2, 2, {integer}, integer, all, none, costly, irregular, bounded},
-    {same, selection, "same", 0, 2, 2, {integer}, integer, all, none, cheap, regular, open},
-    {where, selection, "where", 0, 3, 3, {condition, chosen}, chosen, all, none, costly, irregular, bounded},
+    {to_real, conversion, "as_real", 0, 1, 1, {converted}, reals, all, none, cheap, regular, bounded, flat},
+    {to_integer, conversion, "as_integer", 0, 1, 1, {converted}, integer, all, none, cheap, regular, bounded, flat},
+    {negate, arithmetic, "-", 14, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded, rule},
+    {absolute, arithmetic, "abs", 0, 1, 1, {numbers}, numbers, all, none, cheap, regular, bounded, rule},
+    {exp, function, "exp", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {log, function, "log", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {tanh, function, "tanh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {erf, function, "erf", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {sqrt, function, "sqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {rsqrt, function, "rsqrt", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {sin, function, "sin", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {cos, function, "cos", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {tan, function, "tan", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {asin, function, "asin", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {acos, function, "acos", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {atan, function, "atan", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {sinh, function, "sinh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {cosh, function, "cosh", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {exp2, function, "exp2", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {expm1, function, "expm1", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {log1p, function, "log1p", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {log2, function, "log2", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {sigmoid, function, "sigmoid", 0, 1, 1, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {floor, function, "floor", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded, flat},
+    {round, function, "round", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded, flat},
+    {trunc, function, "trunc", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded, flat},
+    {sign, function, "sign", 0, 1, 1, {reals}, reals, all, none, cheap, irregular, bounded, flat},
+    {atan2, function_of_two, "atan2", 0, 2, 2, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {pow, function_of_two, "pow", 0, 2, 2, {reals}, reals, all, none, costly, irregular, open, rule},
+    {fmod, function_of_two, "fmod", 0, 2, 2, {reals}, reals, all, none, costly, irregular, bounded, rule},
+    {is_nan, classification, "isnan", 0, 1, 1, {reals}, condition, all, none, cheap, irregular, open, flat},
+    {is_infinite, classification, "isinf", 0, 1, 1, {reals}, condition, all, none, cheap, irregular, open, flat},
+    {add, arithmetic, " + ", 12, 2, 2, {added}, added, all, none, cheap, regular, bounded, rule},
+    {subtract, arithmetic, " - ", 12, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded, rule},
+    {multiply, arithmetic, " * ", 13, 2, 2, {weighable}, weighable, all, none, cheap, by_factors, bounded, rule},
+    {divide, arithmetic, " / ", 13, 2, 2, {weighable}, weighable, all, none, costly, by_divisor, bounded, rule},
+    {remainder, arithmetic, " % ", 13, 2, 2, {integer}, integer, all, none, costly, irregular, bounded, flat},
+    {minimum, arithmetic, "min", 0, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded, rule},
+    {maximum, arithmetic, "max", 0, 2, 2, {numbers}, numbers, all, none, cheap, regular, bounded, rule},
+    {bit_and, bits, " & ", 7, 2, 2, {integer}, integer, all, none, costly, irregular, bounded, flat},
+    {bit_or, bits, " | ", 5, 2, 2, {integer}, integer, all, none, costly, irregular, bounded, flat},
+    {bit_xor, bits, " ^ ", 6, 2, 2, {integer}, integer, all, none, costly, irregular, bounded, flat},
+    {shift_left, bits, " << ", 11, 2, 2, {integer}, integer, all, none, costly, irregular, bounded, flat},
+    {shift_right, bits, " >> ", 11, 2, 2, {integer}, integer, all, none, costly, irregular, bounded, flat},
+    {same, selection, "same", 0, 2, 2, {integer}, integer, all, none, cheap, regular, open, flat},
+    {where, selection, "where", 0, 3, 3, {condition, chosen}, chosen, all, none, costly, irregular, bounded, stage},
     // conditions
-    {equal, comparison, " == ", 8, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
-    {not_equal, comparison, " != ", 8, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
-    {less, comparison, " < ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
-    {less_equal, comparison, " <= ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
-    {greater, comparison, " > ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
-    {greater_equal, comparison, " >= ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded},
-    {logical_and, logic, " && ", 4, 2, 2, {condition}, condition, all, none, cheap, regular, bounded},
-    {logical_or, logic, " || ", 3, 2, 2, {condition}, condition, all, none, cheap, regular, bounded},
-    {logical_not, logic, "!", 14, 1, 1, {condition}, condition, all, none, cheap, regular, bounded},
-    {keep, random, "keep", 0, 3, 3, {real, integer, integer}, condition, all, pairs, costly, irregular, open},
+    {equal, comparison, " == ", 8, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded, flat},
+    {not_equal, comparison, " != ", 8, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded, flat},
+    {less, comparison, " < ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded, flat},
+    {less_equal, comparison, " <= ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded, flat},
+    {greater, comparison, " > ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded, flat},
+    {greater_equal, comparison, " >= ", 9, 2, 2, {numbers}, condition, all, none, cheap, regular, bounded, flat},
+    {logical_and, logic, " && ", 4, 2, 2, {condition}, condition, all, none, cheap, regular, bounded, flat},
+    {logical_or, logic, " || ", 3, 2, 2, {condition}, condition, all, none, cheap, regular, bounded, flat},
+    {logical_not, logic, "!", 14, 1, 1, {condition}, condition, all, none, cheap, regular, bounded, flat},
+    {keep, random, "keep", 0, 3, 3, {real, integer, integer}, condition, all, pairs, costly, irregular, open, flat},
     // attention
-    {mask, attention, "mask", 0, 2, 2, {scores, condition}, scores, all, none, cheap, regular, bounded},
-    {softmax, attention, "softmax", 0, 1, 2, {scores, real}, weights, all, score, cheap, regular, open},
-    {unnormalized, attention, "unnormalized", 0, 1, 1, {scores}, weights, all, score, cheap, regular, open},
-    {weighted_sum, attention, " * ", 13, 2, 2, {weights, tensor}, output, but_keys, rows | score, cheap, regular, open},
-    {log_sum_exp, attention, "log_sum_exp", 0, 1, 2, {scores, real}, row, but_keys, rows | score, cheap, regular, open},
-    {row_maximum, attention, "row_maximum", 0, 1, 1, {scores}, row, but_keys, rows | score, cheap, regular, open},
-    {row_sum, attention, "row_sum", 0, 1, 1, {weights}, row, but_keys, rows | score, cheap, regular, open},
-    {sum_over_queries, attention, "sum_over_queries", 0, 1, 1, {weights}, column, all, none, cheap, regular, open},
-    {mean_over_heads, attention, "mean_over_heads", 0, 1, 1, {weights}, head_mean, all, none, cheap, regular, open},
-    {as_row, attention, "as_row", 0, 1, 1, {real}, row, all, none, cheap, regular, open},
-    {as_output, attention, "as_output", 0, 1, 1, {real}, output, all, none, cheap, regular, open},
-    {tokens, attention, "tokens", 0, 2, 2, {real, integer}, layer, nothing, none, cheap, regular, open},
+    {mask, attention, "mask", 0, 2, 2, {scores, condition}, scores, all, none, cheap, regular, bounded, stage},
+    {softmax, attention, "softmax", 0, 1, 2, {scores, real}, weights, all, score, cheap, regular, open, stage},
+    {unnormalized, attention, "unnormalized", 0, 1, 1, {scores}, weights, all, score, cheap, regular, open, stage},
+    {weighted_sum,
+     attention,
+     " * ",
+     13,
+     2,
+     2,
+     {weights, tensor},
+     output,
+     but_keys,
+     rows | score,
+     cheap,
+     regular,
+     open,
+     stage},
+    {log_sum_exp,
+     attention,
+     "log_sum_exp",
+     0,
+     1,
+     2,
+     {scores, real},
+     row,
+     but_keys,
+     rows | score,
+     cheap,
+     regular,
+     open,
+     stage},
+    {row_maximum,
+     attention,
+     "row_maximum",
+     0,
+     1,
+     1,
+     {scores},
+     row,
+     but_keys,
+     rows | score,
+     cheap,
+     regular,
+     open,
+     not_yet},
+    {row_sum, attention, "row_sum", 0, 1, 1, {weights}, row, but_keys, rows | score, cheap, regular, open, stage},
+    {sum_over_queries,
+     attention,
+     "sum_over_queries",
+     0,
+     1,
+     1,
+     {weights},
+     column,
+     all,
+     none,
+     cheap,
+     regular,
+     open,
+     not_yet},
+    {mean_over_heads,
+     attention,
+     "mean_over_heads",
+     0,
+     1,
+     1,
+     {weights},
+     head_mean,
+     all,
+     none,
+     cheap,
+     regular,
+     open,
+     not_yet},
+    {as_row, attention, "as_row", 0, 1, 1, {real}, row, all, none, cheap, regular, open, stage},
+    {as_output, attention, "as_output", 0, 1, 1, {real}, output, all, none, cheap, regular, open, stage},
+    {tokens, attention, "tokens", 0, 2, 2, {real, integer}, layer, nothing, none, cheap, regular, open, not_yet},
+    // gradients
+    {each, attention, "each", 0, 3, 3, {integer, integer, reals}, real, all, none, cheap, regular, open, not_yet},
+    {deposit,
+     attention,
+     "deposit",
+     0,
+     2,
+     longest,
+     {reals, integer},
+     of_input,
+     nothing,
+     none,
+     cheap,
+     regular,
+     open,
+     not_yet},
 };
 }  // namespace operation_table
 

@@ -75,7 +75,7 @@ constexpr bool is_a_word(std::string_view name) {
         "softplus "
         "clamp sign logaddexp floor_div causal "
         "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 "
-        "i32 u8 boolean i8 f8_e4m3 f8_e5m2 element_type attune dsl name kind node "
+        "i32 u8 boolean i8 f8_e4m3 f8_e5m2 element_type attune dsl name kind node gradient of wrt "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "
@@ -157,6 +157,8 @@ struct describer {
         if (precedence == 0) {
             to.put(text);
             if (i.op == operation::extent) to.put('<'), to.put_integer(i.integer), to.put('>');
+            if (i.op == operation::deposit)
+                to.put('<'), given(list.inputs[i.input]), to.put(i.integer == 1 ? ", pairs>" : ", rows>");
             return arguments(i, 0, implied);
         }
         const bool parentheses = precedence < outer;

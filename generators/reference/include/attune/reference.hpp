@@ -40,7 +40,8 @@ struct options {
 struct array {
     std::string name;
     std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows,
-                                      ///< lk); column (b, h, lk); head_mean (b, rows, lk); tokens (b, rows, width)
+                                      ///< lk); column (b, h, lk); head_mean (b, rows, lk); tokens (b, rows, width);
+                                      ///< gradient: its input's
     std::vector<double> values;
     int query_axis = 2;  ///< -1: none
 };

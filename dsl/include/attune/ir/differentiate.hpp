@@ -1,0 +1,354 @@
+#pragma once
+#include <attune/ir/gradient_terms.hpp>
+
+#include <limits>
+#include <span>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
+/// Reverse mode over the list: from a graph, the graph of its gradients.
+///
+/// What reaches a node is kept as an expression beside its domain, that is the indices which it is to be summed over in
+/// the end. Nothing is summed before a tensor is reached: there, in a deposit, what the forward pass broadcast is added
+/// up. The rows that the forward pass left - its output, its log-sum-exp - are inputs, so that the weights are a
+/// pointwise function of a pair: exp(score - lse).
+namespace attune::dsl::detail {
+
+class differentiation : gradient_terms {
+public:
+    constexpr explicit differentiation(const ir_builder& forward) : gradient_terms(forward) {}
+
+    /// `of` and `wrt` are names; empty: every output proper, every tensor of reals that something flows to.
+    constexpr ir_builder run(std::span<const std::string_view> of, std::span<const std::string_view> wrt) {
+        if (forward_.node_count == 0 || forward_.output_count == 0) return forward_;
+        choose(wrt);
+        find_active();
+        begin(of);
+        for (int n = forward_.node_count - 1; n >= 0 && !failed(); --n) visit(static_cast<std::int16_t>(n));
+        return failed() ? failure() : kept(wrt);
+    }
+
+private:
+    static constexpr int max_reaching = 256, max_each = 3;
+
+    /// What is summed over beside (b, h, q_idx).
+    struct domain {
+        bool keys{};
+        operation channels{operation::b};  // depth or value_depth: d_idx counts it; b: it does not
+        int each_count{};
+        std::array<std::int16_t, max_each> index{}, extent{};
+        constexpr bool operator==(const domain&) const = default;
+    };
+    struct reaching {
+        std::int16_t node{}, expression{};
+        domain over{};
+    };
+
+    std::array<reaching, max_reaching> reached_{};
+    int reached_count_{};
+    std::array<std::int16_t, max_nodes> delta_{};  // of a softmax: sum over the keys of w dw, plus one; 0: nothing
+    std::array<bool, max_nodes> active_{};         // whether a tensor of `wrt` lies under a node
+    std::array<bool, max_inputs> wanted_{};
+    std::array<std::int16_t, max_inputs> deposited_{};  // the sum so far, plus one
+
+    // --- what is asked
+
+    static constexpr bool is_real_tensor(const input_declaration& d) {
+        return !d.is_scalar && (d.element == element_type::any || d.element == element_type::f32 ||
+                                d.element == element_type::bf16 || d.element == element_type::f16);
+    }
+
+    constexpr void choose(std::span<const std::string_view> wrt) {
+        for (int i = 0; i < forward_.input_count; ++i) wanted_[i] = wrt.empty() && is_real_tensor(forward_.inputs[i]);
+        for (const std::string_view name : wrt) {
+            bool known = false;
+            for (int i = 0; i < forward_.input_count; ++i)
+                if (forward_.inputs[i].name == name && is_real_tensor(forward_.inputs[i])) known = wanted_[i] = true;
+            if (!known) fail(gradient_fault::not_a_real_tensor, name);
+        }
+    }
+
+    constexpr void find_active() {
+        for (std::int16_t n = 0; n < forward_.node_count; ++n) {
+            const instruction& it = node(n);
+            if (it.op == operation::input) active_[n] = wanted_[it.input];
+            if (about(it.op).derivative == derivative::flat) continue;
+            const int first = it.op == operation::where ? 1 : 0;
+            const int last = it.op == operation::load || it.op == operation::mask ? 1 : it.argument_count;
+            for (int a = first; a < last; ++a) active_[n] = active_[n] || active_[it.arguments[a]];
+        }
+    }
+
+    /// The outputs' cotangents are inputs of the gradient.
+    constexpr void begin(std::span<const std::string_view> of) {
+        bool some = false;
+        for (const std::string_view name : of) {
+            bool known = false;
+            for (int i = 0; i < forward_.output_count; ++i) known = known || forward_.outputs[i].name == name;
+            if (!known) fail(gradient_fault::not_an_output, name);
+        }
+        for (int i = 0; i < forward_.output_count; ++i) {
+            const std::string_view name = forward_.outputs[i].name;
+            bool asked = of.empty() && node(forward_.outputs[i].node).kind == kind::output;
+            for (const std::string_view each : of) asked = asked || each == name;
+            if (!asked) continue;
+            const kind is = node(forward_.outputs[i].node).kind;
+            if (is != kind::output && is != kind::row) return fail(gradient_fault::not_a_row_or_output, name);
+            some = true;
+            domain rows{};
+            if (is == kind::output) rows.channels = operation::value_depth;
+            reach(forward_.outputs[i].node, load_rows(forward_.derivative_names_of_outputs[i], is), rows);
+        }
+        if (!some) fail(gradient_fault::no_output);
+    }
+
+    // --- what reaches a node
+
+    constexpr void reach(std::int16_t n, std::int16_t expression, const domain& over) {
+        if (!active_[n]) return;
+        for (int i = 0; i < reached_count_; ++i)
+            if (reached_[i].node == n && reached_[i].over == over) {
+                reached_[i].expression = write().add(reached_[i].expression, expression);
+                return;
+            }
+        if (reached_count_ == max_reaching) return fail(gradient_fault::too_long);
+        reached_[reached_count_++] = {n, expression, over};
+    }
+
+    constexpr void visit(std::int16_t n) {
+        if (!active_[n]) return;
+        bool some = false;
+        for (int i = 0; i < reached_count_; ++i)
+            if (reached_[i].node == n) some = true, differentiate(n, reached_[i].expression, reached_[i].over);
+        // Of a softmax whose weights nothing asks for, its log-sum-exp alone.
+        if (!some && delta_[n] != 0) reach_softmax(n, write().number(0), pairs());
+    }
+
+    constexpr void differentiate(std::int16_t n, std::int16_t e, const domain& over) {
+        const instruction it = node(n);
+        switch (about(it.op).derivative) {
+            case derivative::flat: return;
+            case derivative::rule: return by_rule(n, e, over);
+            case derivative::stage: return by_stage(n, e, over);
+            case derivative::not_yet: return fail(gradient_fault::no_derivative, about(it.op).text);
+        }
+    }
+
+    constexpr void by_rule(std::int16_t n, std::int16_t e, const domain& over) {
+        const instruction it = node(n);
+        const differentiated_node here{value(it.arguments[0]), value(it.arguments[it.argument_count - 1]), value(n), e};
+        auto w = write();
+        if (family_of(it.op) == family::function)
+            return reach(it.arguments[0], w.multiply(e, slopes_of_functions[it.op](w, here.x, here.value)), over);
+        const auto rule = family_of(it.op) == family::arithmetic ? derivatives_of_arithmetic[it.op]
+                                                                 : derivatives_of_functions_of_two[it.op];
+        for (int side = 0; side < it.argument_count; ++side)
+            if (active_[it.arguments[side]]) reach(it.arguments[side], rule(w, here, side), over);
+    }
+
+    constexpr void by_stage(std::int16_t n, std::int16_t e, const domain& over) {
+        const instruction it = node(n);
+        if (it.op == operation::load) return reach_load(it, e, over);
+        if (it.op == operation::contract) return reach_contraction(it, e, over);
+        if (it.op == operation::where) return reach_branches(it, e, over);
+        if (it.op == operation::sum) return reach_summand(it, e, over);
+        if (it.op == operation::softmax) return reach_softmax(n, e, over);
+        if (it.op == operation::unnormalized) return reach_scores(it, e, over);
+        if (it.op == operation::weighted_sum) return reach_weighted_sum(n, e);
+        if (it.op == operation::row_sum) return reach_summed_weights(n, of_row(e, over));
+        if (it.op == operation::log_sum_exp) return reach_log_sum(n, of_row(e, over));
+        if (it.op == operation::mask && is_read_by_functions(n)) e = where_seen(it, e);
+        reach(it.arguments[0], e, over);  // mask, as_row, as_output: passed on
+    }
+
+    constexpr void reach_branches(const instruction& where, std::int16_t e, const domain& over) {
+        auto w = write();
+        const std::int16_t condition = value(where.arguments[0]), zero = w.number(0);
+        reach(where.arguments[1], w.where(condition, e, zero), over);
+        reach(where.arguments[2], w.where(condition, zero, e), over);
+    }
+
+    constexpr void reach_summand(const instruction& sum, std::int16_t e, const domain& over) {
+        domain inside = over;
+        if (inside.each_count == max_each) return fail(gradient_fault::too_long);
+        inside.index[inside.each_count] = sum.arguments[0], inside.extent[inside.each_count++] = sum.arguments[1];
+        reach(sum.arguments[2], e, inside);
+    }
+
+    /// Whether more than a statistic sees masked scores. What that passes back for a hidden pair is 0; a function that
+    /// has a number there, such as atan, may divide by its square.
+    constexpr bool is_read_by_functions(std::int16_t scores) const {
+        for (std::int16_t n = 0; n < forward_.node_count; ++n)
+            for (int a = 0; a < node(n).argument_count; ++a)
+                if (node(n).arguments[a] == scores && family_of(node(n).op) != family::attention) return true;
+        return false;
+    }
+    constexpr std::int16_t where_seen(const instruction& mask, std::int16_t e) {
+        auto w = write();
+        return w.where(value(mask.arguments[1]), e, w.number(0));
+    }
+
+    /// A pair that is not seen weighs nothing.
+    constexpr void reach_scores(const instruction& unnormalized, std::int16_t e, const domain& over) {
+        auto w = write();
+        const auto seen = w.compare(operation::greater, unnormalized.arguments[0],
+                                    w.number(-std::numeric_limits<double>::infinity()));
+        reach(unnormalized.arguments[0], w.where(seen, e, w.number(0)), over);
+    }
+
+    constexpr void reach_summed_weights(std::int16_t n, std::int16_t row) {
+        add_delta(node(n).arguments[0], row, n);
+        reach(node(n).arguments[0], row, pairs());
+    }
+
+    static constexpr domain pairs(operation channels = operation::b) {
+        domain all{};
+        all.keys = true, all.channels = channels;
+        return all;
+    }
+
+    /// A row that was met by an output is reached by the sum over the channels.
+    constexpr std::int16_t of_row(std::int16_t e, const domain& over) {
+        return over.channels == operation::b ? e : over_channels(e);
+    }
+
+    constexpr void reach_load(const instruction& it, std::int16_t e, const domain& over) {
+        if (node(it.arguments[0]).op != operation::input) return fail(gradient_fault::no_derivative, "tokens");
+        deposit(it.arguments[0], e, over, it);
+    }
+
+    constexpr void reach_contraction(const instruction& it, std::int16_t e, const domain& over) {
+        const std::int16_t query = it.arguments[0], key = node(it.arguments[1]).arguments[0];
+        domain channels = over;
+        channels.channels = operation::depth;
+        auto w = write();
+        if (active_[query])
+            reach_tensor(query, w.multiply(e, element(key, operation::kv_idx)), channels, operation::q_idx);
+        if (active_[key])
+            reach_tensor(key, w.multiply(e, element(query, operation::q_idx)), channels, operation::kv_idx);
+    }
+
+    constexpr void reach_tensor(std::int16_t tensor, std::int16_t e, const domain& over, operation position) {
+        if (node(tensor).op != operation::input) return reach(node(tensor).arguments[0], e, over);
+        deposit(tensor, e, over, node(load(tensor, position)));
+    }
+
+    constexpr void reach_weighted_sum(std::int16_t n, std::int16_t e) {
+        const instruction it = node(n);
+        const std::int16_t weights = it.arguments[0], values = it.arguments[1];
+        auto w = write();
+        if (active_[values])
+            reach_tensor(values, w.multiply(value(weights), e), pairs(operation::value_depth), operation::kv_idx);
+        if (!active_[weights]) return;
+        add_delta(weights, e, n);
+        const std::int16_t of_value = element(values, operation::kv_idx);
+        reach(weights, over_channels(w.multiply(e, of_value)), pairs());
+    }
+
+    /// The softmax that these weights are multiples of; -1 where there is none.
+    constexpr std::int16_t softmax_of(std::int16_t weights) const {
+        while (node(weights).kind == kind::weights && node(weights).op != operation::softmax)
+            weights = node(weights).arguments[node(weights).op == operation::where ? 1 : 0];
+        return node(weights).op == operation::softmax ? weights : std::int16_t{-1};
+    }
+
+    /// What a softmax's derivative takes from every pair of a row: the sum over the keys of w dw. As everything that is
+    /// made of the weights is linear in them, that is what reaches each sum of weights, times that sum.
+    constexpr void add_delta(std::int16_t weights, std::int16_t e, std::int16_t sum) {
+        const std::int16_t softmax = softmax_of(weights);
+        if (softmax < 0 || !active_[softmax]) return;
+        std::int16_t term = write().multiply(e, saved(sum));
+        if (node(sum).kind == kind::output) term = over_channels(term);
+        delta_[softmax] = static_cast<std::int16_t>(
+            (delta_[softmax] == 0 ? term : write().add(static_cast<std::int16_t>(delta_[softmax] - 1), term)) + 1);
+    }
+
+    constexpr void reach_softmax(std::int16_t n, std::int16_t e, const domain& over) {
+        const instruction it = node(n);
+        auto w = write();
+        const std::int16_t lse = lse_of(it), delta = static_cast<std::int16_t>(delta_[n] - 1);
+        reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), w.subtract(e, delta)), over);
+        if (it.argument_count > 1 && active_[it.arguments[1]])
+            reach(it.arguments[1], w.negate(w.multiply(weights_by(it.arguments[1], lse), delta)), domain{});
+    }
+
+    constexpr void reach_log_sum(std::int16_t n, std::int16_t e) {
+        const instruction it = node(n);
+        auto w = write();
+        for (std::int16_t other = 0; other < n; ++other)  // a softmax of the same: one term for both
+            if (node(other).op == operation::softmax && node(other).arguments == it.arguments) {
+                const auto before = static_cast<std::int16_t>(delta_[other] - 1);
+                const std::int16_t after = before < 0 ? w.negate(e) : w.subtract(before, e);
+                delta_[other] = static_cast<std::int16_t>(after + 1);
+                return;
+            }
+        const std::int16_t lse = saved(n);
+        reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), e), pairs());
+        if (it.argument_count > 1 && active_[it.arguments[1]])
+            reach(it.arguments[1], w.multiply(weights_by(it.arguments[1], lse), e), domain{});
+    }
+
+    // --- what reaches a tensor
+
+    constexpr void deposit(std::int16_t tensor, std::int16_t e, const domain& over, const instruction& load) {
+        const std::int16_t input = node(tensor).input;
+        if (!wanted_[input]) return;
+        instruction to{.op = operation::deposit,
+                       .kind = kind::gradient,
+                       .argument_count = load.argument_count,
+                       .arguments = load.arguments,
+                       .input = input,
+                       .integer = over.keys ? 1 : 0};
+        if (over.channels != operation::b) {
+            const std::int16_t index = bound(channel_);
+            e = with_channel(e, index);
+            for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = with_channel(to.arguments[a], index);
+            e = each(index, terminal(over.channels), e);
+        }
+        for (int i = over.each_count; i-- > 0;) e = each(over.index[i], over.extent[i], e);
+        to.arguments[0] = e;
+        const std::int16_t made = list_.add(to);
+        auto& sum = deposited_[input];
+        sum = static_cast<std::int16_t>(
+            (sum == 0 ? made
+                      : write().apply(operation::add, static_cast<std::int16_t>(sum - 1), made, kind::gradient)) +
+            1);
+    }
+    constexpr std::int16_t each(std::int16_t index, std::int16_t extent, std::int16_t e) {
+        return list_.add(
+            {.op = operation::each, .kind = kind::real, .argument_count = 3, .arguments = {index, extent, e}});
+    }
+
+    /// The gradients and what they are made of, in a list of their own.
+    constexpr ir_builder kept(std::span<const std::string_view> wrt) {
+        for (const std::string_view name : wrt)
+            for (int i = 0; i < forward_.input_count; ++i)
+                if (forward_.inputs[i].name == name && deposited_[i] == 0) fail(gradient_fault::nothing_depends, name);
+        ir_builder made;
+        made.too_long = list_.too_long;
+        std::array<bool, max_nodes> needed{};
+        for (int i = 0; i < forward_.input_count; ++i)
+            if (deposited_[i] != 0) needed[deposited_[i] - 1] = true;
+        for (int n = list_.node_count; n-- > 0;)
+            for (int a = 0; needed[n] && a < list_.nodes[n].argument_count; ++a)
+                needed[list_.nodes[n].arguments[a]] = true;
+        std::array<std::int16_t, max_nodes> now{};
+        for (int n = 0; n < list_.node_count; ++n) {
+            if (!needed[n]) continue;
+            instruction it = list_.nodes[n];
+            for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = now[it.arguments[a]];
+            if (it.op == operation::bound) it.integer = made.add_index(list_.indices[it.integer]);
+            if (it.input >= 0) it.input = made.add_input(list_.inputs[it.input]);
+            now[n] = made.add(it);
+        }
+        for (int i = 0; i < forward_.input_count; ++i)
+            if (deposited_[i] != 0) made.add_output(forward_.derivative_names_of_inputs[i], now[deposited_[i] - 1]);
+        if (made.output_count == 0) fail(gradient_fault::nothing_depends, "any of its tensors");
+        return failed() ? failure() : made;
+    }
+};
+
+}  // namespace attune::dsl::detail
+
+#pragma GCC diagnostic pop

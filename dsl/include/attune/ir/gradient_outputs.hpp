@@ -1,0 +1,21 @@
+#pragma once
+#include <attune/ir/graph_ir.hpp>
+
+#include <algorithm>
+
+namespace attune {
+
+/// The input, by its place in graph_ir::inputs, whose gradient an output is; -1: it is none.
+constexpr int input_of_gradient(const graph_ir& graph, const output_declaration& output) {
+    const instruction* n = &graph.nodes[static_cast<std::size_t>(output.node)];
+    if (n->kind != kind::gradient) return -1;
+    while (n->op == operation::add) n = &graph.nodes[static_cast<std::size_t>(n->arguments[0])];
+    return n->input;
+}
+
+constexpr bool makes_gradients(const graph_ir& graph) {
+    return std::any_of(graph.outputs.begin(), graph.outputs.end(),
+                       [&](const output_declaration& each) { return input_of_gradient(graph, each) >= 0; });
+}
+
+}  // namespace attune

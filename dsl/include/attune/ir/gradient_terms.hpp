@@ -1,0 +1,154 @@
+#pragma once
+#include <attune/ir/derivatives.hpp>
+
+#include <limits>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
+namespace attune::dsl::detail {
+
+/// What a gradient is written with: the forward pass's list, to which it appends, and what of it a pair's number may be
+/// made of.
+class gradient_terms {
+protected:
+    constexpr explicit gradient_terms(const ir_builder& forward) : forward_(forward), list_(forward) {
+        name_channels();
+    }
+
+    ir_builder forward_, list_;
+    std::array<std::int16_t, max_nodes> value_{};  // of a node in the gradient, plus one; 0: not asked yet
+    std::string_view channel_ = "channel", value_channel_ = "value_channel";
+    gradient_fault fault_{};
+    std::string_view fault_name_{};
+
+    constexpr real_writer write() { return {list_}; }
+    constexpr const instruction& node(std::int16_t n) const { return list_.nodes[n]; }
+    constexpr bool failed() const { return fault_ != gradient_fault::none; }
+    constexpr void fail(gradient_fault why, std::string_view name = {}) {
+        if (!failed()) fault_ = why, fault_name_ = name;
+    }
+    constexpr ir_builder failure() const {
+        ir_builder none = forward_;
+        none.fault = fault_, none.fault_name = fault_name_;
+        return none;
+    }
+
+    constexpr void name_channels() {
+        const auto taken = [&](std::string_view name) {
+            for (int i = 0; i < forward_.input_count; ++i)
+                if (forward_.inputs[i].name == name) return true;
+            for (int i = 0; i < forward_.index_count; ++i)
+                if (forward_.indices[i] == name) return true;
+            return false;
+        };
+        for (const std::string_view other : {"channel_", "gradient_channel"})
+            if (taken(channel_)) channel_ = other;
+        for (const std::string_view other : {"value_channel_", "gradient_value_channel"})
+            if (taken(value_channel_)) value_channel_ = other;
+    }
+
+    // --- terms
+
+    constexpr std::int16_t terminal(operation op) { return list_.add({.op = op, .kind = kind::integer}); }
+    constexpr std::int16_t bound(std::string_view name) {
+        return list_.add({.op = operation::bound, .kind = kind::integer, .integer = list_.add_index(name)});
+    }
+
+    /// A row (b, h, q_idx), or an output (b, h, q_idx, d_idx), that the caller passes.
+    constexpr std::int16_t load_rows(std::string_view name, kind is) {
+        input_declaration d{name,
+                            element_type::f32,
+                            false,
+                            3,
+                            {{{axis_kind::batch, "batch"}, {axis_kind::head, "head"}, {axis_kind::query, "query"}}}};
+        if (is == kind::output) d.rank = 4, d.axes[3] = {axis_kind::value_depth, "value_depth"};
+        return load(list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)}),
+                    operation::q_idx, is == kind::output);
+    }
+
+    constexpr std::int16_t load(std::int16_t tensor, operation position, bool channels = true) {
+        instruction i{.op = operation::load,
+                      .kind = kind::real,
+                      .argument_count = 4,
+                      .arguments = {tensor, terminal(operation::b), terminal(operation::h), terminal(position)}};
+        if (channels) i.arguments[i.argument_count++] = terminal(operation::d_idx);
+        return list_.add(i);
+    }
+
+    /// An element of q, k, v or of what stands for them, at d_idx.
+    constexpr std::int16_t element(std::int16_t tensor, operation position) {
+        return node(tensor).op == operation::input ? load(tensor, position) : node(tensor).arguments[0];
+    }
+
+    /// The same expression with another channel than d_idx; what a contraction or a formed tensor counts is its own.
+    constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel) {
+        std::array<std::int16_t, max_nodes> done{};
+        return with_channel(n, channel, done);
+    }
+    constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel,
+                                        std::array<std::int16_t, max_nodes>& done) {
+        instruction it = node(n);
+        if (it.op == operation::d_idx) return channel;
+        const bool own = it.op == operation::contract || it.kind == kind::tensor || it.kind == kind::transposed;
+        if (own || it.argument_count == 0) return n;
+        if (done[n] != 0) return static_cast<std::int16_t>(done[n] - 1);
+        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = with_channel(it.arguments[a], channel, done);
+        const std::int16_t made = list_.add(it);
+        done[n] = static_cast<std::int16_t>(made + 1);
+        return made;
+    }
+
+    /// An expression of d_idx, summed over the channels of the values.
+    constexpr std::int16_t over_channels(std::int16_t expression) {
+        const std::int16_t index = bound(value_channel_);
+        return list_.add({.op = operation::sum,
+                          .kind = kind::real,
+                          .argument_count = 3,
+                          .arguments = {index, terminal(operation::value_depth), with_channel(expression, index)}});
+    }
+
+    /// What a forward node is for the gradient: its value if no key has to be looked at for it, else what the forward
+    /// pass wrote.
+    constexpr std::int16_t value(std::int16_t n) {
+        if (value_[n] == 0) value_[n] = static_cast<std::int16_t>(find_value(n) + 1);
+        return static_cast<std::int16_t>(value_[n] - 1);
+    }
+    constexpr std::int16_t find_value(std::int16_t n) {
+        instruction it = node(n);
+        if (it.op == operation::softmax) return weights_by(it.arguments[0], lse_of(it));
+        if (it.op == operation::unnormalized) return it.arguments[0];
+        if (it.op == operation::as_row || it.op == operation::as_output) return value(it.arguments[0]);
+        if (family_of(it.op) == family::attention && (it.kind == kind::row || it.kind == kind::output)) return saved(n);
+        if (it.kind != kind::weights && it.kind != kind::row && it.kind != kind::output && it.kind != kind::condition)
+            return n;
+        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = value(it.arguments[a]);
+        if (it.kind != kind::condition) it.kind = kind::real;
+        return list_.add(it);
+    }
+    constexpr std::int16_t saved(std::int16_t n) {
+        for (int i = 0; i < forward_.output_count; ++i)
+            if (forward_.outputs[i].node == n) return load_rows(forward_.outputs[i].name, node(n).kind);
+        fail(gradient_fault::value_not_named,
+             about(node(n).op).precedence ? "weights * values" : about(node(n).op).text);
+        return write().number(0);
+    }
+    /// The log-sum-exp of the same scores and sink as a softmax.
+    constexpr std::int16_t lse_of(const instruction& softmax) {
+        for (int i = 0; i < forward_.output_count; ++i) {
+            const instruction& it = node(forward_.outputs[i].node);
+            if (it.op == operation::log_sum_exp && it.arguments == softmax.arguments)
+                return load_rows(forward_.outputs[i].name, kind::row);
+        }
+        fail(gradient_fault::no_log_sum_exp);
+        return write().number(0);
+    }
+    constexpr std::int16_t weights_by(std::int16_t score, std::int16_t lse) {
+        auto w = write();
+        return w.apply(operation::exp, w.apply(operation::minimum, w.subtract(score, lse), w.number(0)));
+    }
+};
+
+}  // namespace attune::dsl::detail
+
+#pragma GCC diagnostic pop

@@ -1,0 +1,58 @@
+#include "gradients.hpp"
+#include "statistics.hpp"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace attune::reference {
+
+gradient_writer::gradient_writer(const graph_ir& graph, const output_declaration& declared, const evaluation& e)
+    : graph_(graph), node_(declared.node), to_{std::string(declared.name), {}, {}} {
+    std::int16_t deposit = node_;
+    while (at(deposit).op == operation::add) deposit = at(deposit).arguments[0];
+    if (at(deposit).op != operation::deposit) throw std::invalid_argument("reference: a gradient that is no deposit");
+    const std::int16_t input = at(deposit).input;
+    to_.query_axis = -1;
+    std::int64_t size = 1;
+    for (std::size_t a = 0; a < graph.inputs[static_cast<std::size_t>(input)].rank; ++a)
+        to_.shape.push_back(e.extent_of(input, a)), size *= to_.shape.back();
+    to_.values.assign(static_cast<std::size_t>(size), 0.0);
+}
+
+void gradient_writer::add(evaluation& e, std::int16_t node) {
+    const instruction& it = at(node);
+    if (it.op == operation::deposit) return add_value(e, it, it.arguments[0]);
+    add(e, it.arguments[0]), add(e, it.arguments[1]);
+}
+
+void gradient_writer::add_value(evaluation& e, const instruction& deposit, std::int16_t value) {
+    const instruction& it = at(value);
+    if (it.op == operation::each)
+        return e.for_each(it.arguments[0], it.arguments[1], [&] { add_value(e, deposit, it.arguments[2]); });
+    const auto& axes = graph_.inputs[static_cast<std::size_t>(deposit.input)].axes;
+    const auto x = e.value(value);
+    std::array<evaluation::shared_column, max_rank> indices;
+    std::array<std::int64_t, max_rank> key_heads{};
+    for (std::size_t a = 0; a < to_.shape.size(); ++a) {
+        const std::int16_t index = deposit.arguments[a + 1];
+        const bool of_key_head = axes[a].kind == axis_kind::key_head && at(index).op == operation::h;
+        if (of_key_head)
+            key_heads[a] = e.key_head();
+        else
+            indices[a] = e.value(index);
+    }
+    const auto from = [](const auto& column, std::size_t key) { return column[column.size() == 1 ? 0 : key]; };
+    const std::size_t keys = deposit.integer == 1 ? static_cast<std::size_t>(e.keys_at_hand()) : 1;
+    for (std::size_t key = 0; key < keys; ++key) {
+        const double term = from(x->real, key);
+        if (term == masked) continue;
+        std::int64_t place = 0;
+        for (std::size_t a = 0; a < to_.shape.size(); ++a) {
+            const std::int64_t index = indices[a] ? from(indices[a]->integer, key) : key_heads[a];
+            place = place * to_.shape[a] + std::clamp<std::int64_t>(index, 0, to_.shape[a] - 1);
+        }
+        if (!to_.values.empty()) to_.values[static_cast<std::size_t>(place)] += term;
+    }
+}
+
+}  // namespace attune::reference

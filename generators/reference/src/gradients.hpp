@@ -1,0 +1,27 @@
+#pragma once
+#include "evaluation.hpp"
+
+#include <attune/reference.hpp>
+
+namespace attune::reference {
+
+/// A gradient as rows are evaluated: every row of every (batch, head) adds to it.
+class gradient_writer {
+public:
+    gradient_writer(const graph_ir& graph, const output_declaration& declared, const evaluation& e);
+
+    /// Adds what the row at hand does.
+    void add(evaluation& e) { add(e, node_); }
+    array take() { return std::move(to_); }
+
+private:
+    const instruction& at(std::int16_t n) const { return graph_.nodes[static_cast<std::size_t>(n)]; }
+    void add(evaluation& e, std::int16_t node);
+    void add_value(evaluation& e, const instruction& deposit, std::int16_t value);
+
+    const graph_ir& graph_;
+    std::int16_t node_;
+    array to_;
+};
+
+}  // namespace attune::reference

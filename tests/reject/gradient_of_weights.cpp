@@ -1,0 +1,13 @@
+// rejects: gradients of outputs and rows; of scores, weights, columns, head means and tokens not yet
+#include "language.hpp"
+
+namespace my {
+inline constexpr auto forward =
+    outputs(out = softmax(scores) * v, lse = log_sum_exp(scores), output<"weights"> = softmax(scores));
+#ifdef REJECT
+inline constexpr auto variant = gradient(forward, of(output<"weights">));
+#else
+inline constexpr auto variant = gradient(forward, of(out));
+#endif
+inline constexpr auto text = ir_of<variant>;
+}  // namespace my
