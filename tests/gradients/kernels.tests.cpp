@@ -1,5 +1,5 @@
+#include "functions.hpp"
 #include "kernel_cases.hpp"
-#include "variants.hpp"
 
 #include <attune/runtime.hpp>
 #include <attune/workload.hpp>
@@ -159,6 +159,8 @@ TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernel
     CHECK(error_of<g::full, g::full_gradient>(s) <= allowed);
     CHECK(error_of<g::full, g::full_gradient>(usual, {0, 77}) <= allowed);
     CHECK(error_of<g::renormalised, g::renormalised_gradient>(usual, {101, 3}) <= allowed);
+    CHECK(error_of<g::functions, g::functions_gradient>(usual) <= allowed);
+    CHECK(error_of<g::masked_inside, g::masked_inside_gradient>(usual) <= allowed);
 }
 
 TEST_CASE("bits of gradients depend neither on threads nor on the run", "[kernels]") {

@@ -149,7 +149,7 @@ constexpr std::int16_t derivative_of_power(real_writer& w, const differentiated_
         const auto power = *y == 1 ? w.number(1) : *y == 2 ? n.x : w.apply(operation::pow, n.x, w.number(*y - 1));
         return w.multiply(n.reaching, w.times(*y, power));
     }
-    const auto slope = w.multiply(n.y, w.apply(operation::pow, n.x, w.plus(n.y, -1)));
+    const auto slope = w.multiply(n.y, w.apply(operation::pow, n.x, w.subtract(n.y, w.number(1))));
     return w.where(w.compare(operation::equal, n.y, zero), zero, w.multiply(n.reaching, slope));
 }
 
