@@ -9,7 +9,7 @@ inline constexpr auto circular =
 inline constexpr auto hyperbolic =
     attention(sinh(0.5 * x) + cosh(0.4 * x) + exp2(0.5 * x) + expm1(0.3 * x) + log1p(x * x) + log2(1 + x * x));
 inline constexpr auto powers = attention(pow(x * x + 1, 1.5) + pow(x, 2) + pow(x, 3) * 0.1 + pow(x, 1) + pow(x, 0) +
-                                         pow(exp(0.1 * x), slopes(h)) + pow(abs(slopes(h)), x* x));
+                                         pow(exp(0.1 * x), slopes(h)) + pow(abs(slopes(h)), 1 + x * x));
 inline constexpr auto of_two = attention(atan2(x, 3 + slopes(h)) + fmod(3 + 0.02 * x, 0.8 + 0.001 * slopes(h)));
 /// Their slope is 0: the table's gradient is what they are, and they are nowhere near a jump.
 inline constexpr auto steps = attention(
