@@ -20,6 +20,9 @@ struct gradient_term {
     int rows{-1};          ///< node: of a product, the other factor, which depends on `channel`
     int channel{-1};       ///< the bound index, in graph_ir::indices
     bool at_query{};       ///< of a product: whether its rows are those of queries
+
+    /// Whether a row of its sums is a query's, made of a block's keys.
+    bool is_of_queries() const { return is == form::by_row || (is == form::product && at_query); }
 };
 
 /// What a gradient's kernel makes: pairs' numbers a tile at a time, and sums of them.

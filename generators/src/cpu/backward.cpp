@@ -78,14 +78,17 @@ bool backward_sweep::is_plain_row(int node, int channel) const {
            (channels == axis_kind::depth || channels == axis_kind::value_depth);
 }
 
+/// Of a tensor (batch, head or key_head, position, channel), for the head at hand.
+Expr backward_sweep::element(int tensor, const Expr& d, const Expr& position) const {
+    const int input = f_.node(tensor).input;
+    const bool grouped = f_.graph().inputs[input].axes[1].kind == axis_kind::key_head;
+    return cast<float>(f_.inputs.tensor(input)(d, position, grouped ? f_.inputs.key_head(head_) : head_, batch_));
+}
+
 /// What a formula of a query's or a key's channel is, at a position in the block at hand.
 Expr backward_sweep::factor(int node, int channel, const Expr& d, bool of_query, const Expr& position) const {
     const Expr at = of_query ? query_read(position) : key_read(position);
-    if (is_plain_row(node, channel)) {
-        const int input = f_.node(f_.node(node).arguments[0]).input;
-        const bool grouped = f_.graph().inputs[input].axes[1].kind == axis_kind::key_head;
-        return cast<float>(f_.inputs.tensor(input)(d, at, grouped ? f_.inputs.key_head(head_) : head_, batch_));
-    }
+    if (is_plain_row(node, channel)) return element(f_.node(node).arguments[0], d, at);
     place where{batch_, head_, at, at, keys_(f_.b)};
     where.indices[channel] = d;
     const quantity x = f_.evaluate(node, where);
@@ -126,11 +129,8 @@ void backward_sweep::define_contraction(int node, const Expr& depth, const chann
 
 void backward_sweep::define_contractions() {
     const auto tensor = [&](int node, bool of_query) {
-        const int input = f_.node(node).input;
-        const bool grouped = f_.graph().inputs[input].axes[1].kind == axis_kind::key_head;
-        return [this, input, grouped, of_query](const Expr& d, const Expr& position) {
-            return cast<float>(f_.inputs.tensor(input)(d, of_query ? query_read(position) : key_read(position),
-                                                       grouped ? f_.inputs.key_head(head_) : head_, batch_));
+        return [this, node, of_query](const Expr& d, const Expr& position) {
+            return element(node, d, of_query ? query_read(position) : key_read(position));
         };
     };
     define_contraction(f_.core.contraction, f_.depth(), tensor(f_.core.query, true), tensor(f_.core.key, false), true);
@@ -192,8 +192,7 @@ void backward_sweep::define_tiles() {
 }
 
 Expr backward_sweep::rows_of(const gradient_term& term) const {
-    const bool of_queries = term.is == form::by_row || (term.is == form::product && term.at_query);
-    if (of_queries) return group_ * blocks_of_part_ * block_;
+    if (term.is_of_queries()) return group_ * blocks_of_part_ * block_;
     return (term.is == form::by_column ? group_ * key_blocks_ : key_blocks_) * block_;
 }
 
@@ -231,10 +230,9 @@ void backward_sweep::define_sweep() {
     std::vector<Expr> factors;
     for (const std::size_t number : summed_) {
         const gradient_term& term = plan_.terms[number];
-        const bool by_query = term.is == form::by_row || (term.is == form::product && term.at_query);
         const Func& tile = tiles_.at(term.value);
-        const Expr pairs =
-            by_query ? tile(c_, within_, f_.kb, f_.qt, f_.h, f_.b) : tile(within_, c_, f_.kb, f_.qt, f_.h, f_.b);
+        const Expr pairs = term.is_of_queries() ? tile(c_, within_, f_.kb, f_.qt, f_.h, f_.b)
+                                                : tile(within_, c_, f_.kb, f_.qt, f_.h, f_.b);
         factors.push_back(pairs * other_rows(term, within_.x));
     }
     product_(f_.d, c_, w_, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
@@ -253,8 +251,7 @@ void backward_sweep::define_sweep() {
     std::vector<Expr> places;
     for (std::size_t i = 0; i < summed_.size(); ++i) {
         const gradient_term& term = plan_.terms[summed_[i]];
-        const bool by_query = term.is == form::by_row || (term.is == form::product && term.at_query);
-        const Expr block = by_query                   ? of_group_ * blocks_of_part_ + of_block_
+        const Expr block = term.is_of_queries()       ? of_group_ * blocks_of_part_ + of_block_
                            : term.is == form::product ? key_block
                                                       : of_group_ * key_blocks_ + key_block;
         places.push_back(first_row(i) + block * block_ + row_);

@@ -54,6 +54,7 @@ private:
     Halide::Expr query_read(const Halide::Expr& position) const;
     Halide::Expr key_read(const Halide::Expr& position) const;
     bool is_plain_row(int node, int channel) const;
+    Halide::Expr element(int tensor, const Halide::Expr& d, const Halide::Expr& position) const;
     Halide::Expr factor(int node, int channel, const Halide::Expr& d, bool of_query,
                         const Halide::Expr& position) const;
     void define_contractions();
