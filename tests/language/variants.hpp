@@ -125,6 +125,9 @@ inline constexpr auto appended_state =
     merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(shared) * v, log_sum_exp(shared)));
 inline constexpr auto appended = outputs(out = appended_state.out, lse = appended_state.lse);
 
+inline constexpr auto sloped = mask(scores + slopes(h) * (kv_idx - q_idx), causal);
+inline constexpr auto trained = gradient(outputs(out = softmax(sloped) * v, lse = log_sum_exp(sloped)), of(out, lse));
+
 // Names that are words of the language, or of C++.
 inline constexpr auto mask_input = input<"mask", boolean>(query, key);
 inline constexpr auto named_like_words =
