@@ -15,7 +15,8 @@ inline constexpr auto of_two = attention(atan2(x, 3 + slopes(h)) + fmod(3 + 0.02
 inline constexpr auto steps = attention(
     x + slopes(h) * kv_idx * (floor(0.01 * x + 1.25) + round(0.01 * x + 1.25) + trunc(0.01 * x + 1.25) + sign(x + 50)));
 /// A function that has a number where its argument is masked, in pairs that another branch sees.
-inline constexpr auto masked_inside = attention(where((q_idx + kv_idx) % 2 == 0, atan(mask(x, causal)), x));
+inline constexpr auto masked_inside =
+    attention(where((q_idx + kv_idx) % 2 == 0, atan(mask(mask(x, causal), kv_idx != 1)), x));
 inline constexpr auto functions =
     attention(mask(sin(x) + atan(x) + exp2(0.5 * x) + log1p(x * x) + pow(x, 2) * 0.1 + sigmoid(x), causal));
 

@@ -176,12 +176,15 @@ private:
         reach(sum.arguments[2], e, inside);
     }
 
-    /// Whether more than a statistic sees masked scores. What that passes back for a hidden pair is 0; a function that
-    /// has a number there, such as atan, may divide by its square.
+    /// Whether more than a statistic sees masked scores, through further masks too. What a statistic passes back for a
+    /// hidden pair is 0; a function that has a number there, such as atan, may divide by its square.
     constexpr bool is_read_by_functions(std::int16_t scores) const {
-        for (std::int16_t n = 0; n < forward_.node_count; ++n)
+        for (std::int16_t n = scores; n < forward_.node_count; ++n)
             for (int a = 0; a < node(n).argument_count; ++a)
-                if (node(n).arguments[a] == scores && family_of(node(n).op) != family::attention) return true;
+                if (node(n).arguments[a] == scores &&
+                    (node(n).op == operation::mask ? is_read_by_functions(n)
+                                                   : family_of(node(n).op) != family::attention))
+                    return true;
         return false;
     }
     constexpr std::int16_t where_seen(const instruction& mask, std::int16_t e) {
