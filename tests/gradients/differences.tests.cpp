@@ -14,7 +14,7 @@ namespace {
 struct formula {
     const char* name;
     graph_ir forward, gradient;
-    bool has_kinks = false;
+    bool has_kinks = false;  ///< or poles: some derivatives may be left out
 };
 
 #define FORMULA(name, ...) \
@@ -43,11 +43,11 @@ const formula formulas[] = {FORMULA(full),
                             FORMULA(relu_normalised, true),
                             FORMULA(gate),
                             FORMULA(weight_factor),
-                            FORMULA(renormalised),
+                            FORMULA(renormalised, true),
                             FORMULA(combined),
                             FORMULA(circular),
                             FORMULA(hyperbolic),
-                            FORMULA(powers),
+                            FORMULA(powers, true),
                             FORMULA(of_two),
                             FORMULA(steps),
                             FORMULA(masked_inside),
