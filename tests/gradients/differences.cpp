@@ -8,8 +8,6 @@
 namespace attune::testing {
 namespace {
 
-const tensor* view_of(const reference::argument& argument) { return std::get_if<tensor>(&argument.value); }
-
 /// An array's elements as f32, and the tensor that shows them.
 struct kept_tensor {
     std::string name;

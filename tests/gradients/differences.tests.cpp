@@ -14,7 +14,9 @@ namespace {
 struct formula {
     const char* name;
     graph_ir forward, gradient;
-    bool has_kinks = false;  ///< or poles: some derivatives may be left out
+    /// Or poles, such as renormalised's where a row's importances cancel, or a power of a slope near 0: some
+    /// derivatives may be left out.
+    bool has_kinks = false;
 };
 
 #define FORMULA(name, ...) \
