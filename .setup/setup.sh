@@ -291,6 +291,15 @@ torch_for_tests() {
     build/torch/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/benchmarks/peers.txt </dev/null || fail "pip could not install it."
 }
 
+# JAX, for ./tests/run full:jax, likewise (tests/python/jax.txt).
+jax_for_tests() {
+    build/jax/bin/python -c 'import jax, flatbuffers' 2>/dev/null && return 0
+    make_venv
+    say "Installing into build/jax: JAX and what it needs"
+    build/venv/bin/python3 -m venv build/jax
+    build/jax/bin/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r tests/python/jax.txt </dev/null || fail "pip could not install it."
+}
+
 in_ci() { [[ "${CI:-false}" != false ]]; }
 
 setup_for_tests() {

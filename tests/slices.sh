@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./tests/run: the parts of what takes long, each by itself. build/default is built by then; what follows the slice goes to ctest, or to what is named here.
 
-slices="long levels differences formulas mutants sanitizers soak fuzzers torch"  # torch: tests/run itself, before it builds everything
+slices="long levels differences formulas mutants sanitizers soak fuzzers torch jax"  # torch and jax: tests/run itself, before it builds everything
 
 # The tests with the label `full`.
 slice_long() { ctest --preset default --label-regex '^full$' "$@"; }

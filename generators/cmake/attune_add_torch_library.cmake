@@ -7,6 +7,7 @@
 # where PyTorch is imported, and no more.
 # The library holds the kernels and the runtime; attune.load takes it, too, once PyTorch is imported.
 include_guard(GLOBAL)
+include("${CMAKE_CURRENT_LIST_DIR}/attune_find_python_package.cmake")
 
 set(ATTUNE_TORCH_PYTHON "" CACHE FILEPATH "A Python that has PyTorch, for attune_add_torch_library")
 
@@ -19,7 +20,7 @@ function(attune_add_torch_library name)
     if(NOT arg_NAMESPACE)
         set(arg_NAMESPACE ${name})
     endif()
-    attune_find_torch(torch)
+    attune_find_python_package(torch torch include/torch/csrc/stable/library.h "${ATTUNE_TORCH_PYTHON}")
     if(NOT torch)
         message(FATAL_ERROR "attune_add_torch_library(${name}): expected a Python with PyTorch 2.10 or later, got none; try `pip install torch` in an active environment, \
 or -DATTUNE_TORCH_PYTHON=<its python3>")
@@ -42,28 +43,11 @@ extern \"C\" const char* attune_torch_namespace() noexcept { return \"@arg_NAMES
     attune_add_shared(${name} ${arg_KERNELS} "${folder}" "attune_torch_namespace;" ${graphs})
     target_sources(${name} PRIVATE "${folder}/${name}.cpp")
     set_source_files_properties("${folder}/${name}.cpp" PROPERTIES COMPILE_OPTIONS -fvisibility=hidden)  # as PyTorch's classes are, which its own hold
-    get_property(operators GLOBAL PROPERTY ATTUNE_TORCH_OPERATORS)
-    target_include_directories(${name} PRIVATE "${operators}")
+    get_property(doors GLOBAL PROPERTY ATTUNE_DOORS)
+    target_include_directories(${name} PRIVATE "${doors}/torch")
     target_include_directories(${name} SYSTEM PRIVATE "${torch}/include")
     target_compile_features(${name} PRIVATE cxx_std_20)
     # What is there since 2.10, in whatever version compiles it.
     target_compile_definitions(${name} PRIVATE TORCH_TARGET_VERSION=0x020a000000000000)
     target_link_libraries(${name} PRIVATE "${torch}/lib/libtorch_cpu.so")
-endfunction()
-
-# Sets `result` to the folder of the package torch, of the Python that ATTUNE_TORCH_PYTHON names or that is active; else to "".
-function(attune_find_torch result)
-    set(${result} "" PARENT_SCOPE)
-    set(where "import importlib.util as u; s = u.find_spec('torch'); print(s.submodule_search_locations[0] if s else '')")
-    set(candidates "$ENV{VIRTUAL_ENV}/bin/python3" python3)
-    if(ATTUNE_TORCH_PYTHON)
-        set(candidates "${ATTUNE_TORCH_PYTHON}")
-    endif()
-    foreach(python IN LISTS candidates)
-        execute_process(COMMAND "${python}" -c "${where}" OUTPUT_VARIABLE package OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
-        if(status EQUAL 0 AND EXISTS "${package}/include/torch/csrc/stable/library.h")
-            set(${result} "${package}" PARENT_SCOPE)
-            return()
-        endif()
-    endforeach()
 endfunction()

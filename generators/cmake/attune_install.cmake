@@ -48,24 +48,26 @@ file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/attune-runtime.pc.in" "${attune_BINARY_DIR}/package/attune-runtime.pc" @ONLY)
 install(FILES "${attune_BINARY_DIR}/package/attune-runtime.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT runtime)
 
-install(FILES "${attune_SOURCE_DIR}/runtime/torch/operators.hpp" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune/torch" COMPONENT dsl)  # compiled where PyTorch is
+foreach(door IN ITEMS torch jax)  # compiled where PyTorch or jaxlib is
+    install(DIRECTORY "${attune_SOURCE_DIR}/runtime/${door}" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune" COMPONENT dsl)
+endforeach()
 install(DIRECTORY "${attune_SOURCE_DIR}/generators/schedules/" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune/schedules" COMPONENT dsl)
 
 # attune_configure_package(<folder> INSTALL_DESTINATION <folder>...): the package in a folder, by what is said where of.
 macro(attune_configure_package folder)
     configure_package_config_file("${CMAKE_CURRENT_LIST_DIR}/attuneConfig.cmake.in" "${folder}/attuneConfig.cmake" ${ARGN}
-        PATH_VARS attune_functions attune_schedules attune_c_header attune_torch_operators NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+        PATH_VARS attune_functions attune_schedules attune_c_header attune_doors NO_CHECK_REQUIRED_COMPONENTS_MACRO)
     write_basic_package_version_file("${folder}/attuneConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
 endmacro()
 set(attune_functions "${attune_SOURCE_DIR}/generators/cmake")
 set(attune_schedules "${attune_SOURCE_DIR}/generators/schedules")
 set(attune_c_header "${attune_SOURCE_DIR}/runtime/include/attune/c.h")
-set(attune_torch_operators "${attune_SOURCE_DIR}/runtime/torch")
+set(attune_doors "${attune_SOURCE_DIR}/runtime")
 attune_configure_package("${build_package_folder}" INSTALL_DESTINATION "${build_package_folder}" INSTALL_PREFIX "${attune_BINARY_DIR}")
 set(attune_functions "${package_folder}")
 set(attune_schedules "${CMAKE_INSTALL_DATADIR}/attune/schedules")
 set(attune_c_header "${CMAKE_INSTALL_INCLUDEDIR}/attune/c.h")
-set(attune_torch_operators "${CMAKE_INSTALL_DATADIR}/attune/torch")
+set(attune_doors "${CMAKE_INSTALL_DATADIR}/attune")
 attune_configure_package("${attune_BINARY_DIR}/package" INSTALL_DESTINATION "${package_folder}")
 install(
     FILES
@@ -73,6 +75,8 @@ install(
         "${attune_BINARY_DIR}/package/attuneConfigVersion.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_variant.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_add_torch_library.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/attune_add_jax_library.cmake"
+        "${CMAKE_CURRENT_LIST_DIR}/attune_find_python_package.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/attune_find_halide.cmake"
         "${CMAKE_CURRENT_LIST_DIR}/exports.map.in"
         "${CMAKE_CURRENT_LIST_DIR}/generator_main.cpp.in"

@@ -1,7 +1,6 @@
 #pragma once
 #include <attune/c.h>
-#include <attune/runtime/detail/c_variant.hpp>
-#include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/detail/operation.hpp>
 
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
@@ -41,76 +40,26 @@ inline constexpr element_pair elements[] = {{aoti_torch_dtype_float32, ATTUNE_F3
                                             {aoti_torch_dtype_float8_e4m3fn, ATTUNE_F8_E4M3},
                                             {aoti_torch_dtype_float8_e5m2, ATTUNE_F8_E5M2}};
 
-/// An argument of an operator: what its schema says, and how it is read.
-struct parameter {
-    std::string name;
-    enum class form { tensor, optional_tensor, integer, real } is{};
-    std::vector<axis_kind> axes{};
-    bool any_type{};
-};
+using detail::operation, detail::parameter, detail::result;
 
-struct result {
-    std::string name;
-    std::vector<axis_kind> axes{};
-    bool any_type{};
-};
-
-/// What is known of a variant, once.
-struct operation {
-    const attune_variant* variant;
-    std::string name, qualified;
-    std::vector<parameter> parameters;  ///< q, k and v first, as everybody calls attention; kv_lengths last
-    std::vector<result> results;
-
-    explicit operation(const attune_variant* given) : variant(given) {
-        const kernel_table& table = given->table();
-        qualified = table.variant;
-        name = qualified.substr(qualified.rfind(':') + 1);
-        for (const bool first : {true, false})
-            for (const input_declaration& d : table.graph.inputs)
-                if (first == (d.name == "q" || d.name == "k" || d.name == "v")) parameters.push_back(parameter_of(d));
-        std::sort(parameters.begin(), parameters.end(),
-                  [](const parameter& a, const parameter& b) { return place(a) < place(b); });
-        parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
-        for (const output_declaration& d : table.graph.outputs) {
-            const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
-            const auto axes = detail::axes_of_output(is);
-            results.push_back({std::string(d.name), {axes.begin(), axes.end()}, is == kind::output});
-        }
+/// "alibi(Tensor q, Tensor k, Tensor v, Tensor slopes, *, Tensor? kv_lengths=None) -> Tensor"; with outputs of
+/// the caller's, "alibi.out(...) -> ()".
+inline std::string schema(const operation& of, bool out) {
+    static constexpr std::string_view types[] = {"Tensor", "Tensor?", "int", "float"};
+    std::string text = of.name + (out ? ".out(" : "(");
+    for (const parameter& p : of.parameters) {
+        const bool optional = p.is == parameter::form::optional_tensor;
+        text += optional ? "*, " : "";
+        text += std::string(types[static_cast<std::size_t>(p.is)]) + " " + p.name + (optional ? "=None" : ", ");
     }
-
-    /// "alibi(Tensor q, Tensor k, Tensor v, Tensor slopes, *, Tensor? kv_lengths=None) -> Tensor"; with outputs of
-    /// the caller's, "alibi.out(...) -> ()".
-    std::string schema(bool out) const {
-        static constexpr std::string_view types[] = {"Tensor", "Tensor?", "int", "float"};
-        std::string text = name + (out ? ".out(" : "(");
-        for (const parameter& p : parameters) {
-            const bool optional = p.is == parameter::form::optional_tensor;
-            text += optional ? "*, " : "";
-            text += std::string(types[static_cast<std::size_t>(p.is)]) + " " + p.name + (optional ? "=None" : ", ");
-        }
-        std::string returned;
-        for (std::size_t i = 0; i < results.size(); ++i) {
-            if (out) text += std::string(", Tensor(") + static_cast<char>('a' + i) + "!) " + results[i].name;
-            returned += (i ? ", Tensor " : "Tensor ") + results[i].name;
-        }
-        if (out) return text + ") -> ()";
-        return text + ") -> " + (results.size() == 1 ? "Tensor" : "(" + returned + ")");
+    std::string returned;
+    for (std::size_t i = 0; i < of.results.size(); ++i) {
+        if (out) text += std::string(", Tensor(") + static_cast<char>('a' + i) + "!) " + of.results[i].name;
+        returned += (i ? ", Tensor " : "Tensor ") + of.results[i].name;
     }
-
-private:
-    static int place(const parameter& p) {
-        static constexpr std::string_view first[] = {"q", "k", "v"};
-        return static_cast<int>(std::find(std::begin(first), std::end(first), p.name) - std::begin(first));
-    }
-
-    static parameter parameter_of(const input_declaration& d) {
-        parameter made{std::string(d.name), parameter::form::tensor, {}, d.element == element_type::any};
-        if (d.is_scalar) made.is = d.element == element_type::i32 ? parameter::form::integer : parameter::form::real;
-        for (std::size_t axis = 0; axis < d.rank; ++axis) made.axes.push_back(d.axes[axis].kind);
-        return made;
-    }
-};
+    if (out) return text + ") -> ()";
+    return text + ") -> " + (of.results.size() == 1 ? "Tensor" : "(" + returned + ")");
+}
 
 /// One call under way: the tensors that it holds on to, and the views that attune is given.
 class call {
@@ -262,7 +211,7 @@ public:
 private:
     template <const attune_variant* (*Variant)()> void add() {
         const operation& of = operation_of<Variant>();
-        definitions_.def(of.schema(false).c_str()).def(of.schema(true).c_str());
+        definitions_.def(schema(of, false).c_str()).def(schema(of, true).c_str());
         kernels_.impl(of.name.c_str(), boxed<Variant, false>).impl((of.name + ".out").c_str(), boxed<Variant, true>);
     }
 

@@ -21,7 +21,7 @@ import tempfile
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 TENSORS = "Q K V O S L B R T lengths".split()
 STAND_INS = """
-foreach(command IN ITEMS project find_package attune_add_torch_library add_executable target_link_libraries add_subdirectory install attune_install_variant find_library)
+foreach(command IN ITEMS project find_package attune_add_torch_library attune_add_jax_library add_executable target_link_libraries add_subdirectory install attune_install_variant find_library)
     cmake_language(EVAL CODE "macro(${command})\\nendmacro()")
 endforeach()
 function(attune_add_variant target)

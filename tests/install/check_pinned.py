@@ -5,7 +5,7 @@ import re
 import sys
 
 SOURCES = sys.argv[1]
-LISTS = (".setup/packages", "tests/benchmarks/peers")
+LISTS = (".setup/packages", "tests/benchmarks/peers", "tests/python/jax")
 CALL = re.compile(r"-m pip install|\"pip\", *\"install\"|\bpip3? download|\buv pip (install|sync)")
 HASHED = re.compile(r"^(\S+)==(\S+)(?: ; .*)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
 wrong = []

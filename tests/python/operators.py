@@ -1,5 +1,6 @@
-"""Variants as operators of PyTorch: operators.py READY CAPPED COMMON, libraries that CMakeLists.txt beside this file makes."""
+"""Variants as operators of PyTorch: operators.py READY CAPPED RUN_PACKAGE COMMON, libraries and a program that CMakeLists.txt beside this file makes."""
 import os
+import subprocess
 import sys
 import tempfile
 
@@ -52,7 +53,7 @@ assert half[0].dtype == torch.bfloat16 and half[1].dtype == torch.float32
 torch.testing.assert_close(half[0].float(), got, atol=0.03, rtol=0.03)
 
 # The order of arguments is that of the same variant from NumPy.
-for operators, library in ((ready, attune.load(sys.argv[3])), (capped, attune.load(sys.argv[2]))):
+for operators, library in ((ready, attune.load(sys.argv[4])), (capped, attune.load(sys.argv[2]))):
     for name in library:
         order = [argument.name for argument in getattr(operators, name).default._schema.arguments]
         assert order == [p for p in library[name].__signature__.parameters if p in order] and set(order) | {"options"} | {o["name"] for o in library[name].describe()["outputs"]} == \
@@ -103,6 +104,11 @@ with tempfile.TemporaryDirectory() as folder:
 with tempfile.TemporaryDirectory() as folder:
     package = torch._inductor.aoti_compile_and_package(torch.export.export(block, (q, k, v, slopes)), package_path=os.path.join(folder, "block.pt2"))
     torch.testing.assert_close(torch._inductor.aoti_load_package(package)(q, k, v, slopes), expected, atol=1e-5, rtol=1e-5)
+    for name, tensor in (("q", q), ("k", k), ("v", v), ("slopes", slopes)):
+        tensor.contiguous().numpy().tofile(os.path.join(folder, name + ".bin"))
+    subprocess.run([sys.argv[3], os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2]), package, folder], check=True)
+    torch.testing.assert_close(torch.from_file(os.path.join(folder, "out.bin"), size=q.numel()).view(q.shape), expected, atol=1e-5, rtol=1e-5)
+    print("a package of AOTInductor: from Python and from C++")
 
 # Threads are PyTorch's; the bits do not depend on them.
 for count in (1, 2):
@@ -117,7 +123,7 @@ refused(["q", "torch.float32"], ready.plain_attention, q.long(), k, v)
 refused(["out"], ready.plain_attention.out, q, k, v, out=out[:, :, :50])
 refused(["out"], ready.plain_attention.out, q, k, v, out=q)
 assert (out == 7).all()
-for words, call in ((["libm.so.6"], lambda: attune.torch.load("libm.so.6")), (["no operators"], lambda: attune.torch.load(sys.argv[3]))):
+for words, call in ((["libm.so.6"], lambda: attune.torch.load("libm.so.6")), (["no operators"], lambda: attune.torch.load(sys.argv[4]))):
     refused(words, call)
 
 # Forked workers call, as DataLoader's do.
@@ -135,4 +141,10 @@ class Rows(torch.utils.data.Dataset):
 
 for got in torch.utils.data.DataLoader(Rows(), batch_size=None, num_workers=2, multiprocessing_context="fork"):
     assert torch.equal(got, expected)
+
+# A process of torch.multiprocessing writes into shared memory.
+shared = torch.zeros_like(q).share_memory_()
+process = torch.multiprocessing.get_context("fork").Process(target=lambda: ready.causal_attention.out(q, k, v, out=shared))
+process.start(), process.join()
+assert process.exitcode == 0 and torch.equal(shared, expected)
 print("all as expected")

@@ -14,7 +14,7 @@ from . import _c
 from .blocks import Blocks
 
 _NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "u8": "uint8", "i8": "int8", "bool": "bool"}
-_TORCH = {**_NUMPY, "bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}
+TYPES = {**_NUMPY, "bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}  # as PyTorch and JAX call them
 
 
 @dataclass(frozen=True)
@@ -186,9 +186,23 @@ class Variant:
         return self._interface.answer(question, self._variant, frame.arguments, ctypes.c_size_t(count), how)
 
     def _allocated(self, output: dict[str, Any], named: dict[str, Any]) -> Any:
-        """Room for an output: its extents are those of the inputs' axes of the same name."""
+        """Room for an output."""
+        shape = self._shape(output["name"], named)
+        if shape is None:  # of a computed axis only the runtime knows
+            outputs = [one["name"] for one in self._outputs]
+            inputs = {name: value for name, value in named.items() if name not in outputs}
+            shape = next(found["shape"] for found in self.explain(**inputs)["outputs"] if found["name"] == output["name"])
+        like: Any = next((value for name in self._typed if (value := named.get(name)) is not None), None)
+        any_type = output["element"] == "any"
+        if hasattr(like, "new_empty"):  # PyTorch
+            return like.new_empty(shape, dtype=like.dtype if any_type else getattr(sys.modules["torch"], TYPES[output["element"]]))
+        import numpy
+        return numpy.empty(shape, getattr(like, "dtype", numpy.float32) if any_type else _NUMPY[output["element"]])
+
+    def _shape(self, output: str, named: dict[str, Any]) -> list[Any] | None:
+        """The extents of an output, which are those of the inputs' axes of the same name; None where no input has one of these."""
         shape = []
-        for places in self._places[output["name"]]:
+        for places in self._places[output]:
             extent = None
             for name, axis, rank in places:
                 given = getattr(named.get(name), "shape", ())
@@ -196,18 +210,10 @@ class Variant:
                     extent = given[axis]
                     if extent != 1:  # else it may broadcast
                         break
-            if extent is None:  # of a computed axis only the runtime knows
-                outputs = [one["name"] for one in self._outputs]
-                inputs = {name: value for name, value in named.items() if name not in outputs}
-                shape = next(found["shape"] for found in self.explain(**inputs)["outputs"] if found["name"] == output["name"])
-                break
+            if extent is None:
+                return None
             shape.append(extent)
-        like: Any = next((value for name in self._typed if (value := named.get(name)) is not None), None)
-        any_type = output["element"] == "any"
-        if hasattr(like, "new_empty"):  # PyTorch
-            return like.new_empty(shape, dtype=like.dtype if any_type else getattr(sys.modules["torch"], _TORCH[output["element"]]))
-        import numpy
-        return numpy.empty(shape, getattr(like, "dtype", numpy.float32) if any_type else _NUMPY[output["element"]])
+        return shape
 
     def _text(self) -> str:
         lines = [self._described["formula"], ""]

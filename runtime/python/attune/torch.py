@@ -45,7 +45,7 @@ _loaded: set[str] = set()
 
 
 def _fake(variant: Variant) -> Callable[..., Any]:
-    """The outputs of a call as tensors without values: their extents are those of the inputs' axes of the same name."""
+    """The outputs of a call as tensors without values."""
     signature, described = variant.__signature__, variant.describe()
 
     def outputs(*given: torch.Tensor, **named: Any) -> Any:
@@ -53,12 +53,9 @@ def _fake(variant: Variant) -> Callable[..., Any]:
         q = tensors[variant._typed[0]] if variant._typed else next(value for value in tensors.values() if isinstance(value, torch.Tensor))
         made = []
         for output in described["outputs"]:
-            shape = []
-            for places in variant._places[output["name"]]:
-                extents = [tensors[name].shape[axis] for name, axis, rank in places if tensors.get(name) is not None and tensors[name].ndim == rank]
-                if not extents:
-                    raise Error(f"attune: expected the output {output['name']} of {variant.__qualname__} to be passed, for none of the inputs says how large it is; try {variant.__name__}.out")
-                shape.append(next((extent for extent in extents if extent != 1), 1))  # of which some broadcast
+            shape = variant._shape(output["name"], tensors)
+            if shape is None:
+                raise Error(f"attune: expected the output {output['name']} of {variant.__qualname__} to be passed, for none of the inputs says how large it is; try {variant.__name__}.out")
             made.append(q.new_empty(shape, dtype=q.dtype if output["element"] == "any" and variant._typed else torch.float32))
         return made[0] if len(made) == 1 else tuple(made)
 

@@ -1,0 +1,67 @@
+#pragma once
+#include <attune/runtime/detail/c_variant.hpp>
+#include <attune/runtime/detail/call.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A variant as other systems declare their operators: what goes in, in which order, and what comes out.
+namespace attune::detail {
+
+/// An argument: what a declaration says of it, and how it is read.
+struct parameter {
+    std::string name;
+    enum class form { tensor, optional_tensor, integer, real } is{};
+    std::vector<axis_kind> axes{};
+    bool any_type{};
+};
+
+struct result {
+    std::string name;
+    std::vector<axis_kind> axes{};
+    bool any_type{};
+};
+
+/// What is known of a variant, once.
+struct operation {
+    const attune_variant* variant;
+    std::string name, qualified;
+    std::vector<parameter> parameters;  ///< q, k and v first, as everybody calls attention; kv_lengths last
+    std::vector<result> results;
+
+    explicit operation(const attune_variant* given) : variant(given) {
+        const kernel_table& table = given->table();
+        qualified = table.variant;
+        name = qualified.substr(qualified.rfind(':') + 1);
+        for (const bool first : {true, false})
+            for (const input_declaration& d : table.graph.inputs)
+                if (first == (d.name == "q" || d.name == "k" || d.name == "v")) parameters.push_back(parameter_of(d));
+        std::stable_sort(parameters.begin(), parameters.end(),
+                         [](const parameter& a, const parameter& b) { return place(a) < place(b); });
+        parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
+        for (const output_declaration& d : table.graph.outputs) {
+            const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
+            const auto axes = axes_of_output(is);
+            results.push_back({std::string(d.name), {axes.begin(), axes.end()}, is == kind::output});
+        }
+    }
+
+private:
+    static int place(const parameter& p) {
+        static constexpr std::string_view first[] = {"q", "k", "v"};
+        return static_cast<int>(std::find(std::begin(first), std::end(first), p.name) - std::begin(first));
+    }
+
+    static parameter parameter_of(const input_declaration& d) {
+        parameter made{std::string(d.name), parameter::form::tensor, {}, d.element == element_type::any};
+        if (d.is_scalar) made.is = d.element == element_type::i32 ? parameter::form::integer : parameter::form::real;
+        for (std::size_t axis = 0; axis < d.rank; ++axis) made.axes.push_back(d.axes[axis].kind);
+        return made;
+    }
+};
+
+}  // namespace attune::detail
