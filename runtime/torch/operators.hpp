@@ -42,19 +42,20 @@ inline constexpr element_pair elements[] = {{aoti_torch_dtype_float32, ATTUNE_F3
 
 using detail::operation, detail::parameter, detail::result;
 
-/// "alibi(Tensor q, Tensor k, Tensor v, Tensor slopes, *, Tensor? kv_lengths=None) -> Tensor"; with outputs of
+/// "alibi(Tensor q, Tensor k, Tensor v, Tensor slopes, Tensor? kv_lengths=None) -> Tensor"; with outputs of
 /// the caller's, "alibi.out(...) -> ()".
 inline std::string schema(const operation& of, bool out) {
     static constexpr std::string_view types[] = {"Tensor", "Tensor?", "int", "float"};
     std::string text = of.name + (out ? ".out(" : "(");
     for (const parameter& p : of.parameters) {
         const bool optional = p.is == parameter::form::optional_tensor;
-        text += optional ? "*, " : "";
         text += std::string(types[static_cast<std::size_t>(p.is)]) + " " + p.name + (optional ? "=None" : ", ");
     }
     std::string returned;
     for (std::size_t i = 0; i < of.results.size(); ++i) {
-        if (out) text += std::string(", Tensor(") + static_cast<char>('a' + i) + "!) " + of.results[i].name;
+        if (out)
+            text +=
+                std::string(i ? ", Tensor(" : ", *, Tensor(") + static_cast<char>('a' + i) + "!) " + of.results[i].name;
         returned += (i ? ", Tensor " : "Tensor ") + of.results[i].name;
     }
     if (out) return text + ") -> ()";
@@ -86,20 +87,23 @@ public:
             attune_tensor_argument(r.name.c_str(), view(r.name, held(torch::stable::detail::to<torch_tensor>(value)))));
     }
 
-    /// A new tensor for an output: its extents are those of the inputs' axes of the same name, of which some
-    /// broadcast.
+    /// A new tensor for an output: a gradient's extents are those of its input, others' those of the inputs' axes of
+    /// the same name, of which some broadcast.
     StableIValue allocated(const result& r) {
+        const attune_tensor* const like = r.like < 0 ? nullptr : &arguments_[static_cast<std::size_t>(r.like)].tensor;
+        const std::size_t rank = like ? static_cast<std::size_t>(like->rank) : r.axes.size();
         std::array<std::int64_t, 8> shape{}, strides{};
         std::int64_t step = 1;
-        for (std::size_t axis = r.axes.size(); axis-- > 0; step *= std::max<std::int64_t>(shape[axis], 1)) {
-            shape[axis] = extents_[static_cast<std::size_t>(r.axes[axis])], strides[axis] = step;
+        for (std::size_t axis = rank; axis-- > 0; step *= std::max<std::int64_t>(shape[axis], 1)) {
+            shape[axis] = like ? like->shape[axis] : extents_[static_cast<std::size_t>(r.axes[axis])];
+            strides[axis] = step;
             if (shape[axis] < 0)
                 throw std::runtime_error("attune: expected the output " + r.name + " of " + of_.qualified +
                                          " to be passed, got none, and none of the inputs says how large it is; try " +
                                          of_.name + ".out");
         }
         AtenTensorHandle made = nullptr;
-        check(aoti_torch_empty_strided(static_cast<std::int64_t>(r.axes.size()), shape.data(), strides.data(),
+        check(aoti_torch_empty_strided(static_cast<std::int64_t>(rank), shape.data(), strides.data(),
                                        r.any_type ? type_ : aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0,
                                        &made),
               "allocate an output");

@@ -122,6 +122,7 @@ refused(["q", "torch.float32"], ready.plain_attention, q.double(), k, v)
 refused(["q", "torch.float32"], ready.plain_attention, q.long(), k, v)
 refused(["out"], ready.plain_attention.out, q, k, v, out=out[:, :, :50])
 refused(["out"], ready.plain_attention.out, q, k, v, out=q)
+refused(["plain_attention_gradient"], lambda: ready.plain_attention(q.clone().requires_grad_(), k, v).sum().backward())
 assert (out == 7).all()
 for words, call in ((["libm.so.6"], lambda: attune.torch.load("libm.so.6")), (["no operators"], lambda: attune.torch.load(sys.argv[4]))):
     refused(words, call)

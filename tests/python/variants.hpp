@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Two outputs, and numbers of every kind.
+/// Two outputs, numbers of every kind, and gradients.
 namespace test {
 using namespace attune::dsl;
 
@@ -9,5 +9,13 @@ inline constexpr auto cap = scalar<"cap", f32>;
 inline constexpr auto first = scalar<"first", i32>;
 inline constexpr auto scores = mask(cap * tanh(q * t(k) * rsqrt(depth) / cap), kv_idx >= first);
 inline constexpr auto capped = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
+
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto sloped = mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), causal);
+inline constexpr auto alibi = outputs(out = softmax(sloped) * v, lse = log_sum_exp(sloped));
+inline constexpr auto alibi_gradient = gradient(alibi);
+
+/// Of both outputs, and not of v.
+inline constexpr auto capped_gradient = gradient(capped, of(out, lse), wrt(q, k));
 
 }  // namespace test

@@ -30,8 +30,9 @@ class Function:
     `target` is the name by which XLA knows it, for jax.export.
     """
 
-    def __init__(self, target: str, variant: Variant, gradient: "Function | None" = None) -> None:
-        self.variant, self.target, self._gradient = variant, target, gradient
+    def __init__(self, target: str, variant: Variant) -> None:
+        self.variant, self.target = variant, target
+        self._gradient: Function | None = None
         self.__name__, self.__qualname__, self.__doc__ = variant.__name__, variant.__qualname__, variant.__doc__
         made = {output["name"] for output in variant._outputs} | {"options"}
         self.__signature__ = variant.__signature__.replace(parameters=[p for p in variant.__signature__.parameters.values() if p.name not in made])
@@ -178,12 +179,15 @@ class Functions:
             raise Error(f"attune: expected functions for version {_said(_xla_version())} or earlier of XLA's foreign functions, got {path} of {_said(compiled)}; try building it with this jaxlib, {jaxlib.__version__}")
         stem = os.path.basename(library.path).partition(".")[0]
         self._functions: dict[str, Function] = {}
-        for name in sorted(library, key=lambda name: not name.endswith("_gradient")):
+        for name in library:
             variant = library[name]
             handler = getattr(library._interface.library, variant.symbol + "_xla")
             target = f"{stem}.{variant.symbol}"
             jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler), platform="cpu")
-            self._functions[name] = Function(target, variant, self._functions.get(name + "_gradient"))
+            self._functions[name] = Function(target, variant)
+        for name, function in self._functions.items():
+            gradient = library.gradient_of(name)
+            function._gradient = next((other for other in self._functions.values() if other.variant is gradient), None)
 
     def __getattr__(self, name: str) -> Function:
         if not name.startswith("__") and name in self.__dict__.get("_functions", ()):

@@ -262,6 +262,16 @@ class Library:
     def __repr__(self) -> str:
         return f"<attune library {self.path}: {', '.join(self._variants)}>"
 
+    def gradient_of(self, name: str) -> Variant | None:
+        """The variant `<name>_gradient` beside a variant, if it reads what that takes and leaves, and makes gradients of what it takes."""
+        variant = self[name]
+        found = next((other for other in self._variants.values() if other.symbol == variant.symbol + "_gradient"), None)
+        if found is None:
+            return None
+        takes, leaves = {given["name"] for given in variant._inputs}, {output["name"] for output in variant._outputs}
+        reads, makes = {given["name"] for given in found._inputs}, {output["name"] for output in found._outputs}
+        return found if reads <= takes | leaves | {"d" + one for one in leaves} and makes <= {"d" + one for one in takes} else None
+
     def set_threads(self, count: int) -> None:
         """Threads of later calls of this library; 0 returns to ATTUNE_THREADS, or else the CPUs that the process may use."""
         if not 0 <= count < 2**31:

@@ -4,7 +4,7 @@
     out = ops.alibi(q, k, v, slopes)            # strided views as they are; kv_lengths=... where keys end earlier
     ops.alibi.out(q, k, v, slopes, out=out)     # into memory of yours
 
-torch.compile(fullgraph=True) and torch.export take them. Threads are those of torch.set_num_threads.
+torch.compile(fullgraph=True) and torch.export take them. Where `alibi_gradient`, made by gradient(alibi), is in the library, autograd takes ops.alibi. Threads are those of torch.set_num_threads.
 """
 from __future__ import annotations
 
@@ -37,6 +37,10 @@ def load(path: str | os.PathLike[str]) -> Any:
         for name in library:
             torch.library.register_fake(f"{space}::{name}")(_fake(library[name]))
             torch.library.register_fake(f"{space}::{name}.out")(lambda *given, **named: None)
+        for name in library:
+            gradient = library.gradient_of(name)
+            backward, forward = _autograd(library[name], gradient, getattr(getattr(torch.ops, space), gradient.__name__).default) if gradient else (_no_gradient(library[name]), None)
+            torch.library.register_autograd(f"{space}::{name}", backward, setup_context=forward)
         _loaded.add(where)
     return getattr(torch.ops, space)
 
@@ -44,12 +48,17 @@ def load(path: str | os.PathLike[str]) -> Any:
 _loaded: set[str] = set()
 
 
+def _arguments(variant: Variant) -> list[str]:
+    """In the order of the operator's schema."""
+    return [given["name"] for given in variant._inputs]
+
+
 def _fake(variant: Variant) -> Callable[..., Any]:
     """The outputs of a call as tensors without values."""
-    signature, described = variant.__signature__, variant.describe()
+    names, described = _arguments(variant), variant.describe()
 
     def outputs(*given: torch.Tensor, **named: Any) -> Any:
-        tensors = signature.bind(*given, **named).arguments
+        tensors = {**dict(zip(names, given)), **named}
         q = tensors[variant._typed[0]] if variant._typed else next(value for value in tensors.values() if isinstance(value, torch.Tensor))
         made = []
         for output in described["outputs"]:
@@ -60,3 +69,50 @@ def _fake(variant: Variant) -> Callable[..., Any]:
         return made[0] if len(made) == 1 else tuple(made)
 
     return outputs
+
+
+def _no_gradient(variant: Variant) -> Callable[..., Any]:
+    """PyTorch itself would only warn, and go on with no gradient."""
+    name = variant.__qualname__
+
+    def backward(ctx: Any, *grads: Any) -> Any:
+        raise Error(f"attune: expected {name}_gradient among the kernels, for a backward pass through {name}, got none; try GRAPHS ... {name}_gradient, with {variant.__name__}_gradient = gradient({variant.__name__})")
+
+    return backward
+
+
+def _autograd(variant: Variant, gradient: Variant, operator: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """What register_autograd takes: backwards by the kernels of gradient(variant), which read what the forward pass left."""
+    outputs, wanted = [output["name"] for output in variant._outputs], gradient._known
+    made = [output["name"] for output in gradient._outputs]
+
+    names = _arguments(variant)
+
+    def forward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        given = dict(zip(names, inputs))
+        for name, value in given.items():
+            if isinstance(value, torch.Tensor) and value.requires_grad and "d" + name not in made:
+                raise Error(f"attune: expected {gradient.__qualname__} to make the gradient of {name}, got one of {', '.join(made)}; try {name}.detach(), or gradient(..., wrt(...)) with {name}")
+        left = dict(zip(outputs, output if isinstance(output, tuple) else (output,)))
+        kept = {name: value for name, value in {**given, **left}.items() if name in wanted and value is not None}
+        tensors = {name: value for name, value in kept.items() if isinstance(value, torch.Tensor)}
+        ctx.names, ctx.numbers = list(tensors), {name: value for name, value in kept.items() if name not in tensors}
+        ctx.shapes = {name: (value.shape, value.dtype) for name, value in left.items()}
+        ctx.save_for_backward(*tensors.values())
+        ctx.set_materialize_grads(False)
+
+    def backward(ctx: Any, *grads: torch.Tensor | None) -> tuple[torch.Tensor | None, ...]:
+        arguments = {**dict(zip(ctx.names, ctx.saved_tensors)), **ctx.numbers}
+        for name, grad in zip(outputs, grads):
+            if "d" + name in wanted:
+                shape, dtype = ctx.shapes[name]
+                if grad is None:
+                    grad = torch.zeros(shape, dtype=dtype)
+                arguments["d" + name] = grad if grad.stride(-1) == 1 else grad.contiguous()  # a sum's is one number, expanded
+            elif grad is not None:
+                raise Error(f"attune: expected {gradient.__qualname__} to take the derivative by {name}, got d{name}, which it does not read; try {name}.detach(), or gradient(..., of({', '.join(outputs)}))")
+        found = operator(**arguments)
+        gradients = dict(zip(made, found if isinstance(found, tuple) else (found,)))
+        return tuple(gradients.get("d" + name) for name in names)
+
+    return backward, forward

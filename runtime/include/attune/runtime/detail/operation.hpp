@@ -2,11 +2,14 @@
 #include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/call.hpp>
 
+#include <attune/ir/gradient_outputs.hpp>
+
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// A variant as other systems declare their operators: what goes in, in which order, and what comes out.
@@ -24,6 +27,7 @@ struct result {
     std::string name;
     std::vector<axis_kind> axes{};
     bool any_type{};
+    int like = -1;  ///< of a gradient: the parameter whose shape it has
 };
 
 /// What is known of a variant, once.
@@ -45,8 +49,18 @@ struct operation {
         parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
         for (const output_declaration& d : table.graph.outputs) {
             const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
-            const auto axes = axes_of_output(is);
-            results.push_back({std::string(d.name), {axes.begin(), axes.end()}, is == kind::output});
+            result made{std::string(d.name), {}, is == kind::output};
+            if (const int input = input_of_gradient(table.graph, d); input >= 0) {
+                const auto named = [&](const parameter& p) {
+                    return p.name == table.graph.inputs[static_cast<std::size_t>(input)].name;
+                };
+                made.like =
+                    static_cast<int>(std::find_if(parameters.begin(), parameters.end(), named) - parameters.begin());
+            } else {
+                const auto axes = axes_of_output(is);
+                made.axes.assign(axes.begin(), axes.end());
+            }
+            results.push_back(std::move(made));
         }
     }
 
