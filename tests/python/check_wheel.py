@@ -45,10 +45,24 @@ def made(options):
             expect(f"attune/{file}" in names, f"expected {file} in {wheel.name}")
         for licence in ("LICENSE", "NOTICES.md"):
             expect(any("licenses" in name and name.endswith(licence) for name in names), f"expected {licence} among the licenses of {wheel.name}")
+        notices = opened.read(next(name for name in names if "licenses" in name and name.endswith("NOTICES.md"))).decode()
+        for project in ("Halide", "Boost.Hana", "DLPack", "fmt", "JSON for Modern C++", "CLI11"):
+            expect(f"| {project}" in notices, f"expected {project} among the notices of {wheel.name}")
         said = opened.read(next(name for name in names if name.endswith("/METADATA"))).decode()
         expect("Requires-Dist: halide==21.0.0" in said, f"expected the wheel to bring Halide, got\n{said}")
-    print(f"  {wheel.name}: {wheel.stat().st_size / 1e6:.1f} MB")
     return wheel
+
+
+def repaired(options, wheel):
+    """The same wheel under the name that says which systems it runs on: what it needs of the C library, and that it needs nothing else."""
+    folder = options.work / "repaired"
+    run(options.builder, "-m", "auditwheel", "repair", "--wheel-dir", folder, wheel, env={**os.environ, "PATH": os.pathsep.join([str(options.builder.parent), os.environ["PATH"]])})
+    found, = folder.iterdir()
+    expect("-py3-none-manylinux_" in found.name, f"expected a wheel for every Linux with a C library of some age, got {found.name}")
+    with zipfile.ZipFile(found) as opened:
+        expect(not any(".libs/" in name for name in opened.namelist()), f"expected {found.name} to need no library of the system it was built on")
+    print(f"  {found.name}: {found.stat().st_size / 1e6:.1f} MB")
+    return found
 
 
 def installed(options, wheel):
@@ -76,12 +90,12 @@ def main():
         parser.add_argument("--" + name, type=pathlib.Path, required=True)
     parser.add_argument("--compiler", required=True)
     options = parser.parse_args()
-    if subprocess.run([options.builder, "-c", "import scikit_build_core"], capture_output=True).returncode:
-        print("skipped: no scikit-build-core here, which makes wheels")
+    if subprocess.run([options.builder, "-c", "import scikit_build_core, auditwheel"], capture_output=True).returncode:
+        print("skipped: no scikit-build-core and auditwheel here, which make wheels")
         return 77
     shutil.rmtree(options.work, ignore_errors=True)
     options.work.mkdir(parents=True)
-    python = installed(options, made(options))
+    python = installed(options, repaired(options, made(options)))
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "ATTUNE_", "CMAKE_"))}
     in_environment = {**clean, "VIRTUAL_ENV": str(python.parents[1]), "CXX": options.compiler, "ATTUNE_PYTHON_CACHE": str(options.work / "cache"),
                       "PATH": os.pathsep.join([str(python.parent), str(options.cmake.parent), str(options.make_program.parent), clean["PATH"]])}
