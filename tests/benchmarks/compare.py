@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""attune against PyTorch, FlexAttention and ONNX Runtime on this machine, interleaved in one run and on equally many threads.
+"""attune against PyTorch, FlexAttention, ONNX Runtime and OpenVINO on this machine, interleaved in one run and on equally many threads.
 
 ./tests/benchmarks/run builds what it needs first (or cmake --build --preset default --target attune_benchmark). The peers are taken from the Python that runs
 this, else from an environment of their own, build/torch, which is made at the first run (a large download).
@@ -133,7 +133,7 @@ def remarks(r):
         yield "above what was measured of the machine: it was busy"
 
 
-FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT",)}
+FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT",), "OpenVINO": ("OpenVINO",)}
 
 
 def show(results, machine):
@@ -178,11 +178,12 @@ def main():
             print("\n".join(case["name"] for case in table))
             sys.exit(0 if options.list else f"expected a pattern that some case matches, got {options.cases}; the cases stand above")
         with_torch(sys.argv[1:], PACKAGES)
-        import onnxruntime, torch
+        import onnxruntime, openvino, torch
         torch.set_num_threads(options.threads)
         torch.set_grad_enabled(False)
         machine = {"cpu": cpu_name(), **limits_of(options, folder), "system": platform.platform(),
-                   "versions": {"python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__}}
+                   "versions": {"python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__,
+                                "openvino": openvino.__version__.split("-")[0]}}
         print(", ".join(f"{name} {version}" for name, version in machine["versions"].items()) + f"; medians of {options.rounds} turns of up to {options.repeats} calls")
         results = []
         for number, case in enumerate(chosen, 1):

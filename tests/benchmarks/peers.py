@@ -179,14 +179,62 @@ def onnx_runtime(torch, case, q, k, v, threads):
     yield "ORT Attention", standard
 
 
+def openvino(torch, case, q, k, v, threads):
+    """OpenVINO's ScaledDotProductAttention, on memory of its own, in the precision of the case. Tensors of the model are f32 where the precision is bf16, too: the
+    plug-in rounds them as it reads them, which is faster here than bf16 at its borders. Grouped keys are repeated in the model, in the form that its fusions know."""
+    import numpy, openvino as ov
+    from openvino import opset13 as ops
+    variant, heads, key_heads = case["variant"], q.shape[1], k.shape[1]
+    if variant == "softcap":
+        raise unsupported("no softcap")
+    arrays = {name: x.float().contiguous().numpy() for name, x in zip("qkv", (q, k, v))}
+    inputs = {name: ops.parameter(list(x.shape), numpy.float32, name=name) for name, x in arrays.items()}
+
+    def by_query_head(x):
+        if heads == key_heads:
+            return x
+        ones = ops.constant(numpy.ones((1, 1, heads // key_heads, 1, 1), numpy.float32))
+        shape = numpy.array([q.shape[0], heads, -1, q.shape[3]], numpy.int64)
+        return ops.reshape(ops.multiply(ops.unsqueeze(x, ops.constant(numpy.int32(2))), ones), ops.constant(shape), False)
+
+    def made(masks, **how):
+        """A call; `masks` holds one array or none."""
+        given = {**inputs, **{name: ops.parameter(list(x.shape), x.dtype.type, name=name) for name, x in masks.items()}}
+        attended = ops.scaled_dot_product_attention(given["q"], by_query_head(given["k"]), by_query_head(given["v"]), *[given[name] for name in masks], **how)
+        compiled = ov.Core().compile_model(ov.Model([ops.result(attended)], list(given.values())), "CPU", {
+            "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": case["dtype"], "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1})
+        request, out = compiled.create_infer_request(), numpy.zeros(q.shape, numpy.float32)
+        tensors = [ov.Tensor(x, shared_memory=True) for x in (*arrays.values(), *masks.values())]
+        for at, tensor in enumerate(tensors):
+            request.set_input_tensor(at, tensor)
+        request.set_output_tensor(0, ov.Tensor(out, shared_memory=True))
+
+        def call(keep=(arrays, masks)):  # the model reads their memory
+            request.infer()
+            return torch.from_numpy(out)
+        return call
+
+    if variant == "causal" and case["queries"] == case["keys"]:  # its triangle begins at the first key
+        yield "OpenVINO", lambda: made({}, causal=True)
+    if variant in ("alibi", "bias"):
+        yield "OpenVINO, float mask", lambda: made({"mask": additive(torch, case, numpy)}, causal=False)
+    elif variant == "full" or (variant == "causal" and case["queries"] == 1):
+        yield "OpenVINO", lambda: made({}, causal=False)
+    else:
+        seen = visible(torch, case)
+        seen = numpy.ascontiguousarray((seen.expand(-1, 1, case["queries"], -1) if seen.dim() == 4 else seen[None, None]).numpy())
+        yield "OpenVINO, bool mask", lambda: made({"mask": seen}, causal=False)
+
+
 def peers(torch, case, q, k, v, threads):
     """(name, call) for each peer, (name, the reason) where it cannot."""
     yield from sdpa(torch, case, q, k, v)
-    for name, family in (("FlexAttention", lambda: flex(torch, case, q, k, v)), ("ORT", lambda: onnx_runtime(torch, case, q, k, v, threads))):
+    for name, family in (("FlexAttention", lambda: flex(torch, case, q, k, v)), ("ORT", lambda: onnx_runtime(torch, case, q, k, v, threads)),
+                         ("OpenVINO", lambda: openvino(torch, case, q, k, v, threads))):
         try:
             for each, call in family():
                 try:
-                    yield each, call() if each.startswith("ORT") else call
+                    yield each, call if name == "FlexAttention" else call()
                 except Exception as problem:  # whatever the peer throws is its answer
                     yield each, reason(problem)
         except Exception as problem:

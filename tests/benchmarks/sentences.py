@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Sentences embedded by MiniLM-L6, f32: examples/sentence_embeddings against PyTorch and ONNX Runtime on this machine, interleaved in one run and on equally
-many threads.
+"""Sentences embedded by MiniLM-L6, f32: examples/sentence_embeddings against PyTorch, ONNX Runtime and OpenVINO on this machine, interleaved in one run and
+on equally many threads.
 
 ./tests/benchmarks/sentences fetches and builds what it needs first. The peers are found as compare.py finds them. What is timed of all of them leads from the
 token ids of all sentences, one batch, to embeddings of unit length; before that, these are compared.
 
 PyTorch runs the same layers from torch.nn.functional, with scaled_dot_product_attention and a padding mask, as they are and through torch.compile. ONNX Runtime
-runs its own fused operators: Attention, SkipLayerNormalization, BiasGelu, with the same mask. Both need the sentences padded to the longest; attune packs them.
+runs its own fused operators: Attention, SkipLayerNormalization, BiasGelu, with the same mask. OpenVINO runs what it makes of PyTorch's layers. All need the sentences
+padded to the longest; attune packs them.
 The cases of equal lengths have nothing to pad: there, all compute the same. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
 """
 import argparse, fnmatch, json, pathlib, platform, statistics, struct, sys, tempfile
@@ -48,14 +49,13 @@ def padded(torch, ids):
     return tokens, visible
 
 
-def pytorch(torch, w, ids):
+def embedding(torch, w):
+    """The layers as PyTorch's functions: embed(tokens, mask, visible)."""
     functional = torch.nn.functional
-    tokens, visible = padded(torch, ids)
     linear = lambda x, name: functional.linear(x, w[name + ".weight"], w[name + ".bias"])
     normal = lambda x, name: functional.layer_norm(x, (WIDTH,), w[name + ".weight"], w[name + ".bias"], 1e-12)
     fused = [[torch.cat([w[f"encoder.layer.{i}.attention.self.{n}.{what}"] for n in ("query", "key", "value")]) for what in ("weight", "bias")]
              for i in range(LAYERS)]
-    mask = None if visible.all() else visible[:, None, None, :]
 
     def embed(tokens, mask, visible):
         batch, length = tokens.shape
@@ -68,7 +68,12 @@ def pytorch(torch, w, ids):
             x = normal(x + linear(attended, layer + "attention.output.dense"), layer + "attention.output.LayerNorm")
             x = normal(x + linear(functional.gelu(linear(x, layer + "intermediate.dense")), layer + "output.dense"), layer + "output.LayerNorm")
         return functional.normalize((x * visible[:, :, None]).sum(1), dim=-1)
+    return embed
 
+
+def pytorch(torch, w, ids):
+    tokens, visible = padded(torch, ids)
+    mask, embed = None if visible.all() else visible[:, None, None, :], embedding(torch, w)
     yield "PyTorch", lambda: embed(tokens, mask, visible)
     torch._dynamo.reset()
     compiled = torch.compile(embed, dynamic=False, fullgraph=True)
@@ -120,6 +125,26 @@ def onnx_runtime(torch, w, ids, threads):
     yield "ONNX Runtime", lambda: torch.from_numpy(session.run(["out"], feeds)[0])
 
 
+def openvino(torch, w, ids, threads):
+    import numpy, openvino as ov
+    tokens, visible = padded(torch, ids)
+    mask, embed = None if visible.all() else visible[:, None, None, :], embedding(torch, w)
+
+    class layers(torch.nn.Module):
+        def forward(self, tokens):
+            return embed(tokens, mask, visible)
+    model = ov.convert_model(layers(), example_input=tokens, input=[tuple(tokens.shape)])
+    compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1})
+    request, out = compiled.create_infer_request(), numpy.zeros((len(ids), WIDTH), numpy.float32)
+    request.set_input_tensor(ov.Tensor(tokens.numpy(), shared_memory=True))
+    request.set_output_tensor(ov.Tensor(out, shared_memory=True))
+
+    def call(keep=tokens):  # the model reads its memory
+        request.infer()
+        return torch.from_numpy(out)
+    yield "OpenVINO", call
+
+
 def measure(torch, attune, folder, w, name, ids, options):
     attune("set", json.dumps(ids))
     threads = attune("run")["threads"]
@@ -127,7 +152,7 @@ def measure(torch, attune, folder, w, name, ids, options):
         sys.exit(f"{name}: expected {options.threads} threads, attune uses {threads}, PyTorch {torch.get_num_threads()}")
     rows = torch.from_file(str(folder / "embeddings.bin"), size=len(ids) * WIDTH).reshape(len(ids), WIDTH)
     turns, differences = {"attune": lambda n: attune("time", n)["seconds"]}, {}
-    for make in (pytorch(torch, w, ids), onnx_runtime(torch, w, ids, options.threads)):
+    for make in (pytorch(torch, w, ids), onnx_runtime(torch, w, ids, options.threads), openvino(torch, w, ids, options.threads)):
         for who, call in make:
             differences[who] = float((rows - call()).abs().max())
             if not differences[who] <= TOLERANCE:
@@ -159,11 +184,11 @@ def main():
     if not options.program.exists() or not options.model.exists():
         sys.exit(f"{options.program} or {options.model} is not there; try ./tests/benchmarks/sentences")
     with_torch(sys.argv[1:], PACKAGES)
-    import onnxruntime, torch
+    import onnxruntime, openvino as ov, torch
     torch.set_num_threads(options.threads)
     torch.set_grad_enabled(False)
     w = read_weights(torch, options.model / "model.safetensors")
-    print(f"{cpu_name()}, {options.threads} threads; PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}, python {platform.python_version()}; "
+    print(f"{cpu_name()}, {options.threads} threads; PyTorch {torch.__version__}, ONNX Runtime {onnxruntime.__version__}, OpenVINO {ov.__version__.split('-')[0]}, python {platform.python_version()}; "
           f"medians of {options.rounds} turns of {options.repeats}")
     results = []
     with tempfile.TemporaryDirectory() as name:

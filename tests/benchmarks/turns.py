@@ -3,7 +3,7 @@ import importlib.util, json, os, pathlib, platform, subprocess, sys, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/torch"
-PACKAGES = ("torch", "numpy", "onnxruntime", "onnx")
+PACKAGES = ("torch", "numpy", "onnxruntime", "onnx", "openvino")
 PINNED = ROOT / "tests/benchmarks/peers.txt"
 REST = 0.05  # seconds between turns, in which the other side's idle threads stop spinning
 
