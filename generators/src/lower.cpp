@@ -6,7 +6,7 @@
 #include "cpu/stage_schedules.hpp"
 #include "gpu/decode.hpp"
 #include "gpu/prefill.hpp"
-#include "kernel/device.hpp"
+#include "kernel/shared_memory.hpp"
 #include "passes/gpu_passes.hpp"
 #include "passes/scratch_on_heap.hpp"
 

@@ -101,8 +101,9 @@ def kernels(options):
 
 
 def heaviest(found, count=2):
-    """Those with most multiply-adds, less those that take powers of two: softmax, and what rescales sums once a block of keys."""
-    ranked = sorted((loop for loop in found if not any(map(POWER.match, loop))), key=lambda loop: -sum(map(is_product, loop)))
+    """Those with most multiply-adds, less those that take powers of two: softmax, and what rescales sums once a block of keys. Of as many, the shorter: the longer
+    one is for values that are not finite."""
+    ranked = sorted((loop for loop in found if not any(map(POWER.match, loop))), key=lambda loop: (-sum(map(is_product, loop)), len(loop)))
     most = sum(map(is_product, ranked[0]))
     return [loop for loop in ranked[:count] if sum(map(is_product, loop)) * 4 >= most]
 

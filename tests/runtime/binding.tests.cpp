@@ -185,6 +185,8 @@ TEST_CASE("strides that a kernel cannot use are refused") {
                   "5 in q");
     check_refused(c, with(c, "out", tensor(c.out.data(), {2, 4, 5, 4}, {80, 20, 1, 5})),
                   "a stride of 1 along value_depth of out");
+    // Of a single element no stride is looked at.
+    check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 1}, {112, 56, 8, 5})), "depth extent 8 in k, as in q");
     check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {std::int64_t{1} << 31, 56, 8, 1})),
                   "a stride of at most 2147483647 elements along batch of k", "2147483648");
     check_refused(c, with(c, "k", tensor(c.k.data(), {2, 2, 7, 8}, {(std::int64_t{1} << 31) - 1, 56, 8, 1})),

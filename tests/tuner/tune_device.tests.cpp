@@ -1,7 +1,7 @@
 // What is searched, kept and used of schedules for GPUs; no device is needed. The search itself: check_tune_device.py.
 #include "kernel/cpu_schedule.hpp"
-#include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "kernel/shared_memory.hpp"
 #include "schedules/database.hpp"
 #include "schedules/schedule_source.hpp"
 #include "schedules/search_space.hpp"

@@ -1,7 +1,7 @@
 #include "kernel/gpu_schedule.hpp"
 
 #include "analysis/plan.hpp"
-#include "kernel/device.hpp"
+#include "kernel/shared_memory.hpp"
 
 #include <algorithm>
 #include <utility>

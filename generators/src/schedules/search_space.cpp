@@ -1,7 +1,7 @@
 #include "schedules/search_space.hpp"
 
-#include "kernel/device.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "kernel/shared_memory.hpp"
 #include "schedules/cost_model.hpp"
 
 #include <algorithm>

@@ -2,7 +2,7 @@
 
 #include "base/formatting.hpp"
 #include "codegen/object.hpp"
-#include "kernel/device.hpp"
+#include "kernel/shared_memory.hpp"
 #include "tuner/quiet_machine.hpp"
 #include "tuner/trials.hpp"
 
