@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Whether two builds of attune make the same kernels.
 
-    compare_kernels.py emit BUILD --save FILE      every kernel of BUILD's generator programs, for each level; their digests
+    compare_kernels.py emit BUILD --save FILE      every kernel of BUILD's generator programs, for each level; their digests. What FILE has of them is kept,
+                                                   so that a run which was ended goes on
     compare_kernels.py compare FIRST SECOND        two such files; ends with 1 if anything differs
 
 What is compared of an object, section by section, which is function by function: code and the data that code reads, byte for byte; where it refers to other
@@ -137,6 +138,19 @@ def emitted(folder, program, options, level, work):
         os.remove(file)
 
 
+def named(program, how, level):
+    said = list(how)
+    if "--schedules" in said:  # a path of this machine
+        said[said.index("--schedules") + 1] = "..."
+    return f"{program} {' '.join(said)} for {level}"
+
+
+def save(name, result):
+    with open(name + ".new", "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1, sort_keys=True)
+    os.replace(name + ".new", name)
+
+
 def emit(options):
     wanted = builds(options.build, options.programs)
     if not wanted:
@@ -146,22 +160,20 @@ def emit(options):
     absent = sorted({program for program, _ in wanted if not os.path.exists(os.path.join(options.build, "bin", program))})
     if absent:
         sys.exit(f"expected these programs to be built, they are not; try ninja -C {options.build} {' '.join(absent)}")
-    jobs = [(program, how, level) for program, how in wanted for level in options.levels]
     result, start = {}, time.monotonic()
+    if os.path.exists(options.save):
+        with open(options.save, encoding="utf-8") as file:
+            result = json.load(file)
+    jobs = [(program, how, level) for program, how in wanted for level in options.levels if named(program, how, level) not in result]
     with tempfile.TemporaryDirectory() as work, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         waiting = {pool.submit(emitted, options.build, *job, work): job for job in jobs}
         for done, future in enumerate(concurrent.futures.as_completed(waiting), 1):
             program, how, level = waiting[future]
             made, seconds = future.result()
-            said = list(how)
-            for option in ("--schedules",):  # a path of this machine
-                if option in said:
-                    said[said.index(option) + 1] = "..."
-            result[f"{program} {' '.join(said)} for {level}"] = {"seconds": round(seconds, 1), **made}
+            result[named(program, how, level)] = {"seconds": round(seconds, 1), **made}
+            save(options.save, result)
             print(f"\r{done}/{len(jobs)} after {time.monotonic() - start:.0f} s  {program} {level}\033[K", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
-    with open(options.save, "w", encoding="utf-8") as file:
-        json.dump(result, file, indent=1, sort_keys=True)
     print(f"{len(result)} objects in {time.monotonic() - start:.0f} s")
 
 
