@@ -11,8 +11,9 @@ namespace {
 
 using attune::detail::named_argument;
 
-constexpr std::array<std::string_view, 14> names = {"q", "k",    "v",   "slopes", "bias",       "is_global", "table",
-                                                    "w", "gain", "out", "lse",    "kv_lengths", "",          "nothing"};
+constexpr std::array<std::string_view, 15> names = {
+    "q",    "k",   "v",   "slopes",     "bias",         "is_global", "table",  "w",
+    "gain", "out", "lse", "kv_lengths", "cu_seqlens_q", "",          "nothing"};
 constexpr std::array<attune::element_type, 9> types = {
     attune::element_type::f32, attune::element_type::f32, attune::element_type::bf16,
     attune::element_type::i32, attune::element_type::u8,  attune::element_type::boolean,
@@ -21,8 +22,8 @@ constexpr std::uint32_t mark = 0xa5a5a5a5;
 
 fuzz::arena memory;
 
-/// A tensor as a call of these sizes has it, spoilt at times.
-named_argument argument(fuzz::input& from, std::size_t which, const std::array<std::int64_t, 6>& size) {
+/// A tensor as a call of these sizes has it, spoilt at times. Packed: one query a sequence.
+named_argument argument(fuzz::input& from, std::size_t which, const std::array<std::int64_t, 6>& size, bool packed) {
     using enum attune::element_type;
     named_argument made{.name = names[which]};
     if (which == 7 || which == 8 || from.rarely()) {
@@ -31,19 +32,25 @@ named_argument argument(fuzz::input& from, std::size_t which, const std::array<s
         made.real = 0.01 * from.byte();
         return made;
     }
-    const auto [b, h, hk, lq, lk, ld] = size;
+    const auto [b, h, hk, queries, lk, ld] = size;
+    const std::int64_t rows = packed ? 1 : b, lq = packed ? b : queries;
     std::vector<std::int64_t> shape;
     attune::element_type type = f32;
     switch (which) {
-        case 0: shape = {b, h, lq, 8}; break;
+        case 0: shape = {rows, h, lq, 8}; break;
         case 1: shape = {b, hk, lk, 8}; break;
         case 2: shape = {b, hk, lk, 4}; break;
         case 3: shape = {h}; break;
-        case 4: shape = {b, h, lq, lk}; break;
+        case 4: shape = {rows, h, lq, lk}; break;
         case 5: shape = {std::max(lq, lk)}, type = boolean; break;
         case 6: shape = {ld}, type = i32; break;
-        case 9: shape = {b, h, lq, 4}; break;
-        case 10: shape = {b, h, lq}; break;
+        case 9: shape = {rows, h, lq, 4}; break;
+        case 10: shape = {rows, h, lq}; break;
+        case 12:  // with all that is in it: how long it is nothing else says
+            made.view = {reinterpret_cast<std::int32_t*>(memory.at(which * 65536)),
+                         {1 + (from.rarely() ? from.byte() % 16 : std::clamp<std::int64_t>(b, 0, 15))}};
+            made.is = named_argument::form::view;
+            return made;
         default: shape = {b}, type = i32; break;
     }
     if (from.rarely()) shape[from.byte() % shape.size()] = from.extent();
@@ -73,6 +80,9 @@ void prepare(std::vector<named_argument>& arguments) {
         for (named_argument& a : arguments) {
             if (a.is != named_argument::form::view || !a.view.mutable_data()) continue;
             if (!outputs && a.name == "kv_lengths") std::memset(a.view.mutable_data(), 0, 64);
+            if (!outputs && a.name == "cu_seqlens_q" && a.view.rank() == 1)
+                for (std::int64_t i = 0; i < a.view.extent(0); ++i)
+                    static_cast<std::int32_t*>(a.view.mutable_data())[i] = static_cast<std::int32_t>(i);
             if (outputs && (a.name == "out" || a.name == "lse")) std::memcpy(a.view.mutable_data(), &mark, sizeof mark);
         }
 }
@@ -83,11 +93,13 @@ void call(fuzz::input& from) {
     if (!from.rarely()) size[1] = size[2] * (1 + size[1] % 2);  // heads by key heads
     if (from.rarely()) size[from.byte() % size.size()] = from.extent();
     std::vector<named_argument> arguments;
+    const bool packed = from.byte() % 4 == 0;
     for (std::size_t which = 0; which < 11; ++which)
-        if (!from.rarely()) arguments.push_back(argument(from, which, size));
+        if (!from.rarely()) arguments.push_back(argument(from, which, size, packed));
     for (int more = from.byte() % 8; more >= 6; --more)
-        arguments.push_back(argument(from, from.byte() % names.size(), size));
-    if (from.flip()) arguments.push_back(argument(from, 11, size));
+        arguments.push_back(argument(from, from.byte() % names.size(), size, packed));
+    if (from.flip()) arguments.push_back(argument(from, 11, size, packed));
+    if (packed) arguments.push_back(argument(from, 12, size, packed));
     prepare(arguments);
     const attune::options how{.threads = from.rarely() ? static_cast<int>(from.number()) : 1,
                               .target = from.rarely() ? "opencl" : ""};

@@ -62,6 +62,11 @@ close(common.alibi_attention(q, k, v, slopes, options=attune.Options(threads=2, 
 lengths = np.array([30, length], np.int32)
 got = common.plain_attention(q, k, v, kv_lengths=lengths)
 close(got[0], reference(q[:1], k[:1], v[:1], positions < 30)[0], "key lengths")
+packed = np.concatenate([q[:1, :, :5], q[1:, :, :1]], axis=2)  # five queries of the first sequence, one of the second
+got = common.plain_attention(packed, k, v, cu_seqlens_q=np.array([0, 5, 6], np.int32))
+close(got[:, :, :5], reference(q[:1, :, :5], k[:1], v[:1]), "packed queries")
+close(got[:, :, 5:], reference(q[1:, :, :1], k[1:], v[1:]), "packed queries")
+refused(["cu_seqlens_q", "got 4 at 2"], common.plain_attention, packed, k, v, cu_seqlens_q=np.array([0, 5, 4], np.int32))
 close(common.decode_attention(q[:, :, -1:], k, v), reference(q[:, :, -1:], k, v), "decode")
 
 # Memory that must not be written is read, and never written.
@@ -74,9 +79,9 @@ refused(["out"], common.plain_attention, q, k, v, out=still)
 assert not still.any()
 
 # What is known before a call.
-assert list(inspect.signature(common.alibi_attention).parameters) == ["q", "k", "v", "slopes", "kv_lengths", "out", "options"]
+assert list(inspect.signature(common.alibi_attention).parameters) == ["q", "k", "v", "slopes", "kv_lengths", "cu_seqlens_q", "out", "options"]
 assert "slopes: (head), f32" in common.alibi_attention.__doc__
-assert {given["name"] for given in common.window_attention.describe()["inputs"]} == {"q", "k", "v", "left", "right", "kv_lengths"}
+assert {given["name"] for given in common.window_attention.describe()["inputs"]} == {"q", "k", "v", "left", "right", "kv_lengths", "cu_seqlens_q"}
 long = draw(1, 1, 1024, depth)
 said = common.causal_attention.explain(long, long, long)
 blocks = common.causal_attention.blocks(long, long, long)

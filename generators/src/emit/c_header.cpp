@@ -3,6 +3,7 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 
+#include <attune/dsl/terminals.hpp>
 #include <attune/ir/gradient_outputs.hpp>
 
 #include <algorithm>
@@ -103,6 +104,7 @@ std::vector<field> fields_of(const variant& v) {
                               fmt::format("attune_integer_argument(\"{}\", given->{})", d.name, name)});
     }
     tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
+    tensor("cu_seqlens_q", "i32 (batch + 1), optional: where each sequence's queries begin, where they are packed");
     for (const output_declaration& d : v.graph.outputs) {
         const kind is = v.graph.nodes[static_cast<std::size_t>(d.node)].kind;
         tensor(d.name, fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32",
@@ -133,9 +135,8 @@ std::string declarations(const variant& v, std::span<const listed_kernel> kernel
         "    attune_argument list[{1}];\n    size_t count = 0;\n",
         name, fields.size());
     for (const field& f : fields)
-        text += f.said == "kv_lengths"
-                    ? fmt::format("    if (given->kv_lengths.data || given->kv_lengths.shape) list[count++] = {};\n",
-                                  f.pass)
+        text += dsl::is_built_in(f.said)
+                    ? fmt::format("    if (given->{0}.data || given->{0}.shape) list[count++] = {1};\n", f.said, f.pass)
                     : fmt::format("    list[count++] = {};\n", f.pass);
     return text + fmt::format("    return attune_run({}_variant(), list, count, options);\n}}\n", name);
 }

@@ -79,7 +79,7 @@ typedef struct attune_tensor {
 
 enum { ATTUNE_TENSOR = 0, ATTUNE_INTEGER = 1, ATTUNE_REAL = 2, ATTUNE_BOOLEAN = 3 };
 
-/// One argument of a call, by the name that the formula gives it: "q", "kv_lengths", "out".
+/// One argument of a call, by the name that the formula gives it: "q", "out"; or "kv_lengths", "cu_seqlens_q".
 typedef struct attune_argument {
     const char* name;
     int32_t kind;          ///< ATTUNE_TENSOR, or a number that the formula declares as a scalar

@@ -34,9 +34,10 @@ class Function:
         self.variant, self.target = variant, target
         self._gradient: Function | None = None
         self.__name__, self.__qualname__, self.__doc__ = variant.__name__, variant.__qualname__, variant.__doc__
-        made = {output["name"] for output in variant._outputs} | {"options"}
+        # Packed queries are divided by what is in a tensor; jax.vmap folds batches by shapes.
+        made = {output["name"] for output in variant._outputs} | {"options", "cu_seqlens_q"}
         self.__signature__ = variant.__signature__.replace(parameters=[p for p in variant.__signature__.parameters.values() if p.name not in made])
-        self._names = [given["name"] for given in variant._inputs]
+        self._names = [given["name"] for given in variant._inputs if given["name"] != "cu_seqlens_q"]
         self._axes = {given["name"]: given["axes"] for given in variant._inputs}
         # The whole batch is one axis of every output, unless one of them is a sum over it.
         self._folds = all("batch" in output["axes"] for output in variant._outputs)

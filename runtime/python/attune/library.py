@@ -79,7 +79,7 @@ class Variant:
         self.symbol = symbol
         self.__name__ = said["variant"].rpartition("::")[2]
         self.__qualname__ = said["variant"]
-        # q, k and v first, as everybody calls attention; the last one, kv_lengths, may be left out.
+        # q, k and v first, as everybody calls attention; the last ones, kv_lengths and cu_seqlens_q, may be left out.
         first = {"q": 0, "k": 1, "v": 2}
         self._inputs = sorted(said["inputs"], key=lambda given: (given["optional"], first.get(given["name"], 3)))
         self._outputs = said["outputs"]
@@ -213,6 +213,9 @@ class Variant:
             if extent is None:
                 return None
             shape.append(extent)
+        axes = self._known[output]["axes"]
+        if named.get("cu_seqlens_q") is not None and "query" in axes:
+            shape[axes.index("batch")] = 1  # the queries of all sequences one after another
         return shape
 
     def _text(self) -> str:

@@ -99,7 +99,7 @@ cpu_state limited_to(std::string_view level, cpu_state cpu) {
         if (each == level) return cpu.at_most = each, cpu;  // not `level`, which may not last
         detail::add_part(known, each, "; ");
     }
-    detail::fail(detail::say("a level of CPUs of this kind (", known, ") in ATTUNE_MAX_LEVEL"), std::string(level),
+    detail::fail(detail::say("a level of CPUs of this kind (", known, ") in ATTUNE_MAX_LEVEL"), level,
                  "one of these, or leaving it unset");
 }
 

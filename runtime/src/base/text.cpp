@@ -8,11 +8,20 @@
 
 namespace attune::detail {
 
-std::string refusal(const std::string& expected, const std::string& got, const std::string& attempt) {
+std::string sentence(std::initializer_list<phrase> parts) {
+    std::string all;
+    for (const phrase& part : parts) {
+        if (part.is_negative) all += '-';
+        all += part.is_number ? std::to_string(part.size) : part.words;
+    }
+    return all;
+}
+
+std::string refusal(std::string_view expected, std::string_view got, std::string_view attempt) {
     return say("attune: expected ", expected, ", got ", got, "; try ", attempt);
 }
 
-void fail(const std::string& expected, const std::string& got, const std::string& attempt) {
+void fail(std::string_view expected, std::string_view got, std::string_view attempt) {
     throw error(refusal(expected, got, attempt));
 }
 

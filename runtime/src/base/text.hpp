@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -13,15 +14,27 @@ namespace attune::detail {
 inline void append(std::string& to, std::string_view part) { to += part; }
 template <std::integral Number> void append(std::string& to, Number part) { to += std::to_string(part); }
 
+/// A part of a sentence: words, or a number.
+struct phrase {
+    std::string_view words{};
+    std::uint64_t size{};
+    bool is_number{}, is_negative{};
+
+    template <std::convertible_to<std::string_view> Words>
+    [[gnu::always_inline]] phrase(const Words& text) : words(text) {}
+    template <std::integral Number>
+    [[gnu::always_inline]] phrase(Number number)
+        : size(number < 0 ? -static_cast<std::uint64_t>(number) : static_cast<std::uint64_t>(number)),
+          is_number(true),
+          is_negative(number < 0) {}
+};
+[[gnu::cold]] std::string sentence(std::initializer_list<phrase> parts);
+
 /// say("expected ", 4, " axes"). Cold: optimised for size, as is whatever leads to it only.
-template <class... Parts> [[gnu::cold]] std::string say(const Parts&... parts) {
-    std::string result;
-    (append(result, parts), ...);
-    return result;
-}
+template <class... Parts> [[gnu::cold]] std::string say(const Parts&... parts) { return sentence({phrase(parts)...}); }
 
 /// The sentence of an error: "attune: expected ..., got ...; try ..."
-std::string refusal(const std::string& expected, const std::string& got, const std::string& attempt);
+std::string refusal(std::string_view expected, std::string_view got, std::string_view attempt);
 
 /// "f32" where all are alike, else "q:f32,k:bf16,v:bf16,out:f32".
 std::string types_of(element_type q, element_type k, element_type v, element_type out);

@@ -112,13 +112,15 @@ std::string description(const kernel_table& table) {
         object.add("optional", false);
         add(inputs, object);
     }
-    json_object lengths;
-    lengths.add("name", "kv_lengths");
-    lengths.add("element", "i32");
-    lengths.add("scalar", false);
-    lengths.add_raw("axes", "[\"batch\"]");
-    lengths.add("optional", true);
-    add(inputs, lengths);
+    for (const auto& [name, axes] : {std::pair("kv_lengths", R"(["batch"])"), {"cu_seqlens_q", R"(["batch + 1"])"}}) {
+        json_object object;
+        object.add("name", name);
+        object.add("element", "i32");
+        object.add("scalar", false);
+        object.add_raw("axes", axes);
+        object.add("optional", true);
+        add(inputs, object);
+    }
     for (const output_declaration& d : graph.outputs) {
         const kind is = graph.nodes[static_cast<std::size_t>(d.node)].kind;
         json_object object;

@@ -8,12 +8,12 @@
 namespace attune::detail {
 namespace {
 
-constexpr std::string_view lengths_name = "kv_lengths";
+constexpr std::string_view built_in_names[] = {"kv_lengths", "cu_seqlens_q"};
 
 std::string known_names(const graph_ir& graph) {
     std::string names;
     for (const auto& input : graph.inputs) add_part(names, input.name);
-    add_part(names, lengths_name);
+    for (const auto name : built_in_names) add_part(names, name);
     for (const auto& output : graph.outputs) add_part(names, output.name);
     return names;
 }
@@ -43,11 +43,12 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
     result.inputs.resize(graph.inputs.size());
     result.outputs.resize(graph.outputs.size());
     // Typed calls have them in the graph's order, so that each is found where the one before suggests.
-    const std::size_t inputs = graph.inputs.size(), places = inputs + 1 + graph.outputs.size();
+    const std::size_t inputs = graph.inputs.size(), outputs = inputs + std::size(built_in_names),
+                      places = outputs + graph.outputs.size();
     const auto name_at = [&](std::size_t place) {
         return place < inputs    ? graph.inputs[place].name
-               : place == inputs ? lengths_name
-                                 : graph.outputs[place - inputs - 1].name;
+               : place < outputs ? built_in_names[place - inputs]
+                                 : graph.outputs[place - outputs].name;
     };
     std::size_t next = 0;
     for (const named_argument& given : arguments) {
@@ -55,13 +56,14 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
         for (; looked < places && name_at(place) != given.name; ++looked) place = place + 1 == places ? 0 : place + 1;
         next = place + 1 == places ? 0 : place + 1;
         const bool known = looked < places;
-        const named_argument** const slot = !known            ? nullptr
-                                            : place < inputs  ? &result.inputs[place]
-                                            : place == inputs ? &result.kv_lengths
-                                                              : &result.outputs[place - inputs - 1];
+        const named_argument** const slot = !known                ? nullptr
+                                            : place < inputs      ? &result.inputs[place]
+                                            : place == inputs     ? &result.kv_lengths
+                                            : place == inputs + 1 ? &result.cu_seqlens_q
+                                                                  : &result.outputs[place - outputs];
         const bool scalar = known && place < inputs && graph.inputs[place].is_scalar;
         if (!slot)
-            fail(say("one of ", known_names(graph), " of ", table.variant), std::string(given.name),
+            fail(say("one of ", known_names(graph), " of ", table.variant), given.name,
                  "a name that the variant declares");
         if (*slot) fail(say(given.name, " once"), "it twice", "leaving one of them out");
         check_form(given, scalar);

@@ -10,7 +10,7 @@ namespace attune::detail {
 /// The arguments of a call in the order of the graph. Null for outputs that were left out where that is allowed.
 struct matched_arguments {
     std::pmr::vector<const named_argument*> inputs, outputs;
-    const named_argument* kv_lengths{};
+    const named_argument *kv_lengths{}, *cu_seqlens_q{};
 
     explicit matched_arguments(std::pmr::memory_resource& memory) : inputs(&memory), outputs(&memory) {}
 };

@@ -100,7 +100,7 @@ void check_version(const kernel_table& table) {
 }
 
 bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
-                       outputs wanted, bool explain)
+                       outputs wanted, bool explain, std::int64_t first_batch)
     : table_(table),
       given_(memory_),
       shape_(),
@@ -113,6 +113,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
+    shape_.first_batch = first_batch;
     state_depths(shape_, table.graph, given_);
     choose_kernel(how, explain);
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
@@ -127,7 +128,7 @@ bound_call::~bound_call() = default;
 
 void bound_call::check_values() const {
     if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
-        check_lengths(given_.kv_lengths->view, shape_[axis_kind::key]);
+        check_lengths(given_.kv_lengths->view, shape_);
     indices_.look({table_.graph, shape_, given_});
 }
 
@@ -267,6 +268,18 @@ void bound_call::run(int threads) const {
     lend(with);
     if (is_device(chosen().target)) return run_on_device(with, threads);
     table_.invoke(chosen().call, with.argv.data(), threads, pool_, nullptr);
+}
+
+void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
+    if (calls.size() == 1) return calls.front()->run(threads);
+    const auto with = std::make_unique<lent[]>(calls.size());
+    const auto launches = std::make_unique<kernel_launch[]>(calls.size());
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+        calls[i]->lend(with[i]);
+        launches[i] = {calls[i]->chosen().call, with[i].argv.data()};
+    }
+    const bound_call& any = *calls.front();
+    any.table_.invoke_together({launches.get(), calls.size()}, threads, any.pool_);
 }
 
 void bound_call::run_on_device(const lent& with, int threads) const {

@@ -32,8 +32,9 @@ class bound_call {
 public:
     enum class outputs : bool { optional, needed };
 
+    /// `first_batch`: what the caller calls batch element 0.
     bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted,
-               bool explain);
+               bool explain, std::int64_t first_batch = 0);
     ~bound_call();
     bound_call(const bound_call&) = delete;
 
@@ -49,8 +50,10 @@ public:
 
     bool nothing_to_do() const;  ///< no batch, head or query
 
-    void check_values() const;      ///< lengths, and indices that tensors hold: before each run and before `blocks`
-    void run(int threads) const;    ///< not if there is nothing to do
+    void check_values() const;    ///< lengths, and indices that tensors hold: before each run and before `blocks`
+    void run(int threads) const;  ///< not if there is nothing to do
+    /// Calls of one variant that have something to do, on the host, all at once: the last of them first.
+    static void run_together(std::span<const bound_call* const> calls, int threads);
     void write_empty_sums() const;  ///< if there is nothing to do: sums over no query and means over no head are 0
     block_map blocks();
 

@@ -1,5 +1,5 @@
 #include "base/text.hpp"
-#include "call/bind.hpp"
+#include "call/packed.hpp"
 #include "call/projections.hpp"
 #include "execution/threads.hpp"
 
@@ -63,6 +63,11 @@ std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t head
 }  // namespace
 
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
+    if (packed_by(arguments)) {
+        const packed_call packed(table, arguments, how, bound_call::outputs::needed, false);
+        packed.check_values();
+        return packed.run(threads_of(how.threads));
+    }
     bound_call bound(table, arguments, how, bound_call::outputs::needed, false);
     bound.check_values();
     if (bound.nothing_to_do()) return bound.write_empty_sums();
@@ -70,6 +75,9 @@ void call(const kernel_table& table, std::span<const named_argument> arguments, 
 }
 
 block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
+    if (packed_by(arguments))
+        fail("a call without cu_seqlens_q, to say which blocks it visits", "one with it",
+             "the arguments of one sequence");
     bound_call bound(table, arguments, how, bound_call::outputs::optional, false);
     bound.check_values();
     return bound.blocks();
@@ -79,9 +87,9 @@ block_map blocks(const kernel_table& table, std::span<const named_argument> argu
 /// most.
 constexpr std::size_t bytes_of_a_verdict = 9;
 
-explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
-    bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
-    bound.check_values();
+namespace {
+
+explanation explanation_of(const kernel_table& table, bound_call& bound, const options& how) {
     const kernel& k = bound.chosen();
     const call_shape& shape = bound.shape();
     const auto extent = [&](axis_kind axis) { return shape[axis]; };
@@ -149,6 +157,37 @@ explanation explain(const kernel_table& table, std::span<const named_argument> a
         a.shape.assign(extents.view().begin(), extents.view().end());
         result.output_bytes += bytes_of(a);
     }
+    return result;
+}
+
+}  // namespace
+
+explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
+    if (!packed_by(arguments)) {
+        bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
+        bound.check_values();
+        return explanation_of(table, bound, how);
+    }
+    packed_call packed(table, arguments, how, bound_call::outputs::optional, true);
+    packed.check_values();
+    packed_call::part* largest = nullptr;
+    const auto queries = [](const packed_call::part& each) { return each.of.count * each.of.queries; };
+    for (packed_call::part& each : packed.parts())
+        if (!largest || queries(each) > queries(*largest)) largest = &each;
+    explanation result = explanation_of(table, *largest->call, how);
+    // Inputs as they were passed; outputs as they have to be.
+    for (explanation::argument& a : result.inputs)
+        for (const named_argument& given : arguments)
+            if (given.name == a.name && !a.shape.empty())
+                a.shape.assign(given.view.shape().begin(), given.view.shape().end());
+    for (explanation::argument& a : result.outputs) {
+        const auto along = [&](std::string_view axis) { return std::ranges::find(a.axes, axis) - a.axes.begin(); };
+        const auto batch = static_cast<std::size_t>(along("batch")), query = static_cast<std::size_t>(along("query"));
+        a.shape[batch] = query < a.axes.size() ? 1 : packed.sequences();
+        if (query < a.axes.size()) a.shape[query] = packed.queries();
+    }
+    for (const packed_call::part& each : packed.parts())
+        result.packed.push_back({each.of.first, each.of.count, each.of.queries, each.call->chosen().symbol});
     return result;
 }
 

@@ -42,7 +42,13 @@ std::string explanation::text() const {
     all += say("shape     batch ", batches, ", heads ", heads, " over ", key_heads, " key heads, ", query_length,
                " queries, ", key_length, " keys, depth ", depth, "x", value_depth, ", ",
                detail::types_of(query, key, value, output), "\n");
-    std::string_view title = "inputs    ";
+    std::string_view title = "packed    ";
+    for (const packed_part& p : packed) {
+        all += say(title, "sequences ", p.first, " to ", p.first + p.sequences - 1, ", queries each ", p.queries, ": ",
+                   p.kernel, "\n");
+        title = "          ";
+    }
+    title = "inputs    ";
     for (const auto* const list : {&inputs, &outputs}) {
         for (const argument& a : *list) {
             std::string axes;
@@ -94,6 +100,12 @@ std::string explanation::json() const {
         j.add("query_length", query_length), j.add("key_length", key_length);
     j.add("depth", depth), j.add("value_depth", value_depth);
     j.add("element_types", detail::types_of(query, key, value, output));
+    j.add_list("packed", packed, [](const packed_part& p) {
+        detail::json_object j;
+        j.add("first", p.first), j.add("sequences", p.sequences), j.add("queries", p.queries),
+            j.add("kernel", p.kernel);
+        return j.text();
+    });
     j.add_list("inputs", inputs, argument_json), j.add_list("outputs", outputs, argument_json);
     j.add("query_block", query_block), j.add("key_block", key_block);
     j.add("blocks", blocks), j.add("blocks_visited", blocks_visited), j.add("blocks_unmasked", blocks_unmasked);

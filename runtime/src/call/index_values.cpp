@@ -182,16 +182,21 @@ private:
         const auto add = [&](std::string_view name, std::int64_t at) { add_part(place, say(name, " ", at)); };
         const instruction& n = call_.node(use_.index);
         if (n.op == operation::load) {
-            for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis)
-                add(call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].axes[axis].name,
-                    values[n.arguments[axis + 1]][0].integer);
+            for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis) {
+                const axis_declaration& along =
+                    call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].axes[axis];
+                add(along.name, values[n.arguments[axis + 1]][0].integer +
+                                    (along.kind == axis_kind::batch ? call_.shape.first_batch : 0));
+            }
             return place;
         }
         const variation_bits varies = varies_[static_cast<std::size_t>(use_.index)];
         static constexpr std::pair<variation_bits, std::string_view> positions[] = {
             {of_batch, "b"}, {of_head, "h"}, {of_query, "q_idx"}, {of_key, "kv_idx"}, {of_channel, "d_idx"}};
         for (const auto& [variable, name] : positions)
-            if ((varies & variable) != 0) add(name, found_.place[variable] * (variable == of_key ? divisor_ : 1));
+            if ((varies & variable) != 0)
+                add(name, found_.place[variable] * (variable == of_key ? divisor_ : 1) +
+                              (variable == of_batch ? call_.shape.first_batch : 0));
         return place;
     }
 

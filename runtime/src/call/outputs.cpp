@@ -134,6 +134,15 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
         if (t.read_only())
             fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");
+    }
+    check_apart(graph, given);
+}
+
+void check_apart(const graph_ir& graph, const matched_arguments& given) {
+    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
+        if (!given.outputs[i]) continue;
+        const std::string_view name = graph.outputs[i].name;
+        const tensor& t = given.outputs[i]->view;
         if (overlaps_itself(t))
             fail(say("elements of ", name, " at distinct addresses"),
                  say("strides ", list_of(t.strides()), " in ", shown(name, t)),
@@ -147,7 +156,8 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
         for (std::size_t in = 0; in < graph.inputs.size(); ++in)
             if (!graph.inputs[in].is_scalar && written.overlaps(range_of(given.inputs[in]->view)))
                 refuse(graph.inputs[in].name);
-        if (given.kv_lengths && written.overlaps(range_of(given.kv_lengths->view))) refuse("kv_lengths");
+        for (const named_argument* const lengths : {given.kv_lengths, given.cu_seqlens_q})
+            if (lengths && written.overlaps(range_of(lengths->view))) refuse(lengths->name);
         for (std::size_t other = 0; other < i; ++other)
             if (given.outputs[other] && written.overlaps(range_of(given.outputs[other]->view)))
                 refuse(graph.outputs[other].name);

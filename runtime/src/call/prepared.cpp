@@ -1,4 +1,4 @@
-#include "call/bind.hpp"
+#include "call/packed.hpp"
 #include "execution/threads.hpp"
 
 #include <attune/runtime/detail/call.hpp>
@@ -9,21 +9,27 @@
 namespace attune::detail {
 
 /// A call's arguments, and on the host all that they decide. Calls for a GPU are bound anew each time: the GPU that is
-/// the thread's current one may be another by then.
+/// the thread's current one may be another by then. So are calls with cu_seqlens_q where it says another division.
 class prepared {
 public:
     prepared(const kernel_table& table, std::span<const named_argument> arguments, const options& how)
         : table_(table),
           arguments_(arguments.begin(), arguments.end()),
           target_(how.target),
-          how_(with_target(how, target_)),
-          bound_(table_, arguments_, how_, bound_call::outputs::needed, false) {}
+          how_(with_target(how, target_)) {
+        if (packed_by(arguments_))
+            packed_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
+        else
+            bound_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
+    }
 
     void call() const {
-        if (is_device(bound_.chosen().target)) return detail::call(table_, arguments_, how_);
-        bound_.check_values();
-        if (bound_.nothing_to_do()) return bound_.write_empty_sums();
-        bound_.run(threads_of(how_.threads));
+        if (packed_ ? packed_->has_changed() : is_device(bound_->chosen().target))
+            return detail::call(table_, arguments_, how_);
+        if (packed_) return packed_->check_values(), packed_->run(threads_of(how_.threads));
+        bound_->check_values();
+        if (bound_->nothing_to_do()) return bound_->write_empty_sums();
+        bound_->run(threads_of(how_.threads));
     }
     explanation explain() const { return detail::explain(table_, arguments_, how_); }
     block_map blocks() const { return detail::blocks(table_, arguments_, how_); }
@@ -38,7 +44,8 @@ private:
     const std::vector<named_argument> arguments_;
     const std::string target_;  ///< what options point to, and may be gone
     const options how_;
-    const bound_call bound_;
+    std::optional<const bound_call> bound_;
+    std::optional<const packed_call> packed_;
 };
 
 std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,

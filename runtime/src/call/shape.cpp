@@ -43,7 +43,7 @@ void check_type(const input_declaration& d, const tensor& t) {
     const std::int64_t wanted = shape[axis];
     fail(say(name_of(axis), " extent ", wanted, broadcasts && wanted != 1 ? " or 1" : "", " in ", name, ", as in ",
              shape.from[static_cast<std::size_t>(axis)]),
-         shown(name, t), std::string(attempt));
+         shown(name, t), attempt);
 }
 
 /// One more tensor that has an axis.
@@ -193,6 +193,11 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
              "null only where an extent is 0");
 }
 
+void check_input_alone(const input_declaration& d, const tensor& t) {
+    check_alone(d.name, t, axis_names(d).view(), has_dense_rows(d));
+    check_type(d, t);
+}
+
 std::int64_t call_shape::longest() const { return std::max((*this)[axis_kind::query], (*this)[axis_kind::key]); }
 
 bool call_shape::is_own(std::size_t input, axis_kind a) const {
@@ -215,8 +220,7 @@ call_shape agree(const graph_ir& graph, const matched_arguments& given) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& d = graph.inputs[i];
         if (d.is_scalar) continue;
-        check_alone(d.name, given.inputs[i]->view, axis_names(d).view(), has_dense_rows(d));
-        check_type(d, given.inputs[i]->view);
+        check_input_alone(d, given.inputs[i]->view);
     }
     const auto each_axis = [&](bool core, auto visit) {
         for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
@@ -277,12 +281,13 @@ void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& g
     if (given.kv_lengths) check_lengths_tensor(given.kv_lengths->view, shape);
 }
 
-void check_lengths(const tensor& lengths, std::int64_t key_length) {
+void check_lengths(const tensor& lengths, const call_shape& shape) {
+    const std::int64_t key_length = shape[axis_kind::key];
     const auto* const values = static_cast<const std::int32_t*>(lengths.data());
     for (std::int64_t i = 0; i < lengths.extent(0); ++i)
         if (const std::int32_t value = values[i * lengths.stride(0)]; value < 0 || value > key_length)
-            fail(say("kv_lengths from 0 to ", key_length, ", the key_length"), say(value, " for batch element ", i),
-                 "the number of keys in use");
+            fail(say("kv_lengths from 0 to ", key_length, ", the key_length"),
+                 say(value, " for batch element ", shape.first_batch + i), "the number of keys in use");
 }
 
 }  // namespace attune::detail

@@ -14,6 +14,7 @@ struct call_shape {
     std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a computed tensor states
                                               ///< its length: they have lengths of their own
     bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a computed tensor
+    std::int64_t first_batch{};                            ///< how the caller counts batch element 0, for messages
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
     bool has(axis_kind a) const { return (*this)[a] >= 0; }
@@ -56,6 +57,9 @@ std::string shown(std::string_view name, const tensor& t);
 /// What a tensor has to satisfy whatever the others are: rank, extents, strides and their products of 32 bits, an
 /// innermost stride of 1 if `dense_innermost`, a pointer unless it is empty.
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
+
+/// Checks an input by itself: that, and its element type.
+void check_input_alone(const input_declaration& d, const tensor& t);
 
 /// Checks every tensor by itself and agrees on the extents that the tensors have; what nothing tells is left at -1.
 call_shape agree(const graph_ir& graph, const matched_arguments& given);
@@ -108,7 +112,10 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
 
 element_type output_type(kind node, element_type chosen);
 
+/// Checks that what outputs occupy in memory is theirs alone.
+void check_apart(const graph_ir& graph, const matched_arguments& given);
+
 /// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.
-void check_lengths(const tensor& lengths, std::int64_t key_length);
+void check_lengths(const tensor& lengths, const call_shape& shape);
 
 }  // namespace attune::detail

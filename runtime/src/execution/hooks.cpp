@@ -25,6 +25,7 @@ namespace {
 struct call_context {
     std::atomic<int> spare_threads;  // beyond the caller
     const parallel_for* pool;        // of this call alone, or null
+    int shared_by = 0;               // threads that kernels which run together share; 0: there is one kernel
     bool takes_all_errors = false;   // those of its thread that come with another context too
     std::mutex mutex{};
     std::string message{};                // the first error; guarded by mutex
@@ -126,8 +127,8 @@ void run_loop(kernel_loop& loop, int count, int helpers) {
         run_on_applications_pool(own->function, loop, count, helpers + 1);
     } else {
         pool::instance().run(
-            count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); },
-            &loop);
+            count, helpers, [](void* state, int index) { return static_cast<kernel_loop*>(state)->step(index); }, &loop,
+            loop.call->shared_by ? &loop.call->spare_threads : nullptr);
     }
 }
 
@@ -136,14 +137,15 @@ int on_parallel_for(void* user_context, halide_task_t task, int first, int count
     call_context* const call = ours(user_context);
     if (!call) return previous.parallel_for(user_context, task, first, count, closure);
     kernel_loop loop{.call = call, .task = task, .first = first, .closure = closure};
-    const int helpers = count > 1 ? call->reserve(count - 1) : 0;
+    const int shared_by = call->shared_by;
+    const int helpers = count <= 1 ? 0 : shared_by ? std::min(shared_by, count) - 1 : call->reserve(count - 1);
     try {
         run_loop(loop, count, helpers);
     } catch (...) {  // no memory for a pool, or for words about what the application's threw
         int none = 0;
         loop.result.compare_exchange_strong(none, halide_error_code_out_of_memory);
     }
-    call->spare_threads.fetch_add(helpers, std::memory_order_relaxed);
+    if (!shared_by) call->spare_threads.fetch_add(helpers, std::memory_order_relaxed);
     return loop.result;
 }
 
@@ -184,6 +186,33 @@ void install_hooks() {
     });
 }
 
+/// Kernels that run at once, for one call.
+struct kernels_together {
+    call_context* call;
+    std::span<const kernel_launch> launches;
+    std::atomic<int> result{0};  // of the first that failed
+
+    bool step(int index) {
+        if (result.load(std::memory_order_relaxed) != 0) return false;
+        const working_for scope(call, true);
+        const kernel_launch& it = launches[static_cast<std::size_t>(index)];
+        const int code = it.entry(it.arguments);
+        int none = 0;
+        if (code != 0) result.compare_exchange_strong(none, code, std::memory_order_relaxed);
+        return code == 0;
+    }
+};
+
+void throw_unless_done(const call_context& call, int code) {
+    if (code == 0) return;
+    const std::string said = call.message.empty() ? say("error code ", code) : call.message;
+    if (code == halide_error_code_out_of_memory)
+        throw kernel_failure(
+            refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));
+    throw kernel_failure(
+        refusal("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this"));
+}
+
 }  // namespace
 
 void take_all_errors() {
@@ -201,13 +230,28 @@ void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_
         code = entry(arguments);
     }
     if (shared_bytes) *shared_bytes = call.most_held;
-    if (code == 0) return;
-    const std::string said = call.message.empty() ? say("error code ", code) : call.message;
-    if (code == halide_error_code_out_of_memory)
-        throw kernel_failure(
-            refusal("enough memory for the scratch of the kernel's threads", said, "fewer threads (attune::options)"));
-    throw kernel_failure(
-        refusal("the kernel to finish", said, "ATTUNE_TARGET with another level, and please report this"));
+    throw_unless_done(call, code);
+}
+
+void invoke_together(std::span<const kernel_launch> launches, int threads, const parallel_for* pool) {
+    install_hooks();
+    const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
+    const bool of_application = (pool && *pool) || (own && own->function);
+    call_context call{.spare_threads = threads - 1, .pool = pool};
+    if (!of_application && threads > 1) call.shared_by = threads;
+    void* user_context = &call;
+    for (const kernel_launch& each : launches) each.arguments[0] = &user_context;
+    kernels_together all{.call = &call, .launches = launches};
+    const int count = static_cast<int>(launches.size());
+    if (call.shared_by)
+        pool::instance().run(
+            count, std::min(threads, count) - 1,
+            [](void* state, int index) { return static_cast<kernels_together*>(state)->step(index); }, &all,
+            &call.spare_threads, true);
+    else
+        for (int index = count; index-- > 0 && all.step(index);) {
+        }
+    throw_unless_done(call, all.result);
 }
 
 }  // namespace attune::detail

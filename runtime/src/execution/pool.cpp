@@ -63,34 +63,65 @@ void pool::start(int workers) {
     }
 }
 
+/// A loop that has something left to begin and a place for one more, which has joined it: of those that share the
+/// places `within`, who has one there; if that is null, of all. Under the mutex.
+pool::loop* pool::joined(const places* within) {
+    for (loop** at = &open_; *at; at = &(*at)->next) {
+        loop& it = **at;
+        if (within && it.shared != within) continue;
+        if (it.shared && it.index.load(std::memory_order_relaxed) >= it.count) continue;
+        if (it.shared && !within) {
+            if (it.shared->load(std::memory_order_relaxed) == 0) continue;
+            it.shared->fetch_sub(1, std::memory_order_relaxed);  // only ever under the mutex
+        }
+        if (--it.wanted == 0) *at = it.next;
+        ++it.busy;
+        return &it;
+    }
+    return nullptr;
+}
+
+void pool::work(loop& on, std::unique_lock<std::mutex>& lock) {
+    lock.unlock();
+    if (on.cpu >= 0 && current_cpu() == on.cpu) leave_cpu(on.cpu);
+    on.work();
+    lock.lock();
+}
+
 void pool::serve() {
     std::unique_lock lock(mutex_);
     for (;;) {
-        offered_.wait(lock, [this] { return open_ != nullptr; });
-        loop& joined = *open_;
-        if (--joined.wanted == 0) open_ = joined.next;
-        ++joined.busy;
-        lock.unlock();
-        if (joined.cpu >= 0 && current_cpu() == joined.cpu) leave_cpu(joined.cpu);
-        joined.work();
-        lock.lock();
-        if (--joined.busy == 0) left_.notify_all();  // under the lock: afterwards the loop may be gone
+        loop* on = nullptr;
+        offered_.wait(lock, [&] { return (on = joined(nullptr)) != nullptr; });
+        work(*on, lock);
+        if (on->shared) on->shared->fetch_add(1, std::memory_order_relaxed);  // this thread looks who needs it
+        if (--on->busy == 0) left_.notify_all();  // under the lock: afterwards the loop may be gone
     }
 }
 
-void pool::close(loop& done) {
+void pool::close(loop& done, bool helps_others) {
     std::unique_lock lock(mutex_);
     for (loop** at = &open_; *at; at = &(*at)->next)
         if (*at == &done) {
             *at = done.next;
             break;
         }
-    left_.wait(lock, [&] { return done.busy == 0; });
+    for (;;) {
+        loop* on = nullptr;
+        left_.wait(lock, [&] { return done.busy == 0 || (helps_others && (on = joined(done.shared)) != nullptr); });
+        if (!on) return;
+        work(*on, lock);
+        if (--on->busy == 0) left_.notify_all();
+    }
 }
 
-void pool::run(int count, int helpers, body task, void* state) {
-    loop offer{
-        .task = task, .state = state, .count = count, .cpu = helpers > 0 ? current_cpu() : -1, .wanted = helpers};
+void pool::run(int count, int helpers, body task, void* state, places* shared, bool helps_others) {
+    loop offer{.task = task,
+               .state = state,
+               .count = count,
+               .cpu = helpers > 0 ? current_cpu() : -1,
+               .wanted = helpers,
+               .shared = shared};
     if (helpers > 0) {
         const std::lock_guard lock(mutex_);
         if (workers_ < helpers) start(helpers);
@@ -102,8 +133,9 @@ void pool::run(int count, int helpers, body task, void* state) {
         offered_.notify_one();
     else if (helpers > 1)
         offered_.notify_all();
+    if (helpers > 0 && shared) left_.notify_all();
     offer.work();
-    if (helpers > 0) close(offer);
+    if (helpers > 0) close(offer, helps_others);
 }
 
 }  // namespace attune::detail

@@ -13,9 +13,15 @@ public:
     /// Does task `index`; false stops the loop (no further index is handed out).
     using body = bool (*)(void* state, int index);
 
+    /// Threads that loops of one call may still take, all of them together. A thread takes a place when it joins one of
+    /// them and gives it back when it leaves.
+    using places = std::atomic<int>;
+
     /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if
-    /// helpers > 0.
-    void run(int count, int helpers, body task, void* state);
+    /// helpers > 0. `shared`: a helper needs a place there, whenever it comes; null: all of them may come.
+    /// `helps_others`: with nothing left to begin the caller joins other loops that share the places, until this one
+    /// ends.
+    void run(int count, int helpers, body task, void* state, places* shared = nullptr, bool helps_others = false);
 
     /// The process's pool; never destroyed, since calls may come from destructors of static objects.
     static pool& instance();
@@ -27,6 +33,7 @@ private:
         int count;
         int cpu;                    // the caller's
         int wanted;                 // helpers that may still join; guarded by mutex_
+        places* shared;             // null: they need none
         int busy = 0;               // helpers that have joined and not left; guarded by mutex_
         loop* next = nullptr;       // in open_; guarded by mutex_
         std::atomic<int> index{0};  // the next task
@@ -36,7 +43,9 @@ private:
 
     void start(int workers);
     void serve();
-    void close(loop& done);
+    loop* joined(const places* within);
+    void work(loop& on, std::unique_lock<std::mutex>& lock);
+    void close(loop& done, bool helps_others);
 
     std::mutex mutex_;
     std::condition_variable offered_, left_;

@@ -69,7 +69,7 @@ bool is_deterministic(const options& how) {
     const char* const text = std::getenv("ATTUNE_DETERMINISTIC");
     const std::string_view given = text ? text : "";
     if (!given.empty() && given != "0" && given != "1")
-        fail("0 or 1 in ATTUNE_DETERMINISTIC", std::string(given), "1, or leaving it unset");
+        fail("0 or 1 in ATTUNE_DETERMINISTIC", given, "1, or leaving it unset");
     return how.deterministic || given == "1";
 }
 

@@ -69,6 +69,16 @@ inline constexpr auto f32_64 = pool<f32, 64>::attention;
 inline constexpr auto bf16_16 = pool<bf16, 16>::attention;
 inline constexpr auto bf16_64 = pool<bf16, 64>::attention;
 
+/// The same for chunks of a prompt, too: queries stand at the end of the keys in use.
+template <auto type, int tokens> struct causal_pool {
+    using pages = pool<type, tokens>;
+    static constexpr auto scores = q * t(keys(element<tokens>(pages::k_pages), pages::length)) * rsqrt(depth);
+    static constexpr auto attention =
+        softmax(mask(scores, causal_bottom_right)) * values(element<tokens>(pages::v_pages), pages::length);
+};
+inline constexpr auto causal_f32_64 = causal_pool<f32, 64>::attention;
+inline constexpr auto causal_bf16_64 = causal_pool<bf16, 64>::attention;
+
 /// Bytes in pages, with a scale for each token of a page and head beside it.
 template <int tokens> struct pool_of_bytes {
     static constexpr auto k_pages = input<"k_pages", u8>(axis<"page">, key_head, axis<"token">, depth);

@@ -27,7 +27,7 @@ struct given_argument {
 
 /// Labels that are found at fault.
 struct label_list {
-    std::array<std::string_view, max_inputs + max_outputs + 1> labels{};
+    std::array<std::string_view, max_inputs + max_outputs + 2> labels{};
     std::size_t count{};
     constexpr void add(std::string_view label) {
         if (count < labels.size()) labels[count++] = label;
@@ -56,7 +56,7 @@ constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::s
         if (times(list.outputs[i].name) == 0) found.missing.add(list.outputs[i].name);
     for (const given_argument& g : given) {
         input_declaration input;  // a copy: g++ does not compare pointers at compile time under -fsanitize=undefined
-        bool known = g.label == "kv_lengths";
+        bool known = is_built_in(g.label);
         for (int i = 0; i < list.input_count; ++i)
             if (list.inputs[i].name == g.label) input = list.inputs[i], known = true;
         for (int i = 0; i < list.output_count; ++i) known = known || list.outputs[i].name == g.label;

@@ -214,6 +214,30 @@ struct kv_lengths_input {
 };
 inline constexpr kv_lengths_input kv_lengths{};
 
+// Echoed with how many indices there are.
+template <std::size_t Given> inline constexpr bool belongs_to_the_call = false;
+
+/// Packed queries: where each sequence's begin among those of all, which lie one after another along the query axis of
+/// a call with batch extent 1; i32 (batch + 1), from 0 to their number. Optional at every call. No formula reads it: a
+/// formula speaks of one sequence at a time, b is the sequence of a query and q_idx its place there.
+struct cu_seqlens_q_input {
+    static constexpr std::string_view label = "cu_seqlens_q";
+    template <class... I> constexpr auto operator()(I...) const {
+        static_assert(
+            belongs_to_the_call<sizeof...(I)>,
+            "attune: cu_seqlens_q is passed to a call and not read by a formula; there b is the sequence of a "
+            "query, q_idx its place in it, and query_length how many it has");
+        return rejected{};
+    }
+    template <class Value> constexpr auto operator=(Value value) const { return detail::bind<"cu_seqlens_q">(value); }
+};
+inline constexpr cu_seqlens_q_input cu_seqlens_q{};
+
+/// What may be passed to the calls of every variant, and is no input's name.
+constexpr bool is_built_in(std::string_view name) {
+    return name == kv_lengths_input::label || name == cu_seqlens_q_input::label;
+}
+
 /// How long an input's axis is, 0 the outermost: `extent<2>(k)` is key_length. A number of the call, as lengths and
 /// scalars are.
 template <int Axis, class Tensor> struct extent_node {

@@ -1,6 +1,7 @@
 #pragma once
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 namespace attune {
 
@@ -19,7 +20,7 @@ public:
 };
 
 namespace detail {
-[[noreturn]] void fail(const std::string& expected, const std::string& got, const std::string& attempt);
+[[noreturn]] void fail(std::string_view expected, std::string_view got, std::string_view attempt);
 }
 
 }  // namespace attune

@@ -39,6 +39,12 @@ struct explanation {
         std::string skips;  ///< how blocks are skipped for it, or why not
     };
 
+    /// Sequences of a call with cu_seqlens_q that one kernel computes.
+    struct packed_part {
+        std::int64_t first, sequences, queries;  ///< queries of each
+        std::string kernel;
+    };
+
     std::string variant, formula, kernel, target, why, shapes,
         schedule;  ///< shapes: the class of the kernel and what it serves; schedule is JSON
     std::int64_t batches{}, heads{}, key_heads{}, query_length{}, key_length{};
@@ -67,6 +73,9 @@ struct explanation {
     int threads{};
     bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; the parts of the keys then follow
                            ///< from neither batch nor key length
+
+    /// With cu_seqlens_q: all else here but the inputs and outputs is said of the part with the most queries.
+    std::vector<packed_part> packed;
 
     std::string text() const;
     std::string json() const;

@@ -52,14 +52,14 @@ struct without_options<kept<Kept...>, First, Rest...>
     : without_options<std::conditional_t<is_options<First>, kept<Kept...>, kept<Kept..., First>>, Rest...> {};
 template <class... Arguments> using named_arguments = typename without_options<kept<>, Arguments...>::type;
 
-/// Where a name stands in the graph: its inputs, the lengths, its outputs.
+/// Where a name stands in the graph: its inputs, kv_lengths, cu_seqlens_q, its outputs.
 template <const auto& Graph> constexpr int place_in_graph(std::string_view name) {
     constexpr const auto& list = dsl::detail::built<Graph>;
     for (int i = 0; i < list.input_count; ++i)
         if (list.inputs[static_cast<std::size_t>(i)].name == name) return i;
     for (int i = 0; i < list.output_count; ++i)
-        if (list.outputs[static_cast<std::size_t>(i)].name == name) return list.input_count + 1 + i;
-    return list.input_count;
+        if (list.outputs[static_cast<std::size_t>(i)].name == name) return list.input_count + 2 + i;
+    return list.input_count + (name == dsl::cu_seqlens_q_input::label);
 }
 
 /// How many of the arguments stand before one in the graph.
@@ -102,6 +102,10 @@ template <const auto& Graph> const kernel_table& table_of() { return kernels_of<
 /// (batch, key head, key, value depth), out (batch, head, query, value depth), rows such as lse (batch, head, query)
 /// f32, kv_lengths i32 (batch). The depths of q, k, v and out are dense; every other stride is free. Inputs broadcast
 /// along axes of extent 1, except the heads, lengths and depths of q, k and v.
+///
+/// With cu_seqlens_q, i32 (batch + 1), the queries of all sequences lie one after another: whatever has a query axis
+/// has batch extent 1, and sequence b has the queries from cu_seqlens_q[b] to cu_seqlens_q[b + 1]. The call computes
+/// what a call for each sequence would.
 ///
 /// Arguments that are missing, never read or passed twice do not compile. Shapes, strides, element types, pointers,
 /// overlap and lengths are checked before anything is written and throw attune::error, as does a CPU that no linked

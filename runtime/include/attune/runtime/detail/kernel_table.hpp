@@ -74,6 +74,16 @@ namespace detail {
 /// that the kernel held at a time outside its tasks.
 void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes);
 
+/// A kernel's entry with such argv.
+struct kernel_launch {
+    int (*entry)(void**);
+    void** arguments;
+};
+
+/// Runs kernels of the host that do not depend on each other, the last first, as one call: a thread that finds nothing
+/// left to begin joins the loops of the kernels that still run. On the application's own pool one runs after another.
+void invoke_together(std::span<const kernel_launch> launches, int threads, const parallel_for* pool);
+
 /// What calls kernels of a GPU: attune::gpu, a library of its own, so that only programs with such kernels hold it.
 struct device_call;
 struct device_runtime {
@@ -104,6 +114,8 @@ struct kernel_table {
                    std::size_t* shared_bytes) = detail::invoke;
     const detail::device_runtime* devices = nullptr;  ///< unless some kernels run on a GPU
     graph_notes notes{};
+    void (*invoke_together)(std::span<const detail::kernel_launch> launches, int threads,
+                            const parallel_for* pool) = detail::invoke_together;  ///< likewise
 };
 
 /// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed

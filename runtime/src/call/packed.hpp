@@ -1,0 +1,50 @@
+#pragma once
+#include "call/bind.hpp"
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <vector>
+
+namespace attune::detail {
+
+/// cu_seqlens_q, if it is passed.
+const named_argument* packed_by(std::span<const named_argument> arguments);
+
+/// A call with cu_seqlens_q: the queries of all sequences lie one after another. A bound call for each run of
+/// neighbouring sequences with as many queries, over views of what the caller passes: what has a query axis from the
+/// run's first query on, the batch beside it; what has a batch axis from its first sequence on. So which kernel a
+/// sequence gets and how its keys are split follow from lengths alone. Construction throws as bound_call's does, and
+/// looks at cu_seqlens_q.
+class packed_call {
+public:
+    packed_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
+                bound_call::outputs wanted, bool explain);
+    packed_call(const packed_call&) = delete;
+
+    void check_values() const;
+    void run(int threads) const;
+    bool has_changed() const;  ///< cu_seqlens_q, since it was looked at
+
+    /// Neighbouring sequences with as many queries each.
+    struct run_of_sequences {
+        std::int64_t first, count, first_query, queries;
+    };
+    struct part {
+        run_of_sequences of;
+        std::vector<named_argument> arguments;
+        std::optional<bound_call> call{};
+        part(const run_of_sequences& of, std::vector<named_argument> arguments)
+            : of(of), arguments(std::move(arguments)) {}
+    };
+    std::list<part>& parts() { return parts_; }
+    std::int64_t sequences() const { return static_cast<std::int64_t>(seen_.size()) - 1; }
+    std::int64_t queries() const { return seen_.back(); }
+
+private:
+    tensor starts_;
+    std::vector<std::int32_t> seen_;
+    std::list<part> parts_;
+};
+
+}  // namespace attune::detail

@@ -1,0 +1,212 @@
+// Packed queries: cu_seqlens_q says where each sequence's begin, and a call computes what a call for each would.
+#include "packed_call.hpp"
+
+#include <HalideRuntime.h>
+#include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+using Catch::Matchers::ContainsSubstring;
+using namespace packed_queries;
+
+TEST_CASE("a call with cu_seqlens_q computes what a call for each sequence does") {
+    const starts of = GENERATE(starts{0, 1, 2, 2, 7, 8}, starts{0, 3}, starts{0, 0, 0, 4, 4}, starts{0, 2, 4, 6},
+                               starts{0, 1, 3, 4, 6, 7, 9, 10, 12, 13, 15, 16, 18});
+    packed call(of);
+    const int threads = GENERATE(1, 2, 5);
+    CAPTURE(of.size(), threads);
+    attune::detail::call(fake::kernels(), call.all, {.threads = threads});
+    call.expect_right_results();
+}
+
+TEST_CASE("neighbours with as many queries are one call of a kernel, and empty sequences none") {
+    packed call({0, 1, 2, 2, 2, 7, 8, 9});
+    fake::reset();
+    attune::detail::call(fake::kernels(), call.all, {.threads = 1});
+    CHECK(fake::seen.calls == 3);
+    CHECK(fake::seen.tasks == (2 + 1 + 2) * call.c.heads);
+}
+
+TEST_CASE("no queries at all, and no sequences, run no kernel") {
+    const starts of = GENERATE(starts{0}, starts{0, 0}, starts{0, 0, 0, 0});
+    packed call(of);
+    fake::reset();
+    CHECK(fake::refusal(call.all) == "");
+    CHECK(fake::seen.calls == 0);
+}
+
+TEST_CASE("typed calls pass cu_seqlens_q by its name") {
+    packed call;
+    using namespace fake;
+    attune::run<variant>(q = call.argument("q").view, k = call.c.K(), v = call.c.V(), fake::slopes = call.c.S(),
+                         bias = call.argument("bias").view, is_global = call.c.G(), fake::table = call.c.T(), w = 1,
+                         gain = 0.5, out = call.argument("out").view, lse = call.argument("lse").view,
+                         cu_seqlens_q = call.argument("cu_seqlens_q").view,
+                         kv_lengths = call.argument("kv_lengths").view);
+    call.expect_right_results();
+}
+
+TEST_CASE("token-major storage, read-only queries and strides of cu_seqlens_q make no difference") {
+    packed call;
+    const auto [out, lse] = call.expected();
+    fake::call& c = call.c;
+    std::vector<float> q(c.q.size()), got(c.out.size());
+    for (std::int64_t h = 0; h < c.heads; ++h)
+        for (std::int64_t i = 0; i < c.queries; ++i)
+            for (std::int64_t d = 0; d < c.depth; ++d)
+                q[static_cast<std::size_t>((i * c.heads + h) * c.depth + d)] =
+                    c.q[static_cast<std::size_t>((h * c.queries + i) * c.depth + d)];
+    starts twice;
+    for (const std::int32_t each : call.where) twice.insert(twice.end(), {each, -1});
+    call.set("q", tensor(static_cast<const float*>(q.data()), {1, c.queries, c.heads, c.depth}).swapped(1, 2));
+    call.set("out", tensor(got.data(), {1, c.queries, c.heads, c.value_depth}).swapped(1, 2));
+    call.set("cu_seqlens_q", tensor(twice.data(), {static_cast<std::int64_t>(call.where.size())}, {2}));
+    attune::detail::call(fake::kernels(), call.all, {});
+    for (std::int64_t h = 0; h < c.heads; ++h)
+        for (std::int64_t i = 0; i < c.queries; ++i)
+            for (std::int64_t d = 0; d < c.value_depth; ++d)
+                CHECK(got[static_cast<std::size_t>((i * c.heads + h) * c.value_depth + d)] ==
+                      out[static_cast<std::size_t>((h * c.queries + i) * c.value_depth + d)]);
+}
+
+TEST_CASE("what broadcasts along queries or the batch does so for each sequence") {
+    packed call;
+    const fake::call& c = call.c;
+    std::vector<float> same(c.bias.size());  // a bias for each sequence and key
+    for (std::int64_t h = 0; h < c.heads; ++h)
+        for (std::int64_t b = 0; b < c.batches; ++b)
+            for (std::int64_t i = call.where[static_cast<std::size_t>(b)];
+                 i < call.where[static_cast<std::size_t>(b) + 1]; ++i)
+                for (std::int64_t j = 0; j < c.keys; ++j)
+                    same[static_cast<std::size_t>((h * c.queries + i) * c.keys + j)] =
+                        c.bias[static_cast<std::size_t>(b * c.keys + j)];
+    std::vector<float> const bias = c.bias;
+    call.c.bias = same;
+    call.set("bias", {call.c.bias.data(), {1, c.heads, c.queries, c.keys}});
+    const auto [out, lse] = call.expected();
+    call.set("bias", {bias.data(), {c.batches, 1, 1, c.keys}});
+    attune::detail::call(fake::kernels(), call.all, {});
+    CHECK(std::equal(call.c.lse.begin(), call.c.lse.begin() + c.heads * c.queries, lse.begin()));
+}
+
+TEST_CASE("explain says which kernel each run of sequences gets") {
+    packed call;
+    const attune::explanation what = attune::detail::explain(fake::kernels(), call.all, {});
+    REQUIRE(what.packed.size() == 4);
+    CHECK(what.packed[0].first == 0);
+    CHECK(what.packed[0].sequences == 2);
+    CHECK(what.packed[0].queries == 1);
+    CHECK(what.packed[2].queries == 5);
+    CHECK(what.query_length == 5);
+    CHECK(what.inputs[0].shape == std::vector<std::int64_t>{1, 4, 8, 8});
+    CHECK(what.inputs[1].shape == std::vector<std::int64_t>{5, 2, 7, 8});
+    CHECK(what.outputs[0].shape == std::vector<std::int64_t>{1, 4, 8, 4});
+    CHECK(what.outputs[1].shape == std::vector<std::int64_t>{1, 4, 8});
+    CHECK_THAT(what.text(), ContainsSubstring("packed    sequences 0 to 1, queries each 1: attune_fake_f32_d8x4\n"));
+    CHECK_THAT(what.json(), ContainsSubstring(R"("packed": [{"first": 0, "sequences": 2, "queries": 1, "kernel": )"));
+    CHECK(explain(*attune::detail::prepare(fake::kernels(), call.all, {})).text() == what.text());
+}
+
+TEST_CASE("a prepared call heeds what cu_seqlens_q says when it is called") {
+    packed call;
+    const auto prepared = attune::detail::prepare(fake::kernels(), call.all, {.threads = 2});
+    CHECK(call.c.untouched());
+    attune::detail::call(*prepared);
+    call.expect_right_results();
+    call.where = {0, 4, 4, 5, 6, 8};
+    attune::detail::call(*prepared);
+    call.expect_right_results();
+    call.where[1] = 9;
+    CHECK_THROWS_WITH(attune::detail::call(*prepared), ContainsSubstring("got 4 at 2"));
+    call.where = {0, 1, 2, 2, 7, 8};
+    call.c.lengths[0] = 99;
+    CHECK_THROWS_WITH(attune::detail::call(*prepared), ContainsSubstring("got 99 for batch element 0"));
+}
+
+namespace {
+
+/// Tasks of a kernel's loop.
+struct loop {
+    int count;
+    std::atomic<int> running{0}, most{0}, done{0};
+    bool all_at_once;  ///< each waits for all others, but not for ever
+
+    static int task(void*, int, std::uint8_t* closure) {
+        auto& self = *reinterpret_cast<loop*>(closure);
+        const int now = ++self.running;
+        for (int most = self.most; most < now && !self.most.compare_exchange_weak(most, now);) {
+        }
+        const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (self.all_at_once && self.most < self.count && std::chrono::steady_clock::now() < end)
+            std::this_thread::yield();
+        --self.running, ++self.done;
+        return 0;
+    }
+    static int kernel(void** arguments) {
+        auto& self = *static_cast<loop*>(arguments[1]);
+        return halide_do_par_for(*static_cast<void**>(arguments[0]), task, 0, self.count,
+                                 reinterpret_cast<std::uint8_t*>(&self));
+    }
+};
+
+}  // namespace
+
+TEST_CASE("threads that find no kernel left to begin help those that still run, whichever thread began them") {
+    for (int round = 0; round < 20; ++round) {
+        loop brief{.count = 1, .all_at_once = false}, wide{.count = 3, .all_at_once = true};
+        void *of_brief[] = {nullptr, &brief}, *of_wide[] = {nullptr, &wide};
+        std::vector<attune::detail::kernel_launch> launches{{loop::kernel, of_brief}, {loop::kernel, of_wide}};
+        if (round % 2 == 0) std::swap(launches[0], launches[1]);
+        attune::detail::invoke_together(launches, 3, nullptr);
+        CHECK(wide.most == 3);
+        CHECK(wide.done + brief.done == 4);
+    }
+}
+
+TEST_CASE("kernels that run together use no more threads than the call may") {
+    const int threads = GENERATE(1, 2, 3);
+    packed call({0, 1, 3, 4, 6, 7, 9, 10});
+    attune::detail::call(fake::kernels(), call.all, {.threads = 8});  // there are more threads than that
+    fake::reset();
+    attune::detail::call(fake::kernels(), call.all, {.threads = threads});
+    CHECK(fake::seen.calls == 7);
+    CHECK(fake::seen.most_running <= threads);
+    loop first{.count = 8, .all_at_once = false}, second{.count = 8, .all_at_once = false};
+    void *of_first[] = {nullptr, &first}, *of_second[] = {nullptr, &second};
+    const attune::detail::kernel_launch launches[] = {{loop::kernel, of_first}, {loop::kernel, of_second}};
+    for (int round = 0; round < 50; ++round) attune::detail::invoke_together(launches, threads, nullptr);
+    CHECK(first.done + second.done == 800);
+    CHECK(first.most <= threads);
+    CHECK(second.most <= threads);
+}
+
+TEST_CASE("a failure of one of the kernels that run together is the call's") {
+    packed call({0, 1, 3, 4, 6});
+    for (const auto mischief : {fake::mischief::task_fails, fake::mischief::unknown_code}) {
+        const int threads = GENERATE(1, 3);
+        fake::reset();
+        fake::next_mischief = mischief;
+        CHECK_THROWS_AS(attune::detail::call(fake::kernels(), call.all, {.threads = threads}), attune::kernel_failure);
+        fake::reset();
+        attune::detail::call(fake::kernels(), call.all, {.threads = threads});
+        call.expect_right_results();
+    }
+}
+
+TEST_CASE("the application's own pool runs the kernels of a packed call one after another") {
+    packed call({0, 1, 3, 4, 6});
+    std::atomic<int> inside{0}, nested{0}, loops{0};
+    const attune::parallel_for pool = [&](int count, int, const std::function<void(int)>& task) {
+        ++loops;
+        if (++inside > 1) ++nested;
+        for (int i = 0; i < count; ++i) task(i);
+        --inside;
+    };
+    attune::detail::call(fake::kernels(), call.all, {.threads = 2, .pool = &pool});
+    CHECK(loops == 4);
+    CHECK(nested == 0);
+    call.expect_right_results();
+}
