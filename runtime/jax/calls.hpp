@@ -4,11 +4,13 @@
 
 #include <xla/ffi/api/ffi.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -51,28 +53,32 @@ inline attune_argument argument(const detail::parameter& p, const ffi::AnyBuffer
     return attune_tensor_argument(name, view(p.name, given));
 }
 
-/// A call: the parameters in their order, kv_lengths if it is passed, and memory for the results, which XLA allocates.
-inline ffi::Error call(const detail::operation& of, std::int64_t threads, const ffi::RemainingArgs& given,
-                       const ffi::RemainingRets& results) {
+/// A call: arguments whose names, a space after each, are an attribute; and memory for the results, which XLA
+/// allocates.
+inline ffi::Error call(const detail::operation& of, std::int64_t threads, std::string_view names,
+                       const ffi::RemainingArgs& given, const ffi::RemainingRets& results) {
     const auto refused = [&](const std::string& what) {
         return ffi::Error::InvalidArgument("attune: expected " + what + " of " + of.qualified +
                                            ", got others; try attune.jax.load of this version");
     };
-    if (given.size() > of.parameters.size() || given.size() + 1 < of.parameters.size() ||
-        results.size() != of.results.size())
-        return refused("the arguments and results");
+    if (results.size() != of.results.size()) return refused("the results");
     std::vector<attune_argument> arguments;
     arguments.reserve(given.size() + results.size());
     for (std::size_t i = 0; i < given.size(); ++i) {
         const auto buffer = given.get<ffi::AnyBuffer>(i);
         if (!buffer) return buffer.error();
+        const std::string_view name = names.substr(0, names.find(' '));
+        const auto named = std::find_if(of.parameters.begin(), of.parameters.end(),
+                                        [&](const detail::parameter& p) { return p.name == name; });
+        if (named == of.parameters.end()) return refused("arguments that are parameters");
+        names.remove_prefix(name.size() + 1);
         using form = detail::parameter::form;
-        const form is = of.parameters[i].is;
+        const form is = named->is;
         const ffi::DataType number = is == form::integer ? ffi::DataType::S32 : ffi::DataType::F32;
         if ((is == form::integer || is == form::real) &&
             (buffer->element_type() != number || buffer->dimensions().size() != 0))
-            return refused("a number of 32 bits for " + of.parameters[i].name);
-        arguments.push_back(argument(of.parameters[i], *buffer));
+            return refused("a number of 32 bits for " + named->name);
+        arguments.push_back(argument(*named, *buffer));
     }
     for (std::size_t i = 0; i < results.size(); ++i) {
         auto buffer = results.get<ffi::AnyBuffer>(i);
@@ -98,10 +104,11 @@ template <const attune_variant* (*Variant)()> XLA_FFI_Error* handle(XLA_FFI_Call
             .Ctx<ffi::ThreadPool>()
             .RemainingArgs()
             .RemainingRets()
-            .To([](ffi::ThreadPool pool, ffi::RemainingArgs given, ffi::RemainingRets results) {
+            .Attr<std::string_view>("names")
+            .To([](ffi::ThreadPool pool, ffi::RemainingArgs given, ffi::RemainingRets results, std::string_view names) {
                 static const detail::operation of(Variant());
                 try {
-                    return call(of, pool.num_threads(), given, results);
+                    return call(of, pool.num_threads(), names, given, results);
                 } catch (const std::exception& problem) {
                     return ffi::Error::InvalidArgument(problem.what());
                 }

@@ -121,10 +121,13 @@ def measure(torch, ops, mask, options, data):
     for (who, mode), found in losses.items():
         if any(abs(a - b) > TOLERANCE * abs(b) for a, b in zip(found, expected)):
             sys.exit(f"{mask}: the losses of {who}, {mode}, are {found}, those of plain operations {expected}")
-    if options.pause:
-        print(f"{mask}: ready", flush=True)
-        sys.stdin.readline()
-    seconds = by_turns(turns, options.rounds, 1)
+    seconds = {turn: [] for turn in turns}
+    for i in range(options.rounds):
+        if options.pause:
+            print(f"{mask}: round {i + 1} is next", file=sys.stderr, flush=True)
+            sys.stdin.readline()
+        for turn, found in by_turns(turns, 1, 1).items():
+            seconds[turn] += found
     rows = [{"attention": who, "mode": mode, "what": what, "median": statistics.median(s), "best": min(s), "losses": losses[who, mode]} for (who, mode, what), s in seconds.items()]
     ratios = {}
     for mode in ("eager", "compiled"):
@@ -151,7 +154,7 @@ def main():
         parser.add_argument("--" + name, type=int, default=usual, help=f"(default {usual})")
     parser.add_argument("--masks", nargs="*", choices=("causal", "alibi", "documents"), default=["causal", "alibi", "documents"])
     parser.add_argument("--json", metavar="FILE", help="write everything there as well")
-    parser.add_argument("--pause", action="store_true", help="before it times a mask, wait for a line: everything is compiled then, and the machine may be made quiet")
+    parser.add_argument("--pause", action="store_true", help="wait for a line before each round, so that the machine may be made quiet for as long as one takes")
     parser.add_argument("--library", default=ROOT / "build/default/tests/benchmarks/libattune_gpt_ops.so", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.width != 64 * options.heads:

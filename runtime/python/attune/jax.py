@@ -93,7 +93,7 @@ class Function:
         @jax.custom_batching.custom_vmap
         def call(*arrays: jax.Array) -> Any:
             results = self._results(dict(zip(names, arrays)))
-            found = jax.ffi.ffi_call(self.target, results)(*arrays)
+            found = jax.ffi.ffi_call(self.target, results)(*arrays, names="".join(name + " " for name in names))
             return found[0] if variant._returned is None else variant._returned(*found)
 
         @call.def_vmap

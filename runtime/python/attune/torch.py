@@ -33,13 +33,20 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise Error(f"attune: expected a library of attune_add_torch_library, got {path}, which defines no operators; try attune.load") from None
     named.restype = ctypes.c_char_p
     space = named().decode()
+
+    def operator_of(name: str) -> Any:
+        return getattr(getattr(torch.ops, space), name).default
+
+    def names_of(name: str) -> list[str]:
+        return [argument.name for argument in operator_of(name)._schema.arguments]
+
     if where not in _loaded:
         for name in library:
-            torch.library.register_fake(f"{space}::{name}")(_fake(library[name]))
+            torch.library.register_fake(f"{space}::{name}")(_fake(library[name], names_of(name)))
             torch.library.register_fake(f"{space}::{name}.out")(lambda *given, **named: None)
         for name in library:
             gradient = library.gradient_of(name)
-            backward, forward = _autograd(library[name], gradient, getattr(getattr(torch.ops, space), gradient.__name__).default) if gradient else (_no_gradient(library[name]), None)
+            backward, forward = _autograd(library[name], names_of(name), gradient, operator_of(gradient.__name__)) if gradient else (_no_gradient(library[name]), None)
             torch.library.register_autograd(f"{space}::{name}", backward, setup_context=forward)
         _loaded.add(where)
     return getattr(torch.ops, space)
@@ -48,14 +55,9 @@ def load(path: str | os.PathLike[str]) -> Any:
 _loaded: set[str] = set()
 
 
-def _arguments(variant: Variant) -> list[str]:
-    """In the order of the operator's schema."""
-    return [given["name"] for given in variant._inputs]
-
-
-def _fake(variant: Variant) -> Callable[..., Any]:
+def _fake(variant: Variant, names: list[str]) -> Callable[..., Any]:
     """The outputs of a call as tensors without values."""
-    names, described = _arguments(variant), variant.describe()
+    described = variant.describe()
 
     def outputs(*given: torch.Tensor, **named: Any) -> Any:
         tensors = {**dict(zip(names, given)), **named}
@@ -81,12 +83,11 @@ def _no_gradient(variant: Variant) -> Callable[..., Any]:
     return backward
 
 
-def _autograd(variant: Variant, gradient: Variant, operator: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def _autograd(variant: Variant, names: list[str], gradient: Variant, operator: Any) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """What register_autograd takes: backwards by the kernels of gradient(variant), which read what the forward pass left."""
     outputs, wanted = [output["name"] for output in variant._outputs], gradient._known
     made = [output["name"] for output in gradient._outputs]
 
-    names = _arguments(variant)
 
     def forward(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         given = dict(zip(names, inputs))
