@@ -5,8 +5,11 @@
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/tensor.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -60,6 +63,29 @@ inline std::string schema(const operation& of, bool out) {
     }
     if (out) return text + ") -> ()";
     return text + ") -> " + (of.results.size() == 1 ? "Tensor" : "(" + returned + ")");
+}
+
+/// The tasks of a call on PyTorch's own threads, whose idle ones would otherwise wait for work on the CPUs that the
+/// call needs. Each thread takes the next task, since those that come first are the longest.
+inline void on_torch_threads(void*, std::int32_t count, std::int32_t threads, attune_task task, void* tasks) {
+    struct shared {
+        attune_task task;
+        void* tasks;
+        std::int32_t count;
+        std::atomic<std::int32_t> next{0};
+    } all{task, tasks, count};
+    const auto take = [](std::int64_t, std::int64_t, void* given) {
+        shared& all = *static_cast<shared*>(given);
+        for (std::int32_t i; (i = all.next.fetch_add(1, std::memory_order_relaxed)) < all.count;)
+            all.task(all.tasks, i);
+    };
+    if (torch_parallel_for(0, std::min(count, threads), 1, take, &all) != AOTI_TORCH_SUCCESS) take(0, 1, &all);
+}
+
+/// PyTorch's threads do not survive a fork, attune's do.
+inline bool forked() {
+    static const pid_t loaded = getpid();
+    return getpid() != loaded;
 }
 
 /// One call under way: the tensors that it holds on to, and the views that attune is given.
@@ -119,6 +145,7 @@ public:
         std::uint32_t threads = 0;
         check(torch_get_num_threads(&threads), "say its number of threads");
         how.threads = static_cast<std::int32_t>(threads);
+        if (threads > 1 && !forked()) how.pool = on_torch_threads;
         if (attune_run(of_.variant, arguments_.data(), arguments_.size(), &how) != ATTUNE_OK)
             throw std::runtime_error(attune_error_text());
     }
@@ -209,6 +236,7 @@ public:
     explicit library(const char* space)
         : definitions_(torch::stable::detail::StableLibrary::Kind::DEF, space, nullptr, __FILE__, __LINE__),
           kernels_(torch::stable::detail::StableLibrary::Kind::IMPL, space, "CPU", __FILE__, __LINE__) {
+        forked();
         (add<Variants>(), ...);
     }
 
