@@ -13,22 +13,23 @@ engine::engine(const decoder& model, int pages, int sequences)
       most_running_(static_cast<std::size_t>(sequences)),
       table_(most_running_ * most_blocks),
       lengths_(most_running_),
+      starts_(most_running_ + 1),
       steps_(layers, std::vector<std::optional<attune::prepared_call>>(most_running_)) {
     const std::size_t rows = users_.size() * key_heads * page_tokens;
     k_.assign(layers, {std::vector<std::int8_t>(rows * depth), std::vector<float>(rows)}), v_ = k_;
     for (int page = pages; page-- > 0;) free_.push_back(page);
-    q_.resize(std::max<std::size_t>(most_running_, most_blocks * page_tokens) * heads * depth), out_.resize(q_.size());
+    q_.resize((most_running_ + most_blocks * page_tokens) * heads * depth), out_.resize(q_.size());
 }
 
-/// The call of a layer for `count` sequences from a slot on, with as many queries each: `call` is attune::run or
-/// attune::prepare.
-auto engine::bound(int layer, std::size_t slot, std::size_t count, std::size_t queries, auto call) {
+/// The call of a layer for the sequences that run, with the queries that `starts_` gives to each: `call` is attune::run
+/// or attune::prepare.
+auto engine::bound(int layer, auto call) {
     using namespace attune::common;
-    const auto signed_of = [](std::size_t x) { return static_cast<std::int64_t>(x); };
-    const auto view = [&](std::vector<float>& rows) {  // stored (sequence, query, head, depth)
-        return attune::tensor(rows.data(), {signed_of(count), signed_of(queries), heads, serving::depth}).swapped(1, 2);
+    const auto count = static_cast<std::int64_t>(running_.size());
+    const auto view = [&](std::vector<float>& rows) {  // stored (token, head, depth)
+        return attune::tensor(rows.data(), {1, starts_[running_.size()], heads, serving::depth}).swapped(1, 2);
     };
-    const std::int64_t pages = signed_of(users_.size());
+    const auto pages = static_cast<std::int64_t>(users_.size());
     const auto rows = [&](pool& of) {
         return attune::tensor(of.rows.data(), {pages, key_heads, page_tokens, serving::depth});
     };
@@ -36,8 +37,21 @@ auto engine::bound(int layer, std::size_t slot, std::size_t count, std::size_t q
     pool &keys = k_[static_cast<std::size_t>(layer)], &values = v_[static_cast<std::size_t>(layer)];
     return call(q = view(q_), k_pages = rows(keys), k_scale = scales(keys), v_pages = rows(values),
                 v_scale = scales(values), out = view(out_),
-                attune::dsl::kv_lengths = attune::tensor(&lengths_[slot], {signed_of(count)}),
-                block_table = attune::tensor(&table_[slot * most_blocks], {signed_of(count), most_blocks}));
+                attune::dsl::kv_lengths = attune::tensor(lengths_.data(), {count}),
+                attune::dsl::cu_seqlens_q = attune::tensor(starts_.data(), {count + 1}),
+                block_table = attune::tensor(table_.data(), {count, most_blocks}));
+}
+
+/// Of a step without prompts what decides is how many sequences there are: it is prepared when it is first made.
+void engine::attend(int layer) {
+    const std::size_t count = running_.size();
+    if (static_cast<std::size_t>(starts_[count]) != count)
+        return bound(layer, [](const auto&... given) { attune::run<attune::common::paged_attention>(given...); });
+    auto& call = steps_[static_cast<std::size_t>(layer)][count - 1];
+    if (!call)
+        call = bound(layer,
+                     [](const auto&... given) { return attune::prepare<attune::common::paged_attention>(given...); });
+    (*call)();
 }
 
 void engine::store(pool& to, const place& where, std::span<const float> row) const {
@@ -75,9 +89,10 @@ void engine::write_table(std::size_t slot) {
     std::ranges::copy(running_[slot].pages, table_.begin() + static_cast<std::ptrdiff_t>(slot * most_blocks));
 }
 
-/// The first waiting request, if there is room: pages of a prompt that begins alike are there already, for the rest of
-/// it and for all that may be said there are new ones.
-bool engine::admit() {
+/// The first waiting request, if there is room and no more than `room` tokens of its prompt are left to read: pages of
+/// a prompt that begins alike are there already, or will be in this step; for the rest of it and for all that may be
+/// said there are new ones.
+bool engine::admit(std::size_t room) {
     if (waiting_.empty() || running_.size() == most_running_) return false;
     const request& next = *waiting_.front();
     const auto blocks = static_cast<std::size_t>((next.most + page_tokens - 1) / page_tokens);
@@ -94,35 +109,18 @@ bool engine::admit() {
         pages.push_back(found->second);
     }
     const std::size_t shared = pages.size();
-    if (free_.size() < blocks - shared) return false;
+    if (free_.size() < blocks - shared || next.prompt - shared * page_tokens > room) return false;
     for (; pages.size() < blocks; free_.pop_back()) pages.push_back(free_.back());
     for (const int page : pages) ++users_[static_cast<std::size_t>(page)];
     numbers_.shared_pages += shared;
     numbers_.most_pages = std::max(numbers_.most_pages, users_.size() - free_.size());
-    running_.push_back({std::move(waiting_.front()), std::move(pages), std::minstd_rand(next.seed)});
+    for (std::size_t page = shared; (page + 1) * page_tokens <= next.prompt; ++page)
+        known_.emplace(std::vector<int>(next.tokens.begin(), end_of(page)), pages[page]);
+    const unsigned seed = next.seed;
+    running_.push_back({std::move(waiting_.front()), std::move(pages), std::minstd_rand(seed), shared * page_tokens});
     waiting_.erase(waiting_.begin());
     write_table(running_.size() - 1);
-    prefill(running_.size() - 1, shared * page_tokens);
     return true;
-}
-
-/// The prompt from a token on, as one chunk; its full pages are there for others then.
-void engine::prefill(std::size_t slot, std::size_t from) {
-    sequence& s = running_[slot];
-    const std::span<const int> tokens = std::span(s.of->tokens).subspan(from);
-    std::vector<place> places;
-    for (std::size_t i = 0; i < tokens.size(); ++i)
-        places.push_back({static_cast<int>(slot), static_cast<int>(from + i)});
-    lengths_[slot] = static_cast<std::int32_t>(s.of->prompt);
-    const auto logits = logits_after(tokens, places, [&](int layer) {
-        bound(layer, slot, 1, places.size(),
-              [](const auto&... given) { attune::run<attune::common::paged_attention>(given...); });
-    });
-    for (std::size_t page = from / page_tokens; (page + 1) * page_tokens <= s.of->prompt; ++page)
-        known_.emplace(std::vector<int>(s.of->tokens.begin(),
-                                        s.of->tokens.begin() + static_cast<std::ptrdiff_t>((page + 1) * page_tokens)),
-                       s.pages[page]);
-    append(slot, std::span(logits).last(vocabulary));
 }
 
 /// Sequences that have said all give their pages back, and the last one takes their slot.
@@ -143,7 +141,8 @@ void engine::retire() {
 }
 
 bool engine::step() {
-    while (admit()) retire();
+    const std::size_t room = most_blocks * page_tokens;  // for prompts
+    for (std::size_t read = 0; admit(room - read);) read += running_.back().of->prompt - running_.back().cached;
     const std::size_t count = running_.size();
     if (count == 0)
         return !waiting_.empty() ? throw std::invalid_argument("expected room for a request; try more pages") : false;
@@ -151,20 +150,18 @@ bool engine::step() {
     std::vector<place> places;
     for (std::size_t slot = 0; slot < count; ++slot) {
         const std::vector<int>& all = running_[slot].of->tokens;
-        tokens.push_back(all.back());
-        places.push_back({static_cast<int>(slot), static_cast<int>(all.size()) - 1});
+        for (std::size_t at = running_[slot].cached; at < all.size(); ++at) {
+            tokens.push_back(all[at]);
+            places.push_back({static_cast<int>(slot), static_cast<int>(at)});
+        }
+        running_[slot].cached = all.size();
         lengths_[slot] = static_cast<std::int32_t>(all.size());
+        starts_[slot + 1] = static_cast<std::int32_t>(tokens.size());
     }
-    const auto logits = logits_after(tokens, places, [&](int layer) {
-        auto& call = steps_[static_cast<std::size_t>(layer)][count - 1];  // of a size that was there before: as it is
-        if (!call)
-            call = bound(layer, 0, count, 1, [](const auto&... given) {
-                return attune::prepare<attune::common::paged_attention>(given...);
-            });
-        (*call)();
-    });
-    for (std::size_t slot = 0; slot < count; ++slot)
-        append(slot, std::span(logits).subspan(slot * vocabulary, vocabulary));
+    const auto logits = logits_after(tokens, places, [&](int layer) { attend(layer); });
+    for (std::size_t slot = 0; slot < count; ++slot)  // of what follows the last token of each
+        append(slot,
+               std::span(logits).subspan(static_cast<std::size_t>(starts_[slot + 1] - 1) * vocabulary, vocabulary));
     ++numbers_.steps;
     retire();
     return true;

@@ -16,9 +16,9 @@ struct request {
     unsigned seed;             ///< of what is drawn
 };
 
-/// Serves requests over a cache of bytes in pages, some at a time. One step makes a token for each sequence that is
-/// there; others join when there is room, their prompt in one chunk. Prompts that begin alike share pages. The
-/// attention is attune::common::paged_attention.
+/// Serves requests over a cache of bytes in pages, some at a time. A step makes a token for each sequence that is
+/// there, and reads the prompts of those that join when there is room: one pass through the model and one call of the
+/// attention a layer, attune::common::paged_attention with packed queries. Prompts that begin alike share pages.
 class engine {
 public:
     struct numbers {
@@ -45,17 +45,18 @@ private:
         std::unique_ptr<request> of;
         std::vector<int> pages;
         std::minstd_rand random;
+        std::size_t cached;  ///< tokens whose keys and values are in the pages
     };
 
-    bool admit();
-    void prefill(std::size_t slot, std::size_t from);
+    bool admit(std::size_t room);
     void retire();
     void write_table(std::size_t slot);
     std::vector<float> logits_after(std::span<const int> tokens, std::span<const place> places,
                                     const std::function<void(int layer)>& attend);
     void store(pool& to, const place& where, std::span<const float> row) const;
     void append(std::size_t slot, std::span<const float> logits);
-    auto bound(int layer, std::size_t slot, std::size_t count, std::size_t queries, auto call);
+    auto bound(int layer, auto call);
+    void attend(int layer);
 
     const decoder& model_;
     std::vector<pool> k_, v_;                // by layer
@@ -67,7 +68,7 @@ private:
     numbers numbers_;
     // What calls read and write: the first rows of these. They stay where they are.
     std::vector<float> q_, out_;
-    std::vector<std::int32_t> table_, lengths_;
+    std::vector<std::int32_t> table_, lengths_, starts_;
     std::vector<std::vector<std::optional<attune::prepared_call>>> steps_;  // by layer, by sequences less one
 };
 
