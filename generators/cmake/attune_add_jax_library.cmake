@@ -11,7 +11,10 @@ set(ATTUNE_JAX_PYTHON "" CACHE FILEPATH "A Python that has jaxlib, for attune_ad
 
 function(attune_add_jax_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "KERNELS" "")
-    get_target_property(graphs "${arg_KERNELS}" ATTUNE_GRAPHS)
+    set(graphs "")
+    if(TARGET "${arg_KERNELS}")
+        get_target_property(graphs "${arg_KERNELS}" ATTUNE_GRAPHS)
+    endif()
     if(arg_UNPARSED_ARGUMENTS OR NOT graphs)
         message(FATAL_ERROR "attune_add_jax_library(${name}): expected KERNELS to name a library made by attune_add_variant, got `${arg_KERNELS}` and `${arg_UNPARSED_ARGUMENTS}`")
     endif()

@@ -13,7 +13,10 @@ set(ATTUNE_TORCH_PYTHON "" CACHE FILEPATH "A Python that has PyTorch, for attune
 
 function(attune_add_torch_library name)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "KERNELS;NAMESPACE" "")
-    get_target_property(graphs "${arg_KERNELS}" ATTUNE_GRAPHS)
+    set(graphs "")
+    if(TARGET "${arg_KERNELS}")
+        get_target_property(graphs "${arg_KERNELS}" ATTUNE_GRAPHS)
+    endif()
     if(arg_UNPARSED_ARGUMENTS OR NOT graphs)
         message(FATAL_ERROR "attune_add_torch_library(${name}): expected KERNELS to name a library made by attune_add_variant, got `${arg_KERNELS}` and `${arg_UNPARSED_ARGUMENTS}`")
     endif()

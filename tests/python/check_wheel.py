@@ -6,6 +6,7 @@ import argparse
 import ast
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def made(options):
     expect(wheel.name.startswith("attune-") and "-py3-none-linux_" in wheel.name, f"expected a wheel for every Python 3 of this platform, got {wheel.name}")
     with zipfile.ZipFile(wheel) as opened:
         names = opened.namelist()
-        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json"):
+        for file in ("py.typed", "include/attune/c.h", "share/attune/hana/boost/hana.hpp", "share/attune/attune.spdx.json", "share/attune/torch/operators.hpp", "share/attune/jax/calls.hpp", "lib/cmake/attune/attune_add_jax_library.cmake"):
             expect(f"attune/{file}" in names, f"expected {file} in {wheel.name}")
         for licence in ("LICENSE", "NOTICES.md"):
             expect(any("licenses" in name and name.endswith(licence) for name in names), f"expected {licence} among the licenses of {wheel.name}")
@@ -84,6 +85,20 @@ def lend(options, python):
             (to / package.name).symlink_to(package)
 
 
+def refuses(options, project, settings):
+    """What the functions for PyTorch and JAX say to other targets, and where neither is installed."""
+    text = (project / "CMakeLists.txt").read_text()
+    kernels = re.search(r"attune_add_variant\((\w+)", text)[1]
+    for function, package in (("attune_add_torch_library", "PyTorch 2.10"), ("attune_add_jax_library", "jaxlib 0.6")):
+        for target, words in (("no_such_kernels", "got `no_such_kernels`"), (kernels, f"expected a Python with {package} or later, got none")):
+            folder = options.work / f"{function}_of_{target}"
+            shutil.copytree(project, folder, ignore=shutil.ignore_patterns("build"))
+            (folder / "CMakeLists.txt").write_text(f"{text}\n{function}(operators KERNELS {target})\n")
+            done = subprocess.run([options.cmake, "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={options.make_program}"], capture_output=True, text=True, **settings)
+            said = " ".join(done.stderr.split())
+            expect(done.returncode != 0 and words in said, f"expected {function} of {target} to be refused with `{words}`, got {done.stderr}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("source", "build", "work", "python", "builder", "cmake", "make-program", "halide"):
@@ -120,6 +135,7 @@ def main():
     cache = (build / "CMakeCache.txt").read_text()
     expect(f"attune_DIR:PATH={python.parents[1]}/share/cmake/attune\n" in cache, "expected attune from the environment, got another one")
 
+    refuses(options, project, settings)
     print(run(python, "-B", HERE / "compiles.py", **settings))
     return 0
 
