@@ -206,9 +206,9 @@ lowered_kernel lower_gradient(kernel_frame& frame) {
     backward_sweep sweep(frame);
     sweep.schedule();
     Pipeline all(sweep.outputs);
-    const auto [loop, table] = sweep.guarded_loop();
-    all.add_custom_lowering_pass(
-        new skip_blocks(loop, [table](const Internal::Load& load) { return load.name == table; }));
+    for (const std::string& loop : sweep.guarded_loops())
+        all.add_custom_lowering_pass(
+            new skip_blocks(loop, [table = sweep.table()](const Internal::Load& load) { return load.name == table; }));
     all.add_custom_lowering_pass(new allow_empty_inputs);
     std::vector<int> order(sweep.outputs.size());
     std::iota(order.begin(), order.end(), 0);

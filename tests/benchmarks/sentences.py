@@ -10,7 +10,7 @@ runs its own fused operators: Attention, SkipLayerNormalization, BiasGelu, with 
 padded to the longest; attune packs them.
 The cases of equal lengths have nothing to pad: there, all compute the same. A ratio above 1 says how many times faster attune is; compare numbers of one run only.
 """
-import argparse, fnmatch, json, pathlib, platform, statistics, struct, sys, tempfile, warnings
+import argparse, fnmatch, json, pathlib, platform, statistics, struct, sys, tempfile
 
 from turns import PACKAGES, ROOT, by_turns, cpu_name, program, seconds_of, with_torch
 
@@ -133,9 +133,7 @@ def openvino(torch, w, ids, threads):
     class layers(torch.nn.Module):
         def forward(self, tokens):
             return embed(tokens, mask, visible)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of tracing for other lengths: each case has a model of its own
-        model = ov.convert_model(layers(), example_input=tokens, input=[tuple(tokens.shape)])
+    model = ov.convert_model(layers(), example_input=tokens, input=[tuple(tokens.shape)])
     compiled = ov.Core().compile_model(model, "CPU", {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY", "NUM_STREAMS": 1})
     request, out = compiled.create_infer_request(), numpy.zeros((len(ids), WIDTH), numpy.float32)
     request.set_input_tensor(ov.Tensor(tokens.numpy(), shared_memory=True))

@@ -53,6 +53,7 @@ const formula formulas[] = {FORMULA(full),
                             FORMULA(of_two),
                             FORMULA(steps),
                             FORMULA(masked_inside),
+                            FORMULA(additive),
                             FORMULA(functions)};
 #undef FORMULA
 

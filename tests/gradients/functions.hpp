@@ -19,6 +19,13 @@ inline constexpr auto masked_inside =
     attention(where((q_idx + kv_idx) % 2 == 0, atan(mask(mask(x, causal), kv_idx != 1)), x));
 inline constexpr auto functions =
     attention(mask(sin(x) + atan(x) + exp2(0.5 * x) + log1p(x * x) + pow(x, 2) * 0.1 + sigmoid(x), causal));
+/// Scores of a query's and a key's numbers by more than products.
+inline constexpr auto of_queries = input<"of_queries", f32>(batch, head, query, axis<"rope">);
+inline constexpr auto of_every_key = input<"of_every_key", f32>(batch, key, axis<"rope">);
+inline constexpr auto of_features = input<"of_features", f32>(axis<"rope">);
+inline constexpr auto additive = attention(mask(
+    x + sum(n, extent<0>(of_features), of_features(n) * tanh(of_queries(b, h, q_idx, n) + of_every_key(b, kv_idx, n))),
+    causal));
 
 inline constexpr auto circular_gradient = gradient(circular);
 inline constexpr auto hyperbolic_gradient = gradient(hyperbolic);
@@ -27,5 +34,11 @@ inline constexpr auto of_two_gradient = gradient(of_two);
 inline constexpr auto steps_gradient = gradient(steps);
 inline constexpr auto masked_inside_gradient = gradient(masked_inside);
 inline constexpr auto functions_gradient = gradient(functions);
+inline constexpr auto additive_gradient = gradient(additive);
+
+// Some with kernels of bf16.
+inline constexpr auto causal_in_bf16_gradient = gradient(causal_only);
+inline constexpr auto alibi_in_bf16_gradient = gradient(alibi, of(out, lse));
+inline constexpr auto rope_in_bf16_gradient = gradient(rope, wrt(q, k, v));
 
 }  // namespace golden_gradients

@@ -1,8 +1,6 @@
 #include "functions.hpp"
+#include "gradient_call.hpp"
 #include "kernel_cases.hpp"
-
-#include <attune/runtime.hpp>
-#include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -13,100 +11,32 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <random>
 
 using namespace attune;
 using namespace attune::testing;
 using support::shape;
-using support::workload;
 namespace g = golden_gradients;
 
 namespace {
 
-/// A call of a gradient, of what the reference evaluator's forward pass leaves.
-struct gradient_call {
-    gradient_call(const graph_ir& forward, const graph_ir& of, const shape& s, unsigned seed,
-                  std::vector<std::int32_t> lengths = {})
-        : graph(of),
-          inputs(forward, s, seed,
-                 {{"scale", 1 / std::sqrt(static_cast<double>(s.depth))}, {"w", 20}, {"cap", 3}, {"p", 0.25}}) {
-        if (std::ranges::any_of(forward.inputs, [](const auto& d) { return d.name == "slopes"; }))
-            inputs.scale_by("slopes", 0.05f);
-        if (!lengths.empty()) inputs.set_lengths(std::move(lengths));
-        const reference::results made = inputs.expected();
-        std::mt19937 random(seed);
-        std::normal_distribution<float> normal;
-        for (const input_declaration& d : of.inputs) {
-            if (std::ranges::any_of(forward.inputs, [&](const auto& other) { return other.name == d.name; })) continue;
-            const auto saved = std::ranges::find(made.outputs, std::string(d.name), &reference::array::name);
-            std::vector<std::int64_t> extents{s.batches, s.heads, s.queries};
-            if (d.rank == 4) extents.push_back(s.value_depth);
-            rows& r = more.emplace_back(rows{d.name, {}, extents});
-            std::int64_t size = 1;
-            for (const std::int64_t extent : extents) size *= extent;
-            for (std::int64_t i = 0; i < size; ++i)
-                r.elements.push_back(saved == made.outputs.end()
-                                         ? normal(random)
-                                         : static_cast<float>(saved->values[static_cast<std::size_t>(i)]));
-        }
-        arguments = inputs.arguments(), by_reference = inputs.reference_arguments();
-        std::erase_if(arguments, [&](const auto& a) { return is_output_of(forward, a.name); });
-        std::erase_if(by_reference, [&](const auto& a) { return is_output_of(forward, a.name); });
-        for (rows& r : more) {
-            const tensor view(r.elements.data(), std::span<const std::int64_t>(r.extents));
-            arguments.push_back({.name = r.name, .view = view}), by_reference.push_back({r.name, view});
-        }
-        expected = reference::evaluate(of, by_reference, {.depth = s.depth, .value_depth = s.value_depth});
-        for (const reference::array& a : expected.outputs) results.emplace_back(a.values.size(), std::nanf(""));
-        for (std::size_t i = 0; i < results.size(); ++i)
-            arguments.push_back(
-                {.name = of.outputs[i].name,
-                 .view = tensor(results[i].data(), std::span<const std::int64_t>(expected.outputs[i].shape))});
-    }
-    gradient_call(const gradient_call&) = delete;
-
-    static bool is_output_of(const graph_ir& graph, std::string_view name) {
-        return std::ranges::any_of(graph.outputs, [&](const auto& o) { return o.name == name; });
-    }
-
-    void run(const kernel_table& kernels, int threads) {
-        for (auto& each : results) std::ranges::fill(each, std::nanf(""));
-        detail::call(kernels, arguments, {.threads = threads});
-    }
-    /// The largest error, by the largest number of the gradient.
-    double error() const {
-        double worst = 0;
-        for (std::size_t i = 0; i < results.size(); ++i) {
-            double largest = 1, off = 0;
-            for (std::size_t j = 0; j < results[i].size(); ++j) {
-                const double want = expected.outputs[i].values[j], got = static_cast<double>(results[i][j]);
-                largest = std::max(largest, std::abs(want)),
-                off = std::max(off, std::isnan(got) ? HUGE_VAL : std::abs(got - want));
-            }
-            worst = std::max(worst, off / largest);
-        }
-        return worst;
-    }
-
-    struct rows {
-        std::string_view name;
-        std::vector<float> elements;
-        std::vector<std::int64_t> extents;
-    };
-    graph_ir graph;
-    workload inputs;
-    std::vector<rows> more;
-    std::vector<detail::named_argument> arguments;
-    std::vector<reference::argument> by_reference;
-    reference::results expected;
-    std::vector<std::vector<float>> results;
-};
-
 template <const auto& Forward, const auto& Gradient>
-double error_of(const shape& s, std::vector<std::int32_t> lengths = {}) {
-    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 7, std::move(lengths));
+double error_of(const shape& s, std::vector<std::int32_t> lengths = {}, element_type element = element_type::f32) {
+    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 7, std::move(lengths), element);
     call.run(detail::table_of<Gradient>(), 2);
     return call.error();
+}
+
+template <const auto& Forward, const auto& Gradient> void check_bits(const shape& s) {
+    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 3);
+    call.run(detail::table_of<Gradient>(), 1);
+    const auto first = call.results;
+    for (const int threads : {1, 2, 3, 7}) {
+        call.run(detail::table_of<Gradient>(), threads);
+        for (std::size_t i = 0; i < first.size(); ++i) {
+            INFO(first[i].name << ", " << threads << " threads");
+            CHECK(std::memcmp(first[i].reals.data(), call.results[i].reals.data(), first[i].size * sizeof(float)) == 0);
+        }
+    }
 }
 
 constexpr double allowed = 1e-5;
@@ -163,15 +93,127 @@ TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernel
     CHECK(error_of<g::masked_inside, g::masked_inside_gradient>(usual) <= allowed);
 }
 
+TEST_CASE("what is placed by an index agrees with the reference at any shape", "[kernels]") {
+    for (const std::int64_t length : {1, 97}) {
+        const shape s{.batches = 2, .heads = 2, .key_heads = 1, .queries = length, .keys = length};
+        INFO(s.text());
+        CHECK(error_of<g::bias_heads, g::bias_heads_gradient>(s) <= allowed);
+        CHECK(error_of<g::bias_shared, g::bias_shared_gradient>(s) <= allowed);
+        CHECK(error_of<g::relative_table, g::relative_table_gradient>(s) <= allowed);
+        CHECK(error_of<g::t5_buckets, g::t5_buckets_gradient>(s) <= allowed);
+        CHECK(error_of<g::rope, g::rope_gradient>(s) <= allowed);
+        CHECK(error_of<g::mla_rope, g::mla_rope_gradient>(s) <= allowed);
+        CHECK(error_of<g::additive, g::additive_gradient>(s) <= allowed);
+        CHECK(error_of<g::gate, g::gate_gradient>(s) <= allowed);
+        CHECK(error_of<g::cosine, g::cosine_gradient>(s) <= allowed);
+    }
+    const shape s{.batches = 2, .heads = 6, .key_heads = 2, .queries = 67, .keys = 101};
+    CHECK(error_of<g::bias_batch_heads, g::bias_batch_heads_gradient>(s, {0, 77}) <= allowed);
+    CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(s) <= 10 * allowed);  // codes up to 128
+}
+
+TEST_CASE("sums of several parts of the queries are added up", "[kernels]") {
+    const shape s{.batches = 1, .heads = 2, .key_heads = 1, .queries = 1100, .keys = 70};
+    CHECK(error_of<g::alibi, g::alibi_gradient>(s) <= allowed);
+    CHECK(error_of<g::bias_keys, g::bias_keys_gradient>(s) <= allowed);
+    CHECK(error_of<g::bias_heads, g::bias_heads_gradient>(s) <= allowed);
+    CHECK(error_of<g::relative_table, g::relative_table_gradient>(s) <= 2 * allowed);
+    const shape grouped{.batches = 1, .heads = 4, .key_heads = 2, .queries = 1100, .keys = 20};
+    CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(grouped) <= 10 * allowed);
+}
+
+TEST_CASE("gradients of bf16 are f32 sums, rounded in the end", "[kernels]") {
+    const shape s{.batches = 2, .heads = 4, .key_heads = 2, .queries = 67, .keys = 101};
+    constexpr auto bf16 = element_type::bf16;
+    CHECK(error_of<g::causal_only, g::causal_in_bf16_gradient>(s, {101, 5}, bf16) <= 0x1p-8);
+    CHECK(error_of<g::alibi, g::alibi_in_bf16_gradient>(s, {}, bf16) <= 0x1p-8);
+    const shape square{.batches = 2, .heads = 4, .key_heads = 2, .queries = 67, .keys = 67};
+    CHECK(error_of<g::rope, g::rope_in_bf16_gradient>(square, {}, bf16) <= 0x1p-8);
+}
+
 TEST_CASE("bits of gradients depend neither on threads nor on the run", "[kernels]") {
-    const shape s{.batches = 2, .heads = 4, .key_heads = 2, .queries = 301, .keys = 301};
-    gradient_call call(dsl::ir_of<g::alibi>, dsl::ir_of<g::alibi_gradient>, s, 3);
-    call.run(detail::table_of<g::alibi_gradient>(), 1);
-    const auto first = call.results;
-    for (const int threads : {1, 2, 3, 7}) {
-        call.run(detail::table_of<g::alibi_gradient>(), threads);
-        for (std::size_t i = 0; i < first.size(); ++i)
-            CHECK(std::memcmp(first[i].data(), call.results[i].data(), first[i].size() * sizeof(float)) == 0);
+    const shape s{.batches = 1, .heads = 4, .key_heads = 2, .queries = 1100, .keys = 50};
+    check_bits<g::alibi, g::alibi_gradient>(s);
+    check_bits<g::bias_heads, g::bias_heads_gradient>(s);
+    check_bits<g::relative_table, g::relative_table_gradient>(s);
+}
+
+TEST_CASE("gradients of a call without queries, or without keys, are 0", "[kernels]") {
+    for (const auto& [queries, keys] : {std::pair(0, 5), std::pair(5, 0)}) {
+        const shape s{.batches = 2, .heads = 4, .key_heads = 2, .queries = queries, .keys = keys};
+        INFO(s.text());
+        CHECK(error_of<g::alibi, g::alibi_gradient>(s) == 0);
+        CHECK(error_of<g::bias_shared, g::bias_shared_gradient>(s) == 0);
+        CHECK(error_of<g::alibi, g::alibi_in_bf16_gradient>(s, {}, element_type::bf16) == 0);
+    }
+}
+
+namespace {
+
+std::size_t held = 0;
+void count_memory(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t*) {
+    std::size_t most = 0;
+    detail::invoke(entry, arguments, threads, pool, &most);
+    held = std::max(held, most);
+}
+
+/// What explain says of a call, of tensors that are not there.
+template <const auto& Gradient> explanation said_of(const shape& s) {
+    static float nothing;
+    std::vector<detail::named_argument> arguments;
+    const graph_ir graph = dsl::ir_of<Gradient>;
+    for (const input_declaration& d : graph.inputs) {
+        if (d.is_scalar) {
+            arguments.push_back({.name = d.name, .is = detail::named_argument::form::real, .real = 1});
+            continue;
+        }
+        std::vector<std::int64_t> extents;
+        for (int axis = 0; axis < d.rank; ++axis) {
+            const axis_kind is = d.axes[static_cast<std::size_t>(axis)].kind;
+            extents.push_back(is == axis_kind::batch      ? s.batches
+                              : is == axis_kind::head     ? s.heads
+                              : is == axis_kind::key_head ? s.key_heads
+                              : is == axis_kind::key      ? s.keys
+                              : is == axis_kind::depth    ? s.depth
+                                                          : s.queries);
+            if (is == axis_kind::value_depth) extents.back() = s.value_depth;
+        }
+        arguments.push_back({.name = d.name, .view = tensor(&nothing, std::span<const std::int64_t>(extents))});
+    }
+    return detail::explain(detail::table_of<Gradient>(), arguments, {.threads = 16});
+}
+
+template <const auto& Forward, const auto& Gradient>
+void check_memory(const shape& s, element_type element = element_type::f32) {
+    gradient_call call(dsl::ir_of<Forward>, dsl::ir_of<Gradient>, s, 3, {}, element);
+    kernel_table counted = detail::table_of<Gradient>();
+    counted.invoke = &count_memory;
+    held = 0;
+    call.run(counted, 2);
+    const std::size_t said = detail::explain(counted, call.arguments, {.threads = 2}).parts_bytes;
+    INFO(held << " bytes held, " << said << " said");
+    CHECK(held <= said + (std::size_t{1} << 16));  // tables of visits, and what is rounded up
+    CHECK(said <= held + held / 2);
+}
+
+}  // namespace
+
+TEST_CASE("explain says how much memory the sums of a gradient take", "[kernels]") {
+    const shape s{.batches = 1, .heads = 6, .key_heads = 2, .queries = 198, .keys = 230};
+    check_memory<g::alibi, g::alibi_gradient>(s);
+    const shape square{.batches = 1, .heads = 6, .key_heads = 2, .queries = 230, .keys = 230};
+    check_memory<g::rope, g::rope_gradient>(square);
+    check_memory<g::rope, g::rope_in_bf16_gradient>(square, element_type::bf16);
+}
+
+TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64 MB", "[kernels]") {
+    for (const std::int64_t key_heads : {8, 2, 1}) {
+        const shape s{
+            .heads = 8, .key_heads = key_heads, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
+        const auto tensors = static_cast<std::size_t>(2 * 4 * (s.heads + s.key_heads) * s.queries * s.depth);
+        const explanation said = said_of<g::causal_gradient>(s);
+        CHECK(said.workspace_bytes <= 4 * tensors + (std::size_t{64} << 20));
+        CHECK(said.parts_bytes >= tensors / 2);
     }
 }
 
@@ -186,5 +228,5 @@ TEST_CASE("a gradient does not broadcast, and nothing is written before that is 
         detail::call(detail::table_of<g::alibi_gradient>(), call.arguments, {}), error,
         Catch::Matchers::MessageMatches(Catch::Matchers::ContainsSubstring("expected head extent 4 in dslopes")));
     CHECK(one == -1);
-    CHECK(std::isnan(call.results.front().front()));
+    CHECK(std::isnan(call.results.front().at(0)));
 }

@@ -1,11 +1,14 @@
 #include "analysis/gradient_plan.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <stdexcept>
 #include <string>
 
 namespace attune::generators {
 namespace {
+
+using form = gradient_term::form;
 
 class gradient_reader {
 public:
@@ -15,16 +18,13 @@ public:
     gradient_plan read() {
         for (std::size_t output = 0; output < graph_.outputs.size(); ++output) {
             output_ = output;
+            check_projections(graph_.outputs[output].node);
             read_sum(graph_.outputs[output].node);
         }
-        for (const int tensor : {core_.query, core_.key})
-            if (tensor >= 0 && node(tensor).op != operation::input)
-                throw std::runtime_error("attune makes no kernel for gradients of computed queries or keys yet");
+        for (const gradient_sum& sum : plan_.sums) plan_.tiles.push_back(sum.pairs);
         std::ranges::sort(plan_.tiles);
         const auto [first, last] = std::ranges::unique(plan_.tiles);
         plan_.tiles.erase(first, last);
-        if (plan_.tiles.empty()) refuse("no pair of a query and a key has a part in it");
-        find_contractions();
         return plan_;
     }
 
@@ -33,10 +33,22 @@ private:
     const dependence& on(int n) const { return depends_[static_cast<std::size_t>(n)]; }
     bool of_query(int n) const { return on(n).query || on(n).score; }
     bool of_key(int n) const { return on(n).key || on(n).score; }
+    bool of_pairs(int n) const { return of_query(n) && of_key(n); }
+    bool is_number(int n) const { return on(n).bound == 0 && !on(n).channel; }
+    bool is_zero(int n) const { return node(n).op == operation::constant && node(n).number == 0; }
 
     [[noreturn]] void refuse(const std::string& why) const {
         throw std::runtime_error("attune makes no kernel for the gradient \"" +
                                  std::string(graph_.outputs[output_].name) + "\" yet: " + why);
+    }
+
+    /// A sum for each channel would be made anew for each block.
+    void check_projections(int gradient) const {
+        const std::vector<bool> made = under(graph_, {gradient});
+        for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
+            if (made[static_cast<std::size_t>(n)] && node(n).op == operation::sum && !is_number(n) &&
+                (on(n).query || on(n).key))
+                refuse("it is of projected queries, keys or values; project them before the call");
     }
 
     void read_sum(int n) {
@@ -47,66 +59,146 @@ private:
     void read_deposit(int n) {
         const instruction& it = node(n);
         gradient_term term{.deposit = n, .output = output_, .value = it.arguments[0]};
-        if (node(term.value).op == operation::each) return read_product(term);
+        for (; node(term.value).op == operation::each; term.value = node(term.value).arguments[2])
+            term.over.push_back({node(term.value).arguments[0], node(term.value).arguments[1]});
         bool query = false, key = false;
         for (int i = 1; i < it.argument_count; ++i)
             query = query || of_query(it.arguments[i]), key = key || of_key(it.arguments[i]);
-        if (query && key) refuse("its index depends on the query and on the key");
-        term.is = it.integer == 0 ? gradient_term::form::of_row
-                  : key           ? gradient_term::form::by_column
-                                  : gradient_term::form::by_row;
-        if (term.is != gradient_term::form::of_row) plan_.tiles.push_back(term.value);
-        plan_.terms.push_back(term);
-    }
-
-    /// each(channel, depth, pairs * rows) at (b, h, position, channel).
-    void read_product(gradient_term term) {
-        const instruction &deposit = node(term.deposit), &each = node(term.value), &body = node(each.arguments[2]);
-        const operation extent = node(each.arguments[1]).op;
-        const int index = each.arguments[0];
-        term.channel = static_cast<int>(node(index).integer);
-        const input_declaration& to = graph_.inputs[static_cast<std::size_t>(deposit.input)];
-        const auto has_channel = [&](int n) { return on(n).bound != 0; };
-        if (deposit.integer == 0) refuse("it is of rows and channels");
-        const bool plain = (extent == operation::depth || extent == operation::value_depth) &&
-                           body.op == operation::multiply && !has_channel(body.arguments[0]) &&
-                           has_channel(body.arguments[1]) &&
-                           on(body.arguments[1]).bound == std::uint64_t{1} << term.channel;
-        if (!plain || to.rank != 4 || node(deposit.arguments[1]).op != operation::b ||
-            node(deposit.arguments[2]).op != operation::h || deposit.arguments[4] != index)
-            refuse("it is more than numbers of pairs times rows of a tensor");
-        term.value = body.arguments[0], term.rows = body.arguments[1];
-        const operation position = node(deposit.arguments[3]).op;
-        term.at_query = position == operation::q_idx;
-        const axis_kind channels = extent == operation::depth ? axis_kind::depth : axis_kind::value_depth;
-        const bool fits = term.at_query ? to.axes[1].kind == axis_kind::head && to.axes[2].kind == axis_kind::query
-                                        : to.axes[1].kind == axis_kind::key_head && to.axes[2].kind == axis_kind::key &&
-                                              position == operation::kv_idx;
-        if (!fits || to.axes[0].kind != axis_kind::batch || to.axes[3].kind != channels ||
-            (term.at_query ? of_query(term.rows) : of_key(term.rows)))
-            refuse("it is no tensor (batch, head, query, depth) or (batch, key_head, key, depth)");
-        plan_.tiles.push_back(term.value);
-        plan_.terms.push_back(term);
-    }
-
-    /// Sums over products of what depends on the query and what depends on the key.
-    void find_contractions() {
-        const std::vector<bool> made = under(graph_, plan_.tiles);
-        for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n) {
-            const instruction& it = node(n);
-            if (!made[static_cast<std::size_t>(n)] || it.op != operation::sum || !on(n).query || !on(n).key ||
-                on(n).bound)
-                continue;
-            const instruction& body = node(it.arguments[2]);
-            bool found = false;
-            for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-                if (body.op != operation::multiply || body.kind != kind::real || found) continue;
-                const int a = body.arguments[side], b = body.arguments[1 - side];
-                if (of_key(a) || of_query(b)) continue;
-                plan_.contractions.push_back({n, a, b, it.arguments[0], it.arguments[1]});
-                found = true;
-            }
+        term.of_queries = !key;
+        const std::size_t sums_before = plan_.sums.size();
+        if (it.integer == 0) {
+            term.is = form::placed;
+        } else if (!(query && key) && (is_copied(term) || is_placed(term))) {
+        } else {
+            plan_.sums.resize(sums_before);
+            term.is = form::by_pair, term.sums.clear();
+            find_tiles(term.value, term.tiles);
         }
+        plan_.terms.push_back(std::move(term));
+    }
+
+    /// A product at (b, h, position, channel) of a tensor that is declared so.
+    bool is_copied(gradient_term& term) {
+        const instruction& deposit = node(term.deposit);
+        const input_declaration& to = graph_.inputs[static_cast<std::size_t>(deposit.input)];
+        if (term.over.size() != 1 || to.rank != 4) return false;
+        const operation position = node(deposit.arguments[3]).op;
+        const bool fits =
+            to.axes[0].kind == axis_kind::batch && node(deposit.arguments[1]).op == operation::b &&
+            node(deposit.arguments[2]).op == operation::h && deposit.arguments[4] == term.over[0].index &&
+            (term.of_queries ? to.axes[1].kind == axis_kind::head && to.axes[2].kind == axis_kind::query
+                             : to.axes[1].kind == axis_kind::key_head && to.axes[2].kind == axis_kind::key) &&
+            position == (term.of_queries ? operation::q_idx : operation::kv_idx);
+        gradient_sum sum;
+        if (!fits || !is_product(term, term.value, sum)) return false;
+        if (to.axes[3].kind != (sum.of_values ? axis_kind::value_depth : axis_kind::depth)) return false;
+        term.is = form::copied;
+        term.sums[term.value] = entered(sum);
+        return true;
+    }
+
+    bool is_placed(gradient_term& term) {
+        std::vector<std::pair<int, gradient_sum>> found;
+        if (!find_sums(term, term.value, found)) return false;
+        term.is = form::placed;
+        const instruction& deposit = node(term.deposit);
+        std::vector<int> sums;
+        for (const auto& [n, sum] : found) sums.push_back(n);
+        const input_declaration& to = graph_.inputs[static_cast<std::size_t>(deposit.input)];
+        bool per_head = differs_in_group(term.value, sums);
+        for (std::size_t axis = 0; axis < to.rank; ++axis)
+            if (const int index = deposit.arguments[axis + 1]; !is_key_head(to.axes[axis].kind, index))
+                per_head = per_head || differs_in_group(index, {});
+        for (auto& [n, sum] : found) {
+            sum.per_head = per_head && !term.of_queries;
+            term.sums[n] = entered(sum);
+        }
+        return true;
+    }
+
+    bool is_key_head(axis_kind axis, int index) const {
+        return axis == axis_kind::key_head && node(index).op == operation::h;
+    }
+
+    /// Whether a number, but for what `ends` holds, differs between the query heads of a group.
+    bool differs_in_group(int n, const std::vector<int>& ends) const {
+        const instruction& it = node(n);
+        if (std::ranges::find(ends, n) != ends.end()) return false;
+        if (it.op == operation::h || it.op == operation::keep) return true;
+        const bool load = it.op == operation::load;
+        for (int a = load ? 1 : 0; a < it.argument_count; ++a) {
+            if (load && is_key_head(graph_.inputs[static_cast<std::size_t>(node(it.arguments[0]).input)]
+                                        .axes[static_cast<std::size_t>(a - 1)]
+                                        .kind,
+                                    it.arguments[a]))
+                continue;
+            if (differs_in_group(it.arguments[a], ends)) return true;
+        }
+        return false;
+    }
+
+    std::size_t entered(const gradient_sum& sum) {
+        const auto at = std::ranges::find(plan_.sums, sum);
+        if (at == plan_.sums.end()) return plan_.sums.push_back(sum), plan_.sums.size() - 1;
+        return static_cast<std::size_t>(at - plan_.sums.begin());
+    }
+
+    /// A number of pairs times rows of the other side.
+    bool is_product(const gradient_term& term, int n, gradient_sum& sum) const {
+        const instruction& it = node(n);
+        if (it.op != operation::multiply || !is_number(it.arguments[0])) return false;
+        const int rows = it.arguments[1];
+        const std::uint64_t bound = on(rows).bound;
+        if (!std::has_single_bit(bound) || on(rows).channel || (term.of_queries ? of_query(rows) : of_key(rows)))
+            return false;
+        const int channel = std::countr_zero(bound);
+        for (const counted_index& each : term.over) {
+            const operation extent = node(each.extent).op;
+            if (node(each.index).integer != channel || (extent != operation::depth && extent != operation::value_depth))
+                continue;
+            sum = {it.arguments[0], rows, channel, extent == operation::value_depth, term.of_queries, false};
+            return true;
+        }
+        return false;
+    }
+
+    /// A value that is linear in sums over the other side, and else of this one.
+    bool find_sums(const gradient_term& term, int n, std::vector<std::pair<int, gradient_sum>>& found) const {
+        const auto other = [&](int x) { return term.of_queries ? of_key(x) : of_query(x); };
+        const instruction& it = node(n);
+        if (!other(n)) return false;
+        const int a = it.arguments[0], b = it.argument_count > 1 ? it.arguments[1] : a;
+        if (it.op == operation::negate) return find_sums(term, a, found);
+        if (it.op == operation::add || it.op == operation::subtract)
+            if (other(a) && other(b)) return find_sums(term, a, found) && find_sums(term, b, found);
+        if ((it.op == operation::multiply || it.op == operation::divide) && !other(b)) return find_sums(term, a, found);
+        if (it.op == operation::multiply && !other(a)) return find_sums(term, b, found);
+        if (it.op == operation::where && !other(a)) {
+            const auto branch = [&](int x) { return is_zero(x) || find_sums(term, x, found); };
+            return branch(it.arguments[1]) && branch(it.arguments[2]);
+        }
+        gradient_sum sum{.pairs = n, .of_queries = term.of_queries};
+        if (!is_number(n) && !is_product(term, n, sum)) return false;
+        found.emplace_back(n, sum);
+        return true;
+    }
+
+    /// Where pair by pair: what is linear in the weights and no channel decides.
+    void find_tiles(int n, std::vector<int>& tiles) const {
+        const instruction& it = node(n);
+        if (is_number(n) && of_pairs(n)) return tiles.push_back(n);
+        const int a = it.arguments[0], b = it.argument_count > 1 ? it.arguments[1] : a;
+        if (it.op == operation::negate) return find_tiles(a, tiles);
+        if (it.op == operation::add || it.op == operation::subtract) return find_tiles(a, tiles), find_tiles(b, tiles);
+        if (it.op == operation::multiply && of_pairs(a) && !on(b).score) return find_tiles(a, tiles);
+        if (it.op == operation::multiply && of_pairs(b) && !on(a).score) return find_tiles(b, tiles);
+        if (it.op == operation::divide && of_pairs(a) && !on(b).score) return find_tiles(a, tiles);
+        if (it.op == operation::where && !on(a).score) {
+            for (const int branch : {it.arguments[1], it.arguments[2]})
+                if (!is_zero(branch)) find_tiles(branch, tiles);
+            return;
+        }
+        throw std::logic_error("a gradient is not linear in the weights");
     }
 
     const graph_ir& graph_;
@@ -119,5 +211,26 @@ private:
 }  // namespace
 
 gradient_plan gradient_plan_of(const graph_facts& facts) { return gradient_reader(facts).read(); }
+
+std::vector<further_contraction> contractions_under(const graph_facts& facts, const std::vector<int>& tiles) {
+    const graph_ir& graph = facts.graph;
+    const auto on = [&](int n) { return facts.depends[static_cast<std::size_t>(n)]; };
+    const std::vector<bool> made = under(graph, tiles);
+    std::vector<further_contraction> all;
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
+        const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
+        if (!made[static_cast<std::size_t>(n)] || it.op != operation::sum || !on(n).query || !on(n).key || on(n).bound)
+            continue;
+        const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
+        for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+            if (body.op != operation::multiply || body.kind != kind::real) continue;
+            const int a = body.arguments[side], b = body.arguments[1 - side];
+            if (on(a).key || on(a).score || on(b).query || on(b).score) continue;
+            all.push_back({n, a, b, it.arguments[0], it.arguments[1]});
+            break;
+        }
+    }
+    return all;
+}
 
 }  // namespace attune::generators

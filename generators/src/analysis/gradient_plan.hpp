@@ -1,38 +1,56 @@
 #pragma once
 #include "analysis/graph_facts.hpp"
 
+#include <map>
 #include <vector>
 
 namespace attune::generators {
 
-/// One sum of a gradient: a deposit (graph_ir.hpp).
+/// One of the sums that the sweep over the blocks makes: numbers of pairs, or those times rows of the other side.
+struct gradient_sum {
+    int pairs{};        ///< node: the number of a pair
+    int rows{-1};       ///< node: the other factor, which depends on `channel`; -1: none
+    int channel{-1};    ///< the bound index, in graph_ir::indices
+    bool of_values{};   ///< whether that counts the channels of values
+    bool of_queries{};  ///< a row of it is a query's, summed over the keys; else a key's, summed over the queries
+    bool per_head{};    ///< of keys: not summed over the query heads of a group
+    bool operator==(const gradient_sum&) const = default;
+};
+
+/// A bound index of a deposit, and how far it counts: nodes.
+struct counted_index {
+    int index{}, extent{};
+};
+
+/// One deposit (graph_ir.hpp).
 struct gradient_term {
     enum class form : std::uint8_t {
-        product,    ///< numbers of pairs times rows of the other side: of q, k, v and what is declared as they are
-        by_row,     ///< numbers of pairs summed over the keys, then placed by an index that no key decides
-        by_column,  ///< the same over the queries
-        of_row      ///< a number of a query, placed by an index
+        copied,  ///< a sum as it is: of q, k, v and what is declared as they are
+        placed,  ///< a formula of sums, of a query or of a key, placed by an index of the same
+        by_pair  ///< placed pair by pair
     };
     form is{};
     int deposit{};         ///< node
     std::size_t output{};  ///< in graph_ir::outputs
-    int value{};           ///< node: the number of a pair, or of a row
-    int rows{-1};          ///< node: of a product, the other factor, which depends on `channel`
-    int channel{-1};       ///< the bound index, in graph_ir::indices
-    bool at_query{};       ///< of a product: whether its rows are those of queries
-
-    /// Whether a row of its sums is a query's, made of a block's keys.
-    bool is_of_queries() const { return is == form::by_row || (is == form::product && at_query); }
+    int value{};           ///< node: what is added for each of `over`
+    std::vector<counted_index> over{};
+    bool of_queries{};                  ///< what is copied or placed is a query's
+    std::map<int, std::size_t> sums{};  ///< nodes under the value that are sums, in gradient_plan::sums
+    std::vector<int> tiles{};           ///< by_pair: nodes under the value that are made a tile at a time
 };
 
 /// What a gradient's kernel makes: pairs' numbers a tile at a time, and sums of them.
 struct gradient_plan {
+    std::vector<gradient_sum> sums;
     std::vector<gradient_term> terms;
-    std::vector<int> tiles;                         ///< nodes: the pairs' numbers that terms sum, each once, in order
-    std::vector<further_contraction> contractions;  ///< under them, beside q * t(k)
+    std::vector<int> tiles;  ///< nodes: the pairs' numbers that sums are of, each once, in order
 };
 
 /// Throws std::runtime_error, a sentence, for what no kernel is made of yet.
 gradient_plan gradient_plan_of(const graph_facts& facts);
+
+/// Sums over products of what depends on the query and what depends on the key, beside q * t(k), under some numbers of
+/// pairs.
+std::vector<further_contraction> contractions_under(const graph_facts& facts, const std::vector<int>& tiles);
 
 }  // namespace attune::generators

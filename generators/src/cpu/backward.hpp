@@ -1,9 +1,7 @@
 #pragma once
-#include "analysis/gradient_plan.hpp"
-#include "stages/kernel_frame.hpp"
+#include "cpu/pair_block.hpp"
 
-#include <functional>
-#include <map>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,100 +10,83 @@ namespace attune::generators {
 
 /// The gradients of attention in one sweep over the blocks of queries and keys.
 ///
-/// A task is a part of the queries of one key head: every part-th block of queries, of each head of the group, with the
-/// blocks of keys that it sees. Of a block of pairs the scores and the products of dout with v are made a tile at a
-/// time, queries in lanes; then come tiles of the numbers that are summed, and rows of sums, channels in lanes: tiles
-/// times rows of the other side. Nothing is packed, and no two tasks add to one sum: those of the parts are added up in
-/// order, however many threads there are.
+/// Of a block of pairs come tiles of the numbers that are summed (pair_block.hpp), and then rows of sums, channels in
+/// lanes: tiles times rows of the other side. Nothing is packed, and no two tasks add to one sum: those of the parts
+/// are added up in order, however many threads there are. What is placed pair by pair, by an index of the query and of
+/// the key, has a pass of its own over the blocks.
 class backward_sweep {
 public:
     explicit backward_sweep(kernel_frame& frame);
 
     std::vector<Halide::Func> outputs;  ///< in the graph's order
     void schedule();
-    /// The loop that a table guards (skip_blocks.hpp).
-    std::pair<std::string, std::string> guarded_loop() const {
-        return {sums_.name() + ".s1." + in_chunk_.name(), visits_.name()};
-    }
+    /// The loops that the table of visits guards (skip_blocks.hpp), and that table.
+    std::vector<std::string> guarded_loops() const;
+    std::string table() const { return visits_.name(); }
 
 private:
-    /// Products of queries' and keys' channels, a number a pair.
-    struct contraction {
-        int node{};
-        Halide::Expr depth;                     ///< constant, or known in the call only
-        Halide::Func panel, keys, sums, whole;  ///< keys: unless they are read as they lie
-        Halide::RDom channels;
-        bool is_kept{};  ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
-        int reader{-1};
+    /// Terms of an output that is placed pair by pair.
+    struct pair_pass {
+        pair_block pairs;
+        Halide::Func gradient;
+        int stage{};
+        Halide::RDom loops{};
+        std::size_t key_block{}, block{}, group{};  ///< places among the loops
+        std::size_t first_parallel{};
     };
-    struct hoisted {
-        Halide::Func values;
-        bool of_query{}, of_key{};
+    struct placed_term {
+        Halide::Func gradient;
+        int stage{};
+        Halide::RDom loops;
+        std::size_t first_parallel{};
     };
-    struct side_rows {
-        Halide::Func copy;
-        bool of_query{};
+    struct copied_sums {
+        Halide::Func sum, gradient;
+        int depth{};
     };
-    /// A channel, a position in the block at hand.
-    using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
+    struct rounded_sums {
+        Halide::Func sum, gradient;
+    };
+    /// Dimensions of a reduction over tasks, those that no two of may add to one place last.
+    struct task_loops {
+        std::vector<Halide::Range> ranges;
+        std::size_t part{}, key_head{}, batch{}, first_parallel{};
+    };
 
-    place at_pair() const;
-    Halide::Expr query_at(const Halide::Expr& position) const;
-    Halide::Expr query_read(const Halide::Expr& position) const;
-    Halide::Expr key_read(const Halide::Expr& position) const;
-    bool is_plain_row(int node, int channel) const;
-    Halide::Expr element(int tensor, const Halide::Expr& d, const Halide::Expr& position) const;
-    Halide::Expr factor(int node, int channel, const Halide::Expr& d, bool of_query,
-                        const Halide::Expr& position) const;
-    void define_contractions();
-    void define_contraction(int node, const Halide::Expr& depth, const channel_of& of_query, const channel_of& of_key,
-                            bool keys_as_they_lie);
-    void hoist();
-    bool is_read_again(int node) const;
-    void define_tiles();
+    void define_visits();
     void define_sweep();
     void define_outputs();
-    Halide::Expr other_rows(const gradient_term& term, const Halide::Expr& position);
-    Halide::Expr rows_of(const gradient_term& term) const;
-    Halide::Expr first_row(std::size_t summed) const;
-    Halide::Expr made(std::size_t summed, const Halide::Expr& d, const Halide::Expr& position, const Halide::Expr& head,
+    Halide::Func rounded(const Halide::Func& sum, std::size_t output);
+    void define_copied(std::size_t output, const std::vector<const gradient_term*>& terms);
+    Halide::Expr rows_of(const gradient_sum& sum) const;
+    Halide::Expr first_row(std::size_t sum) const;
+    Halide::Expr made(std::size_t sum, const Halide::Expr& d, const Halide::Expr& position, const Halide::Expr& head,
                       const Halide::Expr& part, const Halide::Expr& b) const;
     std::vector<Halide::Expr> indices(const gradient_term& term, const place& at) const;
-    void add_placed(Halide::Func gradient, std::size_t number);
-
-    void schedule_pairs(Halide::Func pairs, const Halide::LoopLevel& at, const Halide::LoopLevel& storage);
-    void schedule_contraction(contraction& c, const Halide::LoopLevel& block, const Halide::LoopLevel& key_block,
-                              const Halide::LoopLevel& task);
-    void schedule_tile(Halide::Func tile, int node, const Halide::LoopLevel& key_block, const Halide::LoopLevel& task);
+    bool indexes(const gradient_term& term, axis_kind axis, operation by) const;
+    void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool pairs) const;
+    void add_placed(Halide::Func gradient, const gradient_term& term);
+    void add_by_pair(Halide::Func gradient, const gradient_term& term);
     void schedule_outputs();
+    void schedule_loops(Halide::Func gradient, int stage, const Halide::RDom& loops, std::size_t first_parallel);
 
     kernel_frame& f_;
     const cpu_prefill& cut_;
     const gradient_plan plan_;
-    const int block_, lanes_;
+    const backward_tasks tasks_;
+    const int lanes_;
     int width_{}, row_tile_{}, channel_tile_{};  ///< of the sums: channels; rows and channels in registers
-    Halide::Expr parts_, blocks_of_part_, key_blocks_, query_blocks_, group_;
-    /// In what lies within a task f_.b is the task, f_.h the head in its group, f_.qt the block in its part; these are
-    /// what they stand for.
-    Halide::Expr part_, batch_, head_;
+    pair_block pairs_;
 
-    std::vector<contraction> contractions_;
-    std::vector<hoisted> hoisted_;
-    std::map<int, quantity> known_;
-    std::map<int, Halide::Func> tiles_;
-    std::vector<side_rows> copies_;
-    std::vector<std::size_t> summed_;  ///< terms that the sweep makes
-    struct made_of_sums {
-        Halide::Func gradient;
-        int depth{};
-    };
-    std::vector<made_of_sums> products_;  ///< outputs that are copied from sums
-    Halide::Func keys_{"keys_in_use"}, last_key_{"last_key"};
+    std::list<pair_pass> passes_;
+    std::vector<placed_term> placed_;
+    std::vector<Halide::Func> of_positions_;  ///< numbers of a query or of a key that placed terms have in common
+    std::vector<copied_sums> copied_;
+    std::vector<rounded_sums> rounded_;  ///< of what is placed
     Halide::Func product_{"product"}, sums_{"sums"}, visits_{"visits"};
     Halide::RDom within_, sweep_;
     Halide::RVar row_, which_, in_chunk_, chunk_, of_block_, of_group_;
-    const Halide::Var c_{"c"}, w_{"w"}, i_{"i"}, n_{"n"};
-    const std::vector<Halide::Var> pair_{f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b};
+    const Halide::Var c_{"c"}, w_{"w"}, i_{"i"};
 };
 
 }  // namespace attune::generators

@@ -106,9 +106,8 @@ std::vector<field> fields_of(const variant& v) {
     tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
     tensor("cu_seqlens_q", "i32 (batch + 1), optional: where each sequence's queries begin, where they are packed");
     for (const output_declaration& d : v.graph.outputs) {
-        const kind is = v.graph.nodes[static_cast<std::size_t>(d.node)].kind;
-        tensor(d.name, fmt::format("written: {} ({})", is == kind::output ? "element type of the kernel" : "f32",
-                                   axes_of_output(v.graph, d)));
+        const std::string_view element = has_open_element(v.graph, d) ? "element type of the kernel" : "f32";
+        tensor(d.name, fmt::format("written: {} ({})", element, axes_of_output(v.graph, d)));
     }
     return fields;
 }

@@ -9,6 +9,7 @@ kernel kernel_record(const listed_kernel& made) {
     const auto [query_block, key_block] = blocks_of(cut);
     const plan& core = facts->core;
     const row_memory rows = row_memory_of(made.request);
+    const sum_memory sums = sum_memory_of(made.request);
     const product_tile tile = product_tile_of(made.request);
     const bool has_products = !computed_in_full(facts->graph).empty();
     return {.symbol = nullptr,
@@ -34,7 +35,8 @@ kernel kernel_record(const listed_kernel& made) {
             .row_bytes = rows.scratch_bytes,
             .part_bytes = rows.part_bytes,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,
-            .product_channels = has_products ? tile.channels : 0};
+            .product_channels = has_products ? tile.channels : 0,
+            .sums = {sums.of_query, sums.of_key, sums.of_key_head, sums.parts, fewest_blocks_of_part, sums.depths}};
 }
 
 }  // namespace attune::generators

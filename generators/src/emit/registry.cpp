@@ -30,6 +30,9 @@ std::string kernel_row(const listed_kernel& made) {
     say("from_queries", row.from_queries), say("to_queries", row.to_queries), say("key_splits", row.key_splits);
     say("row_bytes", row.row_bytes), say("part_bytes", row.part_bytes);
     say("product_positions", row.product_positions), say("product_channels", row.product_channels);
+    if (row.sums.parts != 0)
+        text += fmt::format(", .sums = {{{}, {}, {}, {}, {}, {}}}", row.sums.of_query, row.sums.of_key,
+                            row.sums.of_key_head, row.sums.parts, row.sums.blocks_of_part, row.sums.depths);
     for (std::size_t at; (at = text.find(",\n    , ")) != text.npos;) text.replace(at, 8, ",\n     ");
     return text + "},\n";
 }

@@ -25,12 +25,6 @@ Type halide_type(element_type e) {
 
 namespace {
 
-/// Where kernels are told the elements of q, k and v apart, they are by name, as the runtime does.
-element_type element_of(const input_declaration& input, const element_types& types) {
-    if (input.element != element_type::any) return input.element;
-    return input.name == "q" ? types.query : input.name == "k" ? types.key : types.value;
-}
-
 bool uses(const graph_ir& graph, operation terminal) {
     for (const instruction& node : graph.nodes)
         if (node.op == terminal) return true;

@@ -5,6 +5,7 @@
 #include "inspect/explain_blocks.hpp"
 #include "inspect/explain_semantics.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <nlohmann/json.hpp>
 
 #include <stdexcept>
@@ -16,30 +17,28 @@ using json = nlohmann::ordered_json;
 
 constexpr const char* symbol_grammar = "attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>";
 
-kind kind_of(const graph_ir& graph, const output_declaration& o) {
-    return graph.nodes[static_cast<std::size_t>(o.node)].kind;
-}
-
 json axes_of(const input_declaration& d) {
     json axes = json::array();
     for (int i = 0; i < d.rank; ++i) axes.push_back(d.axes[static_cast<std::size_t>(i)].name);
     return axes;
 }
 
-json json_of(const cost& c) { return {{"formula", c.formula}, {"of_call", c.value}}; }
-
-element_type type_of(const input_declaration& d, const element_types& types) {
-    if (d.element != element_type::any) return d.element;
-    return d.name == "k" ? types.key : d.name == "v" ? types.value : types.query;
+/// A gradient is as the tensor that it is of.
+element_type element_of(const graph_ir& graph, const output_declaration& o, const element_types& types) {
+    if (!has_open_element(graph, o)) return element_type::f32;
+    const int input = input_of_gradient(graph, o);
+    return input < 0 ? types.output : element_of(graph.inputs[static_cast<std::size_t>(input)], types);
 }
+
+json json_of(const cost& c) { return {{"formula", c.formula}, {"of_call", c.value}}; }
 
 json json_of(const listed_kernel& k, const call_sizes& call) {
     const kernel_request& r = k.request;
     double read = 0, written = 0;
     for (const input_declaration& d : r.graph().inputs)
-        if (!d.is_scalar) read += bytes_of_input(d, type_of(d, r.types), r.depths, call).value;
+        if (!d.is_scalar) read += bytes_of_input(d, element_of(d, r.types), r.depths, call).value;
     for (const output_declaration& o : r.graph().outputs)
-        written += bytes_of_output(r.graph(), o, r.types.output, r.depths, call).value;
+        written += bytes_of_output(r.graph(), o, element_of(r.graph(), o, r.types), r.depths, call).value;
     return {{"symbol", k.symbol},
             {"target", k.request.target->name},
             {"lanes", k.request.target->lanes},
@@ -73,9 +72,8 @@ json json_of(const variant& v, std::span<const listed_kernel> kernels, const cal
                       {"bytes", "4 B"},
                       {"optional", true}});
     for (const output_declaration& o : v.graph.outputs) {
-        const kind is = kind_of(v.graph, o);
         outputs.push_back({{"name", o.name},
-                           {"element", is == kind::output ? "any" : "f32"},
+                           {"element", has_open_element(v.graph, o) ? "any" : "f32"},
                            {"axes", axes_of_output(v.graph, o)},
                            {"bytes", bytes_of_output(v.graph, o, element_type::f32, one, call).formula}});
     }

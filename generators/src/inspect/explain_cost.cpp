@@ -123,18 +123,13 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
                     {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
     for (const further_contraction& other : facts.core.further) contracted_over(1, {text_of(graph, other.extent), 1});
     if (facts.core.makes(kind::gradient)) {
-        const gradient_plan sums = gradient_plan_of(facts);
-        for (const further_contraction& other : sums.contractions)
+        const gradient_plan plan = gradient_plan_of(facts);
+        for (const further_contraction& other : contractions_under(facts, plan.tiles))
             contracted_over(1, {text_of(graph, other.extent), static_cast<double>(depths.value_depth)});
-        for (const gradient_term& term : sums.terms)
-            if (term.is == gradient_term::form::product) {
-                const instruction& each = graph.nodes[static_cast<std::size_t>(
-                    graph.nodes[static_cast<std::size_t>(term.deposit)].arguments[0])];
-                const bool of_values =
-                    graph.nodes[static_cast<std::size_t>(each.arguments[1])].op == operation::value_depth;
-                contracted_over(
-                    1, {of_values ? "Dv" : "D", static_cast<double>(of_values ? depths.value_depth : depths.depth)});
-            }
+        for (const gradient_sum& sum : plan.sums)
+            if (sum.rows >= 0)
+                contracted_over(1, {sum.of_values ? "Dv" : "D",
+                                    static_cast<double>(sum.of_values ? depths.value_depth : depths.depth)});
     }
     contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
     for (const int tensor : computed_in_full(graph))
@@ -155,12 +150,21 @@ cost bytes_of_computed(const graph_ir& graph, const depth_pair& depths, const ca
     return total.formula.empty() ? cost{"0", 0} : total;
 }
 
+namespace {
+
+cost bytes_along(const input_declaration& axes, element_type element, const depth_pair& depths,
+                 const call_sizes& call) {
+    std::vector<size> sizes;
+    for (int axis = 0; axis < axes.rank; ++axis)
+        sizes.push_back(size_of(axes.axes[axis].kind, axes.axes[axis].name, depths, call));
+    return product(bytes_of(element), sizes);
+}
+
+}  // namespace
+
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
                     const call_sizes& call) {
-    std::vector<size> sizes;
-    for (int axis = 0; axis < input.rank; ++axis)
-        sizes.push_back(size_of(input.axes[axis].kind, input.axes[axis].name, depths, call));
-    return product(bytes_of(input.element == element_type::any ? of_any : input.element), sizes);
+    return bytes_along(input, input.element == element_type::any ? of_any : input.element, depths, call);
 }
 
 std::vector<std::string> axes_of_output(const graph_ir& graph, const output_declaration& output) {
@@ -180,10 +184,10 @@ std::vector<std::string> axes_of_output(const graph_ir& graph, const output_decl
     }
 }
 
-cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type of_output,
+cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type element,
                      const depth_pair& depths, const call_sizes& call) {
     if (const int input = input_of_gradient(graph, output); input >= 0)
-        return bytes_of_input(graph.inputs[static_cast<std::size_t>(input)], element_type::f32, depths, call);
+        return bytes_along(graph.inputs[static_cast<std::size_t>(input)], element, depths, call);
     std::vector<size> sizes;
     for (const std::string& axis : axes_of_output(graph, output)) {
         const axis_kind is = axis == "batch"         ? axis_kind::batch
@@ -194,8 +198,7 @@ cost bytes_of_output(const graph_ir& graph, const output_declaration& output, el
                                                      : axis_kind::free;
         sizes.push_back(size_of(is, axis, depths, call));
     }
-    return product(graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output ? bytes_of(of_output) : 4,
-                   sizes);
+    return product(bytes_of(element), sizes);
 }
 
 cost bytes_of_saved_rows(int saved_rows, const call_sizes& call) {

@@ -28,7 +28,7 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
 /// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
                     const call_sizes& call);
-cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type of_output,
+cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type element,
                      const depth_pair& depths, const call_sizes& call);
 
 /// Tensors that a kernel computes in full and that are no outputs.

@@ -7,10 +7,6 @@ namespace attune::generators {
 
 cpu_prefill gradient_schedule(const kernel_request& request) {
     if (request.on_gpu()) throw std::runtime_error("no gradients on a GPU yet; try TARGETS of CPUs");
-    constexpr element_type only = element_type::f32;
-    if (request.types != element_types{only, only, only, only})
-        throw std::runtime_error("attune makes gradients of f32 only yet, got " + symbol_part(request.types) +
-                                 "; try DTYPES f32");
     const level& isa = *request.target;
     cpu_prefill s{};
     s.lanes = isa.lanes;

@@ -42,6 +42,14 @@ element_types element_types_from(std::string_view text) {
     return types;
 }
 
+element_type element_of(const input_declaration& input, const element_types& types) {
+    if (input.element != element_type::any) return input.element;
+    return input.name == "q"   ? types.query
+           : input.name == "k" ? types.key
+           : input.name == "v" ? types.value
+                               : types.output;
+}
+
 std::string symbol_part(const element_types& types) {
     const auto name = [](element_type e) { return std::string(name_of(e)); };
     if (types == element_types{types.query, types.query, types.query, types.query}) return name(types.query);

@@ -18,6 +18,10 @@ struct element_types {
 /// anything else.
 element_types element_types_from(std::string_view text);
 
+/// Where kernels are told the elements of q, k and v apart, they are by name, as the runtime does; other inputs whose
+/// elements the graph leaves open are outputs that a gradient reads, and their cotangents.
+element_type element_of(const input_declaration& input, const element_types& types);
+
 /// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
 std::string symbol_part(const element_types& types);
 
@@ -65,6 +69,17 @@ struct row_memory {
     std::size_t scratch_bytes{}, part_bytes{};
 };
 row_memory row_memory_of(const kernel_request& request);
+
+/// Of a gradient: the most parts of the queries, each of which has sums of its own of all keys, and the fewest blocks
+/// of queries in one: of few, it would take longer to add up the sums than to make them.
+inline constexpr int most_parts_of_queries = 4, fewest_blocks_of_part = 8;
+
+/// What these sums take for each query of a head, key of a query head and key of a key head, in so many parts. Else 0.
+struct sum_memory {
+    std::size_t of_query{}, of_key{}, of_key_head{};
+    int parts{}, depths{};  ///< multiply-adds for each pair
+};
+sum_memory sum_memory_of(const kernel_request& request);
 
 /// Matrix products that are computed in full, before the attention or after it: so many positions and channels in
 /// registers, and the most tiles of positions that one task makes. On a device a thread makes one element.

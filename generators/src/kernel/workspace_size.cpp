@@ -2,6 +2,7 @@
 #include "kernel/kernel_request.hpp"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -47,11 +48,13 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
 /// Blocks of pairs, and rows of queries and keys.
 std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes& cut) {
     const gradient_plan sums = gradient_plan_of(*request.facts);
+    std::vector<int> made = sums.tiles;
+    for (const gradient_term& term : sums.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
     const int width =
                   (std::max(request.depths.depth, request.depths.value_depth) + cut.lanes - 1) / cut.lanes * cut.lanes,
-              contractions = 1 + static_cast<int>(sums.contractions.size()),
-              tiles = static_cast<int>(sums.tiles.size()) + contractions,
-              rows = static_cast<int>(sums.terms.size()) + 2 * contractions;
+              contractions = 1 + static_cast<int>(contractions_under(*request.facts, made).size()),
+              tiles = static_cast<int>(made.size()) + contractions,
+              rows = static_cast<int>(sums.sums.size()) + 2 * contractions;
     const auto floats = static_cast<std::size_t>(tiles * cut.query_block * cut.key_block +
                                                  rows * (cut.query_block + 2 * cut.lanes) * width);
     return sizeof(float) * floats + 3 * hoisted_bytes(*request.facts, cut);
@@ -128,6 +131,41 @@ std::size_t scratch_bytes(const kernel_request& request) {
                   size(made + 1, 2 * cut.lanes * 12) + size(cut.lanes, cut.key_block);
     }
     return sizeof(float) * floats + 3 * hoisted_bytes(*facts, cut);
+}
+
+sum_memory sum_memory_of(const kernel_request& request) {
+    const graph_facts& facts = *request.facts;
+    if (!facts.core.makes(kind::gradient)) return {};
+    const gradient_plan plan = gradient_plan_of(facts);
+    const depth_pair& depths = request.depths;
+    const auto lanes = static_cast<std::size_t>(sizes_of(request.schedule).lanes);
+    const std::size_t width =
+        (static_cast<std::size_t>(std::max(depths.depth, depths.value_depth)) + lanes - 1) / lanes * lanes;
+    sum_memory sums;
+    sums.parts = most_parts_of_queries;
+    const auto of = [&](bool of_queries, bool per_head) -> std::size_t& {
+        return of_queries ? sums.of_query : per_head ? sums.of_key : sums.of_key_head;
+    };
+    if (facts.core.contraction >= 0) sums.depths += depths.depth;
+    sums.depths += depths.value_depth * static_cast<int>(contractions_under(facts, plan.tiles).size());
+    for (const gradient_sum& sum : plan.sums) {
+        of(sum.of_queries, sum.per_head) += sizeof(float) * width;
+        if (sum.rows >= 0) sums.depths += sum.of_values ? depths.value_depth : depths.depth;
+    }
+    std::set<std::size_t> rounded;
+    for (const gradient_term& term : plan.terms) {
+        if (term.is != gradient_term::form::placed) continue;
+        // Numbers of a position that are kept, and f32 sums of what is rounded in the end.
+        std::vector<int> known;
+        for (const auto& [node, sum] : term.sums) known.push_back(node);
+        of(term.of_queries, true) += 5 * hoistable(facts.graph, facts.depends, {term.value}, known).size();
+        const int input = facts.graph.nodes[static_cast<std::size_t>(term.deposit)].input;
+        if (const input_declaration& to = facts.graph.inputs[static_cast<std::size_t>(input)];
+            to.element == element_type::any && element_of(to, request.types) != element_type::f32 &&
+            rounded.insert(term.output).second)
+            of(term.of_queries, false) += sizeof(float) * width / (term.of_queries ? 1 : most_parts_of_queries);
+    }
+    return sums;
 }
 
 row_memory row_memory_of(const kernel_request& request) {

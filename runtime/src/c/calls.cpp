@@ -3,6 +3,7 @@
 #include "c/tensor.hpp"
 #include "call/shape.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/call.hpp>
 
@@ -122,10 +123,9 @@ std::string description(const kernel_table& table) {
         add(inputs, object);
     }
     for (const output_declaration& d : graph.outputs) {
-        const kind is = graph.nodes[static_cast<std::size_t>(d.node)].kind;
         json_object object;
         object.add("name", d.name);
-        object.add("element", is == kind::output ? "any" : "f32");
+        object.add("element", has_open_element(graph, d) ? "any" : "f32");
         const output_axes axes = axes_of_output(graph, d);
         object.add_raw("axes", joined(std::span(axes.names).first(axes.rank)));
         add(outputs, object);

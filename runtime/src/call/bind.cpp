@@ -8,6 +8,8 @@
 #include <HalideRuntime.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <new>
@@ -81,13 +83,14 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
 }
 
 /// Writes 0 to every element, axes from `axis` inwards.
-void clear(float* at, const tensor& t, int axis = 0) {
+void clear(std::byte* at, const tensor& t, int axis = 0) {
+    const auto size = static_cast<std::size_t>(bytes_of(t.type()));
     for (std::int64_t i = 0; i < t.extent(axis); ++i) {
-        float* const to = at + i * t.stride(axis);
+        std::byte* const to = at + i * t.stride(axis) * static_cast<std::int64_t>(size);
         if (axis + 1 < t.rank())
             clear(to, t, axis + 1);
         else
-            *to = 0;
+            std::memset(to, 0, size);
     }
 }
 
@@ -319,7 +322,7 @@ void bound_call::write_empty_sums() const {
         if (!given->view.empty() && where_ != memory::host)
             fail("outputs in host memory for sums over nothing", given->view.description(), "no call");
     for (const named_argument* const given : given_.outputs)
-        if (!given->view.empty()) clear(static_cast<float*>(given->view.mutable_data()), given->view);
+        if (!given->view.empty()) clear(static_cast<std::byte*>(given->view.mutable_data()), given->view);
 }
 
 block_map bound_call::blocks() {

@@ -3,9 +3,6 @@
 #include "call/projections.hpp"
 #include "execution/threads.hpp"
 
-#include <attune/ir/builder.hpp>
-#include <attune/ir/gradient_outputs.hpp>
-#include <attune/ir/operations.hpp>
 #include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
 
@@ -33,22 +30,27 @@ std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(
 
 /// Multiplications a pair, of what is contracted over a depth.
 int depths_per_pair(const graph_ir& graph, const kernel& k) {
+    if (k.sums.depths != 0) return k.sums.depths;
     const auto has = [&](operation op) {
         return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; });
     };
-    int all = (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
-    if (!makes_gradients(graph)) return all;
-    // Of a gradient: dout and v, and a sum of rows for each tensor of queries or keys.
-    std::array<dependences_of_node, dsl::detail::max_nodes> on{};
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-        const instruction& it = graph.nodes[n];
-        on[n] = dependences_at(it, [&](int argument) { return on[static_cast<std::size_t>(argument)]; });
-        if (it.op == operation::sum && on[n].has(variable::query) && on[n].has(variable::key)) all += k.value_depth;
-        if (it.op != operation::each) continue;
-        const operation extent = graph.nodes[static_cast<std::size_t>(it.arguments[1])].op;
-        all += extent == operation::depth ? k.depth : extent == operation::value_depth ? k.value_depth : 0;
-    }
-    return all;
+    return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
+}
+
+/// Of a gradient: the sums of all parts of the queries.
+std::size_t bytes_of_sums(const kernel& k, const call_shape& shape) {
+    if (k.sums.parts == 0) return 0;
+    const auto blocks = [](std::int64_t length, int block) { return (length + block - 1) / block; };
+    const std::int64_t of_queries = blocks(shape[axis_kind::query], k.query_block),
+                       parts = std::clamp<std::int64_t>(of_queries / k.sums.blocks_of_part, 1, k.sums.parts),
+                       queries = (of_queries + parts - 1) / parts * k.query_block,
+                       keys = blocks(shape[axis_kind::key], k.key_block) * k.key_block,
+                       key_heads = std::max<std::int64_t>(shape[axis_kind::key_head], 1),
+                       group = std::max<std::int64_t>(shape[axis_kind::head] / key_heads, 1);
+    const auto bytes = [](std::int64_t rows, std::size_t each) { return static_cast<std::size_t>(rows) * each; };
+    return static_cast<std::size_t>(shape[axis_kind::batch] * key_heads * parts) *
+           (bytes(queries * group, k.sums.of_query) + bytes(keys * group, k.sums.of_key) +
+            bytes(keys, k.sums.of_key_head));
 }
 
 /// What the generators say of the graph, and what is said of the call alone.
@@ -124,6 +126,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
             k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
         tasks = bound.stacks() * result.key_splits;
     }
+    result.parts_bytes += bytes_of_sums(k, shape);
     const auto working = std::min<std::int64_t>(result.threads, tasks);
     if (!is_device(k.target) && !result.key_splits)
         result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
@@ -149,8 +152,12 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     }
     for (const output_declaration& d : table.graph.outputs) {  // by shape: the tensors may have been left out
         const kind is = kind_of(table.graph, d);
-        explanation::argument& a = result.outputs.emplace_back(
-            explanation::argument{std::string(d.name), std::string(name_of(is)), output_type(is, k.output), {}, {}});
+        explanation::argument& a =
+            result.outputs.emplace_back(explanation::argument{std::string(d.name),
+                                                              std::string(name_of(is)),
+                                                              output_type(table.graph, bound.given(), d, k.output),
+                                                              {},
+                                                              {}});
         const output_axes axes = axes_of_output(table.graph, d);
         for (std::size_t axis = 0; axis < axes.rank; ++axis) a.axes.emplace_back(axes.names[axis]);
         const auto extents = extents_of_output(shape, table.graph, bound.given(), d);

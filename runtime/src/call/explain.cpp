@@ -73,6 +73,8 @@ std::string explanation::text() const {
     if (key_splits)
         all +=
             say("parts     ", key_splits, " of the keys of each key head, ", in_bytes(parts_bytes), " to be merged\n");
+    else if (parts_bytes > 0)
+        all += say("sums      ", in_bytes(parts_bytes), " of all parts of the queries, to be added up\n");
     const bool invariant = deterministic || key_splits == 0;
     all += say("threads   ", threads,
                invariant

@@ -80,8 +80,6 @@ std::span<const axis_kind> axes_of_output(kind node) {
     }
 }
 
-std::string_view name_of_output_axis(axis_kind axis) { return axis == axis_kind::free ? "channel" : name_of(axis); }
-
 output_axes axes_of_output(const graph_ir& graph, const output_declaration& output) {
     output_axes axes;
     if (const int input = input_of_gradient(graph, output); input >= 0) {
@@ -92,7 +90,7 @@ output_axes axes_of_output(const graph_ir& graph, const output_declaration& outp
         return axes;
     }
     for (const axis_kind axis : axes_of_output(kind_of(graph, output)))
-        axes.kinds[axes.rank] = axis, axes.names[axes.rank++] = name_of_output_axis(axis);
+        axes.kinds[axes.rank] = axis, axes.names[axes.rank++] = axis == axis_kind::free ? "channel" : name_of(axis);
     return axes;
 }
 
@@ -113,7 +111,14 @@ output_extents extents_of_output(const call_shape& shape, const graph_ir& graph,
     return result;
 }
 
-element_type output_type(kind node, element_type chosen) { return node == kind::output ? chosen : element_type::f32; }
+element_type output_type(const graph_ir& graph, const matched_arguments& given, const output_declaration& d,
+                         element_type chosen) {
+    if (const int input = input_of_gradient(graph, d); input >= 0)
+        return is_core(graph.inputs[static_cast<std::size_t>(input)])
+                   ? given.inputs[static_cast<std::size_t>(input)]->view.type()
+                   : element_type::f32;
+    return kind_of(graph, d) == kind::output ? chosen : element_type::f32;
+}
 
 void check_output_alone(const graph_ir& graph, const output_declaration& d, const tensor& t) {
     const output_axes axes = axes_of_output(graph, d);
@@ -127,10 +132,9 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
         if (!given.outputs[i]) continue;
         const std::string_view name = graph.outputs[i].name;
         const tensor& t = given.outputs[i]->view;
-        const kind is = kind_of(graph, graph.outputs[i]);
         check_shape(name, t, axes_of_output(graph, graph.outputs[i]),
                     extents_of_output(shape, graph, given, graph.outputs[i]));
-        if (const element_type wanted = output_type(is, chosen); t.type() != wanted)
+        if (const element_type wanted = output_type(graph, given, graph.outputs[i], chosen); t.type() != wanted)
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
         if (t.read_only())
             fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");

@@ -34,7 +34,11 @@ void bound_call::choose_kernel(const options& how, bool explain) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         if (!is_core(graph.inputs[i])) continue;
         const std::string_view name = graph.inputs[i].name;
-        (name == "q" ? asked.query : name == "k" ? asked.key : asked.value) = given_.inputs[i]->view.type();
+        const element_type type = given_.inputs[i]->view.type();
+        if (name != "q" && name != "k" && name != "v" && asked.output && *asked.output != type)
+            fail(say(name_of(*asked.output), " elements in ", name, ", as in the other outputs and their cotangents"),
+                 say("elements of ", name_of(type)), say("a tensor of ", name_of(*asked.output)));
+        (name == "q" ? asked.query : name == "k" ? asked.key : name == "v" ? asked.value : asked.output) = type;
     }
     for (std::size_t i = 0; i < graph.outputs.size(); ++i)
         if (given_.outputs[i] && kind_of(graph, graph.outputs[i]) == kind::output)

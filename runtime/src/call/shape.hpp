@@ -92,7 +92,6 @@ struct output_axes {
     std::span<const axis_kind> view() const { return {kinds.data(), rank}; }
 };
 output_axes axes_of_output(const graph_ir& graph, const output_declaration& output);
-std::string_view name_of_output_axis(axis_kind axis);
 
 /// An output's extents, outermost first.
 struct output_extents {
@@ -110,7 +109,8 @@ void check_output_alone(const graph_ir& graph, const output_declaration& d, cons
 /// each other. Outputs proper have the element type `chosen` of the kernel, everything else is f32.
 void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
 
-element_type output_type(kind node, element_type chosen);
+element_type output_type(const graph_ir& graph, const matched_arguments& given, const output_declaration& d,
+                         element_type chosen);
 
 /// Checks that what outputs occupy in memory is theirs alone.
 void check_apart(const graph_ir& graph, const matched_arguments& given);

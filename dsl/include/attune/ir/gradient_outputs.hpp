@@ -13,6 +13,13 @@ constexpr int input_of_gradient(const graph_ir& graph, const output_declaration&
     return n->input;
 }
 
+/// Whether the kernel says which elements an output has: outputs proper, and gradients of such inputs. Others are f32.
+constexpr bool has_open_element(const graph_ir& graph, const output_declaration& output) {
+    const int input = input_of_gradient(graph, output);
+    return input >= 0 ? graph.inputs[static_cast<std::size_t>(input)].element == element_type::any
+                      : graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output;
+}
+
 constexpr bool makes_gradients(const graph_ir& graph) {
     return std::any_of(graph.outputs.begin(), graph.outputs.end(),
                        [&](const output_declaration& each) { return input_of_gradient(graph, each) >= 0; });

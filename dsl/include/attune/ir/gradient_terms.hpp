@@ -62,7 +62,8 @@ protected:
                             false,
                             3,
                             {{{axis_kind::batch, "batch"}, {axis_kind::head, "head"}, {axis_kind::query, "query"}}}};
-        if (is == kind::output) d.rank = 4, d.axes[3] = {axis_kind::value_depth, "value_depth"};
+        if (is == kind::output)
+            d.element = element_type::any, d.rank = 4, d.axes[3] = {axis_kind::value_depth, "value_depth"};
         return load(list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)}),
                     operation::q_idx, is == kind::output);
     }

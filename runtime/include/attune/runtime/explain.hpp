@@ -61,7 +61,8 @@ struct explanation {
     std::size_t scratch_bytes{};                 ///< of one thread, at most
     std::size_t hidden_bytes{};  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
     int key_splits{};            ///< parts of the keys that tasks share; 0 where the kernel has no such
-    std::size_t parts_bytes{};   ///< what the tasks of all parts leave to be merged
+    std::size_t
+        parts_bytes{};  ///< what the tasks of all parts leave to be merged; of a gradient, sums of parts of the queries
     std::size_t
         table_bytes{};  ///< what conditions are tabulated in, one copy for all threads, as the tables of `blocks` took;
                         ///< and each thread's verdicts on the blocks of keys, 9 bytes each at most

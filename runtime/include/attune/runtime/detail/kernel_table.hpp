@@ -13,7 +13,7 @@ namespace attune {
 
 /// Layout version of the structs below and of the graphs in them; registries generated for another one are refused. 0.1
 /// had 5.
-inline constexpr int kernel_table_version = 6;
+inline constexpr int kernel_table_version = 7;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -55,6 +55,13 @@ struct kernel {
     /// Of matrix products that are computed in full: the most positions of one block, and the channels of a panel of
     /// packed weights.
     int product_positions{}, product_channels{};
+    /// Of a gradient: bytes that its sums take for each query of a head, key of a query head and key of a key head, in
+    /// each part of the queries, of which there are so many at most, of so many blocks at least; and multiply-adds for
+    /// each pair. Else 0.
+    struct sum_memory {
+        std::size_t of_query{}, of_key{}, of_key_head{};
+        int parts{}, blocks_of_part{}, depths{};
+    } sums{};
 };
 
 /// What the generators found of a graph, in words, for `explain`.

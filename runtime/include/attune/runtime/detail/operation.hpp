@@ -49,7 +49,7 @@ struct operation {
         parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
         for (const output_declaration& d : table.graph.outputs) {
             const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
-            result made{std::string(d.name), {}, is == kind::output};
+            result made{std::string(d.name), {}, has_open_element(table.graph, d)};
             if (const int input = input_of_gradient(table.graph, d); input >= 0) {
                 const auto named = [&](const parameter& p) {
                     return p.name == table.graph.inputs[static_cast<std::size_t>(input)].name;

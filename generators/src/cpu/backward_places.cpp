@@ -1,0 +1,135 @@
+#include "cpu/backward.hpp"
+
+#include <algorithm>
+
+/// Terms of gradients that are placed by an index: of a query or of a key, or pair by pair.
+namespace attune::generators {
+using namespace Halide;
+
+std::vector<Expr> backward_sweep::indices(const gradient_term& term, const place& at) const {
+    const instruction& deposit = f_.node(term.deposit);
+    const input_declaration& to = f_.graph().inputs[deposit.input];
+    std::vector<Expr> all;
+    for (int axis = to.rank - 1; axis >= 0; --axis) {
+        const int argument = deposit.arguments[axis + 1];
+        const Expr extent = f_.inputs.tensor(deposit.input).dim(to.rank - 1 - axis).extent();
+        if (to.axes[axis].kind == axis_kind::key_head && f_.node(argument).op == operation::h)
+            all.push_back(f_.inputs.key_head(at.h));
+        else
+            all.push_back(clamp(f_.evaluate(argument, at).value, 0, extent - 1));
+    }
+    return all;
+}
+
+/// Whether a deposit is at a bare index along such an axis: then different numbers of it are different places.
+bool backward_sweep::indexes(const gradient_term& term, axis_kind axis, operation by) const {
+    const instruction& deposit = f_.node(term.deposit);
+    const input_declaration& to = f_.graph().inputs[deposit.input];
+    for (int a = 0; a < to.rank; ++a)
+        if (to.axes[a].kind == axis && f_.node(deposit.arguments[a + 1]).op == by) return true;
+    return false;
+}
+
+/// Adds loops over the heads of a group, the parts, key heads and batch elements. Those that decide a place are last,
+/// and run in parallel; the rest adds up in order.
+void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term, const Expr& parts, bool pairs) const {
+    const bool of_batch = indexes(term, axis_kind::batch, operation::b),
+               of_head =
+                   indexes(term, axis_kind::head, operation::h) || indexes(term, axis_kind::key_head, operation::h);
+    bool stated = false;
+    for (const instruction& it : f_.graph().nodes)
+        stated = stated || (it.op == operation::queries && it.argument_count > 1);
+    const bool of_part = pairs && !stated && indexes(term, axis_kind::query, operation::q_idx);
+    for (const bool decides : {false, true}) {
+        if (decides) loops.first_parallel = loops.ranges.size();
+        const auto add = [&](std::size_t& place, const Expr& extent, bool does) {
+            if (does == decides) place = loops.ranges.size(), loops.ranges.emplace_back(0, extent);
+        };
+        add(loops.part, parts, of_part);
+        add(loops.key_head, tasks_.key_heads, of_head);
+        add(loops.batch, max(f_.inputs.batches, 0), of_batch);
+    }
+}
+
+/// Adds what a term has of each query, or of each key and part, where its index says.
+void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
+    const bool per_head = term.sums.empty() || term.of_queries || std::ranges::any_of(term.sums, [&](const auto& each) {
+                              return plan_.sums[each.second].per_head;
+                          });
+    // Algorithm
+    task_loops loops;
+    for (std::size_t i = term.over.size(); i-- > 0;)
+        loops.ranges.emplace_back(0, max(f_.evaluate(term.over[i].extent, {}).value, 0));
+    const std::size_t position = loops.ranges.size();
+    loops.ranges.emplace_back(0, term.of_queries ? f_.inputs.query_length : f_.inputs.key_length);
+    loops.ranges.emplace_back(0, per_head ? tasks_.group : Expr(1));
+    add_task_loops(loops, term, term.of_queries ? Expr(1) : tasks_.parts, false);
+    const RDom each(loops.ranges, "placed");
+
+    const Expr at = each[position], b = each[loops.batch], h = each[loops.key_head] * tasks_.group + each[position + 1];
+    place here{b, h, at, at, f_.inputs.keys_in_use(b)};
+    std::vector<int> sums;
+    for (const auto& [node, number] : term.sums) sums.push_back(node);
+    const std::vector<Var> over{i_, f_.h, f_.b};
+    for (const int n : hoistable(f_.graph(), f_.depends, {term.value}, sums)) {
+        const quantity x = f_.evaluate(n, {f_.b, f_.h, i_, i_, f_.inputs.keys_in_use(f_.b)});
+        if (is_const(x.value)) continue;
+        const kept_number kept("of_positions_" + std::to_string(n), x, over);
+        here.known[n] = kept.at({at, h, b});
+        of_positions_.push_back(kept.values);
+    }
+    for (std::size_t i = 0; i < term.over.size(); ++i)
+        here.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
+    for (const auto& [node, number] : term.sums) {
+        const int channel = plan_.sums[number].channel;
+        const Expr d = channel < 0 ? Expr(0) : here.indices.at(channel);
+        here.known[node] = {made(number, d, at, h, each[loops.part], b), {}};
+    }
+    const quantity x = f_.evaluate(term.value, here);
+    gradient(indices(term, here)) += x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
+    placed_.push_back({gradient, gradient.num_update_definitions(), each, loops.first_parallel});
+}
+
+void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
+    passes_.push_back({pair_block(f_, tasks_, term.tiles, {}), gradient});
+    pair_pass& pass = passes_.back();
+    // Algorithm
+    task_loops loops;
+    for (std::size_t i = term.over.size(); i-- > 0;)
+        loops.ranges.emplace_back(0, max(f_.evaluate(term.over[i].extent, {}).value, 0));
+    const std::size_t pair = loops.ranges.size();
+    for (const Expr& extent :
+         {Expr(tasks_.block), Expr(tasks_.block), tasks_.key_blocks, tasks_.blocks_of_part, tasks_.group})
+        loops.ranges.emplace_back(0, extent);
+    add_task_loops(loops, term, tasks_.parts, true);
+    RDom each(loops.ranges, "pairs");
+    const Expr task = tasks_.number(each[loops.batch], each[loops.key_head], each[loops.part]);
+    const auto here = [&](const Expr& of_block) {
+        return substitute(std::map<std::string, Expr>{{f_.ki.name(), each[pair]},
+                                                      {f_.qi.name(), each[pair + 1]},
+                                                      {f_.kb.name(), each[pair + 2]},
+                                                      {f_.qt.name(), each[pair + 3]},
+                                                      {f_.h.name(), each[pair + 4]},
+                                                      {f_.b.name(), task}},
+                          of_block);
+    };
+    each.where(visits_(each[pair + 2], each[pair + 3] * tasks_.parts + each[loops.part],
+                       each[loops.key_head] * tasks_.group + each[pair + 4],
+                       each[loops.batch]) != cast<std::uint8_t>(0));
+    place at = pass.pairs.at_pair();
+    for (std::size_t i = 0; i < term.over.size(); ++i)
+        at.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
+    std::vector<Expr> places = indices(term, at);
+    for (const auto& [node, tile] : pass.pairs.tiles)
+        at.known[node] = {tile(f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b), {}};
+    quantity x = f_.evaluate(term.value, at);
+    if (f_.node(term.value).op != operation::constant && !pass.pairs.tiles.contains(term.value))
+        x.value = select(x.masked.defined() ? pass.pairs.beyond() || x.masked : pass.pairs.beyond(), 0.0f, x.value);
+    for (Expr& index : places) index = here(index);
+    gradient(places) += here(x.value);
+    pass.stage = gradient.num_update_definitions(), pass.loops = each;
+    pass.key_block = pair + 2, pass.block = pair + 3, pass.group = pair + 4;
+    pass.first_parallel = loops.first_parallel;
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,228 @@
+#include "cpu/pair_block.hpp"
+
+#include <algorithm>
+#include <set>
+
+namespace attune::generators {
+using namespace Halide;
+
+backward_tasks::backward_tasks(const kernel_frame& f)
+    : block(f.cut.key_block),
+      key_blocks((f.inputs.key_length + block - 1) / block),
+      query_blocks((f.inputs.query_length + block - 1) / block),
+      group(f.group()),
+      key_heads(max(f.inputs.key_heads, 1)) {
+    parts = clamp(query_blocks / fewest_blocks_of_part, 1, most_parts_of_queries);
+    blocks_of_part = (query_blocks + parts - 1) / parts;
+}
+
+kept_number::kept_number(const std::string& name, const quantity& x, const std::vector<Var>& over)
+    : values(name), is_condition_(x.value.type().is_bool()) {
+    std::vector<Expr> all{is_condition_ ? cast<std::uint8_t>(x.value) : x.value};
+    if (x.masked.defined()) all.push_back(cast<std::uint8_t>(x.masked));
+    // Algorithm
+    if (all.size() == 1)
+        values(over) = all[0];
+    else
+        values(over) = Tuple(all);
+}
+
+quantity kept_number::at(const std::vector<Expr>& place) const {
+    const Expr zero = cast<std::uint8_t>(0);
+    const bool masked = values.outputs() == 2;
+    const Expr value = masked ? Expr(values(place)[0]) : Expr(values(place));
+    return {is_condition_ ? value != zero : value, masked ? Expr(values(place)[1]) != zero : Expr()};
+}
+
+pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
+                       const std::vector<gradient_sum>& sums)
+    : f_(f),
+      cut_(f.schedule_as<cpu_prefill>()),
+      tasks_(tasks),
+      wanted_(wanted),
+      further_(contractions_under(*f.request.facts, wanted)),
+      lanes_(cut_.lanes) {
+    part = f_.b % tasks_.parts;
+    batch = f_.b / tasks_.parts / tasks_.key_heads;
+    head = f_.b / tasks_.parts % tasks_.key_heads * tasks_.group + f_.h;
+    // Algorithm
+    keys_(f_.b) = f_.inputs.keys_in_use(batch);
+    last_key_(f_.b) = max(f_.inputs.keys_in_use(batch), 1) - 1;
+    std::vector<int> formulas;
+    for (const int tensor : {f_.core.query, f_.core.key})
+        if (tensor >= 0 && f_.node(tensor).op != operation::input) formulas.push_back(f_.node(tensor).arguments[0]);
+    for (const further_contraction& each : further_) formulas.push_back(each.of_query), formulas.push_back(each.of_key);
+    for (const gradient_sum& sum : sums)
+        if (sum.rows >= 0) formulas.push_back(sum.rows);
+    hoist(formulas);
+    define_contractions();
+    hoist(wanted_);
+    define_tiles();
+}
+
+place pair_block::at_pair() const { return {batch, head, query_at(f_.qi), f_.key_at(f_.ki), keys_(f_.b), known}; }
+
+Expr pair_block::beyond() const { return f_.key_at(f_.ki) >= keys_(f_.b) || query_at(f_.qi) >= f_.inputs.query_length; }
+
+Expr pair_block::query_at(const Expr& position) const {
+    return (f_.qt * tasks_.parts + part) * tasks_.block + position;
+}
+Expr pair_block::query_read(const Expr& position) const {
+    return clamp(query_at(position), 0, f_.inputs.query_length - 1);
+}
+Expr pair_block::key_read(const Expr& position) const { return min(f_.key_at(position), last_key_(f_.b)); }
+
+/// A load at a bare channel, position, head and batch element of floats: read as it lies.
+bool pair_block::is_plain_row(int node, int channel) const {
+    const instruction& it = f_.node(node);
+    if (it.op != operation::load || it.argument_count != 5 || f_.node(it.arguments[0]).op != operation::input)
+        return false;
+    const int input = f_.node(it.arguments[0]).input;
+    const input_declaration& from = f_.graph().inputs[input];
+    const instruction& last = f_.node(it.arguments[4]);
+    const axis_kind heads = from.axes[1].kind, channels = from.axes[3].kind;
+    const operation position = f_.node(it.arguments[3]).op;
+    const bool query = from.axes[2].kind == axis_kind::query && position == operation::q_idx,
+               key = from.axes[2].kind == axis_kind::key && position == operation::kv_idx;
+    return f_.inputs.tensor(input).type() == Float(32) && from.axes[0].kind == axis_kind::batch &&
+           f_.node(it.arguments[1]).op == operation::b && (heads == axis_kind::head || heads == axis_kind::key_head) &&
+           f_.node(it.arguments[2]).op == operation::h && (query || key) && last.op == operation::bound &&
+           last.integer == channel && (channels == axis_kind::depth || channels == axis_kind::value_depth);
+}
+
+/// What a formula of a query or of a key is, at a position in the block at hand.
+quantity pair_block::formula(int node, bool of_query, const Expr& position, place where) const {
+    const Expr at = of_query ? query_read(position) : key_read(position);
+    where.b = batch, where.h = head, where.q = where.k = at, where.key_limit = keys_(f_.b), where.known = known;
+    return f_.evaluate(node, where);
+}
+
+/// Of a tensor (batch, head or key_head, position, channel), an input or a formula of it, for the head at hand.
+Expr pair_block::element(int tensor, const Expr& d, bool of_query, const Expr& position) const {
+    if (f_.node(tensor).op != operation::input) {
+        place where;
+        where.d = d;
+        return formula(f_.node(tensor).arguments[0], of_query, position, where).value;
+    }
+    const int input = f_.node(tensor).input;
+    const bool grouped = f_.graph().inputs[input].axes[1].kind == axis_kind::key_head;
+    return cast<float>(f_.inputs.tensor(input)(d, of_query ? query_read(position) : key_read(position),
+                                               grouped ? f_.inputs.key_head(head) : head, batch));
+}
+
+/// What a formula of a query's or a key's channel is, at a position in the block at hand.
+Expr pair_block::factor(int node, int channel, const Expr& d, bool of_query, const Expr& position) const {
+    if (is_plain_row(node, channel)) return element(f_.node(node).arguments[0], d, of_query, position);
+    place where;
+    where.indices[channel] = d;
+    const quantity x = formula(node, of_query, position, where);
+    return x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
+}
+
+void pair_block::define_contraction(int node, const Expr& depth, const channel_of& of_query, const channel_of& of_key,
+                                    bool keys_as_they_lie) {
+    const std::string name = std::to_string(node);
+    contraction c;
+    c.node = node, c.depth = depth;
+    // Algorithm
+    c.panel = Func("queries_" + name), c.sums = Func("sums_" + name), c.whole = Func("products_" + name);
+    c.channels = RDom(0, depth, "channels_" + name);
+    c.panel(f_.qi, n_, f_.qt, f_.h, f_.b) = of_query(n_, f_.qi);
+    Expr key = of_key(c.channels, f_.ki);
+    if (!keys_as_they_lie) {
+        c.keys = Func("keys_" + name);
+        c.keys(n_, f_.ki, f_.kb, f_.h, f_.b) = of_key(n_, f_.ki);
+        key = c.keys(c.channels, f_.ki, f_.kb, f_.h, f_.b);
+    }
+    c.sums(pair_) = 0.0f;
+    c.sums(pair_) += c.panel(f_.qi, c.channels, f_.qt, f_.h, f_.b) * key;
+    // How many tiles read it: one makes its sums where it uses them.
+    std::set<int> ends{f_.core.contraction};
+    for (const further_contraction& each : further_) ends.insert(each.node);
+    int readers = 0;
+    for (const int tile : wanted_) {
+        const auto reached =
+            under(f_.graph(), {tile}, [&](int n) { return ends.contains(n) || (n != tile && is_read_again(n)); });
+        if (reached[static_cast<std::size_t>(node)]) ++readers, c.reader = tile;
+    }
+    c.is_kept = readers > 1;
+    c.whole(pair_) = c.sums(pair_);
+    known[node] = {c.is_kept ? c.whole(pair_) : c.sums(pair_), {}};
+    contractions_.push_back(c);
+}
+
+void pair_block::define_contractions() {
+    const auto tensor = [&](int node, bool of_query) {
+        return [this, node, of_query](const Expr& d, const Expr& position) {
+            return element(node, d, of_query, position);
+        };
+    };
+    if (f_.core.contraction >= 0) {
+        const instruction& key = f_.node(f_.core.key);
+        const bool as_it_lies = key.op == operation::input && f_.inputs.tensor(key.input).type() == Float(32);
+        define_contraction(f_.core.contraction, f_.depth(), tensor(f_.core.query, true), tensor(f_.core.key, false),
+                           as_it_lies);
+    }
+    for (const further_contraction& each : further_) {
+        const int channel = static_cast<int>(f_.node(each.index).integer);
+        const auto formula = [&](int node, bool of_query) {
+            return [this, node, channel, of_query](const Expr& d, const Expr& position) {
+                return factor(node, channel, d, of_query, position);
+            };
+        };
+        define_contraction(each.node, max(f_.evaluate(each.extent, {}).value, 0), formula(each.of_query, true),
+                           formula(each.of_key, false), is_plain_row(each.of_key, channel));
+    }
+}
+
+/// What costs something and depends on the query alone, the key alone or neither is computed once a block.
+void pair_block::hoist(const std::vector<int>& roots) {
+    std::vector<int> before;
+    for (const auto& [n, value] : known) before.push_back(n);
+    for (const int n : hoistable(f_.graph(), f_.depends, roots, before)) {
+        const bool of_query = f_.depends[n].query, of_key = f_.depends[n].key;
+        const quantity x = f_.evaluate(n, {batch, head, query_read(f_.qi), key_read(f_.ki), keys_(f_.b)});
+        if (is_const(x.value)) continue;
+        std::vector<Var> over{f_.h, f_.b};
+        if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
+        if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
+        const kept_number kept("hoisted_" + std::to_string(n), x, over);
+        known[n] = kept.at({over.begin(), over.end()});
+        hoisted_.push_back({kept.values, of_query, of_key});
+    }
+}
+
+/// Whether other tiles take a tile as it is: where it is 0 instead of masked, so is what is multiplied by it. Scores
+/// are asked whether they are masked.
+bool pair_block::is_read_again(int node) const {
+    return f_.node(node).kind != kind::scores && std::ranges::find(wanted_, node) != wanted_.end();
+}
+
+/// The numbers of pairs that are summed; 0 where a pair is not seen, whatever lies there.
+void pair_block::define_tiles() {
+    for (const int node : wanted_) {
+        const quantity x = f_.evaluate(node, at_pair());
+        // Algorithm
+        Func tile("pairs_" + std::to_string(node));
+        tile(pair_) = select(x.masked.defined() ? beyond() || x.masked : beyond(), 0.0f, x.value);
+        tiles[node] = tile;
+        if (is_read_again(node)) known[node] = {tile(pair_), {}};
+    }
+}
+
+Expr pair_block::rows(const gradient_sum& sum, int width, const Expr& position) {
+    if (sum.rows < 0) return 1.0f;
+    const bool of_query = !sum.of_queries;
+    const int depth = sum.of_values ? f_.value_depth() : f_.depth();
+    if (is_plain_row(sum.rows, sum.channel) && depth == width)
+        return factor(sum.rows, sum.channel, f_.d, of_query, position);
+    const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
+    // Algorithm
+    Func copy("rows_" + std::to_string(sum.rows));
+    copy(f_.d, i, block, f_.h, f_.b) =
+        select(f_.d < depth, factor(sum.rows, sum.channel, min(f_.d, depth - 1), of_query, i), 0.0f);
+    copies_.push_back({copy, width, of_query});
+    return copy(f_.d, position, block, f_.h, f_.b);
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,115 @@
+#pragma once
+#include "analysis/gradient_plan.hpp"
+#include "stages/kernel_frame.hpp"
+
+#include <functional>
+#include <map>
+#include <utility>
+#include <vector>
+
+namespace attune::generators {
+
+/// How the work on gradients is cut: a task is a part of the queries of one key head, every part-th block of them, of
+/// each head of the group.
+struct backward_tasks {
+    explicit backward_tasks(const kernel_frame& f);
+
+    int block;
+    Halide::Expr key_blocks, query_blocks, group, key_heads, parts, blocks_of_part;
+    Halide::Expr number(const Halide::Expr& batch, const Halide::Expr& key_head, const Halide::Expr& part) const {
+        return (batch * key_heads + key_head) * parts + part;
+    }
+};
+
+/// A number that is kept, over some variables.
+struct kept_number {
+    kept_number(const std::string& name, const quantity& x, const std::vector<Halide::Var>& over);
+    Halide::Func values;
+    quantity at(const std::vector<Halide::Expr>& place) const;
+
+private:
+    bool is_condition_;
+};
+
+/// Blocks of pairs of a query and a key, for what sums them: scores, products of dout with v, and the numbers that are
+/// summed, a tile at a time with queries in lanes.
+///
+/// In what lies within a task f.b is the task, f.h the head in its group, f.qt the block in its part; `part`, `head`
+/// and `batch` are what they stand for.
+class pair_block {
+public:
+    /// `tiles`: nodes; `rows`: nodes whose rows are asked for.
+    pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& tiles,
+               const std::vector<gradient_sum>& sums);
+
+    std::map<int, Halide::Func> tiles;  ///< over (qi, ki, kb, qt, h, b); 0 where a pair is not seen
+    std::map<int, quantity> known;
+    Halide::Expr part, batch, head;
+
+    /// Where a pair of the block is.
+    place at_pair() const;
+    /// Whether a pair lies beyond the lengths.
+    Halide::Expr beyond() const;
+    /// The rows of a product's other side, so wide: a tensor as it lies, or a copy.
+    Halide::Expr rows(const gradient_sum& sum, int width, const Halide::Expr& position);
+
+    struct levels {
+        Halide::LoopLevel task, group, block, key_block;
+    };
+    void schedule(const levels& at);
+
+private:
+    /// Products of queries' and keys' channels, a number a pair.
+    struct contraction {
+        int node{};
+        Halide::Expr depth;                     ///< constant, or known in the call only
+        Halide::Func panel, keys, sums, whole;  ///< keys: unless they are read as they lie
+        Halide::RDom channels;
+        bool is_kept{};  ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
+        int reader{-1};
+    };
+    struct hoisted {
+        Halide::Func values;
+        bool of_query{}, of_key{};
+    };
+    struct side_rows {
+        Halide::Func copy;
+        int width{};
+        bool of_query{};
+    };
+    /// A channel, a position in the block at hand.
+    using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
+
+    Halide::Expr query_at(const Halide::Expr& position) const;
+    Halide::Expr query_read(const Halide::Expr& position) const;
+    Halide::Expr key_read(const Halide::Expr& position) const;
+    bool is_plain_row(int node, int channel) const;
+    Halide::Expr element(int tensor, const Halide::Expr& d, bool of_query, const Halide::Expr& position) const;
+    Halide::Expr factor(int node, int channel, const Halide::Expr& d, bool of_query,
+                        const Halide::Expr& position) const;
+    quantity formula(int node, bool of_query, const Halide::Expr& position, place where) const;
+    void define_contractions();
+    void define_contraction(int node, const Halide::Expr& depth, const channel_of& of_query, const channel_of& of_key,
+                            bool keys_as_they_lie);
+    void hoist(const std::vector<int>& roots);
+    bool is_read_again(int node) const;
+    void define_tiles();
+    void schedule_pairs(Halide::Func pairs, const levels& at);
+    void schedule_contraction(contraction& c, const levels& at);
+    void schedule_tile(Halide::Func tile, int node, const levels& at);
+
+    kernel_frame& f_;
+    const cpu_prefill& cut_;
+    const backward_tasks& tasks_;
+    const std::vector<int> wanted_;
+    const std::vector<further_contraction> further_;
+    const int lanes_;
+    std::vector<contraction> contractions_;
+    std::vector<hoisted> hoisted_;
+    std::vector<side_rows> copies_;
+    Halide::Func keys_{"keys_in_use"}, last_key_{"last_key"};
+    const Halide::Var n_{"n"};
+    const std::vector<Halide::Var> pair_{f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b};
+};
+
+}  // namespace attune::generators
