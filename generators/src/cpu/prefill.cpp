@@ -30,6 +30,9 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
     };
     tile_of_pairs(its.scores);
     its.scores.split(f.ki, f.ki, kx, cut.key_tile).reorder(f.qi, kx, f.ki).unroll(kx);
+    // Only where pairs are read by vectors of keys is it of use that they all exist. Of an index that a formula keeps
+    // within bounds, three loops would be made, which take seconds to find.
+    if (its.scores_at.transposed.empty()) its.scores.never_partition(std::vector<VarOrRVar>{f.ki});
     if (its.masks_apart) its.scores.update().reorder(f.qi, its.masked).vectorize(f.qi, lanes).unroll(f.qi);
     scores.schedule_pairs(cut, LoopLevel(its.state, f.qi), task);
     scores.schedule_products(cut, LoopLevel(its.scores, f.ki), tile, cut.key_tile, lanes);

@@ -64,8 +64,9 @@ void gpu_decode_state::define_ranges() {
     if (Internal::expr_uses_var(visible, f_.h.name())) {
         const RDom head(0, f_.group(), "head_of_group");
         seen(block) = zero;
-        seen(block) =
-            max(seen(block), substitute(f_.h.name(), clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1), visible));
+        seen(block) = max(
+            seen(block),
+            Internal::graph_substitute(f_.h.name(), clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1), visible));
     } else {
         seen(block) = visible;
     }

@@ -40,7 +40,7 @@ void prefill_state::define_scores() {
     // A separate pass over the blocks that are not known to be full.
     masked = RDom(0, f_.cut.key_block, "masked");
     masked.where(subblocks::kind_of(parts.block_kinds(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
-    const Expr hidden = substitute(std::map<std::string, Expr>{{f_.ki.name(), masked.x}}, scores_at.masked);
+    const Expr hidden = Internal::graph_substitute(f_.ki.name(), masked.x, scores_at.masked);
     scores(pair) = scores_at.real;
     const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked);
     scores(there) = select(hidden, lowest, scores(there));

@@ -66,8 +66,9 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     for (contraction& c : contractions) contract(c, along == lanes::queries && &c == &contractions.front());
     masked_by_product = !is_free_of_products(masked);
     if (along != lanes::queries)
-        real = substitute(product_name(f_.core.contraction),
-                          Internal::Variable::make(Float(32), product_name(f_.core.contraction)) * sign_, real);
+        real = Internal::graph_substitute(
+            product_name(f_.core.contraction),
+            Internal::Variable::make(Float(32), product_name(f_.core.contraction)) * sign_, real);
     real = with_products(real);
     masked = with_products(masked);
 }
@@ -293,9 +294,10 @@ void score_tile::sum_in_lanes(contraction& c) {
 }
 
 Expr score_tile::with_products(const Expr& e) const {
-    std::map<std::string, Expr> products;
-    for (const contraction& c : contractions) products[product_name(c.node)] = c.product(pair());
-    return substitute(products, e);
+    Expr with = e;  // what is used in many places, as a function uses its argument, remains one expression
+    for (const contraction& c : contractions)
+        with = Internal::graph_substitute(product_name(c.node), c.product(pair()), with);
+    return with;
 }
 
 quantity score_tile::operator()(int scores) const {

@@ -67,7 +67,7 @@ void subblocks::define_of_group(const verdict& visible, const Var& part) {
         const RDom head(0, f_.group(), "head_of_group");
         const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
         of_group(at) = none;
-        of_group(at) = of_group(at) | substitute(f_.h.name(), query_head, of_head);
+        of_group(at) = of_group(at) | Internal::graph_substitute(f_.h.name(), query_head, of_head);
     }
     parts(at) = f_.block_kind({(of_group(at) & something) != none, (of_group(at) & lacking) == none});
 }
