@@ -25,11 +25,12 @@ struct element_pair {
     std::int32_t attune;
 };
 inline constexpr element_pair elements[] = {
-    {ffi::DataType::F32, ATTUNE_F32},       {ffi::DataType::BF16, ATTUNE_BF16},
-    {ffi::DataType::F16, ATTUNE_F16},       {ffi::DataType::S32, ATTUNE_I32},
-    {ffi::DataType::U8, ATTUNE_U8},         {ffi::DataType::PRED, ATTUNE_BOOL},
-    {ffi::DataType::S8, ATTUNE_I8},         {ffi::DataType::F8E4M3FN, ATTUNE_F8_E4M3},
-    {ffi::DataType::F8E5M2, ATTUNE_F8_E5M2}};
+    {ffi::DataType::F32, ATTUNE_F32},        {ffi::DataType::BF16, ATTUNE_BF16},
+    {ffi::DataType::F16, ATTUNE_F16},        {ffi::DataType::S32, ATTUNE_I32},
+    {ffi::DataType::U8, ATTUNE_U8},          {ffi::DataType::PRED, ATTUNE_BOOL},
+    {ffi::DataType::S8, ATTUNE_I8},          {ffi::DataType::F8E4M3FN, ATTUNE_F8_E4M3},
+    {ffi::DataType::F8E5M2, ATTUNE_F8_E5M2}, {ffi::DataType::S64, ATTUNE_I64},
+    {ffi::DataType::S16, ATTUNE_I16}};
 
 /// XLA's buffers are dense, outermost axis first, which is attune's default, too.
 inline attune_tensor view(const std::string& name, const ffi::AnyBuffer& given) {
@@ -39,7 +40,8 @@ inline attune_tensor view(const std::string& name, const ffi::AnyBuffer& given) 
             return attune_dense(given.untyped_data(), pair.attune, static_cast<std::int32_t>(shape.size()),
                                 shape.begin());
     throw std::invalid_argument(
-        "attune: expected elements of float32, bfloat16, float16, int32, uint8, int8, float8_e4m3fn, float8_e5m2 or "
+        "attune: expected elements of float32, bfloat16, float16, int64, int32, int16, uint8, int8, float8_e4m3fn, "
+        "float8_e5m2 or "
         "bool in " +
         name + ", got another type; try " + name + ".astype(jax.numpy.float32), or int32 for whole numbers");
 }

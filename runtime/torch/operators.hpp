@@ -40,6 +40,8 @@ inline constexpr element_pair elements[] = {{aoti_torch_dtype_float32, ATTUNE_F3
                                             {aoti_torch_dtype_uint8, ATTUNE_U8},
                                             {aoti_torch_dtype_bool, ATTUNE_BOOL},
                                             {aoti_torch_dtype_int8, ATTUNE_I8},
+                                            {aoti_torch_dtype_int64, ATTUNE_I64},
+                                            {aoti_torch_dtype_int16, ATTUNE_I16},
                                             {aoti_torch_dtype_float8_e4m3fn, ATTUNE_F8_E4M3},
                                             {aoti_torch_dtype_float8_e5m2, ATTUNE_F8_E5M2}};
 
@@ -190,7 +192,8 @@ private:
             if (pair.torch() == type) made.element = pair.attune;
         if (made.element == 0)
             throw std::runtime_error(
-                "attune: expected elements of float32, bfloat16, float16, int32, uint8, int8, float8_e4m3fn, "
+                "attune: expected elements of float32, bfloat16, float16, int64, int32, int16, uint8, int8, "
+                "float8_e4m3fn, "
                 "float8_e5m2 or bool in " +
                 name + ", got another type; try " + name + ".to(torch.float32), or torch.int32 for whole numbers");
         return made;

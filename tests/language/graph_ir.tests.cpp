@@ -126,7 +126,7 @@ TEST_CASE("the name of a bound index is no part of the computation, integers and
                                     v;
     static constexpr auto by_integer = softmax(scores * 2) * v;
     static constexpr auto by_real = softmax(scores * 2.0) * v;
-    static constexpr auto halves = softmax(scores + kv_idx / 2) * v;
+    static constexpr auto halves = softmax(scores + floor_div(kv_idx, 2)) * v;
     static constexpr auto exact_halves = softmax(scores + kv_idx / 2.0) * v;
     STATIC_REQUIRE(fingerprint<renamed> == fingerprint<packed_documents>);
     STATIC_REQUIRE(fingerprint<by_integer> == fingerprint<by_real>);

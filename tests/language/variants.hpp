@@ -28,7 +28,7 @@ inline constexpr auto integers =
     softmax(mask(scores, (((q_idx / 4 % 3) ^ (kv_idx & 7)) | 1) != 2 && !(kv_idx % 5 == 4))) * v;
 inline constexpr auto masked_by_where = softmax(where(q_idx >= kv_idx, scores, -inf)) * v;
 inline constexpr auto fractions =
-    softmax(scores * 0.1 + as_real(kv_idx) / key_length + kv_idx / key_length - 1.0 / 3.0) * v;
+    softmax(scores * 0.1 + as_real(kv_idx) / key_length + floor_div(kv_idx, key_length) - 1.0 / 3.0) * v;
 inline constexpr auto padded = softmax(mask(scores, kv_idx < kv_lengths(b))) * v;
 inline constexpr auto shared = mask(scores + slopes(h) * (kv_idx - q_idx), causal);
 inline constexpr auto two_outputs = outputs(out = softmax(shared) * v, lse = log_sum_exp(shared));

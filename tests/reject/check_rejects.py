@@ -7,7 +7,7 @@
 The first line of a file is `// rejects: <sentence>`, text or a regular expression. Compiled with -DREJECT the file must fail, and the
 sentence must stand in the compiler's first error or in the note that follows it; g++ must need 15 lines at most for all it says
 (clang, which quotes more, 40), but where the line says `// rejects at length: <sentence>` because the standard library lists overloads
-of its own. Compiled without, the twin must pass.
+of its own, or what a macro made is shown twice. Compiled without, the twin must pass.
 """
 import argparse
 import os

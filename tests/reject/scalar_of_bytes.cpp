@@ -1,4 +1,4 @@
-// rejects: a scalar is i32 or f32
+// rejects: a scalar is i32, f32 or f64
 #include "language.hpp"
 
 namespace my {

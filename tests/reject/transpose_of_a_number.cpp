@@ -1,4 +1,4 @@
-// rejects: t(...) transposes a tensor, such as k
+// rejects: t(...) transposes a tensor, and this is an integer
 #include "language.hpp"
 
 namespace my {

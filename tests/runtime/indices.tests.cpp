@@ -1,5 +1,5 @@
 // What is read from the caller's tensors to be used as an index: page tables, gathered keys, buckets, short tables.
-#include "index_formulas.hpp"
+#include "index_call.hpp"
 
 #include <attune/c.h>
 #include <attune/dsl.hpp>
@@ -22,56 +22,7 @@ using Catch::Matchers::Equals;
 
 namespace {
 
-constexpr float untouched = -12345.0f;
-constexpr std::int64_t batches = 3, heads = 4, key_heads = 2, queries = 2, depth = 8, value_depth = 4;
-
-int calls_made = 0;
-int note(void**) { return ++calls_made, 0; }
-
-/// Arguments of a call; what a kernel would do with them is not of interest here.
-struct call {
-    std::vector<attune::detail::named_argument> given;
-    std::vector<float> q = std::vector<float>(batches * heads * queries * depth),
-                       out = std::vector<float>(batches * heads * queries * value_depth, untouched);
-    std::vector<float> plenty = std::vector<float>(1 << 16);
-    attune::options how{.threads = 1};
-
-    call() {
-        add("q", {q.data(), {batches, heads, queries, depth}});
-        add("out", {out.data(), {batches, heads, queries, value_depth}});
-    }
-    call(const call&) = delete;
-    void add(std::string_view name, attune::tensor t) {
-        given.push_back({.name = name, .is = attune::detail::named_argument::form::view, .view = t});
-    }
-    void reals(std::string_view name, attune::tensor::extent_list shape) { add(name, {plenty.data(), shape}); }
-    void keys(std::int64_t length) { reals("k", {batches, key_heads, length, depth}); }
-    void values(std::int64_t length) { reals("v", {batches, key_heads, length, value_depth}); }
-
-    /// The message of a refusal, which has written nothing; empty if the kernel was called.
-    std::string made(const attune::graph_ir& graph, int of_keys = depth, int of_values = value_depth) {
-        constexpr auto f32 = attune::element_type::f32;
-        const attune::kernel only{"noted", formulas::level, f32, f32, f32, f32, of_keys, of_values, 16, 32, 1000, "{}",
-                                  note,    nullptr};
-        const attune::kernel_table table{
-            .version = attune::kernel_table_version, .variant = "noted", .graph = graph, .kernels = {&only, 1}};
-        const std::string said = refusal_of([&] { attune::detail::call(table, given, how); });
-        CHECK(refusal_of([&] { attune::detail::call(*attune::detail::prepare(table, given, how)); }) == said);
-        return said;
-    }
-    template <class Make> std::string refusal_of(Make make) {
-        const int before = calls_made;
-        try {
-            make();
-        } catch (const attune::error& e) {
-            CHECK((calls_made == before && std::ranges::count(out, untouched) == std::ssize(out)));
-            return e.what();
-        }
-        CHECK(calls_made == before + 1);
-        return "";
-    }
-    template <const auto& Graph> std::string made() { return made(attune::dsl::ir_of<Graph>); }
-};
+using namespace index_calls;
 
 /// Three sequences over pools of 6 pages of 4 slots, 5 pages a sequence at most.
 struct paged_call : call {

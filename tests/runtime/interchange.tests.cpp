@@ -164,10 +164,11 @@ TEST_CASE("DLPack tensors that no kernel can take are refused") {
         "expected a DLPack tensor in memory of the CPU, of CUDA or in an OpenCL buffer, got one of Vulkan; try a copy");
     refused([](DLTensor& t) { t.device.device_type = kDLOneAPI; }, "device type 14");
     refused([](DLTensor& t) { t.dtype.bits = 64; },
-            "expected elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in a DLPack tensor, got f64; "
+            "expected elements of f32, f16, bf16, i64, i32, i16, u8, i8, f8_e4m3, f8_e5m2 or bool in a DLPack tensor, "
+            "got f64; "
             "try a copy with "
             "elements of f32");
-    refused([](DLTensor& t) { t.dtype = {kDLInt, 64, 1}; }, "got i64; try a copy with elements of i32");
+    refused([](DLTensor& t) { t.dtype = {kDLUInt, 32, 1}; }, "got u32; try a copy with elements of i32");
     refused([](DLTensor& t) { t.dtype = {kDLUInt, 16, 1}; }, "got u16; try a copy with elements of i32");
     refused([](DLTensor& t) { t.dtype = {kDLBool, 8, 2}; },
             "got bool in vectors of 2; try a copy with elements of bool");
@@ -194,14 +195,13 @@ TEST_CASE("a refused DLPack tensor is called by its name") {
     given.dl_tensor = {.data = shape,
                        .device = {kDLCPU, 0},
                        .ndim = 1,
-                       .dtype = {kDLInt, 64, 1},
+                       .dtype = {kDLUInt, 64, 1},
                        .shape = shape,
                        .strides = nullptr,
                        .byte_offset = 0};
-    CHECK_THROWS_MATCHES(
-        attune::from_dlpack(given, "documents"), attune::error,
-        complains(
-            "expected elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in documents, got i64; try"));
+    CHECK_THROWS_MATCHES(attune::from_dlpack(given, "documents"), attune::error,
+                         complains("expected elements of f32, f16, bf16, i64, i32, i16, u8, i8, f8_e4m3, f8_e5m2 or "
+                                   "bool in documents, got u64; try"));
     given.dl_tensor.device.device_type = kDLMetal;
     CHECK_THROWS_MATCHES(
         attune::from_dlpack(given, "q"), attune::error,

@@ -77,7 +77,8 @@ bound_arguments bind(const graph_ir& graph, std::span<const argument> arguments,
                                         (declared.is_scalar ? " is a number" : " is a tensor"));
         if (declared.is_scalar) {
             const double x = std::get<double>(given->value);
-            bound.scalars[i] = declared.element == element_type::f32 ? static_cast<double>(static_cast<float>(x)) : x;
+            const bool real = declared.element == element_type::f32 || declared.element == element_type::f64;
+            bound.scalars[i] = real ? static_cast<double>(static_cast<float>(x)) : x;
         } else {
             bound.views[i] = view(std::get<tensor>(given->value));
             if (bound.views[i].extents.size() != declared.rank)

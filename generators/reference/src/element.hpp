@@ -41,11 +41,14 @@ inline double read_element(const void* address, element_type type) {
         case element_type::i32: return as(std::int32_t{});
         case element_type::u8: return as(std::uint8_t{});
         case element_type::i8: return as(std::int8_t{});
+        case element_type::i64: return static_cast<double>(as(std::int64_t{}));
+        case element_type::i16: return as(std::int16_t{});
         case element_type::f8_e4m3: return from_f8(as(std::uint8_t{}), 4);
         case element_type::f8_e5m2: return from_f8(as(std::uint8_t{}), 5);
         case element_type::boolean: return as(std::uint8_t{}) != 0 ? 1.0 : 0.0;
         case element_type::bf16: return from_bf16(as(std::uint16_t{}));
         case element_type::f16: return from_f16(as(std::uint16_t{}));
+        case element_type::f64: return as(double{});
         case element_type::any: break;
     }
     return std::nan("");

@@ -125,6 +125,8 @@ owned_tensor& workload::add(std::string_view name, element_type element, std::ve
     const auto size = static_cast<std::size_t>(room);
     switch (element) {
         case element_type::i32: t.integers.assign(size, 0), t.view = tensor(t.integers.data(), extents, strides); break;
+        case element_type::i64: t.wide.assign(size, 0), t.view = tensor(t.wide.data(), extents, strides); break;
+        case element_type::i16: t.narrow.assign(size, 0), t.view = tensor(t.narrow.data(), extents, strides); break;
         case element_type::u8: t.bytes.assign(size, 0), t.view = tensor(t.bytes.data(), extents, strides); break;
         case element_type::boolean:
         case element_type::i8:
@@ -139,9 +141,15 @@ owned_tensor& workload::add(std::string_view name, element_type element, std::ve
 
 void workload::fill(std::string_view name) {
     owned_tensor& t = (*this)[name];
+    std::int16_t document = 0;
+    const auto count_up = [&](auto& to) {
+        for (auto& x : to) x = document = static_cast<std::int16_t>(document + (random_() % 11 == 0 ? 1 : 0));
+    };
     if (!t.integers.empty()) {
-        std::int32_t document = 0;
-        for (std::int32_t& x : t.integers) x = document += random_() % 11 == 0 ? 1 : 0;
+        std::int32_t of_many = 0;
+        for (std::int32_t& x : t.integers) x = of_many += random_() % 11 == 0 ? 1 : 0;
+    } else if (!t.wide.empty() || !t.narrow.empty()) {
+        count_up(t.wide), count_up(t.narrow);
     } else if (!t.bytes.empty()) {
         for (std::uint8_t& x : t.bytes) x = random_() % 10 == 0 ? 1 : 0;
     } else {
@@ -176,6 +184,8 @@ void workload::draw(std::string_view input, int first, int last) {
     owned_tensor& t = (*this)[input];
     std::uniform_int_distribution<int> any(first, last);
     for (std::int32_t& x : t.integers) x = any(random_);
+    for (std::int64_t& x : t.wide) x = any(random_);
+    for (std::int16_t& x : t.narrow) x = static_cast<std::int16_t>(any(random_));
     for (std::uint8_t& x : t.bytes) x = static_cast<std::uint8_t>(any(random_));
 }
 

@@ -96,6 +96,9 @@ std::vector<field> fields_of(const variant& v) {
         else if (d.element == element_type::f32)
             fields.push_back({"float", name, std::string(d.name), "",
                               fmt::format("attune_real_argument(\"{}\", (double)given->{})", d.name, name)});
+        else if (d.element == element_type::f64)
+            fields.push_back({"double", name, std::string(d.name), "",
+                              fmt::format("attune_real_argument(\"{}\", given->{})", d.name, name)});
         else if (d.element == element_type::boolean)
             fields.push_back({"int32_t", name, std::string(d.name), "0 or 1",
                               fmt::format("attune_boolean_argument(\"{}\", given->{})", d.name, name)});

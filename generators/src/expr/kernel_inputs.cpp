@@ -14,10 +14,13 @@ Type halide_type(element_type e) {
         case element_type::f16: return Float(16);
         case element_type::i32: return Int(32);
         case element_type::i8: return Int(8);
+        case element_type::i64: return Int(64);
+        case element_type::i16: return Int(16);
         case element_type::u8:
         case element_type::boolean:
         case element_type::f8_e4m3:  // converted where they are read
         case element_type::f8_e5m2: return UInt(8);
+        case element_type::f64:  // of numbers alone
         case element_type::any: break;
     }
     throw std::runtime_error("an input has no element type");
@@ -90,9 +93,9 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
         const std::string name = "input_" + std::string(input.name);
         const element_type element = element_of(input, request.types);
         if (input.is_scalar) {
-            const bool real = element == element_type::f32;
+            const bool real = element == element_type::f32 || element == element_type::f64;
             if (!real && element != element_type::i32)
-                throw std::runtime_error("the number \"" + std::string(input.name) + "\" is neither f32 nor i32");
+                throw std::runtime_error("the number \"" + std::string(input.name) + "\" is neither f32, f64 nor i32");
             if (real) {
                 Param<float> number(name);
                 scalars_[i] = number;

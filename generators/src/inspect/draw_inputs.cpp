@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numbers>
 #include <random>
 
@@ -160,6 +161,7 @@ private:
         const bool alike = stored.element == input.element ||
                            (stored.element == element_type::u8 && input.element == element_type::boolean) ||
                            (stored.element == element_type::boolean && input.element == element_type::u8) ||
+                           (stored.element == element_type::i32 && input.element == element_type::i64) ||
                            d.element == element_type::any;
         if (!alike)
             refuse_input(fmt::format("expected the input {} with elements of type {}, got {}", input.name,
@@ -179,7 +181,14 @@ private:
         input.element = stored.element == element_type::bf16 || stored.element == element_type::f16 ? stored.element
                                                                                                     : input.element;
         make_dense(input);
-        std::copy(stored.bytes.begin(), stored.bytes.end(), input.bytes.begin());
+        if (input.element == element_type::i64)
+            for (std::size_t i = 0; i < stored.bytes.size() / sizeof(std::int32_t); ++i) {
+                std::int32_t x;
+                std::memcpy(&x, &stored.bytes[i * sizeof x], sizeof x);
+                put(input, i, x);
+            }
+        else
+            std::copy(stored.bytes.begin(), stored.bytes.end(), input.bytes.begin());
         for (std::size_t axis = 0; axis < input.shape.size(); ++axis)
             if (input.shape[axis] == 1 && wanted[axis] > 1 && d.axes[axis].kind != axis_kind::free)
                 input.shape[axis] = wanted[axis], input.strides[axis] = 0;

@@ -121,6 +121,8 @@ void put(drawn_input& input, std::size_t at, double value) {
         case element_type::i32: return store(static_cast<std::int32_t>(whole(INT32_MIN, INT32_MAX)));
         case element_type::u8: return store(static_cast<std::uint8_t>(whole(0, 255)));
         case element_type::i8: return store(static_cast<std::int8_t>(whole(-128, 127)));
+        case element_type::i64: return store(static_cast<std::int64_t>(whole(INT32_MIN, INT32_MAX)));
+        case element_type::i16: return store(static_cast<std::int16_t>(whole(-32768, 32767)));
         case element_type::f8_e4m3: return store(float8_e4m3(static_cast<float>(value)).bits);
         case element_type::f8_e5m2: return store(float8_e5m2(static_cast<float>(value)).bits);
         case element_type::boolean: return store(static_cast<std::uint8_t>(value != 0));
@@ -149,6 +151,8 @@ double value_at(const drawn_input& input, std::size_t at) {
     switch (input.element) {
         case element_type::i32: return read(std::int32_t{});
         case element_type::i8: return read(std::int8_t{});
+        case element_type::i64: return static_cast<double>(read(std::int64_t{}));
+        case element_type::i16: return read(std::int16_t{});
         case element_type::u8:
         case element_type::boolean: return read(std::uint8_t{});
         case element_type::f16: return static_cast<float>(read(float16{}));
@@ -156,6 +160,7 @@ double value_at(const drawn_input& input, std::size_t at) {
         case element_type::f8_e4m3: return static_cast<float>(read(float8_e4m3{}));
         case element_type::f8_e5m2: return static_cast<float>(read(float8_e5m2{}));
         case element_type::f32:
+        case element_type::f64:
         case element_type::any: break;
     }
     return read(float{});

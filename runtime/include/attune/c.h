@@ -56,7 +56,9 @@ enum {
     ATTUNE_BOOL = 6,  ///< a byte, zero is false
     ATTUNE_I8 = 7,
     ATTUNE_F8_E4M3 = 8,  ///< float8_e4m3fn
-    ATTUNE_F8_E5M2 = 9
+    ATTUNE_F8_E5M2 = 9,
+    ATTUNE_I64 = 10,  ///< integers of 32 bits in 64: a call where one does not fit is refused
+    ATTUNE_I16 = 11
 };
 
 enum {

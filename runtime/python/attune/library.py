@@ -13,7 +13,7 @@ from typing import Any, Iterator
 from . import _c
 from .blocks import Blocks
 
-_NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "u8": "uint8", "i8": "int8", "bool": "bool"}
+_NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "i16": "int16", "u8": "uint8", "i8": "int8", "bool": "bool"}
 TYPES = {**_NUMPY, "bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}  # as PyTorch and JAX call them
 
 

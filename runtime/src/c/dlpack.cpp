@@ -29,6 +29,8 @@ constexpr element_pair elements[] = {
     {element_type::i8, {kDLInt, 8, 1}},
     {element_type::f8_e4m3, {kDLFloat8_e4m3fn, 8, 1}},
     {element_type::f8_e5m2, {kDLFloat8_e5m2, 8, 1}},
+    {element_type::i64, {kDLInt, 64, 1}},
+    {element_type::i16, {kDLInt, 16, 1}},
 };
 
 /// "i64", "f32 in vectors of 4"
@@ -53,8 +55,8 @@ std::string known_as(std::string_view name) { return name.empty() ? "a DLPack te
 element_type element_from(DLDataType type, std::string_view name) {
     for (const auto& [element, known] : elements)
         if (known.code == type.code && known.bits == type.bits && known.lanes == type.lanes) return element;
-    fail(say("elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in ", known_as(name)), spelling(type),
-         say("a copy with elements of ", nearest(type)));
+    fail(say("elements of f32, f16, bf16, i64, i32, i16, u8, i8, f8_e4m3, f8_e5m2 or bool in ", known_as(name)),
+         spelling(type), say("a copy with elements of ", nearest(type)));
 }
 
 DLDataType type_from(element_type element) {

@@ -16,7 +16,8 @@ struct element_pair {
 constexpr element_pair elements[] = {
     {ATTUNE_F32, element_type::f32}, {ATTUNE_BF16, element_type::bf16},       {ATTUNE_F16, element_type::f16},
     {ATTUNE_I32, element_type::i32}, {ATTUNE_U8, element_type::u8},           {ATTUNE_BOOL, element_type::boolean},
-    {ATTUNE_I8, element_type::i8},   {ATTUNE_F8_E4M3, element_type::f8_e4m3}, {ATTUNE_F8_E5M2, element_type::f8_e5m2}};
+    {ATTUNE_I8, element_type::i8},   {ATTUNE_F8_E4M3, element_type::f8_e4m3}, {ATTUNE_F8_E5M2, element_type::f8_e5m2},
+    {ATTUNE_I64, element_type::i64}, {ATTUNE_I16, element_type::i16}};
 
 static_assert(static_cast<int>(memory::host) == ATTUNE_HOST && static_cast<int>(memory::cuda) == ATTUNE_CUDA &&
               static_cast<int>(memory::opencl) == ATTUNE_OPENCL);

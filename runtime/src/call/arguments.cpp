@@ -83,7 +83,7 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
 scalar_value scalar_of(const input_declaration& declared, const named_argument& given) {
     scalar_value result{};
     const bool real = given.is == named_argument::form::real;
-    if (declared.element == element_type::f32) {
+    if (declared.element == element_type::f32 || declared.element == element_type::f64) {
         result.real = real ? static_cast<float>(given.real) : static_cast<float>(given.integer);
     } else {
         if (real) fail(say("an integer for ", declared.name), what(given), "a conversion to int");

@@ -43,10 +43,13 @@ halide_type_t halide_type(element_type e) {
         case element_type::bf16: return {halide_type_bfloat, 16, 1};
         case element_type::i32: return {halide_type_int, 32, 1};
         case element_type::i8: return {halide_type_int, 8, 1};
+        case element_type::i64: return {halide_type_int, 64, 1};
+        case element_type::i16: return {halide_type_int, 16, 1};
         case element_type::u8:
         case element_type::f8_e4m3:
         case element_type::f8_e5m2:
         case element_type::boolean: return {halide_type_uint, 8, 1};  // Halide's own bool would look at one bit
+        case element_type::f64:
         case element_type::any: break;
     }
     return {halide_type_handle, 64, 1};
@@ -132,6 +135,7 @@ bound_call::~bound_call() = default;
 void bound_call::check_values() const {
     if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
         check_lengths(given_.kv_lengths->view, shape_);
+    check_wide_integers(table_.graph, given_);
     indices_.look({table_.graph, shape_, given_});
 }
 

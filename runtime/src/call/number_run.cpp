@@ -5,9 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <new>
-#include <type_traits>
 
 namespace attune::detail {
 namespace {
@@ -202,7 +202,11 @@ void number_run::terminal(const instruction& n, values& to) {
 
 void number_run::load(const instruction& n, values& to) {
     const tensor& t = call_.read_by(n)->view;
-    const auto elements = [&](auto convert, const auto* data) {
+    const auto elements = [&](auto word) {  // their bits; of 64 the lower half
+        const auto take = [&, data = static_cast<const std::byte*>(t.data())](number& x, std::int64_t at) {
+            std::memcpy(&word, data + at * static_cast<std::int64_t>(sizeof word), sizeof word);
+            x.integer = wrapped(static_cast<std::uint32_t>(word));
+        };
         const auto rank = static_cast<std::size_t>(t.rank());
         std::int64_t fixed = 0, stride = 0;
         std::array<std::size_t, max_rank> varying{};
@@ -226,7 +230,7 @@ void number_run::load(const instruction& n, values& to) {
             const int axis = static_cast<int>(varying[0]);
             if (index.counts && index[0].integer >= 0 && index[last].integer < t.extent(axis)) {
                 fixed += index[0].integer * t.stride(axis), stride = t.stride(axis);
-                for (int i = 0; i <= last; ++i) convert(to.at[i], data[fixed + i * stride]);
+                for (int i = 0; i <= last; ++i) take(to.at[i], fixed + i * stride);
                 return;
             }
         }
@@ -237,31 +241,39 @@ void number_run::load(const instruction& n, values& to) {
                 at += std::clamp<std::int64_t>(values_[n.arguments[varying[v] + 1]][i].integer, 0, t.extent(axis) - 1) *
                       t.stride(axis);
             }
-            convert(to.at[i], data[at]);
+            take(to.at[i], at);
         }
     };
-    const auto read = [&](auto convert) {
-        switch (t.type()) {
-            case element_type::f32: return elements(convert, static_cast<const float*>(t.data()));
-            case element_type::bf16: return elements(convert, static_cast<const bfloat16*>(t.data()));
-            case element_type::f16: return elements(convert, static_cast<const float16*>(t.data()));
-            case element_type::i32: return elements(convert, static_cast<const std::int32_t*>(t.data()));
-            case element_type::i8: return elements(convert, static_cast<const std::int8_t*>(t.data()));
-            case element_type::f8_e4m3: return elements(convert, static_cast<const float8_e4m3*>(t.data()));
-            case element_type::f8_e5m2: return elements(convert, static_cast<const float8_e5m2*>(t.data()));
-            default: return elements(convert, static_cast<const std::uint8_t*>(t.data()));
-        }
+    const auto convert = [&](auto value) {
+        for (int i = 0; i < (to.step ? count_ : 1); ++i) value(to.at[i]);
     };
-    if (t.empty())
-        for (int i = 0; i < (to.step ? count_ : 1); ++i) to.at[i].integer = 0;
-    else if (n.kind == kind::integer)
-        read([](number& to, auto x) {
-            if constexpr (std::is_integral_v<decltype(x)>) to.integer = x;  // elements of others are reals
+    const auto real = [&](auto small) {  // whose bits they are
+        convert([&](number& x) {
+            small.bits = static_cast<decltype(small.bits)>(x.integer);
+            x.real = static_cast<float>(small);
         });
-    else if (n.kind == kind::condition)
-        read([](number& to, auto x) { to.integer = static_cast<float>(x) != 0; });
-    else
-        read([](number& to, auto x) { to.real = static_cast<float>(x); });
+    };
+    if (t.empty()) return convert([](number& x) { x.integer = 0; });
+    switch (attune::bytes_of(t.type())) {
+        case 1: elements(std::uint8_t{}); break;
+        case 2: elements(std::uint16_t{}); break;
+        case 4: elements(std::uint32_t{}); break;
+        default: elements(std::uint64_t{});
+    }
+    switch (t.type()) {
+        case element_type::i8: convert([](number& x) { x.integer = static_cast<std::int8_t>(x.integer); }); break;
+        case element_type::i16: convert([](number& x) { x.integer = static_cast<std::int16_t>(x.integer); }); break;
+        case element_type::bf16: real(bfloat16{}); break;
+        case element_type::f16: real(float16{}); break;
+        case element_type::f8_e4m3: real(float8_e4m3{}); break;
+        case element_type::f8_e5m2: real(float8_e5m2{}); break;
+        default: break;
+    }
+    const bool integers = is_integer(t.type()) || t.type() == element_type::boolean;
+    if (n.kind == kind::condition)
+        convert([&](number& x) { x.integer = integers ? x.integer != 0 : x.real != 0; });
+    else if (n.kind != kind::integer && integers)
+        convert([](number& x) { x.real = static_cast<float>(x.integer); });
 }
 
 void number_run::reduce(int at, values& to) {

@@ -145,6 +145,7 @@ number_range range_of(const call_numbers& call, int at, std::span<const number_r
         case operation::load: {
             const named_argument* const read = call.read_by(n);
             if (read && read->view.type() == element_type::u8) return {0, 255};
+            if (read && read->view.type() == element_type::i16) return {-32768, 32767};
             return read && read->view.type() == element_type::i8 ? number_range{-128, 127} : anything;
         }
         case operation::to_integer:

@@ -118,4 +118,7 @@ void check_apart(const graph_ir& graph, const matched_arguments& given);
 /// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.
 void check_lengths(const tensor& lengths, const call_shape& shape);
 
+/// Refuses i64 elements that do not fit 32 bits, or that lie where nobody can look.
+void check_wide_integers(const graph_ir& graph, const matched_arguments& given);
+
 }  // namespace attune::detail

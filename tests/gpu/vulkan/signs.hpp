@@ -6,5 +6,5 @@ namespace under_test {
 inline constexpr auto distance = q_idx - kv_idx;
 inline constexpr auto signs =
     attention(where(distance / 4 % 3 != 1 && distance / w >= -3 && distance % 5 != 2 && distance / 7 < 9,
-                    scores + 0.01 * (distance / 3), -inf));
+                    scores + 0.01 * floor_div(distance, 3), -inf));
 }  // namespace under_test

@@ -26,8 +26,7 @@ template <class N, class By> constexpr auto replace_q_idx(const N& n, const By& 
     if constexpr (std::is_same_v<N, index_node<operation::q_idx>>)
         return by;
     else if constexpr (requires { n.children; }) {
-        return n.children.unpack(
-            [&by](const auto&... child) { return make<N::is, N::op>(replace_q_idx(child, by)...); });
+        return n.children.unpack([&by](const auto&... child) { return made_again<N>(replace_q_idx(child, by)...); });
     } else
         return n;
 }

@@ -11,7 +11,12 @@ template <expression T> constexpr auto t(const T& x) {
         return rejected{};
     else if constexpr (T::is == kind::tensor)
         return make<kind::transposed, operation::transpose>(x);
-    else {
+    else if constexpr (T::is == kind::integer) {
+        static_assert(tensor_kind<T::is>,
+                      "attune: t(...) transposes a tensor, and this is an integer; a parameter or an index called k "
+                      "hides the tensor, which is attune::dsl::k");
+        return rejected{};
+    } else {
         static_assert(tensor_kind<T::is>, "attune: t(...) transposes a tensor, such as k");
         return rejected{};
     }

@@ -21,8 +21,11 @@ constexpr bool mixes(operation op) {
 
 template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n);
 
-/// An integer among reals: a constant becomes a real constant, any other is converted. The rest is entered as it is.
-template <bool AmongReals, class N> constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
+/// An integer among reals: a constant becomes a real constant, any other is converted, unsaid or by as_real. The rest
+/// is entered as it is.
+template <bool AmongReals, bool Said = false, class N>
+constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
+    if constexpr (AmongReals && !Said && may_mean_a_fraction<N>) list.fraction_cut_short = true;
     if constexpr (!AmongReals)
         return enter(list, n);
     else if constexpr (std::is_same_v<N, constant<kind::integer>>)
@@ -54,7 +57,7 @@ template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n) {
                          .arguments = {enter(list, n.tensor)},
                          .integer = N::axis});
     } else if constexpr (N::op == operation::to_real) {
-        return n.children.unpack([&](const auto& child) { return enter_child<true>(list, child); });
+        return n.children.unpack([&](const auto& child) { return enter_child<true, true>(list, child); });
     } else {
         instruction i{.op = N::op, .kind = N::is};
         n.children.unpack([&]<class... C>(const C&... child) {
@@ -196,9 +199,10 @@ inline constexpr ir_builder built = [] {
                       "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
     constexpr ir_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
-        static_assert(declared_once<name<repeated.size() + 1>(repeated)>,
-                      "attune: one name stands for two things in this graph: inputs declared differently, an input and "
-                      "an output or bound index, or the built-in kv_lengths or cu_seqlens_q");
+        static_assert(
+            declared_once<name<repeated.size() + 1>(repeated)>,
+            "attune: one name stands for two things in this graph: inputs declared differently, an input and "
+            "an output or bound index, or the built-in kv_lengths or cu_seqlens_q; q, k and v are inputs, too");
     if constexpr (constexpr auto index = list.unbound; !index.empty())
         static_assert(stands_inside_its_sum<name<index.size() + 1>(index)>,
                       "attune: a bound index stands outside the sum, any or all that runs over it");
@@ -211,6 +215,9 @@ inline constexpr ir_builder built = [] {
     static_assert(products_of_queries_and_keys<list.contractions> <= 1,
                   "attune: a graph has one product q * t(k); a further one is a sum over its channels: sum(n, "
                   "extent<3>(x), x(b, h, q_idx, n) * y(b, h, kv_idx, n))");
+    static_assert(!list.fraction_cut_short,
+                  "attune: x / y of integers rounds down, and here it becomes a real; write as_real(x) / y for the "
+                  "fraction, or floor_div(x, y)");
     static_assert(fits_in_32_bits<list.too_large>, "attune: an integer constant does not fit in 32 bits");
     if constexpr (list.fault != gradient_fault::none) {
         [[maybe_unused]] constexpr bool said =

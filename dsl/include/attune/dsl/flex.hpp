@@ -78,10 +78,20 @@ template <class F>
 inline constexpr bool takes_indices =
     takes<F, of_four, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
 
+/// What a function of such arguments returns, if its body compiles: where it does not, the compiler has said so, and
+/// nothing is added to that.
+template <class F, class... A> struct body_of {
+    using returns = decltype(std::declval<const F&>()(std::declval<const A&>()...));
+};
+template <class F, class... A>
+concept has_a_body = requires { typename body_of<F, A...>::returns; };
+
 template <class F, expression S> constexpr auto modified(F modify, S scores) {
     if constexpr (!takes_score_and_indices<F, S>) {
         static_assert(takes_score_and_indices<F, S>,
                       "attune: a score_mod takes (score, b, h, q_idx, kv_idx), each as auto");
+        return rejected{};
+    } else if constexpr (!has_a_body<F, S, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>) {
         return rejected{};
     } else {
         using result = decltype(modify(scores, dsl::b, dsl::h, q_idx, kv_idx));
@@ -100,6 +110,8 @@ template <class F, expression S> constexpr auto modified(F modify, S scores) {
 template <class F> constexpr auto visible_pairs(F visible) {
     if constexpr (!takes_indices<F>) {
         static_assert(takes_indices<F>, "attune: a mask_mod takes (b, h, q_idx, kv_idx), each as auto");
+        return rejected{};
+    } else if constexpr (!has_a_body<F, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>) {
         return rejected{};
     } else {
         using result = decltype(visible(dsl::b, dsl::h, q_idx, kv_idx));

@@ -94,6 +94,24 @@ constexpr auto fmod(const A&... a) {
 
 /// An integer quotient that was asked for, as against a `/` that may have meant a real.
 template <class A, class B> struct floor_quotient : node<kind::integer, operation::divide, A, B> {};
+template <class N> inline constexpr bool is_floor_quotient = false;
+template <class A, class B> inline constexpr bool is_floor_quotient<floor_quotient<A, B>> = true;
+
+/// An operation as it was, of other children.
+template <class N, class... C> constexpr auto made_again(const C&... c) { return make<N::is, N::op>(c...); }
+template <class N, class... C>
+    requires is_floor_quotient<N>
+constexpr auto made_again(const C&... c) {
+    return floor_quotient<C...>{{{c...}}};
+}
+
+/// Whether an integer is made of a quotient that `/` rounds down, which may have meant a fraction.
+template <class N> inline constexpr bool may_mean_a_fraction = false;
+template <operation Op, class... C>
+inline constexpr bool may_mean_a_fraction<node<kind::integer, Op, C...>> =
+    Op == operation::divide ||
+    (((family_of(Op) == family::arithmetic && Op != operation::remainder) || Op == operation::where) &&
+     (may_mean_a_fraction<C> || ...));
 
 /// The quotient of two integers rounded down, as `/` of them is; of reals floor(x / y), as Python's //.
 template <class A, class B>

@@ -130,6 +130,26 @@ template <kind Is, operation Op, class... Children> struct node {
     constexpr auto operator()(const I&... i) const {
         return detail::element_of(*this, i...);
     }
+    /// What `q(b, h, q_idx, 0)` tries where a parameter is called q.
+    template <class... I>
+        requires(Is == kind::integer)
+    constexpr auto operator()(const I&...) const {
+        static_assert(detail::known_now<node>,
+                      "attune: an integer is read at indices, as a tensor is; a parameter or an index called q, k or v "
+                      "hides that tensor, which is attune::dsl::q, k or v");
+        return rejected{};
+    }
+    template <class I>
+        requires(Is == kind::integer || Op == operation::load)
+    constexpr auto operator[](const I& i) const {
+        if constexpr (Op != operation::load)
+            return (*this)(i);
+        else {
+            static_assert(detail::known_now<node>,
+                          "attune: a tensor is indexed by another number of indices than it has axes");
+            return rejected{};
+        }
+    }
 };
 
 /// A number known now. Integers stay integers: `kv_idx / 4` rounds down.

@@ -223,7 +223,13 @@ template <class A, class B> constexpr auto product(const A& a, const B& b) {
         return arithmetic<operation::multiply>(a, b);
     else if constexpr (x == kind::tensor && y == kind::transposed)
         return contraction(a, b);
-    else if constexpr (x == kind::weights && y == kind::tensor) {
+    else if constexpr (x == kind::integer && y == kind::transposed) {
+        static_assert(
+            tensor_kind<x>,
+            "attune: scores are q * t(k), and the left factor is an integer; a parameter or an index called q "
+            "hides the tensor, which is attune::dsl::q");
+        return rejected{};
+    } else if constexpr (x == kind::weights && y == kind::tensor) {
         if constexpr (!values_over<length_axis<B>, depth_axis<B>>) {
             static_assert(values_over<length_axis<B>, depth_axis<B>>,
                           "attune: weights weigh the values of a tensor (batch, head, key, value_depth), such as v");

@@ -73,7 +73,9 @@ constexpr kind kind_of_element(element_type e) {
         case element_type::boolean: return kind::condition;
         case element_type::i32:
         case element_type::u8:
-        case element_type::i8: return kind::integer;
+        case element_type::i8:
+        case element_type::i64:
+        case element_type::i16: return kind::integer;
         default: return kind::real;
     }
 }
@@ -81,7 +83,7 @@ constexpr kind kind_of_element(element_type e) {
 // Echoed by the compiler when an index does not fit its axis.
 template <name Input, std::size_t Declared, std::size_t Given>
 inline constexpr bool indices_match_rank = Declared == Given;
-template <name Input, std::size_t Axes> inline constexpr bool has_one_to_five_axes = Axes >= 1 && Axes <= max_rank;
+template <name Input, std::size_t Axes> inline constexpr bool has_one_to_eight_axes = Axes >= 1 && Axes <= max_rank;
 template <name Input, axis_kind Axis, operation Index>
 inline constexpr bool index_matches_axis = [] {
     // Only a bare index can be on the wrong axis; a computed one is taken at its word.
@@ -160,11 +162,15 @@ template <name Label, element_type Element, class... Axes> constexpr auto input(
     static_assert((is_axis<Axes> && ...),
                   "attune: an input is declared over axes: batch, head, key_head, query, key, position, depth, "
                   "value_depth or axis<\"name\">");
+    static_assert(Element != element_type::f64,
+                  "attune: f64 is for numbers of the call, scalar<\"x\", f64>; a tensor of reals is f32, bf16, f16, "
+                  "f8_e4m3 or f8_e5m2");
     if constexpr (!(is_axis<Axes> && ...))
         return rejected{};
-    else if constexpr (!has_one_to_five_axes<Label, sizeof...(Axes)>) {
-        static_assert(has_one_to_five_axes<Label, sizeof...(Axes)>,
-                      "attune: an input has one to five axes; a single number is declared with scalar<\"name\", type>");
+    else if constexpr (!has_one_to_eight_axes<Label, sizeof...(Axes)>) {
+        static_assert(
+            has_one_to_eight_axes<Label, sizeof...(Axes)>,
+            "attune: an input has one to eight axes; a single number is declared with scalar<\"name\", type>");
         return rejected{};
     } else
         return input_tensor<Label, Element, Axes...>{};
@@ -173,7 +179,8 @@ template <name Label, element_type Element, class... Axes> constexpr auto input(
 /// A number that the caller passes: `w = scalar<"w", i32>`, at the call `w = 256`.
 template <name Label, element_type Element> struct scalar_number {
     static_assert(an_identifier<Label>, "attune: the name of a scalar is an identifier, as of a variable");
-    static_assert(Element == element_type::i32 || Element == element_type::f32, "attune: a scalar is i32 or f32");
+    static_assert(Element == element_type::i32 || Element == element_type::f32 || Element == element_type::f64,
+                  "attune: a scalar is i32, f32 or f64");
     static constexpr kind is = kind_of_element(Element);
     static constexpr operation op = operation::scalar;
     static constexpr unsigned uses = 0;

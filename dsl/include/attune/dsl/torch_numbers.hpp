@@ -72,7 +72,7 @@ template <class N, class... C, class... Before> constexpr auto remade(const chil
                 return element_in_torch<N::is>(tensor, std::make_index_sequence<sizeof...(i)>{}, i...);
             }(c...);
         else if constexpr (!turned || compares || of == family::attention)
-            return make<N::is, N::op>(c...);
+            return made_again<N>(c...);
         else if constexpr (mixes)
             return make<N::is == kind::integer ? kind::real : N::is, N::op>(c...);
         else

@@ -40,6 +40,7 @@ struct ir_builder {
     std::string_view unbound{};         ///< bound index outside its sum
     std::string_view bound_twice{};     ///< bound index of a sum within a sum over the same
     std::int64_t too_large{};           ///< an integer constant beyond i32
+    bool fraction_cut_short{};          ///< x / y of integers, rounded down, among reals
     bool weights_or_other{};            ///< where(condition, weights, x) with another x than 0
     int contractions{};                 ///< products q * t(k), all told
     bool too_long{};                    ///< there was no room for something
@@ -52,7 +53,8 @@ struct ir_builder {
 
     constexpr bool sound() const {
         return declared_twice.empty() && unbound.empty() && bound_twice.empty() && too_large == 0 &&
-               !weights_or_other && contractions <= 1 && !too_long && fault == gradient_fault::none;
+               !fraction_cut_short && !weights_or_other && contractions <= 1 && !too_long &&
+               fault == gradient_fault::none;
     }
 
     /// Where the next entry goes; the last place over and over when all are taken.

@@ -111,6 +111,8 @@ template <> inline constexpr element_type element_of<std::int32_t> = element_typ
 template <> inline constexpr element_type element_of<std::uint8_t> = element_type::u8;
 template <> inline constexpr element_type element_of<bool> = element_type::boolean;
 template <> inline constexpr element_type element_of<std::int8_t> = element_type::i8;
+template <> inline constexpr element_type element_of<std::int64_t> = element_type::i64;
+template <> inline constexpr element_type element_of<std::int16_t> = element_type::i16;
 template <> inline constexpr element_type element_of<float8_e4m3> = element_type::f8_e4m3;
 template <> inline constexpr element_type element_of<float8_e5m2> = element_type::f8_e5m2;
 

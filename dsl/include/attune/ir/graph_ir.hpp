@@ -173,7 +173,7 @@ constexpr std::string_view name_of(axis_kind a) {
     return names[static_cast<int>(a)];
 }
 
-inline constexpr int max_rank = 5;
+inline constexpr int max_rank = 8;
 
 struct axis_declaration {
     axis_kind kind{};

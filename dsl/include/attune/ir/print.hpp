@@ -75,7 +75,7 @@ constexpr bool is_a_word(std::string_view name) {
         "softplus "
         "clamp sign logaddexp floor_div causal "
         "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 "
-        "i32 u8 boolean i8 f8_e4m3 f8_e5m2 element_type attune dsl name kind node gradient of wrt "
+        "i32 u8 boolean i8 f8_e4m3 f8_e5m2 i64 i16 f64 element_type attune dsl name kind node gradient of wrt "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "
@@ -133,6 +133,16 @@ struct describer {
         return false;
     }
 
+    /// Whether an integer is made of a quotient: what it is as a real is said, since a fraction could be meant.
+    constexpr bool is_rounded_down(std::int16_t at) const {
+        const instruction& i = list.nodes[at];
+        const bool passes_on = family_of(i.op) == family::arithmetic || i.op == operation::where;
+        if (i.op == operation::divide || !passes_on || i.op == operation::remainder) return i.op == operation::divide;
+        for (int a = 0; a < i.argument_count; ++a)
+            if (is_rounded_down(i.arguments[a])) return true;
+        return false;
+    }
+
     /// Parentheses beyond C++'s need, where compilers ask for them: && inside ||, anything inside & ^ | << >>.
     constexpr int left_of(operation op, int precedence, std::int16_t child) const {
         if (family_of(op) == family::bits) return 14;
@@ -146,7 +156,8 @@ struct describer {
             return i.kind == kind::integer ? to.put_integer(i.integer) : to.put_real(i.number);
         if (i.op == operation::input || i.op == operation::scalar) return given(list.inputs[i.input]);
         if (i.op == operation::bound) return identifier(list.indices[static_cast<std::size_t>(i.integer)]);
-        if (i.op == operation::to_real && skip_conversion) return value(i.arguments[0], outer);
+        if (i.op == operation::to_real && skip_conversion && !is_rounded_down(i.arguments[0]))
+            return value(i.arguments[0], outer);
         const bool implied = conversion_is_implied(i);
         const auto text = about(i.op).text;
         const int precedence = about(i.op).precedence;

@@ -24,6 +24,8 @@ struct owned_tensor {
     std::vector<float> reals;
     std::vector<std::uint16_t> halves;  ///< bf16 or f16
     std::vector<std::int32_t> integers;
+    std::vector<std::int64_t> wide;
+    std::vector<std::int16_t> narrow;
     std::vector<std::uint8_t> bytes;
     tensor view;
 };

@@ -1,0 +1,46 @@
+// Indices are read from elements of every type.
+#include "index_call.hpp"
+
+#include <catch2/catch_template_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <array>
+
+using Catch::Matchers::ContainsSubstring;
+
+namespace {
+
+using namespace attune;
+
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto rows = input<"rows", f32>(axis<"row">);
+template <class T> inline constexpr auto place = input<"place", element_of<T>>(batch, key);
+template <class T> constexpr auto row_at() {
+    if constexpr (element_of<T> == boolean)
+        return where(place<T>(b, kv_idx), 3, 0);
+    else if constexpr (is_integer(element_of<T>))
+        return place<T>(b, kv_idx);
+    else
+        return as_integer(place<T>(b, kv_idx) * 2.0);
+}
+template <class T> inline constexpr auto attention = softmax(q * t(k) + rows(row_at<T>())) * v;
+}  // namespace my
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("an index is checked whatever elements it is read from", "", float, bfloat16, float16, float8_e4m3,
+                   float8_e5m2, std::int64_t, std::int32_t, std::int16_t, std::int8_t, std::uint8_t, bool) {
+    constexpr bool real = !std::is_integral_v<TestType>, flag = std::is_same_v<TestType, bool>;
+    constexpr std::int64_t length = 4, stride = 3;
+    std::array<TestType, index_calls::batches * length * stride> places{};  // between them, what is no place
+    index_calls::call c;
+    c.keys(length), c.values(length), c.reals("rows", {4});
+    c.add("place", {places.data(), {index_calls::batches, length}, {length * stride, stride}});
+    for (std::size_t i = 0; i < places.size(); ++i)
+        places[i] = i % stride != 0 ? TestType(100.0f) : TestType(real ? 1.5f : 3.0f);
+    CHECK(c.made<my::attention<TestType>>().empty());
+    places[(2 * length + 1) * stride] = TestType(real ? -2.5f : flag ? 1.0f : 77.0f);
+    if constexpr (flag) c.given[c.given.size() - 2].view = {c.plenty.data(), {3}};
+    CHECK_THAT(c.made<my::attention<TestType>>(), ContainsSubstring(real ? "got -5" : flag ? "got 3" : "got 77"));
+}
