@@ -1,5 +1,6 @@
-// What forward passes and their gradients take, and their share of the peak: gradients [--json] [--threads N]
-// [--repeats N] Rates count 2.5 times the forward's useful multiply-adds, as the field does.
+// What forward passes and their gradients take, and their share of the peak: gradient_benchmark [--json] [--threads N]
+// [--repeats N] [--only ROW]. gradients.py has PyTorch beside it. Rates count 2.5 times the forward's useful
+// multiply-adds, as the field does.
 #include "gradient_variants.hpp"
 #include "peak.hpp"
 
@@ -108,7 +109,7 @@ nlohmann::ordered_json timed(std::string_view name, const shape& s, bool is_caus
 
 int main(int count, char** arguments) {
     bool json = false;
-    int repeats = 3;
+    int repeats = 3, only = -1;
     attune::options how;
     for (int i = 1; i < count; ++i) {
         const std::string_view said = arguments[i];
@@ -119,8 +120,12 @@ int main(int count, char** arguments) {
             how.threads = number, ++i;
         else if (said == "--repeats" && number > 0)
             repeats = number, ++i;
+        else if (said == "--only" && i + 1 < count)
+            only = number, ++i;
         else
-            return std::fprintf(stderr, "expected --json, --threads N or --repeats N, got %s\n", arguments[i]), 2;
+            return std::fprintf(stderr, "expected --json, --threads N, --repeats N or --only ROW, got %s\n",
+                                arguments[i]),
+                   2;
     }
     attune::support::peaks peaks;
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
@@ -135,11 +140,13 @@ int main(int count, char** arguments) {
                 100 * row["of_peak"].get<double>(), row["both_over_forward"].get<double>());
         all.push_back(row);
     };
+    int row = -1;
+    const auto asked = [&] { return ++row, only < 0 || row == only; };
     for (const shape& s :
          {shape{1, 8, 8, 2048, 64}, shape{8, 8, 8, 512, 64}, shape{1, 8, 2, 2048, 64}, shape{1, 8, 8, 2048, 128}}) {
-        add(timed<bench::trained_full, bench::full_gradient>("full", s, false, repeats, how, peaks));
-        add(timed<bench::trained_causal, bench::causal_gradient>("causal", s, true, repeats, how, peaks));
-        add(timed<bench::trained_alibi, bench::alibi_gradient>("alibi", s, true, repeats, how, peaks));
+        if (asked()) add(timed<bench::trained_full, bench::full_gradient>("full", s, false, repeats, how, peaks));
+        if (asked()) add(timed<bench::trained_causal, bench::causal_gradient>("causal", s, true, repeats, how, peaks));
+        if (asked()) add(timed<bench::trained_alibi, bench::alibi_gradient>("alibi", s, true, repeats, how, peaks));
     }
     if (json) std::printf("%s\n", all.dump(2).c_str());
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Gradients beside PyTorch's, in turns: what a forward pass and its gradient take.
 
-    gradients.py BUILD/bin/gradient_benchmark [--threads N] [--rounds N] [--json]
+    gradients.py BUILD/bin/gradient_benchmark [--rows N...] [--threads N] [--rounds N] [--json]
 
-A round is the program's table, and the same calls by the fastest spelling of PyTorch that gives the same gradients: scaled_dot_product_attention, and for slopes
-with gradients of their own eager operations. Medians of the rounds; a ratio above 1 means that PyTorch takes longer.
+A round of a row is the program's calls, and then the same calls by the fastest spelling of PyTorch that gives the same gradients:
+scaled_dot_product_attention, and for slopes with gradients of their own eager operations. The best of the rounds of each; a ratio above 1 means that PyTorch
+takes longer.
 """
 import argparse
 import json
-import statistics
 import subprocess
 import time
 
@@ -56,20 +56,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--rows", type=int, nargs="+", default=list(range(12)))
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
-    rounds = []
-    for _ in range(options.rounds):
-        ours = subprocess.run([options.program, "--json", "--repeats", "2", "--threads", str(options.threads)], check=True, capture_output=True, text=True)
-        rounds.append([{**row, "torch": seconds(row)} for row in json.loads(ours.stdout)])
     rows = []
-    for same in zip(*rounds):
-        middle = lambda of: statistics.median(map(of, same))
-        rows.append({**{name: same[0][name] for name in ("case", "batches", "heads", "key_heads", "length", "depth", "threads", "level")},
-                     **{name: middle(lambda row, name=name: row[name]) for name in ("forward_ms", "gradient_ms", "gflops", "of_peak", "both_over_forward")},
-                     "torch_forward_ms": 1e3 * middle(lambda row: row["torch"][0]), "torch_gradient_ms": 1e3 * middle(lambda row: row["torch"][1])})
+    for number in options.rows:
+        turns = []
+        for _ in range(options.rounds):
+            ours = subprocess.run([options.program, "--json", "--repeats", "2", "--only", str(number), "--threads", str(options.threads)], check=True, capture_output=True, text=True)
+            (row,) = json.loads(ours.stdout)
+            turns.append((row, seconds(row)))
+        best = min((row for row, _ in turns), key=lambda row: row["gradient_ms"])
+        rows.append({**best, "torch_forward_ms": 1e3 * min(took[0] for _, took in turns), "torch_gradient_ms": 1e3 * min(took[1] for _, took in turns)})
         rows[-1]["ratio"] = rows[-1]["torch_gradient_ms"] / rows[-1]["gradient_ms"]
     if options.json:
         print(json.dumps(rows, indent=2))
