@@ -130,11 +130,11 @@ TEST_CASE("a wrong cu_seqlens_q is refused") {
 TEST_CASE("outputs are apart from what other sequences read") {
     packed call({0, 1, 3});
     fake::call& c = call.c;
-    // Of the first sequence the output lies in the memory of the second one's queries.
-    std::vector<float> both(static_cast<std::size_t>(c.heads * c.queries * c.depth) * 2);
-    call.set("q", {both.data(), {1, c.heads, c.queries, c.depth}});
-    call.set("out", tensor(both.data() + 2 * c.depth, {1, c.heads, c.queries, c.value_depth},
-                           {1, c.queries * c.depth, c.depth, 1}));
+    // Stored (query, head, depth). The first sequence's output lies among the second one's queries.
+    std::vector<float> both(4096);
+    call.set("q", tensor(both.data(), {1, c.queries, c.heads, c.depth}).swapped(1, 2));
+    call.set("out", tensor(both.data() + c.heads * c.depth + 8, {1, c.heads, c.queries, c.value_depth},
+                           {1, c.value_depth, 1000, 1}));
     CHECK_THAT(fake::refusal(call.all), ContainsSubstring("out apart from q"));
     call.set("q", {c.q.data(), {1, c.heads, c.queries, c.depth}});
     call.set("out", tensor(both.data(), {1, c.heads, c.queries, c.value_depth}, {1, 2, 0, 1}));
@@ -153,7 +153,11 @@ TEST_CASE("cu_seqlens_q is apart from outputs") {
 
 TEST_CASE("GPUs, and questions about blocks, have no calls with cu_seqlens_q") {
     packed call;
-    CHECK_THAT(fake::refusal(call.all, {.target = "opencl"}), StartsWith("attune: expected "));
+    static constexpr attune::detail::device_runtime present{[](const char*) { return ""; }, [](void**) { return 0; }};
+    attune::kernel_table table = fake::kernels();
+    table.devices = &present;
+    CHECK_THROWS_WITH(attune::detail::call(table, call.all, {.target = "opencl"}),
+                      StartsWith("attune: expected a kernel for the CPU, for a call with cu_seqlens_q, got opencl"));
     CHECK_THROWS_WITH(attune::detail::blocks(fake::kernels(), call.all, {}),
                       StartsWith("attune: expected a call without cu_seqlens_q"));
     CHECK(call.c.untouched());

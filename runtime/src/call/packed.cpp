@@ -142,7 +142,7 @@ public:
 
 private:
     bool is_packed(const tensor& t, const argument_axes& axes, bool broadcasts) const {
-        return axes.query >= 0 && !(broadcasts && t.extent(axes.query) == 1 && queries_ != 1);
+        return axes.query >= 0 && !(broadcasts && t.extent(axes.query) == 1);
     }
 
     std::int64_t sequences_, queries_;

@@ -252,7 +252,8 @@ call_shape agree(const graph_ir& graph, const matched_arguments& given) {
         const tensor& t = given.outputs[i]->view;
         check_output_alone(graph, graph.outputs[i], t);
         int at = 0;
-        for (const axis_kind axis : axes_of_output(graph, graph.outputs[i]).view()) {
+        const output_axes axes = axes_of_output(graph, graph.outputs[i]);
+        for (const axis_kind axis : axes.view()) {
             if (axis != axis_kind::free && axis != axis_kind::position && !shape.has(axis) && !shape.is_stated(axis))
                 shape.set(axis, t.extent(at), graph.outputs[i].name);
             ++at;
