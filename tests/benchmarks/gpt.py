@@ -18,10 +18,6 @@ STEPS = 3            # whose losses are compared
 TOLERANCE = 1e-3     # of a loss, relative
 
 
-class unsupported(Exception):
-    """The peer has no way to do this."""
-
-
 def attentions(torch, ops, mask, options):
     """A name, and attention of (batch, head, position, depth) as its users call it; what does not depend on q, k and v is made beforehand."""
     length, heads = options.length, options.heads
@@ -101,8 +97,8 @@ def contender(torch, attention, compiled, options, data):
     losses = [forward()]
     try:
         losses += [step() for _ in range(STEPS)]
-    except (RuntimeError, NotImplementedError, AssertionError) as problem:
-        if "backward" not in str(problem) and "FlexAttention" not in str(problem) and "requires_grad" not in str(problem):
+    except Exception as problem:  # torch.compile wraps FlexAttention's refusal
+        if "does not support backward" not in str(problem):
             raise
         return losses, {"forward": forward}
     return losses, {"forward": forward, "step": step}
