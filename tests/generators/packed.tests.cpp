@@ -25,6 +25,9 @@ using namespace attune::dsl;
 inline constexpr auto seen = mask(q * t(k) * rsqrt(depth), causal_bottom_right);
 inline constexpr auto contiguous = outputs(out = softmax(seen) * v, lse = log_sum_exp(seen));
 
+inline constexpr auto slant = input<"slant", f32>(query);
+inline constexpr auto slanted = softmax(seen + slant(q_idx) * kv_idx) * v;
+
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
 inline constexpr auto k_pages = input<"k_pages", u8>(axis<"page">, key_head, axis<"token">, depth);
 inline constexpr auto v_pages = input<"v_pages", f32>(axis<"page">, key_head, axis<"token">, value_depth);
@@ -74,7 +77,9 @@ struct step {
     }
 
     static int axis_of(const tensor& t, std::string_view name) {
-        return name == "q" || name == "out" || name == "lse" ? 2 : name == "temperature" ? t.rank() - 1 : -1;
+        return name == "q" || name == "out" || name == "lse" ? 2
+               : name == "temperature" || name == "slant"    ? t.rank() - 1
+                                                             : -1;
     }
     /// The queries of all sequences lie where those of the first batch element are.
     tensor rows(std::string_view name, std::int64_t from, std::int64_t count) {
@@ -156,6 +161,13 @@ TEST_CASE("packed queries over contiguous caches agree with the reference, on an
     CHECK(what.packed[0].kernel != what.packed[2].kernel);
     CHECK(what.packed[2].kernel == what.packed[4].kernel);
     CHECK(what.packed[5].kernel == what.packed[0].kernel);
+}
+
+TEST_CASE("what has queries and no batch is read where each sequence's queries are", "[packed]") {
+    const compiled kernels(ir_of<slanted>);
+    step all(kernels.of.graph, mixed_queries, mixed_keys);
+    attune::detail::call(kernels.table, all.arguments(), {});
+    CHECK(all.largest_error() < 2e-5);
 }
 
 TEST_CASE("the bits of a sequence do not depend on what is packed beside it, where that is asked for", "[packed]") {

@@ -107,7 +107,8 @@ std::vector<field> fields_of(const variant& v) {
                               fmt::format("attune_integer_argument(\"{}\", given->{})", d.name, name)});
     }
     tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
-    tensor("cu_seqlens_q", "i32 (batch + 1), optional: where each sequence's queries begin, where they are packed");
+    if (std::ranges::find(v.graph.inputs, "cu_seqlens_q", &input_declaration::name) == v.graph.inputs.end())
+        tensor("cu_seqlens_q", "i32 (batch + 1), optional: where each sequence's queries begin, where they are packed");
     for (const output_declaration& d : v.graph.outputs) {
         const std::string_view element = has_open_element(v.graph, d) ? "element type of the kernel" : "f32";
         tensor(d.name, fmt::format("written: {} ({})", element, axes_of_output(v.graph, d)));

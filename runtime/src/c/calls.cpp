@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "c/support.hpp"
 #include "c/tensor.hpp"
+#include "call/packed.hpp"
 #include "call/shape.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
@@ -114,6 +115,7 @@ std::string description(const kernel_table& table) {
         add(inputs, object);
     }
     for (const auto& [name, axes] : {std::pair("kv_lengths", R"(["batch"])"), {"cu_seqlens_q", R"(["batch + 1"])"}}) {
+        if (std::string_view(name) == "cu_seqlens_q" && !takes_packed_queries(graph)) continue;
         json_object object;
         object.add("name", name);
         object.add("element", "i32");

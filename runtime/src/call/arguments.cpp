@@ -1,5 +1,6 @@
 #include "call/arguments.hpp"
 #include "base/text.hpp"
+#include "call/packed.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -13,7 +14,8 @@ constexpr std::string_view built_in_names[] = {"kv_lengths", "cu_seqlens_q"};
 std::string known_names(const graph_ir& graph) {
     std::string names;
     for (const auto& input : graph.inputs) add_part(names, input.name);
-    for (const auto name : built_in_names) add_part(names, name);
+    add_part(names, built_in_names[0]);
+    if (takes_packed_queries(graph)) add_part(names, built_in_names[1]);
     for (const auto& output : graph.outputs) add_part(names, output.name);
     return names;
 }
@@ -50,10 +52,13 @@ matched_arguments match(const kernel_table& table, std::span<const named_argumen
                : place < outputs ? built_in_names[place - inputs]
                                  : graph.outputs[place - outputs].name;
     };
+    // A formula's own cu_seqlens_q takes the name.
+    const std::size_t taken = takes_packed_queries(graph) ? places : inputs + 1;
     std::size_t next = 0;
     for (const named_argument& given : arguments) {
         std::size_t place = next, looked = 0;
-        for (; looked < places && name_at(place) != given.name; ++looked) place = place + 1 == places ? 0 : place + 1;
+        for (; looked < places && (place == taken || name_at(place) != given.name); ++looked)
+            place = place + 1 == places ? 0 : place + 1;
         next = place + 1 == places ? 0 : place + 1;
         const bool known = looked < places;
         const named_argument** const slot = !known                ? nullptr

@@ -37,12 +37,12 @@ void check_order(std::span<const std::int32_t> starts) {
                  "where each sequence's queries begin, and where the last one's end");
 }
 
-/// From the sequence `first` on.
-packed_call::run_of_sequences run_from(std::span<const std::int32_t> starts, std::size_t first) {
+/// From the sequence `first` on, `alone` or with its neighbours.
+packed_call::run_of_sequences run_from(std::span<const std::int32_t> starts, std::size_t first, bool alone) {
     if (first + 1 >= starts.size()) return {};
     const auto queries = [&](std::size_t b) { return starts[b + 1] - starts[b]; };
     std::size_t end = first + 1;
-    while (end + 1 < starts.size() && queries(end) == queries(first)) ++end;
+    while (!alone && end + 1 < starts.size() && queries(end) == queries(first)) ++end;
     return {static_cast<std::int64_t>(first), static_cast<std::int64_t>(end - first), starts[first], queries(first)};
 }
 
@@ -119,6 +119,11 @@ public:
         }
     }
 
+    /// Without a batch axis the queries of a sequence beside them cannot be told from a run's first.
+    bool needs_runs_of_one(const tensor& t, const argument_axes& axes, bool broadcasts) const {
+        return is_packed(t, axes, broadcasts) && axes.batch < 0;
+    }
+
     tensor part(const tensor& t, const argument_axes& axes, bool broadcasts,
                 const packed_call::run_of_sequences& of) const {
         std::array<std::int64_t, tensor::max_axes> shape{}, strides{};
@@ -181,7 +186,12 @@ void check_each(const graph_ir& graph, const matched_arguments& given) {
 
 }  // namespace
 
-const named_argument* packed_by(std::span<const named_argument> arguments) {
+bool takes_packed_queries(const graph_ir& graph) {
+    return std::ranges::find(graph.inputs, packed_name, &input_declaration::name) == graph.inputs.end();
+}
+
+const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments) {
+    if (!takes_packed_queries(graph)) return nullptr;
     const auto found = std::ranges::find(arguments, packed_name, &named_argument::name);
     return found == arguments.end() ? nullptr : &*found;
 }
@@ -198,11 +208,13 @@ packed_call::packed_call(const kernel_table& table, std::span<const named_argume
     seen_ = values_of(starts_);
     check_order(seen_);
     const slicer slices(seen_);
+    bool alone = false;
     each_tensor(table.graph, whole, [&](const named_argument& each, const argument_axes& axes, bool broadcasts) {
         slices.check(each.name, each.view, axes, broadcasts);
+        alone = alone || slices.needs_runs_of_one(each.view, axes, broadcasts);
     });
     for (std::size_t next = 0; parts_.empty() || next + 1 < seen_.size(); next += parts_.back().of.count) {
-        const run_of_sequences of = run_from(seen_, next);
+        const run_of_sequences of = run_from(seen_, next, alone);
         part& made = parts_.emplace_back(of, std::vector(arguments.begin(), arguments.end()));
         each_tensor(table.graph, whole, [&](const named_argument& each, const argument_axes& axes, bool broadcasts) {
             made.arguments[static_cast<std::size_t>(&each - arguments.data())].view =

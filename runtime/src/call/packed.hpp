@@ -8,8 +8,10 @@
 
 namespace attune::detail {
 
+/// Whether calls take cu_seqlens_q, which a formula may have as an input of its own.
+bool takes_packed_queries(const graph_ir& graph);
 /// cu_seqlens_q, if it is passed.
-const named_argument* packed_by(std::span<const named_argument> arguments);
+const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments);
 
 /// A call with cu_seqlens_q: the queries of all sequences lie one after another. A bound call for each run of
 /// neighbouring sequences with as many queries, over views of what the caller passes: what has a query axis from the

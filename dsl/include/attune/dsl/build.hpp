@@ -133,7 +133,7 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
             if (list.outputs[other].name == name) list.declared_twice = name;
     }
     for (int at = 0; at < list.input_count; ++at)
-        if (is_built_in(list.inputs[at].name)) list.declared_twice = list.inputs[at].name;
+        if (list.inputs[at].name == kv_lengths_input::label) list.declared_twice = list.inputs[at].name;
     for (int at = 0; at < list.index_count; ++at)
         for (int other = 0; other < list.input_count; ++other)
             if (list.inputs[other].name == list.indices[at]) list.declared_twice = list.indices[at];
@@ -199,10 +199,9 @@ inline constexpr ir_builder built = [] {
                       "attune: a variant must end in an output, such as softmax(scores) * v; this graph stops before");
     constexpr ir_builder list = enter_graph(Graph);
     if constexpr (constexpr auto repeated = list.declared_twice; !repeated.empty())
-        static_assert(
-            declared_once<name<repeated.size() + 1>(repeated)>,
-            "attune: one name stands for two things in this graph: inputs declared differently, an input and "
-            "an output or bound index, or the built-in kv_lengths or cu_seqlens_q; q, k and v are inputs, too");
+        static_assert(declared_once<name<repeated.size() + 1>(repeated)>,
+                      "attune: one name stands for two things in this graph: inputs declared differently, an input and "
+                      "an output or bound index, or the built-in kv_lengths; q, k and v are inputs, too");
     if constexpr (constexpr auto index = list.unbound; !index.empty())
         static_assert(stands_inside_its_sum<name<index.size() + 1>(index)>,
                       "attune: a bound index stands outside the sum, any or all that runs over it");

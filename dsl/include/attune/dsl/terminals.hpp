@@ -240,7 +240,8 @@ struct cu_seqlens_q_input {
 };
 inline constexpr cu_seqlens_q_input cu_seqlens_q{};
 
-/// What may be passed to the calls of every variant, and is no input's name.
+/// What may be passed to the calls of every variant. A formula may have an input cu_seqlens_q of its own, as masks over
+/// documents do: its calls take that one, and no packed queries.
 constexpr bool is_built_in(std::string_view name) {
     return name == kv_lengths_input::label || name == cu_seqlens_q_input::label;
 }
