@@ -14,7 +14,7 @@ bool takes_packed_queries(const graph_ir& graph);
 const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments);
 
 /// A call with cu_seqlens_q: the queries of all sequences lie one after another. A bound call for each run of
-/// neighbouring sequences with as many queries, over views of what the caller passes: what has a query axis from the
+/// neighbours with the same number of queries, over views of what the caller passes: what has a query axis from the
 /// run's first query on, the batch beside it; what has a batch axis from its first sequence on. So which kernel a
 /// sequence gets and how its keys are split follow from lengths alone. Construction throws as bound_call's does, and
 /// looks at cu_seqlens_q.
@@ -28,7 +28,7 @@ public:
     void run(int threads) const;
     bool has_changed() const;  ///< cu_seqlens_q, since it was looked at
 
-    /// Neighbouring sequences with as many queries each.
+    /// Neighbouring sequences with the same number of queries.
     struct run_of_sequences {
         std::int64_t first, count, first_query, queries;
     };

@@ -93,7 +93,7 @@ public:
     void each(const compiled& kernels) {
         for (std::size_t b = 0; b < of_.keys.size(); ++b) run(kernels, b, b + 1, false);
     }
-    /// Neighbours that have as many queries, in one call each.
+    /// Neighbours with the same number of queries, in one call.
     void parts(const compiled& kernels) {
         for (std::size_t b = 0, end = 0; b < of_.keys.size(); b = end) {
             while (end < of_.keys.size() && of_.queries[end] == of_.queries[b]) ++end;
@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
     bool json = false;
     CLI::App app{
         "Times steps of continuous batching over pages of 64 tokens in random order: all sequences in one call with "
-        "cu_seqlens_q, beside a call for all that have as many queries, and a call for each."};
+        "cu_seqlens_q, beside a call for all with the same number of queries, and a call for each."};
     app.add_option("--dtype", dtype, "of the pages: f32 or bf16")
         ->check(CLI::IsMember({"f32", "bf16"}))
         ->capture_default_str();
