@@ -6,6 +6,8 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -112,6 +114,21 @@ TEST_CASE("what is placed by an index agrees with the reference at any shape", "
     CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(s) <= 10 * allowed);  // codes up to 128
 }
 
+TEST_CASE("what queries and keys are formed of adds nothing where there is no key, whatever lies there", "[kernels]") {
+    const shape s{.batches = 2, .heads = 4, .key_heads = 2, .queries = 67, .keys = 101};
+    for (const float unused : {std::nanf(""), 0.0f}) {  // rsqrt(0) is infinite, too
+        gradient_call call(dsl::ir_of<g::cosine>, dsl::ir_of<g::cosine_gradient>, s, 7, {0, 77});
+        if (unused == 0) std::ranges::replace_if(call.inputs["k"].reals, [](float x) { return std::isnan(x); }, unused);
+        call.run(detail::table_of<g::cosine_gradient>(), 2);
+        CHECK(call.error() <= allowed);
+
+        gradient_call empty(dsl::ir_of<g::cosine>, dsl::ir_of<g::cosine_gradient>, s, 7, {0, 0});
+        empty.inputs.sprinkle("q", unused, 1);
+        empty.run(detail::table_of<g::cosine_gradient>(), 2);
+        CHECK(empty.error() == 0);
+    }
+}
+
 TEST_CASE("sums of several parts of the queries are added up", "[kernels]") {
     const shape s{.batches = 1, .heads = 2, .key_heads = 1, .queries = 1100, .keys = 70};
     CHECK(error_of<g::alibi, g::alibi_gradient>(s) <= allowed);
@@ -157,11 +174,9 @@ void count_memory(int (*entry)(void**), void** arguments, int threads, const par
     held = std::max(held, most);
 }
 
-/// What explain says of a call, of tensors that are not there.
-template <const auto& Gradient> explanation said_of(const shape& s) {
-    static float nothing;
+/// Inputs of a call, which are not read: all of them at one place.
+std::vector<detail::named_argument> unread_inputs(const graph_ir& graph, const shape& s, const float* there) {
     std::vector<detail::named_argument> arguments;
-    const graph_ir graph = dsl::ir_of<Gradient>;
     for (const input_declaration& d : graph.inputs) {
         if (d.is_scalar) {
             arguments.push_back({.name = d.name, .is = detail::named_argument::form::real, .real = 1});
@@ -178,9 +193,16 @@ template <const auto& Gradient> explanation said_of(const shape& s) {
                                                           : s.queries);
             if (is == axis_kind::value_depth) extents.back() = s.value_depth;
         }
-        arguments.push_back({.name = d.name, .view = tensor(&nothing, std::span<const std::int64_t>(extents))});
+        arguments.push_back({.name = d.name, .view = tensor(there, std::span<const std::int64_t>(extents))});
     }
-    return detail::explain(detail::table_of<Gradient>(), arguments, {.threads = 16});
+    return arguments;
+}
+
+/// What explain says of a call, of tensors that are not there.
+template <const auto& Gradient> explanation said_of(const shape& s) {
+    static const float nothing{};
+    return detail::explain(detail::table_of<Gradient>(), unread_inputs(dsl::ir_of<Gradient>, s, &nothing),
+                           {.threads = 16});
 }
 
 template <const auto& Forward, const auto& Gradient>
@@ -215,6 +237,28 @@ TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64
         CHECK(said.workspace_bytes <= 4 * tensors + (std::size_t{64} << 20));
         CHECK(said.parts_bytes >= tensors / 2);
     }
+}
+
+TEST_CASE("a gradient whose sums take more than 2 GiB is refused before anything is written", "[kernels]") {
+    shape s{.heads = 56, .key_heads = 56, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
+    CHECK(said_of<g::causal_gradient>(s).parts_bytes > std::size_t{2000} << 20);
+    s.heads = s.key_heads = 64;
+    const std::int64_t extents[] = {1, 64, 16384, 64};
+    const std::size_t elements = std::size_t{64} * 16384 * 64, bytes = 4 * elements * sizeof(float);
+    void* const sparse = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    REQUIRE(sparse != MAP_FAILED);
+    auto* at = static_cast<float*>(sparse);
+    auto arguments = unread_inputs(dsl::ir_of<g::causal_gradient>, s, at);
+    for (const char* const name : {"dq", "dk", "dv"})
+        arguments.push_back({.name = name, .view = tensor(at += elements, extents)});
+    CHECK_THROWS_MATCHES(
+        detail::call(detail::table_of<g::causal_gradient>(), arguments, {}), error,
+        Catch::Matchers::MessageMatches(
+            Catch::Matchers::StartsWith(
+                "attune: expected at most 2147483647 bytes of sums that the gradient's kernel keeps for "
+                "itself, got 24") &&
+            Catch::Matchers::EndsWith("; try fewer batch elements or heads a call")));
+    munmap(sparse, bytes);
 }
 
 TEST_CASE("a gradient does not broadcast, and nothing is written before that is said", "[kernels]") {

@@ -86,7 +86,12 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
         here.known[node] = {made(number, d, at, h, each[loops.part], b), {}};
     }
     const quantity x = f_.evaluate(term.value, here);
-    gradient(indices(term, here)) += x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
+    // Sums over nothing are 0, but what multiplies them need not be finite where there is no key.
+    const Expr over_nothing = !term.of_queries    ? at >= here.key_limit
+                              : term.sums.empty() ? Internal::const_false()
+                                                  : here.key_limit <= 0;
+    const Expr adds_nothing = x.masked.defined() ? over_nothing || x.masked : over_nothing;
+    gradient(indices(term, here)) += select(adds_nothing, 0.0f, x.value);
     placed_.push_back({gradient, gradient.num_update_definitions(), each, loops.first_parallel});
 }
 

@@ -127,6 +127,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     split_keys(how);
     bind_inputs();
     bind_outputs();
+    check_sums();
     indices_.find({table.graph, shape_, given_}, how.checked);
 }
 
@@ -219,6 +220,29 @@ std::size_t bound_call::hidden_bytes() const {
     const std::int64_t output[] = {chosen().saved_outputs, shape_[axis_kind::batch], shape_[axis_kind::head],
                                    shape_[axis_kind::query], chosen().value_depth};
     return static_cast<std::size_t>(bytes_of(extents, element_type::f32) + bytes_of(output, element_type::f32));
+}
+
+std::size_t bound_call::sum_bytes() const {
+    const kernel& k = chosen();
+    if (k.sums.parts == 0) return 0;
+    const auto blocks = [](std::int64_t length, int block) { return (length + block - 1) / block; };
+    const std::int64_t of_queries = blocks(shape_[axis_kind::query], k.query_block),
+                       parts = std::clamp<std::int64_t>(of_queries / k.sums.blocks_of_part, 1, k.sums.parts),
+                       queries = (of_queries + parts - 1) / parts * k.query_block,
+                       keys = blocks(shape_[axis_kind::key], k.key_block) * k.key_block,
+                       key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1),
+                       group = std::max<std::int64_t>(shape_[axis_kind::head] / key_heads, 1);
+    const auto bytes = [](std::int64_t rows, std::size_t each) { return static_cast<std::size_t>(rows) * each; };
+    return static_cast<std::size_t>(shape_[axis_kind::batch] * key_heads * parts) *
+           (bytes(queries * group, k.sums.of_query) + bytes(keys * group, k.sums.of_key) +
+            bytes(keys, k.sums.of_key_head));
+}
+
+/// A kernel has its sums in one piece of memory, whose bytes it counts in 32 bits.
+void bound_call::check_sums() const {
+    if (nothing_to_do() || sum_bytes() <= static_cast<std::size_t>(most)) return;
+    fail(say("at most ", most, " bytes of sums that the gradient's kernel keeps for itself"), say(sum_bytes()),
+         "fewer batch elements or heads a call");
 }
 
 /// What one run has for itself: the places of the arguments, and what the kernel keeps in rows and outputs of its own.

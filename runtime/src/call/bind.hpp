@@ -58,6 +58,7 @@ public:
     block_map blocks();
 
     std::size_t hidden_bytes() const;  ///< of the rows that the kernel keeps for itself
+    std::size_t sum_bytes() const;     ///< of a gradient: of the sums of all parts of the queries
     std::size_t table_bytes() const {
         return table_bytes_;
     }  ///< of what conditions are tabulated in; known after `blocks`
@@ -68,6 +69,7 @@ private:
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
     void bind_outputs();
+    void check_sums() const;
     struct lent;
     void lend(lent& to) const;
     void split_keys(const options& how);

@@ -37,22 +37,6 @@ int depths_per_pair(const graph_ir& graph, const kernel& k) {
     return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
 }
 
-/// Of a gradient: the sums of all parts of the queries.
-std::size_t bytes_of_sums(const kernel& k, const call_shape& shape) {
-    if (k.sums.parts == 0) return 0;
-    const auto blocks = [](std::int64_t length, int block) { return (length + block - 1) / block; };
-    const std::int64_t of_queries = blocks(shape[axis_kind::query], k.query_block),
-                       parts = std::clamp<std::int64_t>(of_queries / k.sums.blocks_of_part, 1, k.sums.parts),
-                       queries = (of_queries + parts - 1) / parts * k.query_block,
-                       keys = blocks(shape[axis_kind::key], k.key_block) * k.key_block,
-                       key_heads = std::max<std::int64_t>(shape[axis_kind::key_head], 1),
-                       group = std::max<std::int64_t>(shape[axis_kind::head] / key_heads, 1);
-    const auto bytes = [](std::int64_t rows, std::size_t each) { return static_cast<std::size_t>(rows) * each; };
-    return static_cast<std::size_t>(shape[axis_kind::batch] * key_heads * parts) *
-           (bytes(queries * group, k.sums.of_query) + bytes(keys * group, k.sums.of_key) +
-            bytes(keys, k.sums.of_key_head));
-}
-
 /// What the generators say of the graph, and what is said of the call alone.
 std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t heads, std::int64_t key_heads,
                                     bool with_lengths) {
@@ -126,7 +110,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
             k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
         tasks = bound.stacks() * result.key_splits;
     }
-    result.parts_bytes += bytes_of_sums(k, shape);
+    result.parts_bytes += bound.sum_bytes();
     const auto working = std::min<std::int64_t>(result.threads, tasks);
     if (!is_device(k.target) && !result.key_splits)
         result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
