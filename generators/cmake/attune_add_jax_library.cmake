@@ -18,9 +18,9 @@ function(attune_add_jax_library name)
     if(arg_UNPARSED_ARGUMENTS OR NOT graphs)
         message(FATAL_ERROR "attune_add_jax_library(${name}): expected KERNELS to name a library made by attune_add_variant, got `${arg_KERNELS}` and `${arg_UNPARSED_ARGUMENTS}`")
     endif()
-    attune_find_python_package(jaxlib jaxlib include/xla/ffi/api/ffi.h "${ATTUNE_JAX_PYTHON}")
+    attune_find_python_package(jaxlib jaxlib include/xla/ffi/api/ffi.h 0.6 "${ATTUNE_JAX_PYTHON}")
     if(NOT jaxlib)
-        message(FATAL_ERROR "attune_add_jax_library(${name}): expected a Python with jaxlib 0.6 or later, got none; try `pip install jax` in an active environment, \
+        message(FATAL_ERROR "attune_add_jax_library(${name}): expected a Python with jaxlib 0.6 or later, got ${jaxlib_found}; try `pip install jax` in an active environment, \
 or -DATTUNE_JAX_PYTHON=<its python3>")
     endif()
 

@@ -23,9 +23,9 @@ function(attune_add_torch_library name)
     if(NOT arg_NAMESPACE)
         set(arg_NAMESPACE ${name})
     endif()
-    attune_find_python_package(torch torch include/torch/csrc/stable/library.h "${ATTUNE_TORCH_PYTHON}")
+    attune_find_python_package(torch torch include/torch/csrc/stable/library.h 2.10 "${ATTUNE_TORCH_PYTHON}")
     if(NOT torch)
-        message(FATAL_ERROR "attune_add_torch_library(${name}): expected a Python with PyTorch 2.10 or later, got none; try `pip install torch` in an active environment, \
+        message(FATAL_ERROR "attune_add_torch_library(${name}): expected a Python with PyTorch 2.10 or later, got ${torch_found}; try `pip install torch` in an active environment, \
 or -DATTUNE_TORCH_PYTHON=<its python3>")
     endif()
 

@@ -1,21 +1,32 @@
-# attune_find_python_package(<result> <package> <file> <python>)
+# attune_find_python_package(<result> <package> <file> <version> <python>)
 #
-# Sets <result> to the folder of a Python package that has <file>, in the environment of the interpreter <python>; where that is empty, in the active environment or
-# the python3 of PATH. Else to "".
+# Sets <result> to the folder of a Python package of <version> or later that has <file>, in the environment of the interpreter <python>; where that is empty, in the
+# active environment or the python3 of PATH. Else to "", and <result>_found to what there is, for messages: "none", or "torch 2.9.1".
 include_guard(GLOBAL)
 
-function(attune_find_python_package result package file python)
+function(attune_find_python_package result package file version python)
     set(${result} "" PARENT_SCOPE)
-    set(where "import importlib.util as u; s = u.find_spec('${package}'); print(s.submodule_search_locations[0] if s else '')")
-    set(candidates "$ENV{VIRTUAL_ENV}/bin/python3" python3)
+    set(found "none")
+    set(where "import importlib.util as u, importlib.metadata as m; s = u.find_spec('${package}'); print(m.version('${package}') + ';' + s.submodule_search_locations[0])")
+    set(candidates python3)
+    if(NOT "$ENV{VIRTUAL_ENV}" STREQUAL "")
+        list(PREPEND candidates "$ENV{VIRTUAL_ENV}/bin/python3")
+    endif()
     if(python)
         set(candidates "${python}")
     endif()
     foreach(candidate IN LISTS candidates)
-        execute_process(COMMAND "${candidate}" -c "${where}" OUTPUT_VARIABLE folder OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
-        if(status EQUAL 0 AND EXISTS "${folder}/${file}")
-            set(${result} "${folder}" PARENT_SCOPE)
+        execute_process(COMMAND "${candidate}" -c "${where}" OUTPUT_VARIABLE said OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE status)
+        if(NOT status EQUAL 0)
+            continue()
+        endif()
+        list(POP_FRONT said there)
+        string(REGEX MATCH "^[0-9.]+" number "${there}")  # 2.10.0+cpu
+        if(number VERSION_GREATER_EQUAL version AND EXISTS "${said}/${file}")
+            set(${result} "${said}" PARENT_SCOPE)
             return()
         endif()
+        set(found "${package} ${there}")
     endforeach()
+    set(${result}_found "${found}" PARENT_SCOPE)
 endfunction()

@@ -97,6 +97,15 @@ def refuses(options, project, settings):
             done = subprocess.run([options.cmake, "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={options.make_program}"], capture_output=True, text=True, **settings)
             said = " ".join(done.stderr.split())
             expect(done.returncode != 0 and words in said, f"expected {function} of {target} to be refused with `{words}`, got {done.stderr}")
+    old = options.work / "old_torch"
+    for name, text in (("torch/__init__.py", ""), ("torch/include/torch/csrc/stable/library.h", ""), ("torch-2.9.1+cpu.dist-info/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.9.1+cpu\n")):
+        (old / name).parent.mkdir(parents=True, exist_ok=True)
+        (old / name).write_text(text)
+    folder = options.work / f"attune_add_torch_library_of_{kernels}"
+    found = {**settings, "env": {**settings["env"], "PYTHONPATH": str(old)}}
+    done = subprocess.run([options.cmake, "-S", folder, "-B", folder / "build", "-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={options.make_program}"], capture_output=True, text=True, **found)
+    words = "expected a Python with PyTorch 2.10 or later, got torch 2.9.1+cpu"
+    expect(done.returncode != 0 and words in " ".join(done.stderr.split()), f"expected an old PyTorch to be refused with `{words}`, got {done.stderr}")
 
 
 def main():
