@@ -36,6 +36,9 @@ TEST_CASE("no queries at all, and no sequences, run no kernel") {
     fake::reset();
     CHECK(fake::refusal(call.all) == "");
     CHECK(fake::seen.calls == 0);
+    if (of.size() == 1)
+        CHECK_THAT(attune::detail::explain(fake::kernels(), call.all, {}).text(),
+                   ContainsSubstring("packed    no sequences\n"));
 }
 
 TEST_CASE("what is summed over the queries of a sequence that has none is 0") {

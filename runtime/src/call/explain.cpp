@@ -44,6 +44,10 @@ std::string explanation::text() const {
                detail::types_of(query, key, value, output), "\n");
     std::string_view title = "packed    ";
     for (const packed_part& p : packed) {
+        if (p.sequences == 0) {
+            all += say(title, "no sequences\n");
+            continue;
+        }
         all += say(title, "sequences ", p.first, " to ", p.first + p.sequences - 1, ", queries each ", p.queries, ": ",
                    p.kernel, "\n");
         title = "          ";
