@@ -51,7 +51,10 @@ inline attune_argument argument(const detail::parameter& p, const ffi::AnyBuffer
     using form = detail::parameter::form;
     const char* const name = p.name.c_str();
     if (p.is == form::integer) return attune_integer_argument(name, *given.typed_data<std::int32_t>());
-    if (p.is == form::real) return attune_real_argument(name, static_cast<double>(*given.typed_data<float>()));
+    if (p.is == form::real)
+        return attune_real_argument(name, given.element_type() == ffi::DataType::F64
+                                              ? *given.typed_data<double>()
+                                              : static_cast<double>(*given.typed_data<float>()));
     return attune_tensor_argument(name, view(p.name, given));
 }
 
@@ -76,10 +79,11 @@ inline ffi::Error call(const detail::operation& of, std::int64_t threads, std::s
         names.remove_prefix(name.size() + 1);
         using form = detail::parameter::form;
         const form is = named->is;
-        const ffi::DataType number = is == form::integer ? ffi::DataType::S32 : ffi::DataType::F32;
-        if ((is == form::integer || is == form::real) &&
-            (buffer->element_type() != number || buffer->dimensions().size() != 0))
-            return refused("a number of 32 bits for " + named->name);
+        const ffi::DataType type = buffer->element_type();
+        const bool fits =
+            is == form::integer ? type == ffi::DataType::S32 : type == ffi::DataType::F32 || type == ffi::DataType::F64;
+        if ((is == form::integer || is == form::real) && (!fits || buffer->dimensions().size() != 0))
+            return refused("a number of its type for " + named->name);
         arguments.push_back(argument(*named, *buffer));
     }
     for (std::size_t i = 0; i < results.size(); ++i) {

@@ -102,28 +102,35 @@ public:
         switch (p.is) {
             case form::integer: arguments_.push_back(attune_integer_argument(name, to<int64_t>(value))); break;
             case form::real: arguments_.push_back(attune_real_argument(name, to<double>(value))); break;
-            case form::tensor: add(p, to<torch_tensor>(value)); break;
+            case form::tensor: add(p.name, &p, to<torch_tensor>(value)); break;
             case form::optional_tensor:
-                if (auto given = to<std::optional<torch_tensor>>(value)) add(p, std::move(*given));
+                if (auto given = to<std::optional<torch_tensor>>(value)) add(p.name, &p, std::move(*given));
                 break;
         }
     }
 
     /// An output of the caller's.
     void take(const result& r, StableIValue value) {
-        arguments_.push_back(
-            attune_tensor_argument(r.name.c_str(), view(r.name, held(torch::stable::detail::to<torch_tensor>(value)))));
+        add(r.name, nullptr, torch::stable::detail::to<torch_tensor>(value));
     }
 
-    /// A new tensor for an output: a gradient's extents are those of its input, others' those of the inputs' axes of
-    /// the same name, of which some broadcast.
-    StableIValue allocated(const result& r) {
-        const attune_tensor* const like = r.like < 0 ? nullptr : &arguments_[static_cast<std::size_t>(r.like)].tensor;
-        const std::size_t rank = like ? static_cast<std::size_t>(like->rank) : r.axes.size();
+    /// Looks at the tensors, once all of the stack is taken over.
+    void look() {
+        std::size_t next = 0;
+        for (attune_argument& each : arguments_) {
+            if (each.kind != ATTUNE_TENSOR) continue;
+            each.tensor = view(each.name, *tensors_[next]);
+            if (const parameter* const p = parameters_[next++]) note(*p, each.tensor);
+        }
+    }
+
+    /// A new tensor for an output: a gradient's element type and extents are those of its input, which may broadcast;
+    /// others' extents are those of the inputs' axes of the same name.
+    void allocate(const result& r) {
         std::array<std::int64_t, 8> shape{}, strides{};
         std::int64_t step = 1;
-        for (std::size_t axis = rank; axis-- > 0; step *= std::max<std::int64_t>(shape[axis], 1)) {
-            shape[axis] = like ? like->shape[axis] : extents_[static_cast<std::size_t>(r.axes[axis])];
+        for (std::size_t axis = r.axes.size(); axis-- > 0; step *= std::max<std::int64_t>(shape[axis], 1)) {
+            shape[axis] = extent(r, axis);
             strides[axis] = step;
             if (shape[axis] < 0)
                 throw std::runtime_error("attune: expected the output " + r.name + " of " + of_.qualified +
@@ -131,14 +138,20 @@ public:
                                          of_.name + ".out");
         }
         AtenTensorHandle made = nullptr;
-        check(aoti_torch_empty_strided(static_cast<std::int64_t>(rank), shape.data(), strides.data(),
-                                       r.any_type ? type_ : aoti_torch_dtype_float32(), aoti_torch_device_type_cpu(), 0,
-                                       &made),
+        check(aoti_torch_empty_strided(static_cast<std::int64_t>(r.axes.size()), shape.data(), strides.data(), type(r),
+                                       aoti_torch_device_type_cpu(), 0, &made),
               "allocate an output");
-        arguments_.push_back(attune_tensor_argument(r.name.c_str(), view(r.name, held(torch_tensor(made)))));
-        AtenTensorHandle returned = nullptr;
-        check(aoti_torch_new_tensor_handle(made, &returned), "hand out an output");
-        return torch::stable::detail::from(returned);
+        add(r.name, nullptr, torch_tensor(made));
+        arguments_.back().tensor = view(r.name, *tensors_[count_ - 1]);
+    }
+
+    /// The outputs that were allocated, in their order, for the stack. To be called last: a handle has no owner.
+    void hand_out(StableIValue* stack) const {
+        for (std::size_t i = count_ - of_.results.size(); i < count_; ++i) {
+            AtenTensorHandle returned = nullptr;
+            check(aoti_torch_new_tensor_handle(tensors_[i]->get(), &returned), "hand out an output");
+            *stack++ = torch::stable::detail::from(returned);
+        }
     }
 
     void run() const {
@@ -153,22 +166,42 @@ public:
     }
 
 private:
-    const torch_tensor& held(torch_tensor&& given) {
-        if (count_ == tensors_.size())
-            throw std::runtime_error("attune: expected at most 64 tensors of " + of_.qualified + ", got more");
-        return tensors_[count_++].emplace(std::move(given));
+    std::int64_t extent(const result& r, std::size_t axis) const {
+        const auto of = [&](axis_kind is) { return extents_[static_cast<std::size_t>(is)]; };
+        const axis_kind is = r.axes[axis];
+        if (r.like < 0) return of(is);
+        const std::int64_t own = arguments_[static_cast<std::size_t>(r.like)].tensor.shape[axis];
+        if (own != 1 || is == axis_kind::free) return own;
+        return is == axis_kind::position ? std::max(of(axis_kind::query), of(axis_kind::key)) : of(is);
     }
 
-    void add(const parameter& p, torch_tensor&& given) {
-        const attune_tensor seen = view(p.name, held(std::move(given)));
-        arguments_.push_back(attune_tensor_argument(p.name.c_str(), seen));
-        for (std::size_t axis = 0; axis < p.axes.size() && axis < static_cast<std::size_t>(seen.rank); ++axis) {
+    std::int32_t type(const result& r) const {
+        if (!r.any_type) return aoti_torch_dtype_float32();
+        const auto element = r.like < 0 ? element_ : arguments_[static_cast<std::size_t>(r.like)].tensor.element;
+        const auto is = [&](const element_pair& pair) { return pair.attune == element; };
+        return std::find_if(std::begin(elements), std::end(elements), is)->torch();
+    }
+
+    void add(const std::string& name, const parameter* is, torch_tensor&& given) {
+        if (count_ == tensors_.size())
+            throw std::runtime_error("attune: expected at most 64 tensors of " + of_.qualified + ", got more");
+        arguments_.push_back(attune_tensor_argument(name.c_str(), {}));
+        parameters_[count_] = is;
+        tensors_[count_++].emplace(std::move(given));
+    }
+
+    /// What an input says of the call.
+    void note(const parameter& p, const attune_tensor& seen) {
+        if (static_cast<std::size_t>(seen.rank) != p.axes.size())
+            throw std::runtime_error("attune: expected " + p.name + " of " + of_.qualified + " with " +
+                                     std::to_string(p.axes.size()) + " axes, got " + std::to_string(seen.rank) +
+                                     "; try the axes that attune.load(...)." + of_.name + ".describe() says");
+        for (std::size_t axis = 0; axis < p.axes.size(); ++axis) {
             if (p.axes[axis] == axis_kind::free) continue;
             std::int64_t& extent = extents_[static_cast<std::size_t>(p.axes[axis])];
             if (extent < 0 || extent == 1) extent = seen.shape[axis];
         }
-        if (p.any_type && type_ < 0)
-            check(aoti_torch_get_dtype(tensors_[count_ - 1]->get(), &type_), "say a tensor's type");
+        if (p.any_type && element_ == 0) element_ = seen.element;
     }
 
     attune_tensor view(const std::string& name, const torch_tensor& given) const {
@@ -202,13 +235,14 @@ private:
     const operation& of_;
     std::vector<attune_argument> arguments_;
     std::array<std::optional<torch_tensor>, 64> tensors_;
+    std::array<const parameter*, 64> parameters_{};  ///< which they are for; null: an output
     std::size_t count_ = 0;
     std::array<std::int64_t, 16> extents_ = [] {
         std::array<std::int64_t, 16> none{};
         none.fill(-1);
         return none;
     }();
-    std::int32_t type_ = -1;
+    std::int32_t element_ = 0;  ///< of the first input that is as compiled
 };
 
 template <const attune_variant* (*Variant)()> const operation& operation_of() {
@@ -224,12 +258,13 @@ template <const attune_variant* (*Variant)(), bool Out> void boxed(StableIValue*
     for (const parameter& p : of.parameters) made.take(p, stack[at++]);
     if constexpr (Out) {
         for (const result& r : of.results) made.take(r, stack[at++]);
+        made.look();
         made.run();
     } else {
-        std::vector<StableIValue> results;
-        for (const result& r : of.results) results.push_back(made.allocated(r));
+        made.look();
+        for (const result& r : of.results) made.allocate(r);
         made.run();
-        std::copy(results.begin(), results.end(), stack);
+        made.hand_out(stack);
     }
 }
 

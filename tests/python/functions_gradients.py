@@ -91,6 +91,34 @@ close(jax.vmap(jax.grad(ours, 3), (0, None, None, None))(many, k, v, slopes), ea
 all_of_them = jax.grad(lambda many: jax.vmap(ours, (0, None, None, None))(many, k, v, slopes).sum())(many)
 close(all_of_them, jnp.stack([jax.grad(ours)(one, k, v, slopes) for one in many]), "mapped, then differentiated", 1e-5)
 
+# What speaks of b as a number is mapped one by one, forwards and backwards: random numbers are those of each call by itself.
+bias = jnp.asarray(random.standard_normal((1, 90, 90)), jnp.bfloat16)
+assert not ops.dropped.variant.describe()["one_sequence_at_a_time"] and ops.alibi.variant.describe()["one_sequence_at_a_time"]
+
+
+def dropped(q, k, v, bias):
+    return (ops.dropped(q, k, v, scale=0.125, bias=bias).out * weights).sum()
+
+
+assert np.array_equal(jax.vmap(lambda q: ops.dropped(q, k, v, scale=0.125, bias=bias).out)(many), jnp.stack([ops.dropped(one, k, v, scale=0.125, bias=bias).out for one in many]))
+for a, b in zip(jax.vmap(jax.grad(dropped, (0, 1, 2, 3)), (0, None, None, None))(many, k, v, bias), zip(*(jax.grad(dropped, (0, 1, 2, 3))(one, k, v, bias) for one in many))):
+    assert np.array_equal(a, jnp.stack(b)), "mapped: dropout's gradients are those of each"
+
+# A gradient has the element type and the extents of its own input, broadcast or not.
+ones = k[:1], v[:1]
+given = (q, *ones, bias)
+got = jax.grad(dropped, (0, 1, 2, 3))(*given)
+assert [(x.shape, x.dtype) for x in got] == [(x.shape, x.dtype) for x in given]
+whole = jax.grad(dropped, (0, 1, 2))(q, *(jnp.repeat(x, 2, axis=0) for x in ones), bias)
+close(got[1], whole[1].sum(0, keepdims=True), "a key that broadcasts")
+
+# Numbers of f64: as they are, where JAX has them.
+refused(["scale", "float32", "jax_enable_x64"], lambda: ops.dropped(q, k, v, scale=0.1, bias=bias))
+
 refused(["gradient of v", "wrt"], lambda: jax.grad(lambda v: ops.capped(q, k, v, 5.0, 7).out.sum())(v))
 refused(["dlse", "of("], lambda: jax.grad(lambda q: ops.alibi(q, k, v, slopes).lse.sum())(q))
+
+jax.config.update("jax_enable_x64", True)
+exact, whole = (ops.dropped(q, k, v, scale=scale, bias=bias).out for scale in (0.125, jnp.float64(0.125)))
+assert np.array_equal(exact, whole) and np.isfinite(ops.dropped(q, k, v, scale=0.1, bias=bias).out).all()
 print("all as expected")

@@ -116,6 +116,31 @@ for what, module in (("eager", block), ("compiled", torch.compile(block, fullgra
         close(got, want, f"{what}: through two variants, by {name}", 1e-3 if name == "a weight" else 2e-4)
 print("capped", torch.library.opcheck(ops.capped.default, (*leaves(q, k), fixed, 5.0, 7)))
 
+# A gradient has the element type and the extents of its own input, broadcast or not.
+given = leaves(q, k[:1], v[:1], torch.randn(1, 90, 90).bfloat16())
+whole = leaves(q, k[:1].expand(2, -1, -1, -1), v[:1].expand(2, -1, -1, -1), given[3])
+for tensors in (given, whole):
+    named = dict(zip(("q", "k", "v", "bias"), tensors))
+    (ops.dropped(scale=0.125, **named)[0] * weights).sum().backward()
+    assert all(x.grad.shape == x.shape and x.grad.dtype == x.dtype for x in tensors)
+close(given[1].grad, whole[1].grad.sum(0, keepdim=True), "a key that broadcasts")
+
+
+def megabytes():
+    return int(open("/proc/self/statm").read().split()[0]) * 4096 >> 20  # of address space: nobody writes to an output of a refused call
+
+
+# Refused: before anything is read, and nothing is kept.
+wrong = torch.ones((1,) * 40)
+refused(["slopes", "1 axes", "40"], lambda: ops.alibi_gradient(q, k, k, wrong, q, q[..., 0], q))
+wide, before = torch.zeros(2, 4, 20000, 64), megabytes()
+for _ in range(30):
+    try:
+        ops.alibi(wide, k, v, slopes[:3])
+    except RuntimeError:
+        pass
+assert megabytes() - before < 200, "a refused call keeps its outputs"
+
 refused(["gradient of v", "wrt"], lambda: ops.capped(q, k, v.clone().requires_grad_(), 5.0, 7))
 refused(["dlse", "of("], lambda: ops.alibi(q.clone().requires_grad_(), k, v, slopes)[1].sum().backward())
 print("all as expected")

@@ -18,4 +18,12 @@ inline constexpr auto alibi_gradient = gradient(alibi);
 /// Of both outputs, and not of v.
 inline constexpr auto capped_gradient = gradient(capped, of(out, lse), wrt(q, k));
 
+/// What speaks of the batch element as a number, a number of f64, and gradients of what broadcasts and of bf16.
+inline constexpr auto bias = input<"bias", bf16>(head, query, key);
+inline constexpr auto scale = scalar<"scale", f64>;
+inline constexpr auto biased = q * t(k) * scale + bias(h, q_idx, kv_idx);
+inline constexpr auto dropped =
+    outputs(out = where(keep(0.5, 7, 0), softmax(biased), 0) * v, lse = log_sum_exp(biased));
+inline constexpr auto dropped_gradient = gradient(dropped);
+
 }  // namespace test

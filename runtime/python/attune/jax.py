@@ -39,8 +39,8 @@ class Function:
         self.__signature__ = variant.__signature__.replace(parameters=[p for p in variant.__signature__.parameters.values() if p.name not in made])
         self._names = [given["name"] for given in variant._inputs if given["name"] != "cu_seqlens_q"]
         self._axes = {given["name"]: given["axes"] for given in variant._inputs}
-        # The whole batch is one axis of every output, unless one of them is a sum over it.
-        self._folds = all("batch" in output["axes"] for output in variant._outputs)
+        # Batches of several calls are those of one where no formula asks for b as a number, or for the size of the batch, and no output is a sum over it.
+        self._folds = variant._described["one_sequence_at_a_time"]
         self._calls: dict[tuple[str, ...], Callable[..., Any]] = {}
 
     def __call__(self, *given: Any, **named: Any) -> Any:
@@ -56,8 +56,15 @@ class Function:
     def _array(self, name: str, value: Any) -> jax.Array:
         given = self.variant._known[name]
         if not given["scalar"]:
-            return jnp.asarray(value)
+            array = jnp.asarray(value)
+            if (was := str(getattr(value, "dtype", array.dtype)).removeprefix("torch.")) != str(array.dtype):
+                raise Error(f"attune: expected {name} of {self.__qualname__} to have elements that JAX keeps, got {was}, of which it would make {array.dtype}; try {name}.astype(...), or jax.config.update('jax_enable_x64', True)")
+            return array
         wanted = np.dtype(TYPES[given["element"]])
+        if wanted == np.float64 and not jax.config.jax_enable_x64:
+            if isinstance(value, (int, float, np.number)) and float(np.float32(value)) != value:
+                raise Error(f"attune: expected {name} of {self.__qualname__} to be a number that float32 holds, got {value}; try jax.config.update('jax_enable_x64', True), for float64")
+            wanted = np.dtype(np.float32)
         if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
             if wanted.kind == "i" and not -2**31 <= value < 2**31:
                 raise Error(f"attune: expected {name} of {self.__qualname__} to be an integer of 32 bits, got {value}; try a smaller one")
@@ -82,8 +89,8 @@ class Function:
             shape = variant._shape(output["name"], arguments)
             if shape is None:
                 raise Error(f"attune: expected the inputs of {self.__qualname__} to say how large the output {output['name']} is, got none that does; try attune.load, whose outputs may be passed")
-            any_type = output["element"] == "any" and variant._typed
-            made.append(jax.ShapeDtypeStruct(shape, arguments[variant._typed[0]].dtype if any_type else TYPES[output["element"]] if output["element"] != "any" else "float32"))
+            like = variant._like(output, arguments)
+            made.append(jax.ShapeDtypeStruct(shape, "float32" if like is None else like.dtype))
         return made
 
     def _mapped(self, names: tuple[str, ...]) -> Callable[..., Any]:
@@ -158,11 +165,17 @@ def _differentiated(forward: Function, gradient: Function, names: tuple[str, ...
                 raise Error(f"attune: expected {gradient.__qualname__} to take the derivative by {name}, got d{name}, which it does not read; try gradient(..., of({', '.join(outputs)}))")
         found = gradient(**arguments)
         gradients = dict(zip(made, found if gradient.variant._returned else [found]))
-        return tuple(gradients["d" + name] if "d" + name in gradients else np.zeros(shape.shape, jax.dtypes.float0) if not jnp.issubdtype(shape.dtype, jnp.inexact) else jnp.zeros(shape.shape, shape.dtype)
+        return tuple(_summed(gradients["d" + name], shape) if "d" + name in gradients else np.zeros(shape.shape, jax.dtypes.float0) if not jnp.issubdtype(shape.dtype, jnp.inexact) else jnp.zeros(shape.shape, shape.dtype)
                      for name, shape in zip(names, shapes))
 
     differentiable.defvjp(forwards, backwards, symbolic_zeros=True)
     return differentiable
+
+
+def _summed(gradient: jax.Array, of: jax.ShapeDtypeStruct) -> jax.Array:
+    """The gradient of an input that the call broadcast: over its own axes, in its own type."""
+    repeated = tuple(axis for axis, extent in enumerate(of.shape) if extent != gradient.shape[axis])
+    return gradient.sum(repeated, keepdims=True).astype(of.dtype) if repeated else gradient.astype(of.dtype)
 
 
 class Functions:

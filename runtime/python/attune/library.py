@@ -13,8 +13,9 @@ from typing import Any, Iterator
 from . import _c
 from .blocks import Blocks
 
-_NUMPY = {"f32": "float32", "f16": "float16", "i32": "int32", "i64": "int64", "i16": "int16", "u8": "uint8", "i8": "int8", "bool": "bool"}
+_NUMPY = {"f32": "float32", "f16": "float16", "f64": "float64", "i32": "int32", "i64": "int64", "i16": "int16", "u8": "uint8", "i8": "int8", "bool": "bool"}
 TYPES = {**_NUMPY, "bf16": "bfloat16", "f8_e4m3": "float8_e4m3fn", "f8_e5m2": "float8_e5m2"}  # as PyTorch and JAX call them
+_SHARED = {"batch", "head", "key_head", "query", "key", "position", "depth", "value_depth"}  # axes of the whole call; those of other names are an input's own
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,18 @@ class Options:
 def places_of(axis: str, inputs: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
     """The inputs that say how long an axis is: name, position among the input's axes, and how many these are."""
     return [(given["name"], given["axes"].index(axis), len(given["axes"])) for given in inputs if axis in given["axes"]]
+
+
+def _extent(places: list[tuple[str, int, int]], named: dict[str, Any]) -> Any:
+    """How long an axis is that is at these places; None where no argument says so."""
+    extent = None
+    for name, axis, rank in places:
+        given = getattr(named.get(name), "shape", ())
+        if len(given) == rank:
+            extent = given[axis]
+            if extent != 1:  # else it may broadcast
+                break
+    return extent
 
 
 class _Frame:
@@ -192,29 +205,34 @@ class Variant:
             outputs = [one["name"] for one in self._outputs]
             inputs = {name: value for name, value in named.items() if name not in outputs}
             shape = next(found["shape"] for found in self.explain(**inputs)["outputs"] if found["name"] == output["name"])
-        like: Any = next((value for name in self._typed if (value := named.get(name)) is not None), None)
-        any_type = output["element"] == "any"
-        if hasattr(like, "new_empty"):  # PyTorch
-            return like.new_empty(shape, dtype=like.dtype if any_type else getattr(sys.modules["torch"], TYPES[output["element"]]))
+        beside: Any = next((value for name in self._typed if (value := named.get(name)) is not None), None)
+        like, any_type = self._like(output, named), output["element"] == "any"
+        if hasattr(beside, "new_empty"):  # PyTorch
+            return beside.new_empty(shape, dtype=like.dtype if any_type else getattr(sys.modules["torch"], TYPES[output["element"]]))
         import numpy
         return numpy.empty(shape, getattr(like, "dtype", numpy.float32) if any_type else _NUMPY[output["element"]])
 
+    def _like(self, output: dict[str, Any], named: dict[str, Any]) -> Any:
+        """The argument whose element type an output has: of a gradient, what it is the gradient of; None where the description says the type."""
+        names = [] if output["element"] != "any" else [output["gradient_of"]] if "gradient_of" in output else self._typed
+        return next((value for name in names if (value := named.get(name)) is not None), None)
+
     def _shape(self, output: str, named: dict[str, Any]) -> list[Any] | None:
-        """The extents of an output, which are those of the inputs' axes of the same name; None where no input has one of these."""
-        shape = []
-        for places in self._places[output]:
-            extent = None
-            for name, axis, rank in places:
-                given = getattr(named.get(name), "shape", ())
-                if len(given) == rank:
-                    extent = given[axis]
-                    if extent != 1:  # else it may broadcast
-                        break
+        """The extents of an output: of a gradient, those of its input, which may broadcast; else those of the inputs' axes of the same name. None where no input has one
+        of these."""
+        axes, shape = self._known[output]["axes"], []
+        own = getattr(named.get(self._known[output].get("gradient_of", "")), "shape", ())
+        for at, (axis, places) in enumerate(zip(axes, self._places[output])):
+            if len(own) == len(axes) and (own[at] != 1 or axis not in _SHARED):
+                extent = own[at]
+            elif len(own) == len(axes) and axis == "position":
+                extent = max(_extent(places_of(one, self._inputs), named) or 1 for one in ("query", "key"))
+            else:
+                extent = _extent(places, named)
             if extent is None:
                 return None
             shape.append(extent)
-        axes = self._known[output]["axes"]
-        if named.get("cu_seqlens_q") is not None and "query" in axes:
+        if named.get("cu_seqlens_q") is not None and "query" in axes and "batch" in axes:
             shape[axes.index("batch")] = 1  # the queries of all sequences one after another
         return shape
 

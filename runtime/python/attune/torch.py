@@ -67,7 +67,8 @@ def _fake(variant: Variant, names: list[str]) -> Callable[..., Any]:
             shape = variant._shape(output["name"], tensors)
             if shape is None:
                 raise Error(f"attune: expected the output {output['name']} of {variant.__qualname__} to be passed, for none of the inputs says how large it is; try {variant.__name__}.out")
-            made.append(q.new_empty(shape, dtype=q.dtype if output["element"] == "any" and variant._typed else torch.float32))
+            like = variant._like(output, tensors)
+            made.append(q.new_empty(shape, dtype=torch.float32 if like is None else like.dtype))
         return made[0] if len(made) == 1 else tuple(made)
 
     return outputs

@@ -130,11 +130,14 @@ std::string description(const kernel_table& table) {
         object.add("element", has_open_element(graph, d) ? "any" : "f32");
         const output_axes axes = axes_of_output(graph, d);
         object.add_raw("axes", joined(std::span(axes.names).first(axes.rank)));
+        if (const int input = input_of_gradient(graph, d); input >= 0)
+            object.add("gradient_of", graph.inputs[static_cast<std::size_t>(input)].name);
         add(outputs, object);
     }
     json_object whole;
     whole.add("variant", table.variant);
     whole.add("formula", graph.text);
+    whole.add("one_sequence_at_a_time", !needs_whole_batch(graph));
     whole.add_raw("inputs", say("[", inputs, "]"));
     whole.add_raw("outputs", say("[", outputs, "]"));
     return whole.text();

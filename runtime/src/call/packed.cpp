@@ -56,41 +56,6 @@ struct argument_axes {
         }
     }
 };
-/// A run of sequences is a call of its own, which counts its sequences from 0: a formula may read at b what has a batch
-/// axis, and may not ask for b or for the size of the batch otherwise.
-void check_formula(const kernel_table& table) {
-    const graph_ir& graph = table.graph;
-    const auto refuse = [&](std::string_view what, std::string_view attempt) {
-        fail(say("a formula of one sequence at a time in ", table.variant, ", for a call with ", packed_name), what,
-             attempt);
-    };
-    const auto is_batch = [&](std::int16_t input, std::int64_t axis) {
-        return input >= 0 && graph.inputs[static_cast<std::size_t>(input)].axes[static_cast<std::size_t>(axis)].kind ==
-                                 axis_kind::batch;
-    };
-    for (const output_declaration& output : graph.outputs)
-        if (argument_axes(axes_of_output(graph, output).view()).batch < 0)
-            refuse(say(output.name, ", which sums over the batch"), "a call for each sequence");
-    for (const instruction& n : graph.nodes) {
-        const auto argument = [&](std::size_t i) { return node_of(graph, n.arguments[i]); };
-        // The tensor that is read, or whose gradient is written, at the arguments from the second on.
-        const std::int16_t indexed = n.op == operation::load      ? argument(0).input
-                                     : n.op == operation::deposit ? n.input
-                                                                  : std::int16_t{-1};
-        if (n.op == operation::queries && states_length(n))
-            refuse("queries(...) with a length of their own", "a call for each sequence");
-        if (n.op == operation::batches || (n.op == operation::extent && is_batch(argument(0).input, n.integer)))
-            refuse("the size of the batch in it", "a scalar of the variant that the caller computes");
-        if (n.op == operation::keep) refuse("random numbers of each batch element in it", "a call for each sequence");
-        for (std::size_t i = 0; i < n.argument_count; ++i) {
-            const bool indexes_batch = i > 0 && is_batch(indexed, static_cast<std::int64_t>(i) - 1);
-            if ((argument(i).op == operation::b) != indexes_batch)
-                refuse(indexes_batch ? "a batch axis that is read elsewhere than at b" : "b as a number in it",
-                       "an input over batch that is read at b");
-        }
-    }
-}
-
 argument_axes axes_of(const input_declaration& d) {
     std::array<axis_kind, max_rank> kinds{};
     for (std::size_t i = 0; i < d.rank; ++i) kinds[i] = d.axes[i].kind;
@@ -196,6 +161,37 @@ const named_argument* packed_by(const graph_ir& graph, std::span<const named_arg
     return found == arguments.end() ? nullptr : &*found;
 }
 
+std::optional<whole_batch> needs_whole_batch(const graph_ir& graph) {
+    const auto is_batch = [&](std::int16_t input, std::int64_t axis) {
+        return input >= 0 && graph.inputs[static_cast<std::size_t>(input)].axes[static_cast<std::size_t>(axis)].kind ==
+                                 axis_kind::batch;
+    };
+    for (const output_declaration& output : graph.outputs)
+        if (argument_axes(axes_of_output(graph, output).view()).batch < 0)
+            return whole_batch{say(output.name, ", which sums over the batch"), "a call for each sequence"};
+    for (const instruction& n : graph.nodes) {
+        const auto argument = [&](std::size_t i) { return node_of(graph, n.arguments[i]); };
+        // The tensor that is read, or whose gradient is written, at the arguments from the second on.
+        const std::int16_t indexed = n.op == operation::load      ? argument(0).input
+                                     : n.op == operation::deposit ? n.input
+                                                                  : std::int16_t{-1};
+        if (n.op == operation::queries && states_length(n))
+            return whole_batch{"queries(...) with a length of their own", "a call for each sequence"};
+        if (n.op == operation::batches || (n.op == operation::extent && is_batch(argument(0).input, n.integer)))
+            return whole_batch{"the size of the batch in it", "a scalar of the variant that the caller computes"};
+        if (n.op == operation::keep)
+            return whole_batch{"random numbers of each batch element in it", "a call for each sequence"};
+        for (std::size_t i = 0; i < n.argument_count; ++i) {
+            const bool indexes_batch = i > 0 && is_batch(indexed, static_cast<std::int64_t>(i) - 1);
+            if ((argument(i).op == operation::b) != indexes_batch)
+                return whole_batch{
+                    indexes_batch ? "a batch axis that is read elsewhere than at b" : "b as a number in it",
+                    "an input over batch that is read at b"};
+        }
+    }
+    return std::nullopt;
+}
+
 packed_call::packed_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
                          bound_call::outputs wanted, bool explain) {
     check_version(table);
@@ -203,7 +199,9 @@ packed_call::packed_call(const kernel_table& table, std::span<const named_argume
         match(table, arguments, wanted == bound_call::outputs::needed, *std::pmr::get_default_resource());
     starts_ = whole.cu_seqlens_q->view;
     check_starts(starts_);
-    check_formula(table);
+    if (const auto found = needs_whole_batch(table.graph))
+        fail(say("a formula of one sequence at a time in ", table.variant, ", for a call with ", packed_name),
+             found->what, found->attempt);
     check_each(table.graph, whole);
     seen_ = values_of(starts_);
     check_order(seen_);

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <list>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace attune::detail {
@@ -12,6 +14,17 @@ namespace attune::detail {
 bool takes_packed_queries(const graph_ir& graph);
 /// cu_seqlens_q, if it is passed.
 const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments);
+
+/// What a formula says of the batch as a whole, and what to do instead.
+struct whole_batch {
+    std::string what;
+    std::string_view attempt;
+};
+
+/// Nothing, where a formula speaks of one sequence at a time: it reads at b what has a batch axis, and asks neither for
+/// b nor for the size of the batch otherwise. Only then are some of the sequences a call of their own, whose counting
+/// begins at 0, and only then are the batches of several calls those of one.
+std::optional<whole_batch> needs_whole_batch(const graph_ir& graph);
 
 /// A call with cu_seqlens_q: the queries of all sequences lie one after another. A bound call for each run of
 /// neighbours with the same number of queries, over views of what the caller passes: what has a query axis from the

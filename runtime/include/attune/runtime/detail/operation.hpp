@@ -27,7 +27,7 @@ struct result {
     std::string name;
     std::vector<axis_kind> axes{};
     bool any_type{};
-    int like = -1;  ///< of a gradient: the parameter whose shape it has
+    int like = -1;  ///< of a gradient: the parameter whose axes and element type it has
 };
 
 /// What is known of a variant, once.
@@ -54,8 +54,8 @@ struct operation {
                 const auto named = [&](const parameter& p) {
                     return p.name == table.graph.inputs[static_cast<std::size_t>(input)].name;
                 };
-                made.like =
-                    static_cast<int>(std::find_if(parameters.begin(), parameters.end(), named) - parameters.begin());
+                const auto found = std::find_if(parameters.begin(), parameters.end(), named);
+                made.like = static_cast<int>(found - parameters.begin()), made.axes = found->axes;
             } else {
                 const auto axes = axes_of_output(is);
                 made.axes.assign(axes.begin(), axes.end());
