@@ -124,6 +124,16 @@ for tensors in (given, whole):
     (ops.dropped(scale=0.125, **named)[0] * weights).sum().backward()
     assert all(x.grad.shape == x.shape and x.grad.dtype == x.dtype for x in tensors)
 close(given[1].grad, whole[1].grad.sum(0, keepdim=True), "a key that broadcasts")
+library = attune.load(sys.argv[1])
+tensors = [x.detach() for x in given]
+kept = library.dropped(*tensors[:3], bias=tensors[3], scale=0.125)
+said = {o["name"]: o.get("gradient_of") for o in library.dropped_gradient.describe()["outputs"]}
+assert said == {name: name[1:] for name in said} and not any("gradient_of" in o for o in library.dropped.describe()["outputs"])
+named = {name: x for name, x in {**dict(zip(("q", "k", "v", "bias"), tensors)), "out": kept.out, "lse": kept.lse, "dout": weights, "scale": 0.125}.items() if name in library.dropped_gradient._known}
+found = library.dropped_gradient(**named)._asdict()
+assert found["dk"].shape == (2, *k.shape[1:]) and found["dbias"].dtype == torch.float32 and found["dbias"].shape == (4, 90, 90)
+close(found["dk"].sum(0, keepdim=True), given[1].grad, "by attune.load")
+refused(["cu_seqlens_q"], lambda: library.dropped_gradient(**named, cu_seqlens_q=torch.tensor([0, 90], dtype=torch.int32)))
 
 
 def megabytes():
