@@ -35,9 +35,9 @@ class Function:
         self._gradient: Function | None = None
         self.__name__, self.__qualname__, self.__doc__ = variant.__name__, variant.__qualname__, variant.__doc__
         # Packed queries are divided by what is in a tensor; jax.vmap folds batches by shapes.
-        made = {output["name"] for output in variant._outputs} | {"options", "cu_seqlens_q"}
+        made = {output["name"] for output in variant._outputs} | {"options"} | variant._packs
         self.__signature__ = variant.__signature__.replace(parameters=[p for p in variant.__signature__.parameters.values() if p.name not in made])
-        self._names = [given["name"] for given in variant._inputs if given["name"] != "cu_seqlens_q"]
+        self._names = [given["name"] for given in variant._inputs if given["name"] not in variant._packs]
         self._axes = {given["name"]: given["axes"] for given in variant._inputs}
         # Batches of several calls are those of one where no formula asks for b as a number, or for the size of the batch, and no output is a sum over it.
         self._folds = variant._described["one_sequence_at_a_time"]

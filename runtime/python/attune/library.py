@@ -96,6 +96,7 @@ class Variant:
         first = {"q": 0, "k": 1, "v": 2}
         self._inputs = sorted(said["inputs"], key=lambda given: (given["optional"], first.get(given["name"], 3)))
         self._outputs = said["outputs"]
+        self._packs = {given["name"] for given in self._inputs if given["optional"]} & {"cu_seqlens_q"}  # a formula may have an input of that name
         self._known = {given["name"]: given for given in self._inputs + self._outputs}
         self._encoded = {name: name.encode() for name in self._known}
         self._required = [given["name"] for given in self._inputs if not given["optional"]]
@@ -232,7 +233,7 @@ class Variant:
             if extent is None:
                 return None
             shape.append(extent)
-        if named.get("cu_seqlens_q") is not None and "query" in axes and "batch" in axes:
+        if self._packs and named.get("cu_seqlens_q") is not None and "query" in axes and "batch" in axes:
             shape[axes.index("batch")] = 1  # the queries of all sequences one after another
         return shape
 
