@@ -36,12 +36,12 @@ inline bool has_weights(const plan& core) { return core.weights_by != statistic:
 /// What is made of a block's scores. Rows are (row in block, key block, query block, head, batch); pairs as
 /// score_tile::pair says.
 struct block_weights {
-    Halide::Func highest;                  ///< of a row; undefined where no maximum is needed
-    Halide::Func weights;                  ///< of pairs: the statistic's own
-    Halide::Func sum;                      ///< of a row, of softmax's weights
-    Halide::Func weighing;                 ///< of pairs: what multiplies values; undefined where none are weighed
-    std::map<int, Halide::Func> modified;  ///< of pairs: weights other than the statistic's own, by node
-    std::map<int, Halide::Func> row_sums;  ///< of a row: other sums that the graph asks for, by node
+    Halide::Func highest{};                  ///< of a row; undefined where no maximum is needed
+    Halide::Func weights{};                  ///< of pairs: the statistic's own
+    Halide::Func sum{};                      ///< of a row, of softmax's weights
+    Halide::Func weighing{};                 ///< of pairs: what multiplies values; undefined where none are weighed
+    std::map<int, Halide::Func> modified{};  ///< of pairs: weights other than the statistic's own, by node
+    std::map<int, Halide::Func> row_sums{};  ///< of a row: other sums that the graph asks for, by node
 
     /// All functions of rows: the maximum first.
     std::vector<Halide::Func> of_rows() const;
