@@ -119,7 +119,7 @@ for count in (1, 2):
 out.fill_(7)
 refused(["slopes", "3"], ready.alibi_attention, q, k, v, slopes[:3])
 refused(["q", "torch.float32"], ready.plain_attention, q.double(), k, v)
-refused(["q", "torch.float32"], ready.plain_attention, q.long(), k, v)
+refused(["q", "i64", "f32"], ready.plain_attention, q.long(), k, v)
 refused(["out"], ready.plain_attention.out, q, k, v, out=out[:, :, :50])
 refused(["out"], ready.plain_attention.out, q, k, v, out=q)
 refused(["plain_attention_gradient"], lambda: ready.plain_attention(q.clone().requires_grad_(), k, v).sum().backward())
