@@ -19,7 +19,8 @@ int main(int argc, char** argv) {
                                         }};
     return attune::examples::run(argc, argv, setup, [](auto& p) {
         using namespace varlen;
-        return attune::prepare<attention>(q = p.q, k = p.k, v = p.v, cu_seqlens_q = p["cu_seqlens_q"],
+        // Its own, where attune's packs the queries of a call.
+        return attune::prepare<attention>(q = p.q, k = p.k, v = p.v, varlen::cu_seqlens_q = p["cu_seqlens_q"],
                                           cu_seqlens_k = p["cu_seqlens_k"], out = p.out);
     });
 }
