@@ -1,4 +1,4 @@
-// rejects: an input has one to five axes; a single number is declared with scalar<"name", type>
+// rejects: an input has one to eight axes; a single number is declared with scalar<"name", type>
 #include "language.hpp"
 
 namespace my {
