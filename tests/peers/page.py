@@ -14,6 +14,10 @@ import struct
 import sys
 
 here = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(here.parents[1] / "dsl/docs"))
+sys.dont_write_bytecode = True
+from cpp_lines import lines_of
+
 ENTRY = re.compile(r"^inline constexpr auto (\w+) = (?:flex|cos)\((.*)\);$")
 SUITES = {"A": "test_flex_attention.py", "D": "test_flex_decoding.py", "G": "attn_gym", "X": "attention-gym, examples and tests", "N": "attention-gym, notebook"}
 
@@ -21,7 +25,7 @@ SUITES = {"A": "test_flex_attention.py", "D": "test_flex_decoding.py", "G": "att
 def entries(header):
     """(name, what it is called there, the word it needs or nothing, the line here) of each entry."""
     comment, shared = None, {}
-    for line in (here / header).read_text(encoding="utf-8").splitlines():
+    for line in lines_of(here / header, "-"):
         found = ENTRY.match(line)
         mod = re.match(r"^inline constexpr auto (\w+) = ((?:score|mask)_mod\(.*\));$", line)
         if line.startswith("// ") and re.match(r"// [ADGXN]\b", line):

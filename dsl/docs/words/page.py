@@ -13,6 +13,10 @@ import subprocess
 import sys
 
 here = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(here.parent))
+sys.dont_write_bytecode = True
+from cpp_lines import lines_of
+
 language = here.parents[1] / "include/attune/dsl"
 header, page_file = here / "words.hpp", here.parent / "words.md"
 EXAMPLE = re.compile(r"^inline constexpr auto (\w+) = (scored|seen|whole)\((.*)\);$")
@@ -26,7 +30,7 @@ NOT_WORDS = re.compile(r"^(belongs_to_the_call|cu_seqlens_q|is_\w+|has_\w+|\w+_k
 def rows():
     """(heading or nothing, words, what they are, an example), in order."""
     said, heading = None, None
-    for line in header.read_text(encoding="utf-8").splitlines():
+    for line in lines_of(header, "# |`"):
         if line.startswith("// # "):
             heading = line[5:]
         elif line.startswith("// `"):
@@ -73,7 +77,7 @@ def check(compile_command):
         wrong.append("words.md is not what words.hpp says: run dsl/docs/words/page.py")
     said = set(re.findall(r"\w+", " ".join(words for _, words, _, _ in rows())))
     wrong += [f"{name} is declared, and in no row of words.hpp" for name in sorted(set(declared())) if name not in said and not NOT_WORDS.match(name)]
-    examples = [found[1] for line in header.read_text(encoding="utf-8").splitlines() if (found := EXAMPLE.match(line))]
+    examples = [found[1] for line in lines_of(header, "# |`") if (found := EXAMPLE.match(line))]
     program = f'#include "{header}"\n' + "".join(f"static_assert(!attune::dsl::ir_of<words::{name}>.nodes.empty());\n" for name in examples)
     done = subprocess.run([*shlex.split(compile_command), "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++", "-"], input=program, capture_output=True, text=True)
     if done.returncode != 0:

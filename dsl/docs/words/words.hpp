@@ -40,7 +40,6 @@ inline constexpr auto biased =
 inline constexpr auto no_later = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx; });
 inline constexpr auto nearby = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx - kv_idx <= 16; });
 
-// clang-format off
 // # Where a pair stands
 // `b` `h`: batch element, query head, from 0
 inline constexpr auto place = scored(0.1 * b + slopes(h));
@@ -70,12 +69,15 @@ inline constexpr auto infinity = whole(softmax(where(q_idx >= kv_idx, scores, -i
 // # Tensors
 // `q` `k` `v`: the three of attention, read as q(b, h, q_idx, d_idx)
 inline constexpr auto given = whole(softmax(q * t(k)) * v);
-// `input<"bias", f32>(axes)`: a tensor of yours: f32 bf16 f16 f8_e4m3 f8_e5m2, integers i64 i32 i16 i8 u8, conditions boolean; up to eight axes
+// `input<"bias", f32>(axes)`: a tensor of yours: f32 bf16 f16 f8_e4m3 f8_e5m2, integers i64 i32 i16 i8 u8, conditions
+// boolean; up to eight axes
 inline constexpr auto declared = scored(input<"bias", bf16>(batch, head, query, key)(b, h, q_idx, kv_idx));
 // `f32` `bf16` `f16` `f8_e4m3` `f8_e5m2`: elements that are reals
-inline constexpr auto real_elements = scored(input<"a", f32>(head)(h) + input<"c", f16>(head)(h) + input<"d", f8_e4m3>(head)(h) + input<"e", f8_e5m2>(head)(h));
+inline constexpr auto real_elements = scored(input<"a", f32>(head)(h) + input<"c", f16>(head)(h) +
+                                             input<"d", f8_e4m3>(head)(h) + input<"e", f8_e5m2>(head)(h));
 // `i64` `i32` `i16` `i8` `u8`: elements that are integers of 32 bits; of i64 a call checks that
-inline constexpr auto integer_elements = seen(input<"a", i64>(head)(h) + input<"c", i16>(head)(h) + input<"d", i8>(head)(h) < input<"e", u8>(head)(h));
+inline constexpr auto integer_elements =
+    seen(input<"a", i64>(head)(h) + input<"c", i16>(head)(h) + input<"d", i8>(head)(h) < input<"e", u8>(head)(h));
 // `boolean`: elements that are conditions
 inline constexpr auto condition_elements = seen(input<"visible", boolean>(query, key)(q_idx, kv_idx));
 // `f64`: of scalars alone; kernels compute in f32
@@ -83,19 +85,26 @@ inline constexpr auto double_scalar = scored(scalar<"shift", f64>);
 // `[i][j]`: the same as (i, j)
 inline constexpr auto brackets = scored(table[h][0]);
 // `batch` `head` `key_head` `query` `key`: axes, read at b, h, h, q_idx, kv_idx
-inline constexpr auto axes = scored(input<"bias", f32>(batch, head, query, key)(b, h, q_idx, kv_idx) + input<"of_keys", f32>(key_head)(h));
+inline constexpr auto axes =
+    scored(input<"bias", f32>(batch, head, query, key)(b, h, q_idx, kv_idx) + input<"of_keys", f32>(key_head)(h));
 // `position`: an axis that is read at q_idx and at kv_idx
 inline constexpr auto of_positions = seen(documents(b, q_idx) == documents(b, kv_idx));
 // `depth` `value_depth` as axes: channels of q and k, of v
-inline constexpr auto of_channels = whole(softmax(queries(q(b, h, q_idx, d_idx) * input<"gain", f32>(depth)(d_idx)) * t(k)) * v);
+inline constexpr auto of_channels =
+    whole(softmax(queries(q(b, h, q_idx, d_idx) * input<"gain", f32>(depth)(d_idx)) * t(k)) * v);
 // `axis<"name">`: an axis of its own length
 inline constexpr auto own_axis = scored(input<"table", f32>(head, axis<"distance">)(h, 3));
 // `t(k)`: the transpose, in q * t(k)
 inline constexpr auto transposed = whole(softmax(q * t(k) * rsqrt(depth)) * v);
 // `queries(x)` `keys(x)` `values(x)`: tensors made of a formula over (b, h, position, d_idx); as many as q and k have
-inline constexpr auto formed = whole(softmax(queries(q(b, h, q_idx, d_idx) * 2.0) * t(keys(as_real(codes(b, h, kv_idx, d_idx)) * 0.1))) * values(-v(b, h, kv_idx, d_idx)));
-// `keys(x, length)` `keys(x, length, heads, depth)`: with a length, and with heads and depth of their own; queries and values alike
-inline constexpr auto of_length = whole(softmax(q * t(keys(as_real(codes(b, h, kv_idx / 2, d_idx)), 2 * extent<2>(codes)))) * values(v(b, h, kv_idx / 2, d_idx), 2 * extent<2>(codes)));
+inline constexpr auto formed =
+    whole(softmax(queries(q(b, h, q_idx, d_idx) * 2.0) * t(keys(as_real(codes(b, h, kv_idx, d_idx)) * 0.1))) *
+          values(-v(b, h, kv_idx, d_idx)));
+// `keys(x, length)` `keys(x, length, heads, depth)`: with a length, and with heads and depth of their own; queries and
+// values alike
+inline constexpr auto of_length =
+    whole(softmax(q * t(keys(as_real(codes(b, h, kv_idx / 2, d_idx)), 2 * extent<2>(codes)))) *
+          values(v(b, h, kv_idx / 2, d_idx), 2 * extent<2>(codes)));
 // `tokens(x, width)`: what lies between two attentions of a model, read at (b, position, channel)
 inline constexpr auto between = whole(tokens(x(b, q_idx, d_idx) * 2.0, extent<2>(x)));
 
@@ -117,21 +126,26 @@ inline constexpr auto chosen = scored(where(q_idx < 4, 0.0, 1.0));
 
 // # Functions
 // `abs` `min` `max` `sign` `relu` `clamp`: keep integers
-inline constexpr auto keeping = scored(table(h, clamp(q_idx - kv_idx, -8, 8) + max(min(abs(q_idx), 8), relu(8 * sign(kv_idx)))));
+inline constexpr auto keeping =
+    scored(table(h, clamp(q_idx - kv_idx, -8, 8) + max(min(abs(q_idx), 8), relu(8 * sign(kv_idx)))));
 // `exp` `exp2` `expm1` `log` `log2` `log1p` `sqrt` `rsqrt` `pow`: of reals
-inline constexpr auto powers = scored(exp(-cap) + exp2(cap) * expm1(cap) + log(cap) - log2(cap) + log1p(cap) * sqrt(cap) + rsqrt(cap) + pow(cap, 3));
+inline constexpr auto powers = scored(exp(-cap) + exp2(cap) * expm1(cap) + log(cap) - log2(cap) +
+                                      log1p(cap) * sqrt(cap) + rsqrt(cap) + pow(cap, 3));
 // `sin` `cos` `tan` `asin` `acos` `atan` `atan2` `sinh` `cosh` `tanh`: of reals
-inline constexpr auto angles = scored(sin(cap) + cos(cap) + tan(cap) + asin(cap) + acos(cap) + atan(cap) + atan2(cap, 2) + sinh(cap) + cosh(cap) + tanh(cap));
+inline constexpr auto angles = scored(sin(cap) + cos(cap) + tan(cap) + asin(cap) + acos(cap) + atan(cap) +
+                                      atan2(cap, 2) + sinh(cap) + cosh(cap) + tanh(cap));
 // `floor` `ceil` `round` `trunc` `fmod`: reals that are whole, and what is left
 inline constexpr auto whole_reals = scored(floor(cap) + ceil(cap) + round(cap) + trunc(cap) + fmod(cap, 2));
 // `as_integer(x)`: of a real, a score or a condition, toward zero
 inline constexpr auto to_integer = scored(table(h, as_integer(cap * 4) + as_integer(q_idx > 4)));
 // `erf` `sigmoid` `silu` `gelu` `gelu_tanh` `softplus` `logaddexp`: of reals
-inline constexpr auto activations = scored(erf(cap) + sigmoid(cap) + silu(cap) + gelu(cap) + gelu_tanh(cap) + softplus(cap) + logaddexp(cap, 1));
+inline constexpr auto activations =
+    scored(erf(cap) + sigmoid(cap) + silu(cap) + gelu(cap) + gelu_tanh(cap) + softplus(cap) + logaddexp(cap, 1));
 // `isnan` `isinf` `isfinite`: conditions
 inline constexpr auto classes = scored(where(isnan(cap) || isinf(cap) || !isfinite(cap), 0.0, cap));
 // `bound_index<"n">` `sum(n, extent, x)` `any(n, extent, c)` `all(n, extent, c)`: over a small index
-inline constexpr auto sums = seen(any(n, extent<1>(ends), kv_idx == ends(b, n)) || all(n, 4, kv_idx > ends(b, n)) || sum(n, extent<1>(ends), ends(b, n) <= kv_idx) > 2);
+inline constexpr auto sums = seen(any(n, extent<1>(ends), kv_idx == ends(b, n)) || all(n, 4, kv_idx > ends(b, n)) ||
+                                  sum(n, extent<1>(ends), ends(b, n) <= kv_idx) > 2);
 // `keep(p, seed)` `keep(p, seed, upper half)`: false with probability p, by Philox
 inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 0) / 0.9 * v);
 
@@ -148,26 +162,35 @@ inline constexpr auto capped = whole(softmax(mask(softcap(cap, scores), causal))
 inline constexpr auto alibi = scored(alibi_slope * (kv_idx - q_idx));
 
 // # Weights, rows, outputs
-// `softmax(scores)` `softmax(scores, sink)` `softmax_plus_one(scores)`: with a further key, of value 0, in the denominator
+// `softmax(scores)` `softmax(scores, sink)` `softmax_plus_one(scores)`: with a further key, of value 0, in the
+// denominator
 inline constexpr auto sunk = whole(softmax(scores, sinks(h)) * v);
 // `unnormalized(scores)`: scores as weights
 inline constexpr auto weighed = whole(unnormalized(max(scores, 0.0)) * v);
 // `log_sum_exp(scores)` `row_maximum(scores)` `row_sum(weights)`: a number a query
-inline constexpr auto rows = whole(outputs(out = softmax(scores) * v, lse = log_sum_exp(scores), output<"top"> = row_maximum(scores), output<"total"> = row_sum(softmax(scores))));
-// `outputs(out = ..., lse = ...)` `out` `lse` `output<"name">`: several outputs, by name: outputs, rows, scores, weights and the two below
-inline constexpr auto several = whole(outputs(out = softmax(scores) * v, lse = log_sum_exp(scores), output<"weights"> = softmax(scores), output<"scores"> = scores));
+inline constexpr auto rows =
+    whole(outputs(out = softmax(scores) * v, lse = log_sum_exp(scores), output<"top"> = row_maximum(scores),
+                  output<"total"> = row_sum(softmax(scores))));
+// `outputs(out = ..., lse = ...)` `out` `lse` `output<"name">`: several outputs, by name: outputs, rows, scores,
+// weights and the two below
+inline constexpr auto several = whole(outputs(out = softmax(scores) * v, lse = log_sum_exp(scores),
+                                              output<"weights"> = softmax(scores), output<"scores"> = scores));
 // `sum_over_queries(weights)` `mean_over_heads(weights)`: what each key received; the mean of the heads
-inline constexpr auto received = whole(outputs(output<"received"> = sum_over_queries(softmax(scores)), output<"mean"> = mean_over_heads(softmax(scores))));
+inline constexpr auto received = whole(
+    outputs(output<"received"> = sum_over_queries(softmax(scores)), output<"mean"> = mean_over_heads(softmax(scores))));
 // `as_row(x)` `as_output(x)`: a real as a row or an output
-inline constexpr auto as_those = whole(outputs(out = as_output(out_a(b, h, q_idx, d_idx)) + softmax(scores) * v, lse = as_row(lse_a(b, h, q_idx)) + log_sum_exp(scores)));
+inline constexpr auto as_those = whole(outputs(out = as_output(out_a(b, h, q_idx, d_idx)) + softmax(scores) * v,
+                                               lse = as_row(lse_a(b, h, q_idx)) + log_sum_exp(scores)));
 // `state(output, row)` `merge(state, state)`: attention over two parts of the keys
-inline constexpr auto merged = whole(merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores))).out);
+inline constexpr auto merged = whole(
+    merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores))).out);
 
 // # FlexAttention's spelling
 // `flex(...)` `score_mod(lambda)` `mask_mod(lambda)`: in any order, each once at most; a scale and three tensors, too
 inline constexpr auto flexible = whole(flex(biased, no_later, 0.125, q, k, v));
 // `flex_scores(...)`: its scores alone
-inline constexpr auto flexible_scores = whole(outputs(out = softmax(flex_scores(biased)) * v, output<"top"> = row_maximum(flex_scores(biased))));
+inline constexpr auto flexible_scores =
+    whole(outputs(out = softmax(flex_scores(biased)) * v, output<"top"> = row_maximum(flex_scores(biased))));
 // `and_masks(...)` `or_masks(...)` and `&&` `||` `!` of mask_mods: one of several
 inline constexpr auto joined_masks = whole(flex(and_masks(no_later, nearby) || !or_masks(no_later, nearby)));
 // `return_lse` `return_max_scores`: outputs lse and max_scores
@@ -175,24 +198,32 @@ inline constexpr auto more_outputs = whole(flex(biased, return_lse, return_max_s
 
 // # Before the contraction
 // `channels(q)` `channels(position, f)`: a head's channels, as a function of d_idx: what the three below take and give
-inline constexpr auto of_all_channels = whole(softmax(queries(channels(q_idx, [](auto d) { return channels(q)(d) * gain(d); })) * t(k)) * v);
+inline constexpr auto of_all_channels =
+    whole(softmax(queries(channels(q_idx, [](auto d) { return channels(q)(d) * gain(d); })) * t(k)) * v);
 // `rotary_half(q, cosines, sines)` `rotary_interleaved(...)`: rotary embedding, by halves or by neighbours
-inline constexpr auto rotated = whole(softmax(queries(rotary_half(q, cosines, sines)) * t(keys(rotary_interleaved(k, cosines, sines)))) * v);
+inline constexpr auto rotated =
+    whole(softmax(queries(rotary_half(q, cosines, sines)) * t(keys(rotary_interleaved(k, cosines, sines)))) * v);
 // `rms_norm(q, gain, epsilon)`: normalisation of a head's channels
-inline constexpr auto normalised = whole(softmax(queries(rms_norm(q, gain, 1e-6)) * t(keys(rms_norm(k, gain, 1e-6)))) * v);
+inline constexpr auto normalised =
+    whole(softmax(queries(rms_norm(q, gain, 1e-6)) * t(keys(rms_norm(k, gain, 1e-6)))) * v);
 
 // # Whole layers (attune/dsl/layers.hpp)
 // `linear(x, w)` `linear(x, w, bias)` `split_heads(x, heads)` `merge_heads(output)` `part<i, n>(x)`: projections
-inline constexpr auto projected = whole(linear(merge_heads(softmax(split_heads(part<0, 3>(linear(x, wq, wb)), w) * t(split_heads(part<1, 3>(linear(x, wq, wb)), w))) * split_heads(part<2, 3>(linear(x, wq, wb)), w)), input<"wo", f32>(axis<"back">, axis<"width">)));
+inline constexpr auto projected = whole(linear(merge_heads(softmax(split_heads(part<0, 3>(linear(x, wq, wb)), w) *
+                                                                   t(split_heads(part<1, 3>(linear(x, wq, wb)), w))) *
+                                                           split_heads(part<2, 3>(linear(x, wq, wb)), w)),
+                                               input<"wo", f32>(axis<"back">, axis<"width">)));
 // `one_head(x)`: a sequence as the tensor of one head
 inline constexpr auto one_headed = whole(merge_heads(softmax(one_head(x) * t(one_head(x))) * one_head(x)));
 // `residual(x, y)` `layer_norm(x, gamma, beta, epsilon)` `gelu(x)` `apply(f, x)` of sequences
-inline constexpr auto layered = whole(layer_norm(residual(gelu(linear(x, wq)), apply(x, [](auto e) { return e * 0.5; })), gamma, beta, 1e-5));
+inline constexpr auto layered =
+    whole(layer_norm(residual(gelu(linear(x, wq)), apply(x, [](auto e) { return e * 0.5; })), gamma, beta, 1e-5));
 // `dropout(weights, p, seed)`: weights that are kept, over 1 - p
 inline constexpr auto dropped = whole(dropout(softmax(scores), 0.1, seed) * v);
 
 // # Gradients
-// `gradient(graph)` `of(...)` `wrt(...)`, in a call `dq` `dk` `dv` `dout` `dlse` `d(x)`: the gradients of a graph's tensors
+// `gradient(graph)` `of(...)` `wrt(...)`, in a call `dq` `dk` `dv` `dout` `dlse` `d(x)`: the gradients of a graph's
+// tensors
 inline constexpr auto attended = outputs(out = softmax(scores + slopes(h)) * v, lse = log_sum_exp(scores + slopes(h)));
 inline constexpr auto differentiated = whole(gradient(attended, of(out), wrt(q, slopes)));
 
@@ -200,6 +231,5 @@ inline constexpr auto differentiated = whole(gradient(attended, of(out), wrt(q, 
 // `ir_of<graph>` `description<graph>` `fingerprint<graph>`: its list, its text, a number that stands for both
 static_assert(!description<given>.empty() && fingerprint<given> == ir_of<given>.fingerprint);
 inline constexpr auto asked = whole(softmax(q * t(k)) * v);
-// clang-format on
 
 }  // namespace words
