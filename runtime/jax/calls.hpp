@@ -76,7 +76,7 @@ inline ffi::Error call(const detail::operation& of, std::int64_t threads, std::s
         const auto named = std::find_if(of.parameters.begin(), of.parameters.end(),
                                         [&](const detail::parameter& p) { return p.name == name; });
         if (named == of.parameters.end()) return refused("arguments that are parameters");
-        names.remove_prefix(name.size() + 1);
+        names.remove_prefix(std::min(names.size(), name.size() + 1));
         using form = detail::parameter::form;
         const form is = named->is;
         const ffi::DataType type = buffer->element_type();

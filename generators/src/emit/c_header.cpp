@@ -3,8 +3,8 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 
-#include <attune/dsl/terminals.hpp>
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
 #include <array>
@@ -42,20 +42,13 @@ std::string axes_of(const input_declaration& d) {
     return joined(axes, ", ");
 }
 
-std::string_view axes_of(kind output) {
-    switch (output) {
-        case kind::output: return "batch, head, query, value_depth";
-        case kind::row: return "batch, head, query";
-        case kind::column: return "batch, head, key";
-        case kind::head_mean: return "batch, query, key";
-        default: return "batch, head, query, key";
-    }
-}
-
 std::string axes_of_output(const graph_ir& graph, const output_declaration& d) {
-    const int input = input_of_gradient(graph, d);
-    return input >= 0 ? axes_of(graph.inputs[static_cast<std::size_t>(input)])
-                      : std::string(axes_of(graph.nodes[static_cast<std::size_t>(d.node)].kind));
+    if (const int input = input_of_gradient(graph, d); input >= 0)
+        return axes_of(graph.inputs[static_cast<std::size_t>(input)]);
+    std::vector<std::string> axes;
+    for (const axis_kind axis : detail::axes_of_output(graph.nodes[static_cast<std::size_t>(d.node)].kind))
+        axes.emplace_back(axis == axis_kind::free ? "channel" : name_of(axis));
+    return joined(axes, ", ");
 }
 
 /// What the kernels of a variant accept where its formula leaves it open.
@@ -76,15 +69,16 @@ struct choices {
 };
 
 struct field {
-    std::string type, name, said, comment, pass;
+    std::string type, name, comment, pass;
+    bool optional = false;
 };
 
 std::vector<field> fields_of(const variant& v) {
     std::vector<field> fields;
-    const auto tensor = [&](std::string_view name, std::string comment) {
+    const auto tensor = [&](std::string_view name, std::string comment, bool optional = false) {
         const std::string field = identifier(name);
-        fields.push_back({"attune_tensor", field, std::string(name), std::move(comment),
-                          fmt::format("attune_tensor_argument(\"{}\", given->{})", name, field)});
+        fields.push_back({"attune_tensor", field, std::move(comment),
+                          fmt::format("attune_tensor_argument(\"{}\", given->{})", name, field), optional});
     };
     for (const input_declaration& d : v.graph.inputs) {
         const std::string name = identifier(d.name);
@@ -94,21 +88,22 @@ std::vector<field> fields_of(const variant& v) {
                                d.element == element_type::any ? "element type of the kernel" : name_of(d.element),
                                axes_of(d)));
         else if (d.element == element_type::f32)
-            fields.push_back({"float", name, std::string(d.name), "",
-                              fmt::format("attune_real_argument(\"{}\", (double)given->{})", d.name, name)});
+            fields.push_back(
+                {"float", name, "", fmt::format("attune_real_argument(\"{}\", (double)given->{})", d.name, name)});
         else if (d.element == element_type::f64)
-            fields.push_back({"double", name, std::string(d.name), "",
-                              fmt::format("attune_real_argument(\"{}\", given->{})", d.name, name)});
+            fields.push_back(
+                {"double", name, "", fmt::format("attune_real_argument(\"{}\", given->{})", d.name, name)});
         else if (d.element == element_type::boolean)
-            fields.push_back({"int32_t", name, std::string(d.name), "0 or 1",
-                              fmt::format("attune_boolean_argument(\"{}\", given->{})", d.name, name)});
+            fields.push_back(
+                {"int32_t", name, "0 or 1", fmt::format("attune_boolean_argument(\"{}\", given->{})", d.name, name)});
         else
-            fields.push_back({"int32_t", name, std::string(d.name), "",
-                              fmt::format("attune_integer_argument(\"{}\", given->{})", d.name, name)});
+            fields.push_back(
+                {"int32_t", name, "", fmt::format("attune_integer_argument(\"{}\", given->{})", d.name, name)});
     }
-    tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys");
-    if (std::ranges::find(v.graph.inputs, "cu_seqlens_q", &input_declaration::name) == v.graph.inputs.end())
-        tensor("cu_seqlens_q", "i32 (batch + 1), optional: where each sequence's queries begin, where they are packed");
+    tensor("kv_lengths", "i32 (batch), optional: all zeros stands for all keys", true);
+    if (detail::takes_packed_queries(v.graph))
+        tensor("cu_seqlens_q", "i32 (batch + 1), optional: where each sequence's queries begin, where they are packed",
+               true);
     for (const output_declaration& d : v.graph.outputs) {
         const std::string_view element = has_open_element(v.graph, d) ? "element type of the kernel" : "f32";
         tensor(d.name, fmt::format("written: {} ({})", element, axes_of_output(v.graph, d)));
@@ -138,8 +133,8 @@ std::string declarations(const variant& v, std::span<const listed_kernel> kernel
         "    attune_argument list[{1}];\n    size_t count = 0;\n",
         name, fields.size());
     for (const field& f : fields)
-        text += dsl::is_built_in(f.said)
-                    ? fmt::format("    if (given->{0}.data || given->{0}.shape) list[count++] = {1};\n", f.said, f.pass)
+        text += f.optional
+                    ? fmt::format("    if (given->{0}.data || given->{0}.shape) list[count++] = {1};\n", f.name, f.pass)
                     : fmt::format("    list[count++] = {};\n", f.pass);
     return text + fmt::format("    return attune_run({}_variant(), list, count, options);\n}}\n", name);
 }

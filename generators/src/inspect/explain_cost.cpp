@@ -121,11 +121,15 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
     };
     contracted_over(count(operation::contract) * (facts.core.saved_rows > 0 ? 2 : 1),
                     {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
-    for (const further_contraction& other : facts.core.further) contracted_over(1, {text_of(graph, other.extent), 1});
-    if (facts.core.makes(kind::gradient)) {
+    const auto further = [&](std::span<const further_contraction> sums) {
+        for (const further_contraction& other : sums)
+            contracted_over(1, named_number(graph, other.extent, depths, call));
+    };
+    if (!facts.core.makes(kind::gradient)) {
+        further(facts.core.further);
+    } else {
         const gradient_plan plan = gradient_plan_of(facts);
-        for (const further_contraction& other : contractions_under(facts, plan.tiles))
-            contracted_over(1, {text_of(graph, other.extent), static_cast<double>(depths.value_depth)});
+        further(contractions_under(facts, plan.tiles));
         for (const gradient_sum& sum : plan.sums)
             if (sum.rows >= 0)
                 contracted_over(1, {sum.of_values ? "Dv" : "D",

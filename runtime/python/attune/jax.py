@@ -39,7 +39,7 @@ class Function:
         self.__signature__ = variant.__signature__.replace(parameters=[p for p in variant.__signature__.parameters.values() if p.name not in made])
         self._names = [given["name"] for given in variant._inputs if given["name"] not in variant._packs]
         self._axes = {given["name"]: given["axes"] for given in variant._inputs}
-        # Batches of several calls are those of one where no formula asks for b as a number, or for the size of the batch, and no output is a sum over it.
+        # Batches of several calls are those of one where the formula speaks of one sequence at a time.
         self._folds = variant._described["one_sequence_at_a_time"]
         self._calls: dict[tuple[str, ...], Callable[..., Any]] = {}
 

@@ -10,8 +10,6 @@
 
 namespace attune::detail {
 
-/// Whether calls take cu_seqlens_q, which a formula may have as an input of its own.
-bool takes_packed_queries(const graph_ir& graph);
 /// cu_seqlens_q, if it is passed.
 const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments);
 

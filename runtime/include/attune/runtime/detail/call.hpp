@@ -44,6 +44,9 @@ kernel_list kernels(const kernel_table& table);
 
 void synchronize(const kernel_table& table, const options& how);
 
+/// Whether calls take cu_seqlens_q, which a formula may have as an input of its own.
+bool takes_packed_queries(const graph_ir& graph);
+
 /// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
 std::span<const axis_kind> axes_of_output(kind node);
 

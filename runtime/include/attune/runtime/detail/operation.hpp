@@ -41,9 +41,7 @@ struct operation {
         const kernel_table& table = given->table();
         qualified = table.variant;
         name = qualified.substr(qualified.rfind(':') + 1);
-        for (const bool first : {true, false})
-            for (const input_declaration& d : table.graph.inputs)
-                if (first == (d.name == "q" || d.name == "k" || d.name == "v")) parameters.push_back(parameter_of(d));
+        for (const input_declaration& d : table.graph.inputs) parameters.push_back(parameter_of(d));
         std::stable_sort(parameters.begin(), parameters.end(),
                          [](const parameter& a, const parameter& b) { return place(a) < place(b); });
         parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
