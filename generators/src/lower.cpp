@@ -198,10 +198,6 @@ template <class Cut> Pipeline attention_of(const Cut& cut, kernel_frame& frame) 
     return attention;
 }
 
-}  // namespace
-
-namespace {
-
 lowered_kernel lower_gradient(kernel_frame& frame) {
     backward_sweep sweep(frame);
     sweep.schedule();

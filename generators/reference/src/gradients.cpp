@@ -1,6 +1,8 @@
 #include "gradients.hpp"
 #include "statistics.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -8,10 +10,8 @@ namespace attune::reference {
 
 gradient_writer::gradient_writer(const graph_ir& graph, const output_declaration& declared, const evaluation& e)
     : graph_(graph), node_(declared.node), to_{std::string(declared.name), {}, {}} {
-    std::int16_t deposit = node_;
-    while (at(deposit).op == operation::add) deposit = at(deposit).arguments[0];
-    if (at(deposit).op != operation::deposit) throw std::invalid_argument("reference: a gradient that is no deposit");
-    const std::int16_t input = at(deposit).input;
+    const auto input = static_cast<std::int16_t>(input_of_gradient(graph, declared));
+    if (input < 0) throw std::invalid_argument("reference: a gradient that is no deposit");
     to_.query_axis = -1;
     std::int64_t size = 1;
     for (std::size_t a = 0; a < graph.inputs[static_cast<std::size_t>(input)].rank; ++a)

@@ -141,15 +141,12 @@ owned_tensor& workload::add(std::string_view name, element_type element, std::ve
 
 void workload::fill(std::string_view name) {
     owned_tensor& t = (*this)[name];
-    std::int16_t document = 0;
-    const auto count_up = [&](auto& to) {
-        for (auto& x : to) x = document = static_cast<std::int16_t>(document + (random_() % 11 == 0 ? 1 : 0));
+    const auto count_up = [&]<class T>(std::vector<T>& documents) {
+        T document = 0;
+        for (T& x : documents) x = document = static_cast<T>(document + (random_() % 11 == 0 ? 1 : 0));
     };
-    if (!t.integers.empty()) {
-        std::int32_t of_many = 0;
-        for (std::int32_t& x : t.integers) x = of_many += random_() % 11 == 0 ? 1 : 0;
-    } else if (!t.wide.empty() || !t.narrow.empty()) {
-        count_up(t.wide), count_up(t.narrow);
+    if (!t.integers.empty() || !t.wide.empty() || !t.narrow.empty()) {
+        count_up(t.integers), count_up(t.wide), count_up(t.narrow);
     } else if (!t.bytes.empty()) {
         for (std::uint8_t& x : t.bytes) x = random_() % 10 == 0 ? 1 : 0;
     } else {

@@ -213,23 +213,12 @@ private:
 gradient_plan gradient_plan_of(const graph_facts& facts) { return gradient_reader(facts).read(); }
 
 std::vector<further_contraction> contractions_under(const graph_facts& facts, const std::vector<int>& tiles) {
-    const graph_ir& graph = facts.graph;
-    const auto on = [&](int n) { return facts.depends[static_cast<std::size_t>(n)]; };
-    const std::vector<bool> made = under(graph, tiles);
+    const std::vector<bool> made = under(facts.graph, tiles);
     std::vector<further_contraction> all;
-    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
-        const instruction& it = graph.nodes[static_cast<std::size_t>(n)];
-        if (!made[static_cast<std::size_t>(n)] || it.op != operation::sum || !on(n).query || !on(n).key || on(n).bound)
-            continue;
-        const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
-        for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
-            if (body.op != operation::multiply || body.kind != kind::real) continue;
-            const int a = body.arguments[side], b = body.arguments[1 - side];
-            if (on(a).key || on(a).score || on(b).query || on(b).score) continue;
-            all.push_back({n, a, b, it.arguments[0], it.arguments[1]});
-            break;
-        }
-    }
+    for (int n = 0; n < static_cast<int>(made.size()); ++n)
+        if (const auto further = further_contraction_at(facts.graph, facts.depends, n);
+            further && made[static_cast<std::size_t>(n)])
+            all.push_back(*further);
     return all;
 }
 

@@ -129,7 +129,7 @@ private:
         for (int n = 0; n < size(); ++n) {
             if (!made[n]) continue;
             if (node(n).op == operation::contract) contractions.push_back(n);
-            if (node(n).op == operation::sum) read_further(n);
+            if (const auto further = further_contraction_at(graph_, depends_, n)) core_.further.push_back(*further);
         }
         if (contractions.size() != 1)
             refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) +
@@ -140,21 +140,6 @@ private:
             refuse("expected scores as q * t(k), got a product without a transposed tensor");
         core_.query = tensor(node(core_.contraction).arguments[0], "the queries of a product");
         core_.key = tensor(transposed.arguments[0], "the keys of a product");
-    }
-
-    /// A sum over products of what depends on the query and what depends on the key.
-    void read_further(int n) {
-        const instruction& body = node(node(n).arguments[2]);
-        if (!depends_[n].query || !depends_[n].key || depends_[n].bound || depends_[n].channel ||
-            body.op != operation::multiply || body.kind != kind::real)
-            return;
-        for (int side : {0, 1}) {
-            const int of_query = body.arguments[side], of_key = body.arguments[1 - side];
-            const dependence &query = depends_[of_query], &key = depends_[of_key];
-            if (query.key || query.score || key.query || key.score) continue;
-            core_.further.push_back({n, of_query, of_key, node(n).arguments[0], node(n).arguments[1]});
-            return;
-        }
     }
 
     int tensor(int n, const char* what) const {
@@ -201,6 +186,23 @@ private:
 }  // namespace
 
 bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.end(), what) != outputs.end(); }
+
+std::optional<further_contraction> further_contraction_at(const graph_ir& graph, const std::vector<dependence>& depends,
+                                                          int node) {
+    const auto on = [&](int n) { return depends[static_cast<std::size_t>(n)]; };
+    const instruction& it = graph.nodes[static_cast<std::size_t>(node)];
+    if (it.op != operation::sum) return {};
+    const instruction& body = graph.nodes[static_cast<std::size_t>(it.arguments[2])];
+    const dependence sum = on(node);
+    if (!sum.query || !sum.key || sum.bound || sum.channel || body.op != operation::multiply || body.kind != kind::real)
+        return {};
+    for (const std::size_t side : {std::size_t{0}, std::size_t{1}}) {
+        const int of_query = body.arguments[side], of_key = body.arguments[1 - side];
+        if (on(of_query).key || on(of_query).score || on(of_key).query || on(of_key).score) continue;
+        return further_contraction{node, of_query, of_key, it.arguments[0], it.arguments[1]};
+    }
+    return {};
+}
 
 plan plan_of(const graph_ir& graph, const std::vector<dependence>& depends) { return reader(graph, depends).read(); }
 

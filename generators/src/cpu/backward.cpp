@@ -13,8 +13,6 @@ constexpr int chunk_blocks = 8;  // keys, values and their sums that are gone ov
 
 Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size() == 1 ? all.front() : mux(which, all); }
 
-int rounded_up(int x, int to) { return (x + to - 1) / to * to; }
-
 }  // namespace
 
 backward_sweep::backward_sweep(kernel_frame& frame)
@@ -24,7 +22,7 @@ backward_sweep::backward_sweep(kernel_frame& frame)
       tasks_(frame),
       lanes_(cut_.lanes),
       pairs_(frame, tasks_, plan_.tiles, plan_.sums) {
-    width_ = rounded_up(std::max(f_.depth(), f_.value_depth()), lanes_);
+    width_ = width_of_sums(frame.request);
     channel_tile_ = cut_.value_tile;
     while (width_ % channel_tile_ != 0) channel_tile_ -= lanes_;
     row_tile_ = std::max(cut_.chunk / channel_tile_, 1);

@@ -74,6 +74,9 @@ row_memory row_memory_of(const kernel_request& request);
 /// of queries in one: of few, it would take longer to add up the sums than to make them.
 inline constexpr int most_parts_of_queries = 4, fewest_blocks_of_part = 8;
 
+/// Of a gradient: the channels of a row of such a sum, whole vectors of the wider of both depths.
+int width_of_sums(const kernel_request& request);
+
 /// What these sums take for each query of a head, key of a query head and key of a key head, in so many parts. Else 0.
 struct sum_memory {
     std::size_t of_query{}, of_key{}, of_key_head{};

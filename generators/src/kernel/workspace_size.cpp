@@ -50,8 +50,7 @@ std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes&
     const gradient_plan sums = gradient_plan_of(*request.facts);
     std::vector<int> made = sums.tiles;
     for (const gradient_term& term : sums.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
-    const int width =
-                  (std::max(request.depths.depth, request.depths.value_depth) + cut.lanes - 1) / cut.lanes * cut.lanes,
+    const int width = width_of_sums(request),
               contractions = 1 + static_cast<int>(contractions_under(*request.facts, made).size()),
               tiles = static_cast<int>(made.size()) + contractions,
               rows = static_cast<int>(sums.sums.size()) + 2 * contractions;
@@ -133,14 +132,18 @@ std::size_t scratch_bytes(const kernel_request& request) {
     return sizeof(float) * floats + 3 * hoisted_bytes(*facts, cut);
 }
 
+int width_of_sums(const kernel_request& request) {
+    const int lanes = sizes_of(request.schedule).lanes,
+              wider = std::max(request.depths.depth, request.depths.value_depth);
+    return (wider + lanes - 1) / lanes * lanes;
+}
+
 sum_memory sum_memory_of(const kernel_request& request) {
     const graph_facts& facts = *request.facts;
     if (!facts.core.makes(kind::gradient)) return {};
     const gradient_plan plan = gradient_plan_of(facts);
     const depth_pair& depths = request.depths;
-    const auto lanes = static_cast<std::size_t>(sizes_of(request.schedule).lanes);
-    const std::size_t width =
-        (static_cast<std::size_t>(std::max(depths.depth, depths.value_depth)) + lanes - 1) / lanes * lanes;
+    const auto width = static_cast<std::size_t>(width_of_sums(request));
     sum_memory sums;
     sums.parts = most_parts_of_queries;
     const auto of = [&](bool of_queries, bool per_head) -> std::size_t& {
