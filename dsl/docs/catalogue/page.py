@@ -18,11 +18,11 @@ root = here.parents[2]
 page = here.parent / "catalogue.md"
 
 families = [
-    ("causal", "Which of the two comes first"), ("windows", "Distances"), ("prefixes", "Prefixes"), ("documents", "Several sequences in one"),
+    ("causal", "Causal masks"), ("windows", "Distances"), ("prefixes", "Prefixes"), ("documents", "Several sequences in one"),
     ("block_diffusion", "Block diffusion"), ("vision", "Text that looks at images"), ("natten", "Neighbourhoods"), ("sliding_tiles", "Sliding tiles"),
-    ("jetspec", "Drafts"), ("sparse_video", "Video, by space and time"), ("sparse_tiles", "Video, by chosen tiles"), ("alibi", "ALiBi"),
+    ("jetspec", "Speculative decoding"), ("sparse_video", "Video, by space and time"), ("sparse_tiles", "Video, by chosen tiles"), ("alibi", "ALiBi"),
     ("relative", "Relative positions"), ("biases", "Learned biases and masks"), ("softcap", "Softcap"), ("graphormer", "Graphs"),
-    ("activations", "Weights other than softmax"), ("sinks", "Other denominators, further outputs"), ("rotary", "Before the contraction"),
+    ("activations", "Weights other than softmax"), ("sinks", "Other denominators, further outputs"), ("rotary", "Queries and keys before their product"),
     ("selected", "Keys of two tensors"),
 ]
 
@@ -108,12 +108,13 @@ def picture(name):
 
 def markdown():
     lines = ["# The catalogue", "",
-             "Masks and score modifications of the field: each a few lines over the language, in one header a family, `#include <attune/catalogue.hpp>` for all.",
-             "Arguments are literals, run-time scalars (`scalar<\"w\", i32>`), inputs, or functions that are called like inputs. An entry is a condition for `mask(scores, ...)`, or takes scores",
-             "`s` and returns scores; q is a query's position, k a key's, h the head, b the batch element. `//` rounds down, `%` has the sign of the divisor.", "",
+             "Published masks and score modifications, each a few lines of the language. Each family has a header; `#include <attune/catalogue.hpp>` includes all.",
+             "An entry is a condition for `mask(scores, ...)`, or takes scores `s` and returns scores. Arguments are literals, run-time scalars (`scalar<\"w\", i32>`), inputs, or functions that are",
+             "called like inputs. In the formulas q is a query's position, k a key's, h the head, b the batch element; Lq and Lk are the lengths, H the number of heads, V the values. `//` rounds down,",
+             "`%` has the sign of the divisor.", "",
              "```cpp", "#include <attune/catalogue/natten.hpp>",
              "inline constexpr auto neighbours = softmax(mask(q * t(k) * rsqrt(depth), attune::catalogue::natten(64, 48, 7, 7))) * v;", "```", "",
-             "In the pictures blue pairs are visible: dark where a kernel needs no mask, light where it decides pair by pair; grey blocks are skipped. They are drawn by the code that kernels are made of;",
+             "In the pictures blue pairs are visible: dark in blocks that need no mask, light in blocks that are masked pair by pair. Grey blocks are skipped. The code that makes kernels draws them;",
              "`catalogue/page.py` makes them and this page.", ""]
     lines += ["## The language's own", "", "`attune/dsl.hpp`.", "", "| entry | formula | source | picture |", "| --- | --- | --- | --- |"]
     lines += [f"| {call} | {formula} | {source} | {picture(name)} |" for name, call, formula, source in own] + [""]

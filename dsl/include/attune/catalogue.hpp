@@ -1,6 +1,6 @@
 #pragma once
-/// The masks and score modifications of the field, each a few lines over the language: its formula and where it comes
-/// from stand above it. A family a file; docs/catalogue.md lists them with pictures.
+/// Published masks and score modifications, each a few lines of the language. The comment above each gives its formula
+/// and its source. Each family has a file; docs/catalogue.md lists all with pictures.
 #include <attune/catalogue/activations.hpp>
 #include <attune/catalogue/alibi.hpp>
 #include <attune/catalogue/biases.hpp>

@@ -2,8 +2,8 @@
 #include <attune/dsl.hpp>
 
 /// The variants that most programs need, compiled ahead of time in attune::common (depths 64 and 128, f32). All of them
-/// scale by rsqrt(depth), take any number of key heads that divides the heads, and end at kv_lengths where those are
-/// given.
+/// scale by rsqrt(depth), take any number of key heads that divides the number of heads, and end at kv_lengths if a
+/// call passes them.
 namespace attune::common {
 using namespace attune::dsl;
 
@@ -21,22 +21,22 @@ inline constexpr auto left = scalar<"left", i32>;
 inline constexpr auto right = scalar<"right", i32>;
 inline constexpr auto window_attention = softmax(mask(scaled, window(left, right))) * v;
 
-/// Causal, and a key weighs less the further back it is, at a slope of its head's.
+/// Causal, and a key weighs less the further back it is: each head has its slope.
 inline constexpr auto slopes = input<"slopes", f32>(head);
 inline constexpr auto alibi_attention = softmax(mask(scaled + slopes(h) * (kv_idx - q_idx), causal)) * v;
 
-/// The last queries of sequences whose keys lie in a cache, one or a chunk of them: the last query meets the last key
-/// in use, kv_lengths of them.
+/// One query or a chunk of queries at the end of each sequence, over keys in a cache: the last query meets the last key
+/// in use, as kv_lengths says.
 inline constexpr auto decode_attention = softmax(mask(scaled, causal_bottom_right)) * v;
 
-/// The same with a window and with ALiBi, counted from there.
+/// The same with a window, and with ALiBi. Distances are counted from the query's place in the sequence.
 inline constexpr auto decode_window_attention = softmax(mask(scaled, bottom_right(window(left, right)))) * v;
 inline constexpr auto distance = kv_idx - (q_idx + (kv_lengths(b) - query_length));
 inline constexpr auto decode_alibi_attention = softmax(mask(scaled + slopes(h) * distance, causal_bottom_right)) * v;
 
-/// The same over a cache of bytes in pages: the keys of sequence b lie in the pages that row b of the block table
-/// names, in each as many as the pools have room for, and each key and value has a scale. An entry in use that is no
-/// page is refused by every call; entries behind kv_lengths may be anything.
+/// The same over a cache of bytes in pages. Row b of the block table names the pages of sequence b; the shape of the
+/// pools says how many keys a page holds. Each key and each value has a scale. Every call refuses an entry in use that
+/// is no page; entries beyond kv_lengths may be anything.
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
 inline constexpr auto k_pages = input<"k_pages", i8>(axis<"page">, key_head, axis<"token">, depth);
 inline constexpr auto k_scale = input<"k_scale", f32>(axis<"page">, key_head, axis<"token">);

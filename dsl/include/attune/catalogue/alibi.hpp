@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// ALiBi (Press et al. 2022): a slope a head times the distance. Slopes are an input read at h, or one of the formulas
-/// below.
+/// ALiBi (Press et al. 2022): the distance times a slope for each head. Slopes are an input read at h, or one of the
+/// formulas below.
 namespace attune::catalogue {
 
 using namespace dsl;

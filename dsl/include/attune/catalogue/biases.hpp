@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Scores plus learned numbers, read by batch element, head, query or key; and arithmetic on the score alone.
+/// Scores plus learned numbers for each batch element, head, query or key; and arithmetic on the score alone.
 namespace attune::catalogue {
 
 using namespace dsl;

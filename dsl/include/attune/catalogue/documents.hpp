@@ -1,7 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Several sequences in one: by a document id a position, by equal lengths, or packed without padding at offsets.
+/// Several sequences in one: by a document id for each position, by equal lengths, or packed without padding at
+/// offsets.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -15,7 +16,7 @@ template <class Ids, class Offsets, class Inner> constexpr auto document(Ids doc
     return same_document(doc) && inner(q_idx - off(doc(q_idx)), kv_idx - off(doc(kv_idx)));
 }
 
-/// off[doc[q]] <= k <= q: one interval a row. (attention-gym generate_packed_causal_doc_mask_mod)
+/// off[doc[q]] <= k <= q: one interval for each row. (attention-gym generate_packed_causal_doc_mask_mod)
 template <class Ids, class Offsets> constexpr auto packed_causal(Ids doc, Offsets off) {
     return off(doc(q_idx)) <= kv_idx && causal;
 }
@@ -35,8 +36,8 @@ template <class Inner> constexpr auto batchified(operand auto n, Inner inner) {
     return block_diagonal(n) && inner(q_idx % n, kv_idx % n);
 }
 
-/// The sequence s with cu[s] <= i < cu[s + 1], of offsets that start at 0 and end at the length; empty sequences are no
-/// sequence of anything.
+/// The sequence s with cu[s] <= i < cu[s + 1], from offsets that start at 0 and end at the length; nothing lies in
+/// empty sequences.
 template <class Offsets> constexpr auto sequence_of(Offsets cu, operand auto i) {
     constexpr auto n = bound_index<"sequence">;
     return sum(n, extent<0>(cu) - 1, cu(n + 1) <= i);

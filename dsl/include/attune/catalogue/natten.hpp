@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Neighbourhoods on a canvas of pixels that are counted row by row, tile by tile, or along a curve.
+/// Neighbourhoods on a canvas of pixels, which are numbered row by row, tile by tile, or along a curve.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -29,8 +29,8 @@ constexpr auto natten(operand auto width, operand auto height, operand auto kern
            detail::near(q_idx % width, kv_idx % width, kernel_w, width);
 }
 
-/// The same, pixels counted tile by tile: t = i // (Tw Th), o = i % (Tw Th): x = t % (W // Tw) Tw + o % Tw, y = t // (W
-/// // Tw) Th + o // Tw. (attention-gym generate_tiled_natten)
+/// The same, pixels numbered tile by tile: t = i // (Tw Th), o = i % (Tw Th): x = t % (W // Tw) Tw + o % Tw, y = t //
+/// (W // Tw) Th + o // Tw. (attention-gym generate_tiled_natten)
 constexpr auto tiled_natten(operand auto width, operand auto height, operand auto kernel_w, operand auto kernel_h,
                             operand auto tile_w, operand auto tile_h) {
     const auto area = tile_w * tile_h, across = width / tile_w;

@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/catalogue/documents.hpp>
 
-/// Scores that depend on where the two positions stand to each other.
+/// Scores that depend on the relative position of query and key.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -17,7 +17,7 @@ constexpr auto clamped_distance_bias(expression auto s, operand auto limit) {
     return s + min(abs(q_idx - kv_idx), limit);
 }
 
-/// s + table[clamp(q - k + R, 0, 2 R)]: a learned bias a distance. (Shaw et al. 2018; FlashAttention 4, test
+/// s + table[clamp(q - k + R, 0, 2 R)]: a learned bias for each distance. (Shaw et al. 2018; FlashAttention 4, test
 /// modification with five buffers)
 template <class Table> constexpr auto distance_table(expression auto s, Table table, operand auto radius) {
     return s + table(min(max(q_idx - kv_idx + radius, 0), 2 * radius));

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/catalogue/windows.hpp>
 
-/// One softmax over keys of two tensors: a window of the first, and those of the second that are listed a query.
-/// (attention-gym selected_attention)
+/// One softmax over keys of two tensors: a window of the first, and those of the second that a list names for each
+/// query. (attention-gym selected_attention)
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -22,7 +22,7 @@ template <class List> constexpr auto times_listed(List list, operand auto k) {
     return sum(n, extent<2>(list), list(b, q_idx, n) == k);
 }
 
-/// near[k] where 0 <= q - k < w and doc[q] == doc[k]; far[i] for each time that i is in list[q], so s + log(times).
+/// near[k] where 0 <= q - k < w and doc[q] == doc[k]; far[i] as many times as list[q] names i, that is s + log(times).
 template <class Near, class List, class Ids>
 constexpr auto selected(expression auto s, Near near, List list, operand auto w, Ids doc) {
     const auto split = extent<2>(near);

@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Softmax with more, or other, in its denominator; and what it leaves behind.
+/// Softmax with other denominators; outputs beside attention's own.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -13,7 +13,7 @@ template <class Sinks> constexpr auto with_sink(expression auto s, Sinks sink) {
 /// w = exp(s) / (1 + sum exp(s)). (softmax1, Miller 2023)
 constexpr auto with_plus_one(expression auto s) { return softmax_plus_one(s) * v; }
 
-/// (w keep[b, h, q, k] / (1 - p)) V. (dropout of the weights, with the mask of those kept)
+/// (w keep[b, h, q, k] / (1 - p)) V. (dropout of the weights, by a mask of those that are kept)
 template <class Keep> constexpr auto with_dropout(expression auto s, Keep keep, operand auto p) {
     return where(keep(b, h, q_idx, kv_idx), softmax(s), 0) / (1 - p) * v;
 }

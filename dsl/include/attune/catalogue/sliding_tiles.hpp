@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Sliding tile attention (Zhang et al. 2025): windows counted in tiles of a canvas, followed by text that sees and is
-/// seen by everything. Pixels are counted tile by tile.
+/// Sliding tile attention (Zhang et al. 2025): windows counted in tiles of a canvas, followed by text that sees
+/// everything and that everything sees. Pixels are numbered tile by tile.
 namespace attune::catalogue {
 
 using namespace dsl;

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Video sparse attention (VSA, Zhang et al. 2025): tiles of T tokens, of which the first sizes[tile] are real; a query
-/// tile sees some key tiles.
+/// Video sparse attention (VSA, Zhang et al. 2025): tiles of T tokens, of which the first sizes[tile] are real; each
+/// query tile sees some key tiles.
 namespace attune::catalogue {
 
 using namespace dsl;

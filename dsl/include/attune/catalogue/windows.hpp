@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 
-/// Masks that bound the distance of the two positions. `window(left, right)` is the language's own.
+/// Masks that limit the distance of the two positions. `window(left, right)` is the language's own.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -34,7 +34,7 @@ template <class Windows> constexpr auto window_per_head(Windows w) { return wind
 /// k >= t[k]. (FlashAttention 4, test mask with a threshold a key)
 template <class Thresholds> constexpr auto key_threshold(Thresholds t) { return kv_idx >= t(kv_idx); }
 
-/// from[q] <= k < to[q]: a range of keys a query. (FlashMask, Wang et al. 2024, by rows)
+/// from[q] <= k < to[q]: a range of keys for each query. (FlashMask, Wang et al. 2024, by rows)
 template <class From, class To> constexpr auto key_range(From from, To to) {
     return from(q_idx) <= kv_idx && kv_idx < to(q_idx);
 }

@@ -1,14 +1,14 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// Names for common formulas. They are nothing but formulas: text and fingerprint do not know them.
+/// Names for common formulas. Text and fingerprint see only the formula.
 namespace attune::dsl {
 
-/// Query i sees keys 0..i: the first query meets the first key (top-left alignment).
+/// Query i sees keys 0 to i: the first query meets the first key (top-left alignment).
 inline constexpr auto causal = q_idx >= kv_idx;
 
 /// At most `left` keys back and `right` keys ahead, both inclusive; integers or run-time scalars. `window(w - 1, 0)`
-/// are w keys.
+/// has w keys.
 template <operand L, operand R> constexpr auto window(L left, R right) {
     return q_idx - kv_idx <= left && kv_idx - q_idx <= right;
 }
@@ -32,8 +32,8 @@ template <class N, class By> constexpr auto replace_q_idx(const N& n, const By& 
 }
 }  // namespace detail
 
-/// The condition with q_idx counted so that the last query meets the last key in use, of key_length or of kv_lengths
-/// where a call passes those (decoding with a cache, bottom-right alignment).
+/// The condition with q_idx shifted so that the last query meets the last key in use: the last of kv_lengths if a call
+/// passes them, else of key_length. For decoding with a cache (bottom-right alignment).
 template <expression C> constexpr auto bottom_right(C c) {
     if constexpr (is_rejected<C>)
         return rejected{};
@@ -67,14 +67,14 @@ constexpr auto all(I n, E extent, C c) {
     return !any(n, extent, !c);
 }
 
-/// Bit n of x, 0 the lowest: a mask packed by eight is bit(packed(b, q_idx, kv_idx / 8), kv_idx % 8).
+/// Bit n of x, 0 the lowest. A mask with eight keys in a byte is bit(packed(b, q_idx, kv_idx / 8), kv_idx % 8).
 template <class X, class N>
     requires involves_graph<X, N>
 constexpr auto bit(X x, N n) {
     return ((x >> n) & 1) != 0;
 }
 
-/// softmax with a one added to the denominator: a row that finds nothing may weigh nothing.
+/// softmax with a one added to the denominator: the weights of a row may sum to less than 1.
 template <expression S> constexpr auto softmax_plus_one(S s) { return softmax(s, 0.0); }
 
 /// ALiBi's slope of head h, 2^(-8 (h + 1) / heads). (Press et al. 2022; heads a power of two, else pass the paper's

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/functions.hpp>
 
-/// The stages of attention, in the order that the language allows: contraction, score modifications, mask, softmax,
-/// weighted sum.
+/// The stages of attention, in the only order that the language allows: contraction, score modifications, mask,
+/// softmax, weighted sum.
 namespace attune::dsl {
 
 /// The transpose of a tensor's last two axes: q * t(k).
@@ -23,7 +23,7 @@ template <expression T> constexpr auto t(const T& x) {
 }
 
 namespace detail {
-/// A tensor made of a formula, with its length where that is not q's or k's own.
+/// A tensor made of a formula, with its length if that is not q's or k's own.
 template <operation Op, class X, class... Length> constexpr auto formed(const X& x, const Length&... length) {
     constexpr unsigned forbidden = use::late | (Op == operation::queries ? use::key : use::query);
     if constexpr (is_rejected<X> || (is_rejected<Length> || ...))
@@ -54,15 +54,15 @@ template <operation Op, class X, class... Length> constexpr auto formed(const X&
 }  // namespace detail
 
 /// A tensor (batch, head, query, depth) computed from a real over b, h, q_idx and d_idx, used where q is: `queries(q(b,
-/// h, q_idx, d_idx) * gain(d_idx)) * t(k)`. A length, one integer for the whole call, is then query_length; heads and
-/// depth given behind it are the call's. Each element is computed once.
+/// h, q_idx, d_idx) * gain(d_idx)) * t(k)`. A length, one integer for the whole call, may follow and is then
+/// query_length; heads and depth may follow it and are then the call's. Each element is computed once.
 template <operand X> constexpr auto queries(const X& x) { return detail::formed<operation::queries>(x); }
 template <operand X, operand... L>
     requires(sizeof...(L) == 1 || sizeof...(L) == 3)
 constexpr auto queries(const X& x, const L&... numbers) {
     return detail::formed<operation::queries>(x, numbers...);
 }
-/// The same over b, h, kv_idx and d_idx, used where k is, with query heads; its length is key_length.
+/// The same over b, h, kv_idx and d_idx, used where k is. It has query heads, and its length is key_length.
 template <operand X> constexpr auto keys(const X& x) { return detail::formed<operation::keys>(x); }
 template <operand X, operand... L>
     requires(sizeof...(L) == 1 || sizeof...(L) == 3)
@@ -177,8 +177,8 @@ template <kind Is, operation Op, unsigned Forbidden, class X> constexpr auto of_
 }
 }  // namespace detail
 
-/// Scores normalised over the visible keys of a row; a row without any is 0 throughout. A sink, one real for each (b,
-/// h, q_idx), joins the denominator only, as a further key whose value is 0.
+/// Scores normalised over the visible keys of a row; a row without visible keys is all 0. A sink, one real for each (b,
+/// h, q_idx), is added to the denominator only, like one more key whose value is 0.
 template <operand S> constexpr auto softmax(const S& s) {
     return detail::normalised<kind::weights, operation::softmax>(s);
 }
@@ -195,8 +195,8 @@ constexpr auto softmax(const A&...) {
     return rejected{};
 }
 
-/// The natural logarithm of the sum of the exponentials of a row's visible scores, and of the sink; -infinity for a row
-/// without any. (LSE)
+/// The natural logarithm of the sum of the exponentials of a row's visible scores and its sink (LSE); -infinity if
+/// there are none.
 template <operand S> constexpr auto log_sum_exp(const S& s) {
     return detail::normalised<kind::row, operation::log_sum_exp>(s);
 }
@@ -211,7 +211,7 @@ template <expression S> constexpr auto unnormalized(const S& s) {
     return detail::of_scores<kind::weights, operation::unnormalized>(s);
 }
 
-/// The largest visible score of a row; -infinity for a row without any.
+/// The largest visible score of a row; -infinity if there is none.
 template <expression S> constexpr auto row_maximum(const S& s) {
     return detail::of_scores<kind::row, operation::row_maximum>(s);
 }
@@ -228,8 +228,8 @@ template <expression W> constexpr auto mean_over_heads(const W& w) {
     return detail::of_weights<kind::head_mean, operation::mean_over_heads>(w);
 }
 
-/// A real of (b, h, q_idx) as a row, one of (b, h, q_idx, d_idx) as an output. Beside rows and outputs reals are that
-/// by themselves.
+/// A real of (b, h, q_idx) as a row, one of (b, h, q_idx, d_idx) as an output. Combined with rows and outputs, reals
+/// are converted without it.
 template <operand X> constexpr auto as_row(const X& x) {
     return detail::of_number<kind::row, operation::as_row, use::key | use::channel | use::output>(x);
 }
@@ -252,8 +252,8 @@ template <class Node, class... I> constexpr auto element_of(const Node& of, cons
 }
 }  // namespace detail
 
-/// A tensor (batch, query, channel) of its own width, computed from a real over b, q_idx and d_idx: what lies between
-/// the attentions of a model. Read at (b, position, channel).
+/// A tensor (batch, query, channel) of its own width, computed from a real over b, q_idx and d_idx: passed from one
+/// attention of a model to the next. Read at (b, position, channel).
 template <operand X, operand W> constexpr auto tokens(const X& x, const W& width) {
     constexpr unsigned forbidden = use::key | use::row | use::output;
     if constexpr (is_rejected<X> || is_rejected<W>)
@@ -271,8 +271,8 @@ template <operand X, operand W> constexpr auto tokens(const X& x, const W& width
         return make<kind::tokens, operation::tokens>(as_real(lift(x)), width);
 }
 
-/// Two numbers of the call that must be equal, such as the widths of what is multiplied: the first of them. A call
-/// where they differ is refused.
+/// The first of two numbers of the call that must be equal, such as the widths of two factors. A call where they differ
+/// is refused.
 template <operand A, operand B> constexpr auto same(const A& one, const B& other) {
     if constexpr (is_rejected<A> || is_rejected<B>)
         return rejected{};
@@ -303,7 +303,7 @@ template <operand P, operand S, operand U> constexpr auto keep(const P& p, const
         return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half);
 }
 
-/// Several named outputs of one graph; what they share is computed once, what is not named is not made.
+/// Several named outputs of one graph. What they share is computed once.
 template <class... Named> struct outputs_of {
     detail::hana::basic_tuple<Named...> named;
 };

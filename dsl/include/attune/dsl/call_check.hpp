@@ -25,7 +25,7 @@ struct given_argument {
     bool is_number, is_integer;
 };
 
-/// Labels that are found at fault.
+/// Labels that are wrong.
 struct label_list {
     std::array<std::string_view, max_inputs + max_outputs + 2> labels{};
     std::size_t count{};
@@ -41,8 +41,7 @@ struct call_faults {
     }
 };
 
-/// Compares what a graph reads and names with what a call passes. Outputs may be left out where the call is only a
-/// question.
+/// Compares what a graph reads and names with what a call passes. Questions about a call may leave outputs out.
 constexpr call_faults faults_of(const ir_builder& list, bool outputs_too, std::span<const given_argument> given) {
     call_faults found;
     const auto times = [&](std::string_view label) {
@@ -77,7 +76,7 @@ inline constexpr std::array<given_argument, sizeof...(Arguments)> given_argument
 template <const auto& Graph, bool OutputsToo, class... Arguments>
 inline constexpr call_faults faults = faults_of(built<Graph>, OutputsToo, given_arguments<Arguments...>);
 
-/// A label that was found at fault, as a type that the compiler echoes.
+/// A wrong label, as a type that the compiler echoes.
 template <const label_list& List, std::size_t I>
 inline constexpr auto label_at = name<List.labels[I].size() + 1>(List.labels[I]);
 
@@ -134,8 +133,8 @@ template <const auto& Graph, bool OutputsToo, class... Arguments> constexpr bool
 
 }  // namespace detail
 
-/// True, or an error that names what a call of `Graph` leaves out, passes in vain, passes twice or passes as the wrong
-/// kind.
+/// True, or an error that names the arguments that a call of `Graph` misses, does not read, passes twice or passes as
+/// the wrong kind.
 template <const auto& Graph, class... Arguments> constexpr bool check_arguments() {
     return detail::check_call<Graph, true, Arguments...>();
 }

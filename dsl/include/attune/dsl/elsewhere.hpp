@@ -1,7 +1,8 @@
 #pragma once
 #include <attune/dsl/functions.hpp>
 
-/// Functions of NumPy and PyTorch that attune has by another name, or as a formula: a call says which.
+/// Functions of NumPy and PyTorch that attune has under another name or as a formula. A call is an error that says
+/// which.
 namespace attune::dsl {
 
 #define ATTUNE_HAS_ELSEWHERE(name, here)                                                    \

@@ -1,9 +1,9 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// What models do to q and k before they meet: rotary embeddings and normalisation over the channels. Functions of a
-/// channel, so that one may be applied to the other: `queries(rotary_half(rms_norm(q, gain, 1e-6), cos, sin)) *
-/// t(keys(rotary_half(rms_norm(k, gain, 1e-6), cos, sin)))`.
+/// What models do to q and k before they meet: rotary embeddings and normalisation over the channels. They are
+/// functions of a channel, so that one can be applied to another: `queries(rotary_half(rms_norm(q, gain, 1e-6), cos,
+/// sin)) * t(keys(rotary_half(rms_norm(k, gain, 1e-6), cos, sin)))`.
 namespace attune::dsl {
 
 /// A tensor's formula as a function of its channel, at one position: `channels(q_idx, [](auto d) { return q(b, h,
@@ -24,7 +24,7 @@ template <class Tensor, class Position> struct channel_of_tensor {
     template <class D> constexpr auto operator()(D d) const { return tensor(dsl::b, dsl::h, position, d); }
 };
 
-// Which channel meets channel d, with which sign, and which pair they are.
+// The channel that is combined with channel d, its sign, and the number of the pair.
 struct halves {
     template <class D> static constexpr auto partner(D d) { return where(d < depth / 2, d + depth / 2, d - depth / 2); }
     template <class D> static constexpr auto sign(D d) { return where(d < depth / 2, -1.0, 1.0); }
@@ -73,8 +73,8 @@ constexpr auto channels(input_tensor<Label, Element, Axes...> x) {
 template <class Position, class F> constexpr auto channels(channels_of<Position, F> x) { return x; }
 
 namespace detail {
-/// Where the queries or keys of x stand where nobody says: queries from 0 on, which is so where there are as many as
-/// keys. A chunk of them is refused at the call.
+/// The positions of the queries or keys of x where none are given: from 0 on. For queries that is right only if there
+/// are as many as keys; a call with fewer is refused.
 template <class X> constexpr auto usual_position(X x) {
     if constexpr (std::is_same_v<decltype(x.position), index_node<operation::q_idx>>)
         return q_idx + (same(query_length, key_length) - query_length);
@@ -104,8 +104,8 @@ template <class Position, class F, class... Length> constexpr auto keys(channels
 
 /// Rotary embedding that pairs channel d with d + depth / 2 (GPT-NeoX, Llama). cos and sin are read at (position,
 /// pair), pair = 0 .. depth / 2 - 1: inputs (position, axis<"pair">), or functions of the two. The position is q's or
-/// k's own unless it is given: q's is given where there may be fewer queries than keys, q_idx + (kv_lengths(b) -
-/// query_length) at the end of a cache.
+/// k's own unless it is given. Give q's if there may be fewer queries than keys: at the end of a cache it is q_idx +
+/// (kv_lengths(b) - query_length).
 template <class X, class Cos, class Sin, class Position>
 constexpr auto rotary_half(X x, Cos cos, Sin sin, Position place) {
     return detail::rotary<detail::halves>(channels(x), cos, sin, place);

@@ -1,12 +1,12 @@
 #pragma once
 #include <attune/dsl/torch_numbers.hpp>
 
-/// FlexAttention's spelling: functions of a score and its indices. They are called once, with the language's own
-/// values, and only what they return is kept: the graph, its text and its kernel are those of the formula. Numbers are
-/// PyTorch's: `/` of integers is a real, floor_div is `//`, and a negative index of both positions counts from the end.
+/// FlexAttention's spelling: functions of a score and its indices. They are called once, with values of the language.
+/// The graph, its text and its kernel are those of the formula that they return. Numbers are PyTorch's: `/` of integers
+/// is a real, floor_div is `//`, and a negative index of both positions counts from the end.
 namespace attune::dsl {
 
-/// Called as PyTorch's are, in other modifications: causal_mod(b, h, q_idx, kv_idx).
+/// It can be called inside another modification, as in PyTorch: causal_mod(b, h, q_idx, kv_idx).
 template <class F> struct score_modification {
     F modify;
     template <class... A> constexpr auto operator()(const A&... a) const { return modify(a...); }
@@ -36,7 +36,7 @@ template <class F, class G> constexpr auto operator||(mask_modification<F> x, ma
 template <class F> constexpr auto operator!(mask_modification<F> x) {
     return mask_mod([x](auto... at) { return !x(at...); });
 }
-/// Where all of them are visible, or one of them. Lambdas as they are may stand among them.
+/// Visible where all of them are, or where one of them is. Plain lambdas are taken too.
 template <class... M> constexpr auto and_masks(M... masks) {
     return mask_mod([masks...](auto... at) { return (... && masks(at...)); });
 }
@@ -44,7 +44,7 @@ template <class... M> constexpr auto or_masks(M... masks) {
     return mask_mod([masks...](auto... at) { return (... || masks(at...)); });
 }
 
-/// Asks flex for a second output: lse, log_sum_exp of the scores, or max_scores, the largest of each row.
+/// Asks flex for another output: lse, log_sum_exp of the scores, or max_scores, the largest of each row.
 struct with_lse {};
 struct with_max_scores {};
 inline constexpr with_lse return_lse{};
@@ -64,8 +64,8 @@ template <class F, class Other> struct either_of : F, Other {
     using F::operator();
     using Other::operator();
 };
-/// Whether a call is ambiguous with a function of as many parameters, each auto: that says so of F without its body, of
-/// which the compiler reports what is wrong on its own.
+/// Whether a call is ambiguous with a function of as many `auto` parameters. That tells the number of F's parameters
+/// without its body, whose mistakes the compiler reports by itself.
 template <class F, class Other, class... A>
 concept is_called_like = !requires(either_of<F, Other> both, A... a) { both(a...); };
 template <class F, class Other, class... A>
@@ -78,8 +78,8 @@ template <class F>
 inline constexpr bool takes_indices =
     takes<F, of_four, decltype(dsl::b), decltype(dsl::h), decltype(q_idx), decltype(kv_idx)>;
 
-/// What a function of such arguments returns, if its body compiles: where it does not, the compiler has said so, and
-/// nothing is added to that.
+/// What a function of such arguments returns. If its body does not compile, the compiler says so, and attune adds
+/// nothing.
 template <class F, class... A> struct body_of {
     using returns = decltype(std::declval<const F&>()(std::declval<const A&>()...));
 };
@@ -175,9 +175,9 @@ template <class S, class Mod> constexpr auto masked_by(S scores, Mod mod) {
 }
 }  // namespace detail
 
-/// The scores of FlexAttention, modified and masked: mask(score_mod(q * t(k) * scale), mask_mod). Of score_mod(...),
-/// mask_mod(...), a scale and three tensors in the place of q, k and v each may be left out. As there the scale is
-/// rsqrt(depth) unless it is given. Fewer key heads than query heads (enable_gqa) need no word.
+/// The scores of FlexAttention, modified and masked: mask(score_mod(q * t(k) * scale), mask_mod). score_mod(...),
+/// mask_mod(...), a scale, and three tensors in the place of q, k and v may each be left out. The scale is rsqrt(depth)
+/// unless it is given, as in PyTorch. Fewer key heads than query heads need no option (enable_gqa).
 template <class... T> constexpr auto flex_scores(T... given) {
     if constexpr (!detail::flex_arguments<T...>) {
         static_assert(detail::flex_arguments<T...>,

@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/operators.hpp>
 
-/// Functions of numbers, scores, rows and outputs. Integers are reals to them; what keeps integers says so. A pair that
-/// is masked, -infinity, remains masked, unless a function has a number there: exp, exp2, sigmoid, relu and softplus 0,
+/// Functions of numbers, scores, rows and outputs. They convert integers to reals unless they say otherwise. A masked
+/// pair, -infinity, stays masked, unless the function is finite there: exp, exp2, sigmoid, relu and softplus are 0,
 /// expm1, tanh, erf and sign -1, atan -pi/2, clamp its lower bound.
 namespace attune::dsl {
 
@@ -28,7 +28,8 @@ template <expression A> constexpr auto sinh(const A& x) { return detail::real_fu
 template <expression A> constexpr auto cosh(const A& x) { return detail::real_function<operation::cosh>(x); }
 template <expression A> constexpr auto tanh(const A& x) { return detail::real_function<operation::tanh>(x); }
 
-/// Down, up, to the nearest integer (half to the even one), toward zero; a real, as_integer makes an integer of it.
+/// Rounded down, up, to the nearest integer (halves to the even one), toward zero. The result is a real; as_integer
+/// makes it an integer.
 template <expression A> constexpr auto floor(const A& x) { return detail::real_function<operation::floor>(x); }
 template <expression A> constexpr auto ceil(const A& x) { return -floor(-x); }
 template <expression A> constexpr auto round(const A& x) { return detail::real_function<operation::round>(x); }
@@ -56,7 +57,7 @@ template <expression A> constexpr auto as_integer(const A& x) {
 }
 
 // --- of two numbers
-/// The angle of the point (x, y), of all four quarters.
+/// The angle of the point (x, y), in all four quadrants.
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto atan2(const A& y, const B& x) {
@@ -67,7 +68,7 @@ template <class A, class B>
 constexpr auto pow(const A& x, const B& y) {
     return detail::real_function<operation::pow>(x, y);
 }
-/// What is left of x by multiples of y, with the sign of x; % of integers has the sign of the divisor.
+/// The remainder of x / y, with the sign of x. % of integers has the sign of the divisor.
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto fmod(const A& x, const B& y) {
@@ -92,12 +93,12 @@ constexpr auto fmod(const A&... a) {
     return pow(a...);
 }
 
-/// An integer quotient that was asked for, as against a `/` that may have meant a real.
+/// An integer quotient by floor_div, as opposed to `/`, which may have meant a real.
 template <class A, class B> struct floor_quotient : node<kind::integer, operation::divide, A, B> {};
 template <class N> inline constexpr bool is_floor_quotient = false;
 template <class A, class B> inline constexpr bool is_floor_quotient<floor_quotient<A, B>> = true;
 
-/// An operation as it was, of other children.
+/// The same operation on other children.
 template <class N, class... C> constexpr auto made_again(const C&... c) { return make<N::is, N::op>(c...); }
 template <class N, class... C>
     requires is_floor_quotient<N>
@@ -113,7 +114,7 @@ inline constexpr bool may_mean_a_fraction<node<kind::integer, Op, C...>> =
     (((family_of(Op) == family::arithmetic && Op != operation::remainder) || Op == operation::where) &&
      (may_mean_a_fraction<C> || ...));
 
-/// The quotient of two integers rounded down, as `/` of them is; of reals floor(x / y), as Python's //.
+/// Python's //: the quotient of integers rounded down, as by `/`; of reals floor(x / y).
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto floor_div(const A& x, const B& y) {
@@ -141,7 +142,7 @@ template <operation Op, class A> constexpr auto classification(const A& x) {
 }
 }  // namespace detail
 template <expression A> constexpr auto isnan(const A& x) { return detail::classification<operation::is_nan>(x); }
-/// Of +infinity and of -infinity, as which a masked score counts.
+/// True of +infinity and of -infinity; a masked score is -infinity.
 template <expression A> constexpr auto isinf(const A& x) { return detail::classification<operation::is_infinite>(x); }
 template <expression A> constexpr auto isfinite(const A& x) { return !isnan(x) && !isinf(x); }
 

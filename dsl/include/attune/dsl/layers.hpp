@@ -1,15 +1,14 @@
 #pragma once
 #include <attune/dsl/sequences.hpp>
 
-/// Whole layers: linear projections, heads split and merged, dropout, layer normalisation. Nothing but formulas over
-/// sums: a sequence is a function of a position and a channel, and becomes queries, keys, values or tokens where it is
-/// used.
+/// Whole layers: linear projections, heads split and merged, dropout, layer normalisation. All are formulas over sums.
+/// A sequence is a function of a position and a channel; it becomes queries, keys, values or tokens where it is used.
 namespace attune::dsl {
 
 // --- heads
 
-/// A sequence whose channels are those of heads, one head after another: used as q, t(k) and v are. `at` gives the real
-/// of (position, channel of head h, channels of a head).
+/// A sequence whose channels are split into heads, one after another; used as q, t(k) and v are. `at` returns the real
+/// at (position, channel of head h, channels of a head).
 template <class F, class Width, class Length, class Heads> struct heads_of {
     F at;
     Width width;
@@ -64,7 +63,8 @@ template <bool Only, class S, class Heads> constexpr auto heads_of_sequence(S s,
 }
 }  // namespace detail
 
-/// The channels as so many heads, a number of the call: (batch, length, heads * depth) -> (batch, head, length, depth).
+/// The channels split into `number` heads, a number of the call: (batch, length, heads * depth) -> (batch, head,
+/// length, depth).
 template <class S, operand N> constexpr auto split_heads(S s, N number) {
     return detail::heads_of_sequence<false>(s, lift(number));
 }
@@ -237,7 +237,7 @@ constexpr auto layer_norm(const A&...) {
 
 // --- dropout
 
-/// keep(p, seed) of a seed of up to 64 bits known now, or of a scalar that is its lower half.
+/// keep(p, seed) with a literal seed of up to 64 bits, or with a scalar as its lower half.
 template <operand P, operand S> constexpr auto keep(P p, S seed) {
     if constexpr (std::integral<S>) {
         const auto bits = static_cast<std::uint64_t>(seed);
@@ -247,8 +247,8 @@ template <operand P, operand S> constexpr auto keep(P p, S seed) {
         return keep(p, seed, 0);
 }
 
-/// Weights of which each is dropped with probability p, the rest scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed)
-/// * v. Its mask is keep(p, seed).
+/// Weights, each dropped with probability p, the others scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed) * v.
+/// keep(p, seed) says which are kept.
 template <expression W, operand P, operand... S>
     requires(sizeof...(S) == 1 || sizeof...(S) == 2)
 constexpr auto dropout(W weights, P p, S... seed) {

@@ -7,7 +7,7 @@
 
 namespace attune::dsl {
 
-/// What operators return after they rejected their operands: everything accepts it silently, so that one mistake is one
+/// What operators return after they reject their operands. Everything accepts it silently, so that one mistake is one
 /// error.
 struct rejected {
     static constexpr kind is = kind::tensor;
@@ -57,7 +57,7 @@ namespace detail {
 template <class T> inline constexpr bool known_now = false;
 template <class Node, class... I> constexpr auto element_of(const Node& of, const I&... i);
 
-/// A node's children: an aggregate, which compilers copy at once where a tuple is copied member by member.
+/// A node's children: an aggregate, because compilers copy it at once, and a tuple member by member.
 template <class... C> struct children_of;
 template <> struct children_of<> {
     template <class F> constexpr auto unpack(F&& f) const { return f(); }
@@ -107,14 +107,14 @@ template <kind Is, operation Op, class... Children> struct node {
                       "if, ?: and while, and min and max without std::");
         return false;
     }
-    /// What std::tanh(scores) and the like try.
+    /// For std::tanh(scores) and the like.
     template <std::same_as<double> D> constexpr operator D() const {
         static_assert(detail::known_now<node>,
                       "attune: a value of the graph is no C++ number; its functions are written without std::, as in "
                       "tanh(scores), max(a, b) and pow(x, y)");
         return 0;
     }
-    /// What `score = score + bias` tries: each formula has a type of its own.
+    /// For `score = score + bias`: each formula has a type of its own.
     template <class T>
         requires(!std::same_as<T, node>)
     constexpr node& operator=(const T&) {
@@ -130,7 +130,7 @@ template <kind Is, operation Op, class... Children> struct node {
     constexpr auto operator()(const I&... i) const {
         return detail::element_of(*this, i...);
     }
-    /// What `q(b, h, q_idx, 0)` tries where a parameter is called q.
+    /// For `q(b, h, q_idx, 0)` where a parameter is called q.
     template <class... I>
         requires(Is == kind::integer)
     constexpr auto operator()(const I&...) const {
@@ -160,13 +160,13 @@ template <kind Is> struct constant {
     std::conditional_t<Is == kind::integer, std::int64_t, double> value;
 };
 
-/// Echoed with how many arguments there are, where a function takes another number of them.
+/// Echoed with the number of arguments where a function takes another number.
 template <std::size_t Given> inline constexpr bool as_many_as_it_takes = false;
 /// A graph value somewhere among the arguments of such a call.
 template <class... T>
 concept involves_expression = (expression<T> || ...);
 
-/// A bool is taken in order to be refused by a sentence.
+/// A bool is taken so that it can be refused by a sentence.
 template <class T>
 concept literal = std::is_arithmetic_v<T>;
 
@@ -202,8 +202,8 @@ template <expression T> inline constexpr operation operation_of<T> = T::op;
 /// Known before any score is.
 constexpr bool is_plain(kind k) { return k == kind::integer || k == kind::real; }
 
-/// Of numbers that meet: outputs win over rows, rows and scores over reals, reals over integers. Rows and scores do not
-/// meet.
+/// The kind of two combined numbers: outputs win over rows, rows and scores over reals, reals over integers. Rows and
+/// scores do not combine.
 constexpr kind joined(kind a, kind b, unsigned uses) {
     if (a == kind::scores || b == kind::scores) return kind::scores;
     if (uses & use::output) return kind::output;
@@ -228,7 +228,7 @@ template <kind Found> inline constexpr bool integer_kind = Found == kind::intege
 template <kind Found> inline constexpr bool row_kind = Found == kind::row;
 template <kind Found> inline constexpr bool output_kind = Found == kind::output;
 
-/// Echoed with what a value depends on and must not.
+/// Echoed with what a value depends on but must not.
 template <unsigned Uses, unsigned Forbidden> inline constexpr bool free_of = (Uses & Forbidden) == 0;
 
 }  // namespace attune::dsl

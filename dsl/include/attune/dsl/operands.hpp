@@ -1,7 +1,7 @@
 #pragma once
 #include <attune/dsl/terminals.hpp>
 
-/// Which operands operators and functions take, and the sentence for others; what they make of them.
+/// Which operands operators and functions take, the error for all others, and the node that is made.
 namespace attune::dsl {
 
 template <class... T>
@@ -9,7 +9,7 @@ concept involves_graph = (operand<T> && ...) && (expression<T> || ...);
 
 namespace detail {
 
-/// Scores and plain numbers meet before the softmax, rows and outputs after it, and no key is left there.
+/// Scores combine with plain numbers before the softmax, rows and outputs after it, where no key is left.
 template <kind Is, operation Op, unsigned Uses, class... A> constexpr auto number_node(const A&... a) {
     if constexpr (Is == kind::scores && (Uses & use::late)) {
         static_assert(free_of<Uses, use::late>,
@@ -109,7 +109,7 @@ template <operation Op, class A, class B> constexpr auto logical(const A& a, con
     }
 }
 
-/// Whether one of two conditions holds and the other does not, or whether they are alike.
+/// Whether two conditions differ, or whether they agree.
 template <bool Differ, class A, class B> constexpr auto differing(const A& a, const B& b) {
     if constexpr (is_rejected<A> || is_rejected<B>)
         return rejected{};
@@ -198,7 +198,7 @@ constexpr auto contraction(const A& a, const node<kind::transposed, operation::t
         return make<kind::scores, operation::contract>(a, b);
 }
 
-/// Weights times or over a number; the number may differ from pair to pair.
+/// Weights times a number, or divided by one; the number may vary from pair to pair.
 template <operation Op, class W, class N> constexpr auto scaled_weights(const W& w, const N& n) {
     constexpr unsigned uses = uses_in<N>;
     if constexpr (!is_plain(kind_of<N>)) {

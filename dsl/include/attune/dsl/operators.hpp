@@ -1,8 +1,8 @@
 #pragma once
 #include <attune/dsl/operands.hpp>
 
-/// Operators and functions of the language. Each has one overload that takes whatever involves one of our values, and
-/// says in a sentence what it expects when the operands are of other kinds.
+/// Operators and functions of the language. Each has one overload that takes anything with a value of the language in
+/// it. If the kinds of the operands are wrong, it says in a sentence what it expects.
 namespace attune::dsl {
 
 // --- arithmetic: on integers `/` and `%` round down, as in Python; an integer and a real give a real
@@ -26,7 +26,7 @@ template <class A, class B>
 constexpr auto operator%(const A& x, const B& y) {
     return detail::integer_arithmetic<operation::remainder>(x, y);
 }
-/// Of integers, bit by bit; of conditions the logical ones, as in Python.
+/// Bit by bit on integers; on conditions, the logical operators, as in NumPy.
 template <class A, class B>
     requires involves_graph<A, B>
 constexpr auto operator&(const A& x, const B& y) {
@@ -159,7 +159,7 @@ template <expression A> constexpr auto operator!(const A& x) {
     }
 }
 
-/// All bits of an integer turned; of a condition the negation, as in Python.
+/// All bits of an integer inverted; the negation of a condition, as in NumPy.
 template <expression A> constexpr auto operator~(const A& x) {
     if constexpr (is_rejected<A>)
         return rejected{};
@@ -168,14 +168,14 @@ template <expression A> constexpr auto operator~(const A& x) {
     else
         return detail::integer_arithmetic<operation::bit_xor>(x, -1);
 }
-/// x += y and the like would change x.
+/// x += y and the like are refused: they would change x.
 template <expression A, class B> constexpr A& operator+=(A& x, const B& y) { return x = y; }
 template <expression A, class B> constexpr A& operator-=(A& x, const B& y) { return x = y; }
 template <expression A, class B> constexpr A& operator*=(A& x, const B& y) { return x = y; }
 template <expression A, class B> constexpr A& operator/=(A& x, const B& y) { return x = y; }
 
-/// a where the condition holds, b elsewhere; -inf masks. Weights are kept where the condition holds: where(condition,
-/// weights, 0).
+/// a where the condition holds, b elsewhere; -inf masks. where(condition, weights, 0) keeps weights where the condition
+/// holds.
 template <class C, class A, class B>
     requires involves_graph<C, A, B>
 constexpr auto where(const C& c, const A& x, const B& y) {
@@ -229,7 +229,7 @@ namespace detail {
 template <class I> inline constexpr bool a_bound_index = operation_of<I> == operation::bound;
 template <class E> inline constexpr bool a_number_of_the_call = kind_of<E> == kind::integer && uses_in<E> == 0;
 
-/// What a sum or any needs besides its body.
+/// What a sum or any takes besides its body.
 template <operation Op, kind Is, class I, class E, class B>
 constexpr auto reduction(const I& n, const E& extent, const B& body) {
     constexpr unsigned uses = uses_in<B>;
@@ -257,8 +257,8 @@ constexpr auto reduction(const I& n, const E& extent, const B& body) {
 }
 }  // namespace detail
 
-/// The sum of the body for n = 0 .. extent - 1; a condition counts as 0 or 1. `sum(n, 8, where(n < len(b), table(h, n),
-/// 0))`
+/// The sum of the body over n = 0 .. extent - 1; a condition counts as 0 or 1: `sum(n, 8, where(n < len(b), table(h,
+/// n), 0))`.
 template <class I, class E, class B>
     requires involves_expression<I, E, B>
 constexpr auto sum(const I& n, const E& extent, const B& body) {
@@ -280,7 +280,7 @@ constexpr auto sum(const I& n, const E& extent, const B& body) {
         return detail::reduction<operation::sum, found>(n, extent, body);
 }
 
-/// Whether the condition holds for an n of 0 .. extent - 1: `any(n, extent<1>(ends), kv_idx == ends(b, n))`
+/// Whether the condition holds for some n of 0 .. extent - 1: `any(n, extent<1>(ends), kv_idx == ends(b, n))`.
 template <class I, class E, class B>
     requires involves_expression<I, E, B>
 constexpr auto any(const I& n, const E& extent, const B& body) {

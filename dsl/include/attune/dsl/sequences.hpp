@@ -4,7 +4,7 @@
 /// Sequences: functions of a position and a channel, and their linear projections.
 namespace attune::dsl {
 
-/// (batch, length, channel), `at` giving the real of (position, channel). `Stored`: reading it costs nothing.
+/// (batch, length, channel); `at` returns the real at (position, channel). `Stored`: reading it again computes nothing.
 template <bool Stored, class F, class Width, class Length> struct sequence {
     F at;
     Width width;
@@ -68,14 +68,14 @@ template <class X> constexpr auto sequence_of(X x) {
     }
 }
 
-/// Tokens of so many positions, where those are not the queries' own number.
+/// Tokens with a length that is not the number of queries.
 template <class X, operand L> constexpr auto sequence_of(X tokens, L length) {
     const auto s = sequence_of(tokens);
     return detail::make_sequence<true>(s.at, s.width, length);
 }
 
 namespace detail {
-/// What may be read as often as one likes.
+/// A sequence that can be read any number of times without being computed again.
 template <class F, class W, class L> constexpr auto stored(sequence<true, F, W, L> x) { return x; }
 template <class F, class W, class L> constexpr auto stored(sequence<false, F, W, L> x) {
     return make_sequence<true>(element_at<decltype(x.node())>{x.node()}, x.width, x.length);
@@ -87,7 +87,7 @@ template <class X> constexpr auto stored(X x) {
         return stored(sequence_of(x));
 }
 
-/// A width that a table over the channels has too.
+/// The width, which a table over the channels must have too.
 template <class W, class T> constexpr auto as_wide_as(W width, T table) {
     if constexpr (operation_of<T> == operation::input)
         return same(width, extent<0>(table));

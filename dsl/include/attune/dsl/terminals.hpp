@@ -7,7 +7,7 @@
 
 namespace attune::dsl {
 
-// Echoed with a name that is none.
+// Echoed with an invalid name.
 template <name Input>
 inline constexpr bool an_identifier = [] {
     const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
@@ -98,7 +98,7 @@ inline constexpr bool index_matches_axis = [] {
     return true;
 }();
 
-/// A tensor that was read at its first axes, until the last index makes it a number.
+/// A tensor read at some of its axes; the last index makes it a number.
 template <class Tensor, class... I> struct partly_read {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::load;
@@ -115,9 +115,8 @@ template <class Tensor, class... I> struct partly_read {
     }
 };
 
-/// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`.
-/// Read at indices, `slopes(h)`, it is a number (a condition where its elements are boolean); passed at the call by
-/// `slopes = S`.
+/// A tensor that the caller passes: `slopes = input<"slopes", f32>(head)`. Read at indices, `slopes(h)`, it is a
+/// number, or a condition if its elements are boolean. A call passes it as `slopes = S`.
 template <name Label, element_type Element, class... Axes> struct input_tensor {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::input;
@@ -145,7 +144,7 @@ template <name Label, element_type Element, class... Axes> struct input_tensor {
             return make<kind_of_element(Element), operation::load>(*this, i...);
     }
 
-    /// An index an axis, as PyTorch's: bias[b][h][q_idx][kv_idx] is bias(b, h, q_idx, kv_idx).
+    /// One index for each axis, as in PyTorch: bias[b][h][q_idx][kv_idx] is bias(b, h, q_idx, kv_idx).
     template <operand I> constexpr auto operator[](const I& i) const {
         if constexpr (sizeof...(Axes) == 1)
             return (*this)(i);
@@ -204,8 +203,8 @@ inline constexpr input_tensor<"v", element_type::any, axis_node<axis_kind::batch
 static_assert(decltype(q)::declaration == given_inputs[0] && decltype(k)::declaration == given_inputs[1] &&
               decltype(v)::declaration == given_inputs[2]);
 
-/// Keys in use of each batch element, i32 (batch): optional at every call, key_length where it is not passed. Keys
-/// beyond are never read.
+/// The number of keys in use of each batch element, i32 (batch). Optional in every call; key_length if it is not
+/// passed. Keys beyond it are never read.
 struct kv_lengths_input {
     static constexpr kind is = kind::tensor;
     static constexpr operation op = operation::kv_lengths;
@@ -224,9 +223,10 @@ inline constexpr kv_lengths_input kv_lengths{};
 // Echoed with how many indices there are.
 template <std::size_t Given> inline constexpr bool belongs_to_the_call = false;
 
-/// Packed queries: where each sequence's begin among those of all, which lie one after another along the query axis of
-/// a call with batch extent 1; i32 (batch + 1), from 0 to their number. Optional at every call. No formula reads it: a
-/// formula speaks of one sequence at a time, b is the sequence of a query and q_idx its place there.
+/// Packed queries: the queries of all sequences lie one after another along the query axis, with batch extent 1, and
+/// sequence b has those from cu_seqlens_q[b] to cu_seqlens_q[b + 1]. i32 (batch + 1), from 0 to the number of queries.
+/// Optional in every call. No formula reads it: in a formula b is the sequence of a query, and q_idx its place in that
+/// sequence.
 struct cu_seqlens_q_input {
     static constexpr std::string_view label = "cu_seqlens_q";
     template <class... I> constexpr auto operator()(I...) const {
@@ -240,14 +240,14 @@ struct cu_seqlens_q_input {
 };
 inline constexpr cu_seqlens_q_input cu_seqlens_q{};
 
-/// What may be passed to the calls of every variant. A formula may have an input cu_seqlens_q of its own, as masks over
-/// documents do: its calls take that one, and no packed queries.
+/// What calls of every variant may pass. A formula may have an input of its own called cu_seqlens_q, as masks over
+/// documents do. Its calls take that input, and no packed queries.
 constexpr bool is_built_in(std::string_view name) {
     return name == kv_lengths_input::label || name == cu_seqlens_q_input::label;
 }
 
-/// How long an input's axis is, 0 the outermost: `extent<2>(k)` is key_length. A number of the call, as lengths and
-/// scalars are.
+/// The length of an input's axis, 0 the outermost: `extent<2>(k)` is key_length. It is a number of the call, as lengths
+/// and scalars are.
 template <int Axis, class Tensor> struct extent_node {
     static constexpr kind is = kind::integer;
     static constexpr operation op = operation::extent;
@@ -277,8 +277,7 @@ template <expression T> constexpr auto extent(T) {
     return rejected{};
 }
 
-/// A name for an output: in `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to
-/// write.
+/// A name of an output. In `outputs(out = ..., lse = ...)` it names a part of the graph, in a call the tensor to write.
 template <name Label> struct output_name {
     static_assert(an_identifier<Label>, "attune: the name of an output is an identifier, as of a variable");
     static constexpr std::string_view label = Label.view();

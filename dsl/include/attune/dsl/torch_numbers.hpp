@@ -1,13 +1,13 @@
 #pragma once
 #include <attune/dsl/attention.hpp>
 
-/// A formula as PyTorch would have meant it: what `/` of integers is, and which element a negative index finds. flex
-/// applies it to what its functions return.
+/// A formula with PyTorch's meaning of `/` of integers and of negative indices. flex applies it to what its functions
+/// return.
 namespace attune::dsl::detail {
 
 template <class N> constexpr auto as_in_torch(const N& n);
 
-/// What has to be an integer and is a quotient, which is none: said once, where the formula is whole.
+/// A quotient where an integer is needed: an error, reported once, when the formula is complete.
 template <operation User> struct quotient_misused {};
 template <class T> inline constexpr bool is_misused = false;
 template <operation User> inline constexpr bool is_misused<quotient_misused<User>> = true;
@@ -22,7 +22,7 @@ template <class N> inline constexpr bool is_integer_quotient = false;
 template <class A, class B>
 inline constexpr bool is_integer_quotient<node<kind::integer, operation::divide, A, B>> = true;
 
-/// Integers that are never below 0: indices, lengths, and what is made of such ones.
+/// Integers that are never below 0: indices, lengths, and numbers made of them.
 template <class N>
 inline constexpr bool is_never_negative = operation_of<N> != operation::scalar && about(operation_of<N>).most == 0;
 template <operation Op, class... C>
@@ -35,7 +35,7 @@ inline constexpr bool is_never_negative<node<kind::integer, Op, C...>> =
 template <class A, class B> inline constexpr bool is_never_negative<floor_quotient<A, B>> = is_never_negative<A>;
 template <> inline constexpr bool is_never_negative<constant<kind::integer>> = true;
 
-/// An index of both positions counts from the end where it is negative. Any other is checked at the call.
+/// A negative index of both positions counts from the end. Any other index is checked by the call.
 template <int Axis, class T, class I> constexpr auto from_the_end(const T& tensor, const I& index) {
     if constexpr (is_never_negative<I> || (I::uses & (use::query | use::key)) != (use::query | use::key))
         return index;
@@ -51,7 +51,7 @@ constexpr auto element_in_torch(const T& tensor, std::index_sequence<Axis...>, c
         return make<Is, operation::load>(tensor, i...);
 }
 
-/// An operation whose arguments are now `c`; of some an integer has become a real.
+/// The operation with the arguments `c`, some of which were integers and are reals now.
 template <class N, class... C, class... Before> constexpr auto remade(const children_of<Before...>*, const C&... c) {
     if constexpr ((is_misused<C> || ...))
         return first_misused(c...);

@@ -8,10 +8,10 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
-/// The derivatives of pointwise operations, a rule each: what reaches an argument of what reaches the result.
+/// The derivatives of pointwise operations, a rule for each: from the cotangent of the result to that of an argument.
 namespace attune::dsl::detail {
 
-/// Enters reals into a list; what multiplies by one is left out.
+/// Enters reals into a list; multiplications by one are left out.
 struct real_writer {
     ir_builder& list;
 
@@ -62,7 +62,7 @@ struct real_writer {
     }
 };
 
-/// A node about to be differentiated: its arguments' values, its own, and what reaches it.
+/// A node that is differentiated: its arguments' values, its own value and its cotangent.
 struct differentiated_node {
     std::int16_t x{}, y{};  ///< arguments; y is x where there is one
     std::int16_t value{}, reaching{};
@@ -74,7 +74,7 @@ using slope_of_function = std::int16_t (*)(real_writer&, std::int16_t x, std::in
 /// What the table of operations calls flat: nothing flows through it.
 inline constexpr std::nullptr_t flat = nullptr;
 
-/// Sources: any table of derivatives; y stands where it will do, as it is computed anyhow.
+/// Sources: any table of derivatives. They use y, the function's own value, where they can: it is computed anyhow.
 inline constexpr by_operation<family::function, slope_of_function> slopes_of_functions{
     {operation::exp, [](real_writer&, auto, auto y) { return y; }},
     {operation::log, [](real_writer& w, auto x, auto) { return w.inverse(x); }},

@@ -9,17 +9,17 @@
 
 /// Reverse mode over the list: from a graph, the graph of its gradients.
 ///
-/// What reaches a node is kept as an expression beside its domain, that is the indices which it is to be summed over in
-/// the end. Nothing is summed before a tensor is reached: there, in a deposit, what the forward pass broadcast is added
-/// up. The rows that the forward pass left - its output, its log-sum-exp - are inputs, so that the weights are a
-/// pointwise function of a pair: exp(score - lse).
+/// The cotangent of a node is an expression with a domain: the indices that it is summed over in the end. Nothing is
+/// summed before a tensor is reached. There a deposit adds up what the forward pass broadcast. The forward pass's
+/// output and log-sum-exp are inputs, so that a weight is a function of its pair alone: exp(score - lse).
 namespace attune::dsl::detail {
 
 class differentiation : gradient_terms {
 public:
     constexpr explicit differentiation(const ir_builder& forward) : gradient_terms(forward) {}
 
-    /// `of` and `wrt` are names; empty: every output proper, every tensor of reals that something flows to.
+    /// `of` and `wrt` are names. Empty they mean every output proper, and every tensor of reals that a cotangent
+    /// reaches.
     constexpr ir_builder run(std::span<const std::string_view> of, std::span<const std::string_view> wrt) {
         if (forward_.node_count == 0 || forward_.output_count == 0) return forward_;
         choose(wrt);
@@ -32,7 +32,7 @@ public:
 private:
     static constexpr int max_reaching = 256, max_each = 3;
 
-    /// What is summed over beside (b, h, q_idx).
+    /// What is summed over in addition to (b, h, q_idx).
     struct domain {
         bool keys{};
         operation channels{operation::b};  // depth or value_depth: d_idx counts it; b: it does not
@@ -176,8 +176,8 @@ private:
         reach(sum.arguments[2], e, inside);
     }
 
-    /// Whether more than a statistic sees masked scores, through further masks too. What a statistic passes back for a
-    /// hidden pair is 0; a function that has a number there, such as atan, may divide by its square.
+    /// Whether masked scores reach more than a statistic, further masks included. A statistic passes back 0 for a
+    /// hidden pair. A function that is finite there, such as atan, may divide by the square of -infinity.
     constexpr bool is_read_by_functions(std::int16_t scores) const {
         for (std::int16_t n = scores; n < forward_.node_count; ++n)
             for (int a = 0; a < node(n).argument_count; ++a)
@@ -256,8 +256,8 @@ private:
         return node(weights).op == operation::softmax ? weights : std::int16_t{-1};
     }
 
-    /// What a softmax's derivative takes from every pair of a row: the sum over the keys of w dw. As everything that is
-    /// made of the weights is linear in them, that is what reaches each sum of weights, times that sum.
+    /// The sum over the keys of w dw, which a softmax's derivative subtracts from every pair of a row. Everything made
+    /// of the weights is linear in them, so it is the cotangent of each sum of weights times that sum.
     constexpr void add_delta(std::int16_t weights, std::int16_t e, std::int16_t sum) {
         const std::int16_t softmax = softmax_of(weights);
         if (softmax < 0 || !active_[softmax]) return;
@@ -323,7 +323,7 @@ private:
             {.op = operation::each, .kind = kind::real, .argument_count = 3, .arguments = {index, extent, e}});
     }
 
-    /// The gradients and what they are made of, in a list of their own.
+    /// The gradients and the nodes that they need, as a list of their own.
     constexpr ir_builder kept(std::span<const std::string_view> wrt) {
         for (const std::string_view name : wrt)
             for (int i = 0; i < forward_.input_count; ++i)

@@ -49,8 +49,8 @@ struct float16 {
 };
 
 namespace detail {
-/// An f32 as a byte with a sign, exponents that begin at 2^lowest and so many bits of fraction, rounded to nearest
-/// even. `most` is the largest finite number's magnitude, `beyond` what stands for larger ones, `nan` for NaN.
+/// An f32 as a byte, rounded to nearest even: a sign, exponents from 2^lowest on, and so many bits of fraction. `most`
+/// is the largest finite magnitude. `beyond` is stored for larger ones, `nan` for NaN.
 constexpr std::uint8_t byte_from(float x, int lowest, int fraction, std::uint32_t most, std::uint32_t beyond,
                                  std::uint32_t nan) {
     const auto word = std::bit_cast<std::uint32_t>(x);

@@ -16,9 +16,9 @@ enum class element_type : std::uint8_t {
     i8,
     f8_e4m3,  ///< four bits of exponent, no infinity, one NaN of each sign: float8_e4m3fn (Micikevicius et al. 2022)
     f8_e5m2,  ///< the upper half of an f16
-    i64,      ///< an integer of 32 bits in 64: a call where one does not fit is refused
+    i64,      ///< an integer of 32 bits, stored in 64; a call with one that does not fit is refused
     i16,
-    f64,  ///< of numbers of a call alone; kernels compute in f32
+    f64,  ///< for numbers of a call only; kernels compute in f32
 };
 
 constexpr std::string_view name_of(element_type e) {

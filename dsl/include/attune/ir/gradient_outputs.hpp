@@ -5,7 +5,7 @@
 
 namespace attune {
 
-/// The input, by its place in graph_ir::inputs, whose gradient an output is; -1: it is none.
+/// The input whose gradient an output is, by its position in graph_ir::inputs; -1 if it is no gradient.
 constexpr int input_of_gradient(const graph_ir& graph, const output_declaration& output) {
     const instruction* n = &graph.nodes[static_cast<std::size_t>(output.node)];
     if (n->kind != kind::gradient) return -1;
@@ -13,7 +13,8 @@ constexpr int input_of_gradient(const graph_ir& graph, const output_declaration&
     return n->input;
 }
 
-/// Whether the kernel says which elements an output has: outputs proper, and gradients of such inputs. Others are f32.
+/// Whether an output has the kernel's element type: outputs proper, and gradients of inputs that have it. All others
+/// are f32.
 constexpr bool has_open_element(const graph_ir& graph, const output_declaration& output) {
     const int input = input_of_gradient(graph, output);
     return input >= 0 ? graph.inputs[static_cast<std::size_t>(input)].element == element_type::any

@@ -8,8 +8,8 @@
 
 namespace attune::dsl::detail {
 
-/// What a gradient is written with: the forward pass's list, to which it appends, and what of it a pair's number may be
-/// made of.
+/// The terms of a gradient: it appends to the forward pass's list, and says which nodes of that list a pair's number
+/// may use.
 class gradient_terms {
 protected:
     constexpr explicit gradient_terms(const ir_builder& forward) : forward_(forward), list_(forward) {
@@ -77,12 +77,13 @@ protected:
         return list_.add(i);
     }
 
-    /// An element of q, k, v or of what stands for them, at d_idx.
+    /// An element of q, k, v or of a tensor in their place, at d_idx.
     constexpr std::int16_t element(std::int16_t tensor, operation position) {
         return node(tensor).op == operation::input ? load(tensor, position) : node(tensor).arguments[0];
     }
 
-    /// The same expression with another channel than d_idx; what a contraction or a formed tensor counts is its own.
+    /// The same expression with another channel than d_idx. The channels that a contraction or a computed tensor counts
+    /// are its own and stay.
     constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel) {
         std::array<std::int16_t, max_nodes> done{};
         return with_channel(n, channel, done);
@@ -109,8 +110,8 @@ protected:
                           .arguments = {index, terminal(operation::value_depth), with_channel(expression, index)}});
     }
 
-    /// What a forward node is for the gradient: its value if no key has to be looked at for it, else what the forward
-    /// pass wrote.
+    /// A forward node in the gradient: computed again if that takes no pass over the keys, else read from what the
+    /// forward pass wrote.
     constexpr std::int16_t value(std::int16_t n) {
         if (value_[n] == 0) value_[n] = static_cast<std::int16_t>(find_value(n) + 1);
         return static_cast<std::int16_t>(value_[n] - 1);

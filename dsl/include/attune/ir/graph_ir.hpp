@@ -6,11 +6,11 @@
 #include <span>
 #include <string_view>
 
-/// A graph written out as a flat list: every distinct node once, arguments before their users.
+/// A graph as a flat list: every distinct node once, arguments before their users.
 ///
 /// A graph is a value whose type nests as deep as its formula (node.hpp). `ir_of<Graph>` folds it, once and at compile
-/// time, into this list. Whatever else is done with a graph - text, fingerprint, required inputs, lowering, block
-/// masks, reference evaluation - is ordinary code over a `graph_ir`, without templates.
+/// time, into this list. Everything else - text, fingerprint, required inputs, lowering, block masks, reference
+/// evaluation - is ordinary code over a `graph_ir`, without templates.
 namespace attune {
 
 /// What a node stands for. The grammar of the language is stated on kinds (operators.hpp).
@@ -21,14 +21,15 @@ enum class kind : std::uint8_t {
     real,        ///< f32 arithmetic
     condition,   ///< true = visible
     scores,      ///< one real a (batch, head, query, key)
-    weights,  ///< one real a (batch, head, query, key) that weighs a value: scores normalised over the keys, or as they
-              ///< are
-    output,   ///< one real a (batch, head, query, value depth)
-    row,      ///< one real a (batch, head, query): log-sum-exp, row maximum
-    column,   ///< one real a (batch, head, key): weights summed over the queries
-    head_mean,  ///< one real a (batch, query, key): weights averaged over the heads
-    tokens,     ///< one real a (batch, query, channel), of its own width: what lies between the attentions of a model
-    gradient,   ///< one real an element of an input: what a loss changes by where that element does
+    weights,     ///< one real for each (batch, head, query, key), which multiplies a value: scores, normalised over the
+                 ///< keys or not
+    output,      ///< one real for each (batch, head, query, value depth)
+    row,         ///< one real for each (batch, head, query): log-sum-exp, row maximum
+    column,      ///< one real for each (batch, head, key): weights summed over the queries
+    head_mean,   ///< one real for each (batch, query, key): weights averaged over the heads
+    tokens,    ///< one real for each (batch, query, channel), of its own width: passed from one attention of a model to
+               ///< the next
+    gradient,  ///< one real for each element of an input: the derivative of a loss by that element
 };
 
 constexpr bool is_number(kind k) {
@@ -56,7 +57,7 @@ enum class operation : std::uint8_t {
     scalar,      ///< a run-time number; `input` is its position in graph_ir::inputs
     kv_lengths,  ///< keys in use of batch element b: the built-in optional input, key_length unless passed
     // tensors
-    load,  ///< arguments: the tensor - an input, tokens or an output -, then one integer an axis, outermost first;
+    load,  ///< arguments: the tensor (an input, tokens or an output), then one integer for each axis, outermost first,
            ///< clamped to the axis
     transpose,
     contract,  ///< q * t(k): scores
@@ -67,8 +68,8 @@ enum class operation : std::uint8_t {
     values,  ///< real over (b, h, kv_idx, d_idx)[, length[, heads, value depth]] -> tensor (batch, query head, key,
              ///< value depth); the length is its key_length
     extent,  ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
-    // over a small run-time extent: a bound index, its extent (a number of the call), what is joined for index = 0 ..
-    // extent - 1
+    // over a small run-time extent. Arguments: a bound index, its extent (a number of the call), what is joined for
+    // index = 0 .. extent - 1
     sum,  ///< integers or reals; 0 over nothing
     any,  ///< conditions; false over nothing
     // pointwise, on integers and reals (both arguments alike; to_real is explicit in the list) and scores
@@ -116,7 +117,7 @@ enum class operation : std::uint8_t {
     bit_xor,
     shift_left,
     shift_right,  ///< integers by 0 .. 31 bits; to the right the sign is kept
-    same,         ///< two numbers of the call that must be equal: the first; a call where they differ is refused
+    same,         ///< the first of two numbers of the call that must be equal; a call where they differ is refused
     where,        ///< condition, value if true, value if false
     // conditions
     equal,
@@ -147,11 +148,10 @@ enum class operation : std::uint8_t {
     // gradients: made by differentiate.hpp, not written by hand
     each,     ///< a bound index, its extent, real -> real at each value of the index; only below a deposit
     deposit,  ///< the transpose of load. Arguments: a real, then one integer an axis of input number `input`. The
-    ///< gradient's element at these indices is the sum of the real over every (b, h, q_idx), every index of an
-    ///< `each` above it and, where `integer` is 1, every kv_idx; what is masked adds nothing
-    // weights are also multiplied or divided by reals of (b, h, q_idx, kv_idx), and rows and outputs are numbers of the
-    // pointwise operations
-    // above: `kind` says so
+              ///< gradient's element at these indices is the sum of the real over every (b, h, q_idx), every index of
+              ///< an `each` above it and, if `integer` is 1, every kv_idx; masked pairs add nothing
+    // The pointwise operations above also multiply and divide weights by reals of (b, h, q_idx, kv_idx), and take rows
+    // and outputs as numbers: `kind` says which.
 };
 
 /// What an axis of an input runs over; the run-time extent is checked against it (1 broadcasts).
@@ -190,9 +190,9 @@ struct input_declaration {
     constexpr bool operator==(const input_declaration&) const = default;
 };
 
-/// Whether kernels read its rows by vectors: q, k, v, and what is declared over two axes and a depth or, if it is of
-/// bytes, an axis of its own, as caches are, and codes packed into bytes. Such a tensor is dense along that axis, and
-/// has all of a depth.
+/// Whether kernels read its rows by vectors. They do so for q, k and v, and for inputs of three axes or more whose
+/// innermost axis is a depth, as in caches, or an axis of its own with elements of one byte, as in packed codes. Such a
+/// tensor is dense along that axis, and does not broadcast along a depth.
 constexpr bool has_dense_rows(const input_declaration& input) {
     if (input.is_scalar || input.rank < 3) return false;
     const axis_kind innermost = input.axes[static_cast<std::size_t>(input.rank - 1)].kind;

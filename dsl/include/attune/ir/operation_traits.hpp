@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <initializer_list>
 
-/// What is said of operations in operations.hpp.
+/// The values in the table of operations.hpp.
 namespace attune {
 
-/// Operations that are treated alike where nobody asks which one it is.
+/// Groups of operations that most code treats alike.
 enum class family : std::uint8_t {
     terminal,
-    tensors,     ///< what makes them, and what looks into them
+    tensors,     ///< operations that make tensors, or read elements
     sums,        ///< over a bound index
     conversion,  ///< of kinds of numbers
     arithmetic,
@@ -35,15 +35,15 @@ struct kinds {
 };
 constexpr kinds only(kind k) { return {static_cast<std::uint16_t>(1u << static_cast<int>(k))}; }
 
-/// What a value differs with, as bits, beside the bound indices.
+/// What a value varies with, as bits; bound indices are counted apart.
 namespace variable {
 inline constexpr unsigned none = 0, batch = 1, head = 2, query = 4, key = 8, channel = 16;
 inline constexpr unsigned score = 32;  ///< known once the scores are
-inline constexpr unsigned data = 64;   ///< elements of tensors are looked at
+inline constexpr unsigned data = 64;   ///< elements of tensors are read
 inline constexpr unsigned rows = batch | head | query, pairs = rows | key;
 }  // namespace variable
 
-/// Which dependences of its arguments an operation has itself.
+/// Which dependences of its arguments an operation inherits.
 enum class passes_on : std::uint8_t {
     all,
     nothing,   ///< a whole tensor or its extent; scores, which are of all pairs
@@ -57,7 +57,8 @@ enum class effort : std::uint8_t {
     costly,  ///< worth computing once and keeping
 };
 
-/// Whether a number is monotone in its indices where its arguments are: then it is bounded over a tile by its ends.
+/// Whether a number is monotone in its indices if its arguments are. Then its values at a tile's ends bound it over the
+/// tile.
 enum class regularity : std::uint8_t {
     regular,
     by_divisor,  ///< if the divisor is a constant
@@ -67,10 +68,10 @@ enum class regularity : std::uint8_t {
 
 enum class interval_rule : std::uint8_t {
     bounded,  ///< over a block of pairs, from its arguments' intervals
-    open,     ///< may be anything: always right, and skips no block
+    open,     ///< unknown: always right, but skips no block
 };
 
-/// Kinds of the first arguments; the last one said holds for the rest.
+/// Kinds of the arguments in order; the last one holds for all that follow.
 struct argument_kinds {
     std::array<kinds, 3> first{};
     std::size_t count{};
@@ -80,15 +81,15 @@ struct argument_kinds {
     constexpr kinds operator[](std::size_t argument) const { return first[argument < count ? argument : count - 1]; }
 };
 
-/// What an operation's derivative is made by.
+/// How an operation's derivative is made.
 enum class derivative : std::uint8_t {
-    flat,     ///< integers, conditions, and what no tensor decides
+    flat,     ///< no derivative: integers, conditions, and numbers that depend on no tensor
     rule,     ///< derivatives.hpp
     stage,    ///< differentiate.hpp
     not_yet,  ///< refused where a gradient would need it
 };
 
-/// The last values of a row: of other types than the ones before them, and without defaults, so that a row which leaves
+/// The last values of a row. Their types differ from those before them and have no defaults, so that a row which leaves
 /// anything out does not compile.
 struct stated_derivative {
     derivative rule;

@@ -7,8 +7,8 @@
 #include <optional>
 #include <string_view>
 
-/// What the operations are, a row each: everything that is data. What computes something, one function an operation and
-/// concern, is found by `by_operation`.
+/// The operations, a row for each, which holds all that is data. Functions that compute something, one for each
+/// operation and purpose, stand in tables of `by_operation`.
 namespace attune {
 
 struct operation_row {
@@ -183,7 +183,7 @@ inline constexpr limit limits[] = {{exp, 0.0},   {exp2, 0.0}, {sigmoid, 0.0}, {e
                                    {tanh, -1.0}, {erf, -1.0}, {sign, -1.0},   {atan, -1.5707963267948966}};
 }  // namespace operation_table
 
-/// What a function of -infinity is, where that is a number; any other function of what is masked is masked.
+/// f(-infinity), if it is finite. Any other function of a masked value is masked.
 constexpr std::optional<double> limit_of(operation op) {
     for (const auto& [of, is] : operation_table::limits)
         if (of == op) return is;
@@ -199,7 +199,7 @@ static_assert(
     "attune: operation_table has a row for each operation, in the order of graph_ir.hpp");
 
 namespace operation_table {
-/// Whether an enumerator has this value: compilers write any other one as a number.
+/// Whether an enumerator has this value: compilers print other values as numbers.
 template <operation Op> constexpr bool is_named() {
     const std::string_view text = __PRETTY_FUNCTION__;
     return text[text.rfind("= ") + 2] != '(';
@@ -209,7 +209,7 @@ static_assert(operation_table::is_named<static_cast<operation>(operation_count -
                   !operation_table::is_named<static_cast<operation>(operation_count)>(),
               "attune: operation_table has a row for each operation, and for nothing else");
 
-/// Something for each operation of a family, such as the function that computes it. One that is left out does not
+/// A value for each operation of a family, such as the function that computes it. A table that leaves one out does not
 /// compile.
 template <family Of, class T> class by_operation {
 public:
@@ -234,7 +234,7 @@ private:
     std::array<T, operation_count> is_{};
 };
 
-/// What is wrong with a node by the table; empty in a right one.
+/// The part of a node that contradicts the table; empty if none does.
 constexpr std::string_view fault_of(const graph_ir& graph, const instruction& node) {
     const operation_row& row = about(node.op);
     if (node.argument_count < row.fewest || node.argument_count > row.most) return "the number of its arguments";
@@ -245,14 +245,14 @@ constexpr std::string_view fault_of(const graph_ir& graph, const instruction& no
     return {};
 }
 
-/// What a node's value differs with.
+/// What a node's value varies with.
 struct dependences_of_node {
     unsigned on{};          ///< bits of `variable`
     std::uint64_t bound{};  ///< the bound indices that are free in it, a bit each
     constexpr bool has(unsigned variables) const { return (on & variables) != 0; }
 };
 
-/// Of a node, where `of(argument)` says it of nodes before it.
+/// The same for one node; `of(argument)` gives it for the nodes before.
 template <class Of> constexpr dependences_of_node dependences_at(const instruction& node, const Of& of) {
     const operation_row& row = about(node.op);
     dependences_of_node here;

@@ -11,8 +11,8 @@
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
-/// The formula back as text: C++ of this language with aliases written out, minimal parentheses, and a line for each
-/// part used twice.
+/// A graph as text: C++ of this language with aliases written out, minimal parentheses, and a line for each part that
+/// is used twice.
 namespace attune::dsl::detail {
 
 /// Writes into a buffer, or counts where there is none.
@@ -133,7 +133,8 @@ struct describer {
         return false;
     }
 
-    /// Whether an integer is made of a quotient: what it is as a real is said, since a fraction could be meant.
+    /// Whether an integer is made of a quotient. Its conversion to a real is written out, since a fraction could be
+    /// meant.
     constexpr bool is_rounded_down(std::int16_t at) const {
         const instruction& i = list.nodes[at];
         const bool passes_on = family_of(i.op) == family::arithmetic || i.op == operation::where;

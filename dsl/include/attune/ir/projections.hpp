@@ -4,12 +4,12 @@
 #include <optional>
 #include <vector>
 
-/// Tensors that a kernel computes in full before anything reads them: tokens, and what queries, keys and values form by
-/// matrix products. Kernels are made by this, and what they cost is said by it.
+/// Tensors that a kernel computes in full before anything reads them: tokens, and queries, keys and values that are
+/// made by matrix products. Kernels are made from this, and `explain` counts their cost by it.
 namespace attune {
 
-/// sum(n, extent, of_position * of_channel): the one factor varies with the position and not with the channel, the
-/// other the other way around. Nodes.
+/// sum(n, extent, of_position * of_channel), by its nodes. One factor varies with the position and not with the
+/// channel, the other with the channel and not with the position.
 struct matrix_product {
     int sum{}, of_position{}, of_channel{}, extent{};
     bool position_of_head{}, channel_of_head{};  ///< whether the factor differs from head to head
@@ -48,7 +48,7 @@ inline std::optional<matrix_product> matrix_product_at(const graph_ir& graph,
     return {};
 }
 
-/// Which nodes a formula is computed from; `whole`: and what the tensors are made of that it reads.
+/// The nodes that a formula is computed from; with `whole`, also those that make the tensors it reads.
 inline std::vector<bool> made_of(const graph_ir& graph, int formula, bool whole) {
     std::vector<bool> reached(graph.nodes.size());
     reached[static_cast<std::size_t>(formula)] = true;

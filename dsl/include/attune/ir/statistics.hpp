@@ -5,7 +5,7 @@
 
 namespace attune {
 
-/// Why what a graph asks of its scores' rows is more than one kernel makes.
+/// Why one kernel cannot make all that a graph computes from its scores' rows.
 enum class statistics_problem : std::uint8_t {
     none,
     different_scores,  ///< weights, maxima or sums of the exponentials of two scores
