@@ -1,4 +1,5 @@
 #include "kernel/kernel_list.hpp"
+#include "kernel/schedule_option.hpp"
 #include "variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -52,4 +53,14 @@ TEST_CASE("gradients are made on CPUs") {
     CHECK(kernels(graph, "x86-64-v4", "bf16") == 1);
     CHECK_THROWS_MATCHES(kernels(graph, "opencl"), std::runtime_error,
                          MessageMatches(ContainsSubstring("no gradients on a GPU yet; try TARGETS of CPUs")));
+}
+
+TEST_CASE("a gradient's blocks of queries and keys are equally long") {
+    const std::vector<variant> variants{{"my::gradient", dsl::ir_of<g::causal_gradient>}};
+    const auto made = kernels_of(variants, {.targets = {"x86-64-v3"}, .depths = {"32"}, .shapes = {"prefill"}});
+    CHECK_THROWS_MATCHES(
+        schedule_for(made.at(0), R"({"key_block": 96})", "--schedule"), std::runtime_error,
+        MessageMatches(ContainsSubstring("my::gradient, --schedule: expected a schedule's key_block to "
+                                         "be its query_block, 48, in a gradient, got 96; try 48")));
+    CHECK_NOTHROW(schedule_for(made.at(0), R"({"query_block": 96, "key_block": 96})", "--schedule"));
 }

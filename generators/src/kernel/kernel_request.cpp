@@ -1,6 +1,8 @@
 #include "kernel/kernel_request.hpp"
 
 #include "analysis/plan.hpp"
+#include "base/formatting.hpp"
+#include "kernel/schedule_fields.hpp"
 
 #include <charconv>
 #include <stdexcept>
@@ -73,6 +75,9 @@ void check(const kernel_request& request) {
         throw std::runtime_error("expected a schedule for " + std::string(request.on_gpu() ? "a GPU" : "a CPU") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
     check(request.schedule, request.depths.depth);
+    const auto [queries, keys] = request.blocks();
+    if (request.core().makes(kind::gradient) && keys != queries)
+        refuse_field("key_block", fmt::format("its query_block, {}, in a gradient", queries), keys, queries);
 }
 
 depth_pair depth_pair_from(std::string_view text) {
