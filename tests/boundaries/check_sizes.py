@@ -21,9 +21,6 @@ TOKEN = re.compile(
     r'|^[ \t]*\#(?:[^\n]*\\\n)*[^\n]*'                       # preprocessor
     r'|[A-Za-z_]\w*|\d[\w.\']*|->|::|\[\[|\]\]|\S',
     re.S | re.M)
-# Their switches over operations have defaults still. What stops having one is to be taken out of the list.
-WITH_SWITCHES = {"runtime/src/call/indices.cpp", "runtime/src/call/number_run.cpp", "runtime/src/call/numbers.cpp", "generators/src/emit/index_warnings.cpp",
-                 "generators/reference/src/index_limits.cpp", "generators/reference/src/workload.cpp"}
 AFTER_PARAMETERS = {"const", "noexcept", "override", "final", "&", "->", "requires", "mutable", "try", "[["}
 
 
@@ -154,11 +151,7 @@ def main():
                 path = os.path.relpath(path, options.sources)
                 files.append((text.count("\n"), path))
                 lengths += [(last - first + 1, f"{path}:{first} {head}") for first, last, head in functions(text)]
-                lines = list(switches(text))
-                if path in WITH_SWITCHES:
-                    wrong += [] if lines else [f"{path} has no switch over operations any more: WITH_SWITCHES is to forget it"]
-                else:
-                    wrong += [f"{path}:{line} switches over operations: ask for the family, or by_operation (ir/operations.hpp)" for line in lines]
+                wrong += [f"{path}:{line} switches over operations: ask for the family, or by_operation (ir/operations.hpp)" for line in switches(text)]
     if len(files) < 100 or len(lengths) < 1000:
         sys.exit(f"expected the files of attune in {options.sources}, found {len(files)} with {len(lengths)} functions")
     wrong += [f"{path} has {length} lines, more than {LONGEST_FILE}" for length, path in files if length > LONGEST_FILE]

@@ -2,6 +2,8 @@
 
 #include "pointwise.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <algorithm>
 
 namespace attune::support {
@@ -27,23 +29,63 @@ range of_corners(operation op, range x, range y) {
     return all;
 }
 
-range combined(operation op, range x, range y) {
-    switch (op) {
-        case operation::minimum: return {std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)};
-        case operation::maximum: return {std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)};
-        case operation::remainder: return y.lowest > 0 ? range{0, y.highest - 1} : anything;
-        case operation::bit_and:
-            return y.lowest >= 0 ? range{0, y.highest} : x.lowest >= 0 ? range{0, x.highest} : anything;
-        case operation::divide:
-        case operation::shift_right:
-            return y.lowest > 0 || op == operation::shift_right ? of_corners(op, x, y) : anything;
-        case operation::add:
-        case operation::subtract:
-        case operation::multiply: return of_corners(op, x, y);
-        case operation::same: return x;
-        default: return anything;
-    }
-}
+/// Of operations of one, the second is the first again.
+using range_of_two = range (*)(operation, range, range);
+constexpr range_of_two unknown_of_two = [](operation, range, range) { return anything; };
+
+constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
+    {operation::negate, unknown_of_two},
+    {operation::absolute,
+     [](operation, range x, range) {
+         return x.is_known() ? range{0, std::max(std::abs(x.lowest), std::abs(x.highest))} : anything;
+     }},
+    {operation::add, of_corners},
+    {operation::subtract, of_corners},
+    {operation::multiply, of_corners},
+    {operation::divide, [](operation op, range x, range y) { return y.lowest > 0 ? of_corners(op, x, y) : anything; }},
+    {operation::remainder, [](operation, range, range y) { return y.lowest > 0 ? range{0, y.highest - 1} : anything; }},
+    {operation::minimum,
+     [](operation, range x, range y) { return range{std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)}; }},
+    {operation::maximum,
+     [](operation, range x, range y) { return range{std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)}; }}};
+
+constexpr by_operation<family::bits, range_of_two> of_bits{
+    {operation::bit_and,
+     [](operation, range x, range y) {
+         return y.lowest >= 0 ? range{0, y.highest} : x.lowest >= 0 ? range{0, x.highest} : anything;
+     }},
+    {operation::bit_or, unknown_of_two},
+    {operation::bit_xor, unknown_of_two},
+    {operation::shift_left, unknown_of_two},
+    {operation::shift_right, of_corners}};
+
+using number_of_call = std::function<std::int64_t(const instruction&)>;
+using range_of_terminal = range (*)(const number_of_call&, const instruction&);
+constexpr range_of_terminal position = [](const number_of_call& number, const instruction& n) {
+    return range{0, std::max<std::int64_t>(number(n), 1) - 1};
+};
+constexpr range_of_terminal length = [](const number_of_call& number, const instruction& n) {
+    return range{number(n), number(n)};
+};
+constexpr range_of_terminal unknown_terminal = [](const number_of_call&, const instruction&) { return anything; };
+constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
+    {operation::constant, [](const number_of_call&, const instruction& n) { return range{n.integer, n.integer}; }},
+    {operation::q_idx, position},
+    {operation::kv_idx, position},
+    {operation::b, position},
+    {operation::h, position},
+    {operation::d_idx, unknown_terminal},
+    {operation::bound, unknown_terminal},
+    {operation::input, unknown_terminal},
+    {operation::scalar, length},
+    {operation::kv_lengths, length},
+    {operation::depth, length},
+    {operation::value_depth, length},
+    {operation::query_length, length},
+    {operation::key_length, length},
+    {operation::heads, length},
+    {operation::key_heads, length},
+    {operation::batches, length}};
 
 bool leads_to(const graph_ir& graph, std::int16_t from, std::int16_t to) {
     if (from <= to) return from == to;
@@ -60,8 +102,7 @@ struct fact {
 
 class reader {
 public:
-    reader(const graph_ir& graph, const std::function<std::int64_t(const instruction&)>& number)
-        : graph_(graph), number_(number) {
+    reader(const graph_ir& graph, const number_of_call& number) : graph_(graph), number_(number) {
         limits.reached.resize(graph.inputs.size()), limits.below.resize(graph.inputs.size());
         for (const instruction& n : graph.nodes) {
             fact here;
@@ -89,23 +130,26 @@ private:
     range range_of(const instruction& n) const {
         if (n.kind == kind::condition) return {0, 1};
         if (n.kind != kind::integer) return anything;
-        const auto x = [&](std::size_t i) { return of(n, i).is; };
-        switch (n.op) {
-            case operation::load: return {0, 0};
-            case operation::constant: return {n.integer, n.integer};
-            case operation::q_idx:
-            case operation::kv_idx:
-            case operation::b:
-            case operation::h: return {0, std::max<std::int64_t>(number_(n), 1) - 1};
-            case operation::bound:
-            case operation::d_idx: return anything;
-            case operation::where: return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
-            case operation::absolute:
-                return x(0).is_known() ? range{0, std::max(std::abs(x(0).lowest), std::abs(x(0).highest))} : anything;
-            default: break;
+        const auto x = [&](std::size_t i) { return of(n, i < n.argument_count ? i : 0).is; };
+        switch (family_of(n.op)) {
+            case family::terminal: return of_terminals[n.op](number_, n);
+            case family::tensors: return n.op == operation::load ? range{0, 0} : range{number_(n), number_(n)};
+            case family::arithmetic: return of_arithmetic[n.op](n.op, x(0), x(1));
+            case family::bits: return of_bits[n.op](n.op, x(0), x(1));
+            case family::selection:
+                if (n.op == operation::same) return x(0);
+                return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
+            case family::sums:
+            case family::conversion:
+            case family::function:
+            case family::function_of_two:
+            case family::classification:
+            case family::comparison:
+            case family::logic:
+            case family::random:
+            case family::attention: break;
         }
-        if (n.argument_count == 0 || n.op == operation::extent) return {number_(n), number_(n)};
-        return n.argument_count == 2 ? combined(n.op, x(0), x(1)) : anything;
+        return anything;
     }
 
     void limit(const instruction& load, std::int64_t most) {
@@ -141,7 +185,7 @@ private:
     }
 
     const graph_ir& graph_;
-    const std::function<std::int64_t(const instruction&)>& number_;
+    const number_of_call& number_;
     std::vector<fact> facts_;
 };
 

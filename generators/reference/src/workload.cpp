@@ -3,6 +3,7 @@
 #include "index_limits.hpp"
 
 #include <attune/ir/element.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -12,7 +13,28 @@
 namespace attune::support {
 namespace {
 constexpr std::int64_t longest_made = 1 << 24;  // of an axis that a formula alone lengthens
-}
+
+/// How many positions of a kind there are, or which length a terminal says.
+using length_of = std::int64_t shape::*;
+constexpr length_of none = nullptr;  // not asked for: index_limits_of knows it, or it is above
+constexpr by_operation<family::terminal, length_of> lengths_of_terminals{{operation::constant, none},
+                                                                         {operation::d_idx, none},
+                                                                         {operation::bound, none},
+                                                                         {operation::input, none},
+                                                                         {operation::scalar, none},
+                                                                         {operation::b, &shape::batches},
+                                                                         {operation::batches, &shape::batches},
+                                                                         {operation::h, &shape::heads},
+                                                                         {operation::heads, &shape::heads},
+                                                                         {operation::key_heads, &shape::key_heads},
+                                                                         {operation::q_idx, &shape::queries},
+                                                                         {operation::query_length, &shape::queries},
+                                                                         {operation::kv_idx, &shape::keys},
+                                                                         {operation::key_length, &shape::keys},
+                                                                         {operation::kv_lengths, &shape::keys},
+                                                                         {operation::depth, &shape::depth},
+                                                                         {operation::value_depth, &shape::value_depth}};
+}  // namespace
 
 std::string shape::text() const {
     const auto s = [](std::int64_t i) { return std::to_string(i); };
@@ -55,28 +77,16 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
 std::vector<std::int64_t> workload::lengthen_axes() {
     const std::map<std::string, std::int64_t> said = lengths_;
     const auto number = [&](const instruction& n) -> std::int64_t {
-        switch (n.op) {
-            case operation::scalar: {
-                const auto known = numbers_.find(std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name));
-                return known == numbers_.end() ? 0 : static_cast<std::int64_t>(known->second);
-            }
-            case operation::extent: {
-                const auto input = graph_.nodes[static_cast<std::size_t>(n.arguments[0])].input;
-                return input < 0 ? 1
-                                 : extent(graph_.inputs[static_cast<std::size_t>(input)]
-                                              .axes[static_cast<std::size_t>(n.integer)]);
-            }
-            case operation::b:
-            case operation::batches: return shape_.batches;
-            case operation::h:
-            case operation::heads: return shape_.heads;
-            case operation::key_heads: return shape_.key_heads;
-            case operation::q_idx:
-            case operation::query_length: return shape_.queries;
-            case operation::depth: return shape_.depth;
-            case operation::value_depth: return shape_.value_depth;
-            default: return shape_.keys;
+        if (n.op == operation::extent) {
+            const auto input = graph_.nodes[static_cast<std::size_t>(n.arguments[0])].input;
+            return input < 0
+                       ? 1
+                       : extent(
+                             graph_.inputs[static_cast<std::size_t>(input)].axes[static_cast<std::size_t>(n.integer)]);
         }
+        if (n.op != operation::scalar) return shape_.*lengths_of_terminals[n.op];
+        const auto known = numbers_.find(std::string(graph_.inputs[static_cast<std::size_t>(n.input)].name));
+        return known == numbers_.end() ? 0 : static_cast<std::int64_t>(known->second);
     };
     index_limits limits;
     for (int pass = 0; pass < 3; ++pass) {  // an axis may be as long as another says

@@ -17,6 +17,59 @@ struct kept {
     bool query{}, key{}, read{};
 };
 
+constexpr kept from_0{true, false}, within{true, true}, places{true, true, true}, passed{false, true}, unknown{};
+constexpr by_operation<family::terminal, kept> of_terminals{
+    {operation::constant, passed},  // of which the sign is known
+    {operation::q_idx, from_0},
+    {operation::kv_idx, from_0},
+    {operation::scalar, passed},
+    {operation::b, within},
+    {operation::h, within},
+    {operation::d_idx, within},
+    {operation::bound, within},
+    {operation::kv_lengths, within},
+    {operation::depth, places},
+    {operation::value_depth, places},
+    {operation::query_length, places},
+    {operation::key_length, places},
+    {operation::heads, places},
+    {operation::key_heads, places},
+    {operation::batches, places},
+    {operation::input, unknown}};
+
+/// Of operations of one, the second is the first again.
+using kept_of_two = kept (*)(const kept&, const kept&);
+constexpr kept_of_two both = [](const kept& x, const kept& y) {
+    return kept{x.from_below && y.from_below, x.from_above && y.from_above};
+};
+constexpr kept_of_two smaller_of_first = [](const kept& x, const kept& y) {
+    return kept{x.from_below && y.from_below, x.from_above};
+};
+constexpr kept_of_two unknown_of_two = [](const kept&, const kept&) { return unknown; };
+
+constexpr by_operation<family::arithmetic, kept_of_two> of_arithmetic{
+    {operation::negate, [](const kept& x, const kept&) { return kept{false, x.from_below}; }},
+    {operation::absolute, [](const kept& x, const kept&) { return kept{true, x.from_below && x.from_above}; }},
+    {operation::add, both},
+    {operation::subtract, [](const kept& x, const kept& y) { return kept{false, x.from_above && y.from_below}; }},
+    {operation::multiply, both},
+    {operation::divide, smaller_of_first},
+    {operation::remainder, [](const kept&, const kept& y) { return kept{y.from_below, y.from_above}; }},
+    {operation::minimum,
+     [](const kept& x, const kept& y) { return kept{x.from_below && y.from_below, x.from_above || y.from_above}; }},
+    {operation::maximum,
+     [](const kept& x, const kept& y) { return kept{x.from_below || y.from_below, x.from_above && y.from_above}; }}};
+
+constexpr by_operation<family::bits, kept_of_two> of_bits{
+    {operation::bit_and,
+     [](const kept& x, const kept& y) {
+         return kept{x.from_below || y.from_below, (x.from_below && x.from_above) || (y.from_below && y.from_above)};
+     }},
+    {operation::bit_or, unknown_of_two},
+    {operation::bit_xor, unknown_of_two},
+    {operation::shift_left, unknown_of_two},
+    {operation::shift_right, smaller_of_first}};
+
 class reader {
 public:
     explicit reader(const graph_ir& graph) : graph_(graph) {
@@ -41,48 +94,41 @@ private:
     const kept& at(int node) const { return known_[static_cast<std::size_t>(node)]; }
 
     kept kept_of(const instruction& n) const {
-        const auto x = [&](std::size_t i) -> const kept& { return at(n.arguments[i]); };
-        const auto is_constant = [&](std::size_t i) {
-            return graph_.nodes[static_cast<std::size_t>(n.arguments[i])].op == operation::constant;
-        };
-        if (n.kind == kind::condition) return {true, true};
-        switch (n.op) {
-            case operation::constant: return {n.integer >= 0, true};
-            case operation::q_idx:
-            case operation::kv_idx: return {true, false};
-            case operation::scalar: return {false, true};
-            case operation::extent:
-            case operation::depth:
-            case operation::value_depth:
-            case operation::query_length:
-            case operation::key_length:
-            case operation::heads:
-            case operation::key_heads:
-            case operation::batches: return {true, true, true};
-            case operation::b:
-            case operation::h:
-            case operation::d_idx:
-            case operation::bound:
-            case operation::kv_lengths: return {true, true};
-            case operation::same:
-            case operation::divide:
-            case operation::shift_right:
-                return {x(0).from_below && x(1).from_below, x(0).from_above, n.op == operation::same && x(0).length};
-            case operation::add:
-            case operation::multiply: return {x(0).from_below && x(1).from_below, x(0).from_above && x(1).from_above};
-            case operation::subtract: return {x(0).length && is_constant(1), x(0).from_above && x(1).from_below};
-            case operation::remainder: return {x(1).from_below, x(1).from_above};
-            case operation::minimum: return {x(0).from_below && x(1).from_below, x(0).from_above || x(1).from_above};
-            case operation::maximum: return {x(0).from_below || x(1).from_below, x(0).from_above && x(1).from_above};
-            case operation::bit_and:
-                return {x(0).from_below || x(1).from_below,
-                        (x(0).from_below && x(0).from_above) || (x(1).from_below && x(1).from_above)};
-            case operation::where: return {x(1).from_below && x(2).from_below, x(1).from_above && x(2).from_above};
-            case operation::absolute: return {true, x(0).from_below && x(0).from_above};
-            case operation::negate: return {false, x(0).from_below};
-            case operation::to_integer: return x(0);
-            default: return {};
+        const auto x = [&](std::size_t i) -> const kept& { return at(n.arguments[i < n.argument_count ? i : 0]); };
+        if (n.kind == kind::condition) return within;
+        switch (family_of(n.op)) {
+            case family::terminal: {
+                kept it = of_terminals[n.op];
+                it.from_below |= n.op == operation::constant && n.integer >= 0;
+                return it;
+            }
+            case family::tensors: return n.op == operation::extent ? places : unknown;
+            case family::conversion: return n.op == operation::to_integer ? x(0) : unknown;
+            case family::arithmetic: {
+                kept it = of_arithmetic[n.op](x(0), x(1));
+                const auto is_constant = [&](int node) {
+                    return graph_.nodes[static_cast<std::size_t>(node)].op == operation::constant;
+                };
+                it.from_below |= n.op == operation::subtract && x(0).length && is_constant(n.arguments[1]);
+                return it;
+            }
+            case family::bits: return of_bits[n.op](x(0), x(1));
+            case family::selection: {
+                if (n.op == operation::where) return both(x(1), x(2));
+                kept it = smaller_of_first(x(0), x(1));
+                it.length = x(0).length;
+                return it;
+            }
+            case family::sums:
+            case family::function:
+            case family::function_of_two:
+            case family::classification:
+            case family::comparison:
+            case family::logic:
+            case family::random:
+            case family::attention: break;
         }
+        return unknown;
     }
 
     const graph_ir& graph_;

@@ -9,20 +9,39 @@
 namespace attune::detail {
 namespace {
 
+/// The axes of which a position is a place; `own`: of an input whose axis has a length of its own.
+using is_place = bool (*)(axis_kind along, bool own);
+constexpr is_place no_position = [](axis_kind, bool) { return false; };
+constexpr by_operation<family::terminal, is_place> positions{
+    {operation::b, [](axis_kind along, bool) { return along == axis_kind::batch; }},
+    {operation::h, [](axis_kind along, bool) { return along == axis_kind::head || along == axis_kind::key_head; }},
+    {operation::q_idx,
+     [](axis_kind along, bool own) { return !own && (along == axis_kind::query || along == axis_kind::position); }},
+    {operation::kv_idx,
+     [](axis_kind along, bool own) { return !own && (along == axis_kind::key || along == axis_kind::position); }},
+    {operation::d_idx,
+     [](axis_kind along, bool) { return along == axis_kind::depth || along == axis_kind::value_depth; }},
+    {operation::constant, no_position},
+    {operation::bound, no_position},
+    {operation::input, no_position},
+    {operation::scalar, no_position},
+    {operation::kv_lengths, no_position},
+    {operation::depth, no_position},
+    {operation::value_depth, no_position},
+    {operation::query_length, no_position},
+    {operation::key_length, no_position},
+    {operation::heads, no_position},
+    {operation::key_heads, no_position},
+    {operation::batches, no_position}};
+
 /// The position itself, along an axis that is as long as there are such positions.
 bool is_own_position(const call_numbers& call, const instruction& load, std::size_t axis, operation index) {
+    if (family_of(index) != family::terminal) return false;
     const axis_kind along = call.along(load, axis);
     const instruction& of = call.node(load.arguments[0]);
-    const bool own = of.op == operation::input && call.shape.is_own(static_cast<std::size_t>(of.input), along);
-    switch (index) {
-        case operation::b: return along == axis_kind::batch;
-        case operation::h: return along == axis_kind::head || along == axis_kind::key_head;
-        case operation::q_idx: return !own && (along == axis_kind::query || along == axis_kind::position);
-        case operation::kv_idx: return !own && (along == axis_kind::key || along == axis_kind::position);
-        case operation::d_idx:
-            return along == axis_kind::depth || along == axis_kind::value_depth || of.op != operation::input;
-        default: return false;
-    }
+    if (index == operation::d_idx && of.op != operation::input) return true;
+    return positions[index](along,
+                            of.op == operation::input && call.shape.is_own(static_cast<std::size_t>(of.input), along));
 }
 
 class index_search {
@@ -57,7 +76,7 @@ private:
             at += count * sizeof(T);
         };
         next(ranges_), next(varies_), next(order_), next(reached_);
-        find_variations(call_, varies_);
+        find_variations(call_.graph, varies_);
         for (std::size_t n = 0; n < count; ++n) ranges_[n] = range_of(call_, static_cast<int>(n), ranges_.first(n));
         mark_reached();
     }

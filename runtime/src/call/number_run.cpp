@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <new>
+#include <stdexcept>
+#include <type_traits>
 
 namespace attune::detail {
 namespace {
@@ -18,83 +21,11 @@ bool holds_integers(const instruction& n) { return n.kind == kind::integer || n.
 
 std::int32_t wrapped(std::uint32_t x) { return static_cast<std::int32_t>(x); }
 
-std::int32_t integer_of(operation op, std::int32_t x, std::int32_t y) {
-    const auto ux = static_cast<std::uint32_t>(x), uy = static_cast<std::uint32_t>(y);
-    switch (op) {
-        case operation::add: return wrapped(ux + uy);
-        case operation::subtract: return wrapped(ux - uy);
-        case operation::multiply: return wrapped(ux * uy);
-        case operation::divide: return wrapped(static_cast<std::uint32_t>(quotient_of(x, y)));
-        case operation::remainder: return static_cast<std::int32_t>(remainder_of(x, y));
-        case operation::minimum: return std::min(x, y);
-        case operation::maximum: return std::max(x, y);
-        case operation::bit_and:
-        case operation::logical_and: return x & y;
-        case operation::bit_or:
-        case operation::logical_or: return x | y;
-        case operation::bit_xor: return x ^ y;
-        case operation::shift_left: return wrapped(ux << (uy & 31));
-        case operation::shift_right: return x >> (uy & 31);
-        default: return x;  // same
-    }
-}
+using integer = std::int32_t;
 
-template <class T> bool compared(operation op, T x, T y) {
-    switch (op) {
-        case operation::equal: return x == y;
-        case operation::not_equal: return x != y;
-        case operation::less: return x < y;
-        case operation::less_equal: return x <= y;
-        case operation::greater: return x > y;
-        default: return x >= y;
-    }
-}
+std::uint32_t bits(integer x) { return static_cast<std::uint32_t>(x); }
 
-constexpr by_operation<family::function, float (*)(float)> of_one{
-    {operation::exp, [](float x) { return std::exp(x); }},
-    {operation::log, [](float x) { return std::log(x); }},
-    {operation::tanh, [](float x) { return std::tanh(x); }},
-    {operation::erf, [](float x) { return std::erf(x); }},
-    {operation::sqrt, [](float x) { return std::sqrt(x); }},
-    {operation::rsqrt, [](float x) { return 1 / std::sqrt(x); }},
-    {operation::sin, [](float x) { return std::sin(x); }},
-    {operation::cos, [](float x) { return std::cos(x); }},
-    {operation::tan, [](float x) { return std::tan(x); }},
-    {operation::asin, [](float x) { return std::asin(x); }},
-    {operation::acos, [](float x) { return std::acos(x); }},
-    {operation::atan, [](float x) { return std::atan(x); }},
-    {operation::sinh, [](float x) { return std::sinh(x); }},
-    {operation::cosh, [](float x) { return std::cosh(x); }},
-    {operation::exp2, [](float x) { return std::exp2(x); }},
-    {operation::expm1, [](float x) { return std::expm1(x); }},
-    {operation::log1p, [](float x) { return std::log1p(x); }},
-    {operation::log2, [](float x) { return std::log2(x); }},
-    {operation::sigmoid, [](float x) { return 1 / (1 + std::exp(-x)); }},
-    {operation::floor, [](float x) { return std::floor(x); }},
-    {operation::round, [](float x) { return std::nearbyint(x); }},
-    {operation::trunc, [](float x) { return std::trunc(x); }},
-    {operation::sign, [](float x) { return x > 0   ? 1.0f
-                                           : x < 0 ? -1.0f
-                                                   : x; }}};
-constexpr by_operation<family::function_of_two, float (*)(float, float)> of_two{
-    {operation::atan2, [](float y, float x) { return std::atan2(y, x); }},
-    {operation::pow, [](float x, float y) { return std::pow(x, y); }},
-    {operation::fmod, [](float x, float y) { return std::fmod(x, y); }}};
-
-float real_of(operation op, float x, float y) {
-    if (family_of(op) == family::function) return of_one[op](x);
-    if (family_of(op) == family::function_of_two) return of_two[op](x, y);
-    switch (op) {
-        case operation::negate: return -x;
-        case operation::absolute: return std::abs(x);
-        case operation::add: return x + y;
-        case operation::subtract: return x - y;
-        case operation::multiply: return x * y;
-        case operation::divide: return x / y;
-        case operation::minimum: return std::min(x, y);
-        default: return std::max(x, y);
-    }
-}
+integer magnitude(integer x) { return x >= 0 ? x : wrapped(0u - bits(x)); }
 
 std::int32_t truncated(float x) {
     return std::isnan(x)
@@ -103,7 +34,123 @@ std::int32_t truncated(float x) {
                                                               std::numeric_limits<std::int32_t>::max()));
 }
 
+[[noreturn]] void only_in_kernels() { throw std::logic_error("attune: a number that only kernels can compute"); }
+
+using number = number_run::number;
+using values = number_run::values;
+
+/// One operation for a run of positions.
+using over_run = void (*)(std::span<number> to, const values& x, const values& y);
+
+template <auto To, auto From, class F> constexpr over_run each_of(F) {
+    return [](std::span<number> to, const values& x, const values& y) {
+        for (int i = 0; number& each : to) {
+            if constexpr (std::is_invocable_v<F, decltype(x[i].*From)>)
+                each.*To = F{}(x[i].*From);
+            else
+                each.*To = F{}(x[i].*From, y[i].*From);
+            ++i;
+        }
+    };
+}
+template <class F> constexpr over_run of_integers(F f) { return each_of<&number::integer, &number::integer>(f); }
+template <class F> constexpr over_run of_reals(F f) { return each_of<&number::real, &number::real>(f); }
+template <class F> constexpr over_run is_of_reals(F f) { return each_of<&number::integer, &number::real>(f); }
+
+/// By what the arguments are.
+struct either {
+    over_run integers, reals;
+    constexpr over_run of(bool are_integers) const { return are_integers ? integers : reals; }
+};
+template <class F> constexpr either compared(F f) { return {of_integers(f), is_of_reals(f)}; }
+
+constexpr auto smaller = [](auto x, auto y) { return std::min(x, y); };
+constexpr auto larger = [](auto x, auto y) { return std::max(x, y); };
+constexpr by_operation<family::arithmetic, either> arithmetic{
+    {operation::negate,
+     {of_integers([](integer x) { return wrapped(0u - bits(x)); }), of_reals([](float x) { return -x; })}},
+    {operation::absolute,
+     {of_integers([](integer x) { return magnitude(x); }), of_reals([](float x) { return std::abs(x); })}},
+    {operation::add,
+     {of_integers([](integer x, integer y) { return wrapped(bits(x) + bits(y)); }), of_reals(std::plus<float>{})}},
+    {operation::subtract,
+     {of_integers([](integer x, integer y) { return wrapped(bits(x) - bits(y)); }), of_reals(std::minus<float>{})}},
+    {operation::multiply,
+     {of_integers([](integer x, integer y) { return wrapped(bits(x) * bits(y)); }),
+      of_reals(std::multiplies<float>{})}},
+    {operation::divide,
+     {of_integers([](integer x, integer y) { return wrapped(static_cast<std::uint32_t>(quotient_of(x, y))); }),
+      of_reals(std::divides<float>{})}},
+    {operation::remainder,
+     {of_integers([](integer x, integer y) { return static_cast<integer>(remainder_of(x, y)); }),
+      of_reals([](float) { return std::nanf(""); })}},  // of integers only
+    {operation::minimum, {of_integers(smaller), of_reals(smaller)}},
+    {operation::maximum, {of_integers(larger), of_reals(larger)}}};
+
+constexpr by_operation<family::bits, over_run> of_bits{
+    {operation::bit_and, of_integers(std::bit_and<integer>{})},
+    {operation::bit_or, of_integers(std::bit_or<integer>{})},
+    {operation::bit_xor, of_integers(std::bit_xor<integer>{})},
+    {operation::shift_left, of_integers([](integer x, integer y) { return wrapped(bits(x) << (bits(y) & 31)); })},
+    {operation::shift_right, of_integers([](integer x, integer y) { return x >> (bits(y) & 31); })}};
+
+constexpr by_operation<family::comparison, either> comparisons{
+    {operation::equal, compared(std::equal_to<>{})},  {operation::not_equal, compared(std::not_equal_to<>{})},
+    {operation::less, compared(std::less<>{})},       {operation::less_equal, compared(std::less_equal<>{})},
+    {operation::greater, compared(std::greater<>{})}, {operation::greater_equal, compared(std::greater_equal<>{})}};
+
+constexpr by_operation<family::logic, over_run> of_logic{
+    {operation::logical_and, of_integers(std::bit_and<integer>{})},
+    {operation::logical_or, of_integers(std::bit_or<integer>{})},
+    {operation::logical_not, of_integers([](integer x) { return x == 0; })}};
+
+constexpr by_operation<family::function, over_run> functions{
+    {operation::exp, of_reals([](float x) { return std::exp(x); })},
+    {operation::log, of_reals([](float x) { return std::log(x); })},
+    {operation::tanh, of_reals([](float x) { return std::tanh(x); })},
+    {operation::erf, of_reals([](float x) { return std::erf(x); })},
+    {operation::sqrt, of_reals([](float x) { return std::sqrt(x); })},
+    {operation::rsqrt, of_reals([](float x) { return 1 / std::sqrt(x); })},
+    {operation::sin, of_reals([](float x) { return std::sin(x); })},
+    {operation::cos, of_reals([](float x) { return std::cos(x); })},
+    {operation::tan, of_reals([](float x) { return std::tan(x); })},
+    {operation::asin, of_reals([](float x) { return std::asin(x); })},
+    {operation::acos, of_reals([](float x) { return std::acos(x); })},
+    {operation::atan, of_reals([](float x) { return std::atan(x); })},
+    {operation::sinh, of_reals([](float x) { return std::sinh(x); })},
+    {operation::cosh, of_reals([](float x) { return std::cosh(x); })},
+    {operation::exp2, of_reals([](float x) { return std::exp2(x); })},
+    {operation::expm1, of_reals([](float x) { return std::expm1(x); })},
+    {operation::log1p, of_reals([](float x) { return std::log1p(x); })},
+    {operation::log2, of_reals([](float x) { return std::log2(x); })},
+    {operation::sigmoid, of_reals([](float x) { return 1 / (1 + std::exp(-x)); })},
+    {operation::floor, of_reals([](float x) { return std::floor(x); })},
+    {operation::round, of_reals([](float x) { return std::nearbyint(x); })},
+    {operation::trunc, of_reals([](float x) { return std::trunc(x); })},
+    {operation::sign, of_reals([](float x) { return x > 0   ? 1.0f
+                                                    : x < 0 ? -1.0f
+                                                            : x; })}};
+constexpr by_operation<family::function_of_two, over_run> functions_of_two{
+    {operation::atan2, of_reals([](float y, float x) { return std::atan2(y, x); })},
+    {operation::pow, of_reals([](float x, float y) { return std::pow(x, y); })},
+    {operation::fmod, of_reals([](float x, float y) { return std::fmod(x, y); })}};
+
+constexpr by_operation<family::classification, over_run> classes{
+    {operation::is_nan, is_of_reals([](float x) { return std::isnan(x); })},
+    {operation::is_infinite, is_of_reals([](float x) { return std::isinf(x); })}};
+
+constexpr by_operation<family::conversion, either> conversions{
+    {operation::to_real,
+     {each_of<&number::real, &number::integer>([](integer x) { return static_cast<float>(x); }),
+      of_reals([](float x) { return x; })}},
+    {operation::to_integer,
+     {of_integers([](integer x) { return x; }), is_of_reals([](float x) { return truncated(x); })}}};
+
 }  // namespace
+
+template <axis_kind Axis> void number_run::extent_along(number_run& run, int, values& to) {
+    to.at[0].integer = static_cast<integer>(run.call_.shape[Axis]);
+}
 
 std::int32_t& number_place::operator[](variation_bits variable) {
     switch (variable) {
@@ -146,58 +193,76 @@ void number_run::compute(int at) {
     if (at == quotient_) {
         for (int i = 0; i < count_; ++i) to.at[i].integer = here_[of_key] + i;
         to.counts = true;
-    } else if (n.op == operation::load)
-        load(n, to);
-    else if (n.op == operation::sum || n.op == operation::any)
-        reduce(at, to);
-    else if (n.argument_count == 0 || n.op == operation::extent)
-        terminal(n, to);
-    else
-        pointwise(n, to);
+        return;
+    }
+    switch (family_of(n.op)) {
+        case family::terminal: return terminal(at, to);
+        case family::tensors:
+            if (n.op == operation::load) return load(n, to);
+            to.at[0].integer = static_cast<integer>(call_.number(at));  // an extent
+            return;
+        case family::sums: return reduce(at, to);
+        case family::conversion:
+        case family::arithmetic:
+        case family::bits:
+        case family::function:
+        case family::function_of_two:
+        case family::classification:
+        case family::selection:
+        case family::comparison:
+        case family::logic: return pointwise(n, to);
+        case family::random:
+        case family::attention: only_in_kernels();
+    }
 }
 
-void number_run::terminal(const instruction& n, values& to) {
-    const auto variable = [&](variation_bits of) {
-        for (int i = 0; i < (to.step ? count_ : 1); ++i) to.at[i].integer = here_[of] + i;
+void number_run::terminal(int at, values& to) {
+    using fill = void (*)(number_run&, int, values&);
+    static constexpr fill position = [](number_run& r, int at, values& to) {
+        const int first = r.here_[r.varies_[static_cast<std::size_t>(at)]];
+        for (int i = 0; number& each : r.room(to)) each.integer = first + i++;
         to.counts = to.step != 0;
     };
-    const auto number = [&](std::int64_t x) { to.at[0].integer = static_cast<std::int32_t>(x); };
-    const call_shape& shape = call_.shape;
-    switch (n.op) {
-        case operation::b: return variable(of_batch);
-        case operation::h: return variable(of_head);
-        case operation::q_idx: return variable(of_query);
-        case operation::kv_idx: return variable(of_key);
-        case operation::d_idx: return variable(of_channel);
-        case operation::bound: return variable(of_bound_index(n.integer));
-        case operation::kv_lengths:
-            for (int i = 0; i < (to.step ? count_ : 1); ++i)
-                to.at[i].integer = static_cast<std::int32_t>(call_.keys_in_use(here_[of_batch] + i));
-            return;
-        case operation::constant:
-            if (n.kind == kind::real)
-                to.at[0].real = static_cast<float>(n.number);
-            else
-                number(n.integer);
-            return;
-        case operation::scalar: {
-            const auto input = static_cast<std::size_t>(n.input);
-            const scalar_value given = scalar_of(call_.graph.inputs[input], *call_.given.inputs[input]);
-            if (n.kind == kind::real)
-                to.at[0].real = given.real;
-            else
-                number(given.integer);
-            return;
-        }
-        case operation::depth: return number(shape[axis_kind::depth]);
-        case operation::value_depth: return number(shape[axis_kind::value_depth]);
-        case operation::query_length: return number(shape[axis_kind::query]);
-        case operation::key_length: return number(shape[axis_kind::key]);
-        case operation::heads: return number(shape[axis_kind::head]);
-        case operation::key_heads: return number(shape[axis_kind::key_head]);
-        case operation::batches: return number(shape[axis_kind::batch]);
-        default: return number(call_.number(static_cast<int>(&n - call_.graph.nodes.data())));
-    }
+    static constexpr fill tensor = [](number_run&, int, values&) {};  // what loads and extents ask for is no number
+    static constexpr fill passed = [](number_run& r, int at, values& to) {
+        const instruction& n = r.call_.node(at);
+        const auto input = static_cast<std::size_t>(n.input);
+        const scalar_value given = scalar_of(r.call_.graph.inputs[input], *r.call_.given.inputs[input]);
+        if (n.kind == kind::real)
+            to.at[0].real = given.real;
+        else
+            to.at[0].integer = static_cast<integer>(given.integer);
+    };
+    static constexpr fill constant = [](number_run& r, int at, values& to) {
+        const instruction& n = r.call_.node(at);
+        if (n.kind == kind::real)
+            to.at[0].real = static_cast<float>(n.number);
+        else
+            to.at[0].integer = static_cast<integer>(n.integer);
+    };
+    static constexpr fill in_use = [](number_run& r, int, values& to) {
+        for (int i = 0; number& each : r.room(to))
+            each.integer = static_cast<integer>(r.call_.keys_in_use(r.here_[of_batch] + i++));
+    };
+    static constexpr by_operation<family::terminal, fill> numbers{
+        {operation::constant, constant},
+        {operation::b, position},
+        {operation::h, position},
+        {operation::q_idx, position},
+        {operation::kv_idx, position},
+        {operation::d_idx, position},
+        {operation::bound, position},
+        {operation::input, tensor},
+        {operation::scalar, passed},
+        {operation::kv_lengths, in_use},
+        {operation::depth, extent_along<axis_kind::depth>},
+        {operation::value_depth, extent_along<axis_kind::value_depth>},
+        {operation::query_length, extent_along<axis_kind::query>},
+        {operation::key_length, extent_along<axis_kind::key>},
+        {operation::heads, extent_along<axis_kind::head>},
+        {operation::key_heads, extent_along<axis_kind::key_head>},
+        {operation::batches, extent_along<axis_kind::batch>}};
+    numbers[call_.node(at).op](*this, at, to);
 }
 
 void number_run::load(const instruction& n, values& to) {
@@ -245,7 +310,7 @@ void number_run::load(const instruction& n, values& to) {
         }
     };
     const auto convert = [&](auto value) {
-        for (int i = 0; i < (to.step ? count_ : 1); ++i) value(to.at[i]);
+        for (number& each : room(to)) value(each);
     };
     const auto real = [&](auto small) {  // whose bits they are
         convert([&](number& x) {
@@ -294,9 +359,10 @@ void number_run::reduce(int at, values& to) {
         for (int i = 0; i < (to.step ? count_ : 1); ++i) {
             if (n.kind == kind::real)
                 to.at[i].real += term[i].real;
+            else if (n.op == operation::any)
+                to.at[i].integer |= term[i].integer;
             else
-                to.at[i].integer = integer_of(n.op == operation::any ? operation::logical_or : operation::add,
-                                              to.at[i].integer, term[i].integer);
+                to.at[i].integer = wrapped(bits(to.at[i].integer) + bits(term[i].integer));
         }
     }
     bound_ = outer;
@@ -305,41 +371,28 @@ void number_run::reduce(int at, values& to) {
 void number_run::pointwise(const instruction& n, values& to) {
     const values &x = values_[n.arguments[0]], &y = values_[n.arguments[n.argument_count > 1 ? 1 : 0]];
     const bool integers = holds_integers(call_.node(n.arguments[0]));
-    const auto each = [&](auto value) {
-        for (int i = 0; i < (to.step ? count_ : 1); ++i) value(i);
-    };
-    switch (n.op) {
-        case operation::to_real:
-            return each([&](int i) { to.at[i].real = integers ? static_cast<float>(x[i].integer) : x[i].real; });
-        case operation::to_integer:
-            return each([&](int i) { to.at[i].integer = integers ? x[i].integer : truncated(x[i].real); });
-        case operation::is_nan: return each([&](int i) { to.at[i].integer = std::isnan(x[i].real); });
-        case operation::is_infinite: return each([&](int i) { to.at[i].integer = std::isinf(x[i].real); });
-        case operation::logical_not: return each([&](int i) { to.at[i].integer = x[i].integer == 0; });
-        case operation::where: {
-            const values& z = values_[n.arguments[2]];
-            return each([&](int i) { to.at[i] = x[i].integer != 0 ? y[i] : z[i]; });
+    const auto run = [&](over_run computes) { computes(room(to), x, y); };
+    switch (family_of(n.op)) {
+        case family::conversion: return run(conversions[n.op].of(integers));
+        case family::arithmetic: return run(arithmetic[n.op].of(integers));
+        case family::bits: return run(of_bits[n.op]);
+        case family::function: return run(functions[n.op]);
+        case family::function_of_two: return run(functions_of_two[n.op]);
+        case family::classification: return run(classes[n.op]);
+        case family::comparison: return run(comparisons[n.op].of(integers));
+        case family::logic: return run(of_logic[n.op]);
+        case family::selection: {
+            const bool chooses = n.op == operation::where;
+            const values& z = values_[n.arguments[chooses ? 2 : 0]];  // of numbers that are the same, the first
+            for (int i = 0; number& each : room(to)) each = chooses && x[i].integer != 0 ? y[i] : z[i], ++i;
+            return;
         }
-        case operation::equal:
-        case operation::not_equal:
-        case operation::less:
-        case operation::less_equal:
-        case operation::greater:
-        case operation::greater_equal:
-            return each([&](int i) {
-                to.at[i].integer =
-                    integers ? compared(n.op, x[i].integer, y[i].integer) : compared(n.op, x[i].real, y[i].real);
-            });
-        default: break;
+        case family::terminal:
+        case family::tensors:
+        case family::sums:
+        case family::random:
+        case family::attention: only_in_kernels();
     }
-    if (!integers) return each([&](int i) { to.at[i].real = real_of(n.op, x[i].real, y[i].real); });
-    if (n.op == operation::negate || n.op == operation::absolute)
-        return each([&](int i) {
-            const std::int32_t value = x[i].integer;
-            to.at[i].integer =
-                n.op == operation::absolute && value >= 0 ? value : wrapped(0u - static_cast<std::uint32_t>(value));
-        });
-    each([&](int i) { to.at[i].integer = integer_of(n.op, x[i].integer, y[i].integer); });
 }
 
 }  // namespace attune::detail

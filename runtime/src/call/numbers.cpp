@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <limits>
 
 namespace attune::detail {
@@ -16,31 +17,91 @@ number_range around(std::initializer_list<std::int64_t> ends) {
     return lowest < least || highest > most ? anything : number_range{lowest, highest};  // kernels wrap around
 }
 
-number_range range_of_binary(operation op, number_range x, number_range y) {
-    switch (op) {
-        case operation::add: return around({x.lowest + y.lowest, x.highest + y.highest});
-        case operation::subtract: return around({x.lowest - y.highest, x.highest - y.lowest});
-        case operation::multiply:
-            return around({x.lowest * y.lowest, x.lowest * y.highest, x.highest * y.lowest, x.highest * y.highest});
-        case operation::divide:
-            if (y.lowest < 1) return anything;
-            return around({quotient_of(x.lowest, y.lowest), quotient_of(x.lowest, y.highest),
-                           quotient_of(x.highest, y.lowest), quotient_of(x.highest, y.highest)});
-        case operation::remainder:
-            if (y.lowest < 1) return anything;
-            if (x.lowest >= 0 && x.highest < y.lowest) return x;
-            return {0, y.highest - 1};
-        case operation::minimum: return {std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)};
-        case operation::maximum: return {std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)};
-        case operation::bit_and:
-            if (y.lowest >= 0) return {0, x.lowest >= 0 ? std::min(x.highest, y.highest) : y.highest};
-            return x.lowest >= 0 ? number_range{0, x.highest} : anything;
-        case operation::shift_right:
-            if (y.lowest < 0 || y.highest > 31) return anything;
-            return around({x.lowest >> y.lowest, x.lowest >> y.highest, x.highest >> y.lowest, x.highest >> y.highest});
-        case operation::same: return x;
-        default: return anything;
-    }
+/// Of what a shift or a product of an interval's ends bounds.
+template <class F> number_range of_ends(number_range x, number_range y, F f) {
+    return around({f(x.lowest, y.lowest), f(x.lowest, y.highest), f(x.highest, y.lowest), f(x.highest, y.highest)});
+}
+
+/// Of operations of one, the second is the first again.
+using range_of_two = number_range (*)(number_range, number_range);
+constexpr range_of_two unknown = [](number_range, number_range) { return anything; };
+
+constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
+    {operation::negate, [](number_range x, number_range) { return around({-x.lowest, -x.highest}); }},
+    {operation::absolute,
+     [](number_range x, number_range) {
+         return x.lowest >= 0       ? x
+                : x.lowest == least ? anything
+                                    : number_range{0, std::max(-x.lowest, std::abs(x.highest))};
+     }},
+    {operation::add,
+     [](number_range x, number_range y) { return around({x.lowest + y.lowest, x.highest + y.highest}); }},
+    {operation::subtract,
+     [](number_range x, number_range y) { return around({x.lowest - y.highest, x.highest - y.lowest}); }},
+    {operation::multiply, [](number_range x, number_range y) { return of_ends(x, y, std::multiplies<>{}); }},
+    {operation::divide,
+     [](number_range x, number_range y) { return y.lowest < 1 ? anything : of_ends(x, y, quotient_of); }},
+    {operation::remainder,
+     [](number_range x, number_range y) {
+         if (y.lowest < 1) return anything;
+         return x.lowest >= 0 && x.highest < y.lowest ? x : number_range{0, y.highest - 1};
+     }},
+    {operation::minimum,
+     [](number_range x, number_range y) {
+         return number_range{std::min(x.lowest, y.lowest), std::min(x.highest, y.highest)};
+     }},
+    {operation::maximum, [](number_range x, number_range y) {
+         return number_range{std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)};
+     }}};
+
+constexpr by_operation<family::bits, range_of_two> of_bits{
+    {operation::bit_and,
+     [](number_range x, number_range y) {
+         if (y.lowest >= 0) return number_range{0, x.lowest >= 0 ? std::min(x.highest, y.highest) : y.highest};
+         return x.lowest >= 0 ? number_range{0, x.highest} : anything;
+     }},
+    {operation::bit_or, unknown},
+    {operation::bit_xor, unknown},
+    {operation::shift_left, unknown},
+    {operation::shift_right, [](number_range x, number_range y) {
+         if (y.lowest < 0 || y.highest > 31) return anything;
+         return of_ends(x, y, [](std::int64_t number, std::int64_t by) { return number >> by; });
+     }}};
+
+number_range exactly(std::int64_t number) { return around({number}); }
+
+using range_of_terminal = number_range (*)(const call_numbers&, int);
+template <axis_kind Axis> number_range positions(const call_numbers& call, int) {
+    return {0, std::max<std::int64_t>(call.shape[Axis], 1) - 1};
+}
+template <axis_kind Axis> number_range extent_along(const call_numbers& call, int) { return exactly(call.shape[Axis]); }
+constexpr range_of_terminal not_below_0 = [](const call_numbers&, int) { return number_range{0, most}; };
+
+constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
+    {operation::constant, [](const call_numbers& call, int at) { return exactly(call.node(at).integer); }},
+    {operation::scalar, [](const call_numbers& call, int at) { return exactly(call.number(at)); }},
+    {operation::b, positions<axis_kind::batch>},
+    {operation::h, positions<axis_kind::head>},
+    {operation::q_idx, positions<axis_kind::query>},
+    {operation::kv_idx, positions<axis_kind::key>},
+    {operation::d_idx, not_below_0},
+    {operation::bound, not_below_0},
+    {operation::input, [](const call_numbers&, int) { return anything; }},
+    {operation::kv_lengths, [](const call_numbers& call, int) { return number_range{0, call.shape[axis_kind::key]}; }},
+    {operation::depth, extent_along<axis_kind::depth>},
+    {operation::value_depth, extent_along<axis_kind::value_depth>},
+    {operation::query_length, extent_along<axis_kind::query>},
+    {operation::key_length, extent_along<axis_kind::key>},
+    {operation::heads, extent_along<axis_kind::head>},
+    {operation::key_heads, extent_along<axis_kind::key_head>},
+    {operation::batches, extent_along<axis_kind::batch>}};
+
+number_range of_elements(const call_numbers& call, const instruction& load) {
+    const named_argument* const read = call.read_by(load);
+    const element_type type = read ? read->view.type() : element_type::i32;
+    if (type == element_type::u8) return {0, 255};
+    if (type == element_type::i16) return {-32768, 32767};
+    return type == element_type::i8 ? number_range{-128, 127} : anything;
 }
 
 }  // namespace
@@ -84,80 +145,60 @@ bool call_numbers::ends_with_keys(const instruction& load, std::size_t axis) con
            !shape.is_own(static_cast<std::size_t>(of.input), axis_kind::key) && !shape.keys_stated;
 }
 
-void find_variations(const call_numbers& call, std::span<variation_bits> to) {
-    for (std::size_t at = 0; at < call.graph.nodes.size(); ++at) {
-        const instruction& n = call.graph.nodes[at];
-        variation_bits here = 0;
-        for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i)
-            here |= to[static_cast<std::size_t>(n.arguments[i])];
-        switch (n.op) {
-            case operation::b:
-            case operation::kv_lengths: here = of_batch; break;
-            case operation::h: here = of_head; break;
-            case operation::q_idx: here = of_query; break;
-            case operation::kv_idx: here = of_key; break;
-            case operation::d_idx: here = of_channel; break;
-            case operation::bound: here = of_bound_index(n.integer); break;
-            case operation::extent:
-            case operation::input: here = 0; break;
-            case operation::load: here |= call.read_by(n) ? of_tensor : not_before; break;
-            case operation::sum:
-            case operation::any:
-                here &= ~to[static_cast<std::size_t>(n.arguments[0])];
-                if (here != 0) here |= of_sum;
-                break;
-            default:
-                if (n.op == operation::keep ||
-                    (n.kind != kind::integer && n.kind != kind::real && n.kind != kind::condition))
-                    here |= not_before;
-                break;
+void find_variations(const graph_ir& graph, std::span<variation_bits> to) {
+    constexpr variation_bits positions = of_batch | of_head | of_query | of_key | of_channel, all_bound = -of_bound;
+    const auto of = [&](int at) { return to[static_cast<std::size_t>(at)]; };
+    for (std::size_t at = 0; at < graph.nodes.size(); ++at) {
+        const instruction& n = graph.nodes[at];
+        const dependences_of_node differs = dependences_at(n, [&](int argument) {
+            return dependences_of_node{.on = of(argument) & positions, .bound = of(argument) / of_bound};
+        });
+        variation_bits here =
+            (differs.on & positions) | (static_cast<variation_bits>(differs.bound) * of_bound & all_bound);
+        // And who knows it.
+        if (n.op == operation::extent || about(n.op).family == family::terminal) {
+            to[at] = here;
+            continue;
         }
+        for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i)
+            here |= of(n.arguments[i]) & (of_tensor | not_before | of_sum);
+        if (n.op == operation::load)
+            here |= node_of(graph, n.arguments[0]).op == operation::input ? of_tensor : not_before;
+        if (family_of(n.op) == family::sums && here != 0) here |= of_sum;
+        if (n.op == operation::keep || (n.kind != kind::integer && n.kind != kind::real && n.kind != kind::condition))
+            here |= not_before;
         to[at] = here;
     }
 }
 
 number_range range_of(const call_numbers& call, int at, std::span<const number_range> below) {
     const instruction& n = call.node(at);
-    const auto x = [&](std::size_t i) { return below[static_cast<std::size_t>(n.arguments[i])]; };
-    const auto up_to = [](std::int64_t count) { return number_range{0, std::max<std::int64_t>(count, 1) - 1}; };
-    const auto exactly = [&](std::int64_t number) { return around({number}); };
-    const call_shape& shape = call.shape;
     if (n.kind == kind::condition) return {0, 1};
     if (n.kind != kind::integer) return anything;
-    switch (n.op) {
-        case operation::constant: return exactly(n.integer);
-        case operation::b: return up_to(shape[axis_kind::batch]);
-        case operation::h: return up_to(shape[axis_kind::head]);
-        case operation::q_idx: return up_to(shape[axis_kind::query]);
-        case operation::kv_idx: return up_to(shape[axis_kind::key]);
-        case operation::d_idx:
-        case operation::bound: return {0, most};
-        case operation::kv_lengths: return {0, shape[axis_kind::key]};
-        case operation::depth: return exactly(shape[axis_kind::depth]);
-        case operation::value_depth: return exactly(shape[axis_kind::value_depth]);
-        case operation::query_length: return exactly(shape[axis_kind::query]);
-        case operation::key_length: return exactly(shape[axis_kind::key]);
-        case operation::heads: return exactly(shape[axis_kind::head]);
-        case operation::key_heads: return exactly(shape[axis_kind::key_head]);
-        case operation::batches: return exactly(shape[axis_kind::batch]);
-        case operation::scalar:
-        case operation::extent: return exactly(call.number(at));
-        case operation::load: {
-            const named_argument* const read = call.read_by(n);
-            if (read && read->view.type() == element_type::u8) return {0, 255};
-            if (read && read->view.type() == element_type::i16) return {-32768, 32767};
-            return read && read->view.type() == element_type::i8 ? number_range{-128, 127} : anything;
-        }
-        case operation::to_integer:
+    const auto x = [&](std::size_t i) {
+        return below[static_cast<std::size_t>(n.arguments[i < n.argument_count ? i : 0])];
+    };
+    switch (family_of(n.op)) {
+        case family::terminal: return of_terminals[n.op](call, at);
+        case family::tensors:
+            return n.op == operation::load ? of_elements(call, n) : exactly(call.number(at));  // an extent
+        case family::conversion:
             return call.node(n.arguments[0]).kind == kind::condition ? number_range{0, 1} : anything;
-        case operation::negate: return around({-x(0).lowest, -x(0).highest});
-        case operation::absolute:
-            return x(0).lowest >= 0       ? x(0)
-                   : x(0).lowest == least ? anything
-                                          : number_range{0, std::max(-x(0).lowest, std::abs(x(0).highest))};
-        case operation::where: return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
-        default: return n.argument_count == 2 ? range_of_binary(n.op, x(0), x(1)) : anything;
+        case family::arithmetic: return of_arithmetic[n.op](x(0), x(1));
+        case family::bits: return of_bits[n.op](x(0), x(1));
+        case family::selection:
+            if (n.op == operation::same) return x(0);
+            return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
+        case family::sums:
+        case family::function:
+        case family::function_of_two:
+        case family::classification:
+        case family::comparison:
+        case family::logic:
+        case family::random:
+        case family::attention: break;
     }
+    return anything;
 }
 
 }  // namespace attune::detail

@@ -2,6 +2,7 @@
 #include "call/shape.hpp"
 
 #include <attune/ir/builder.hpp>
+#include <attune/ir/operations.hpp>
 
 #include <array>
 #include <cstddef>
@@ -14,11 +15,11 @@ namespace attune::detail {
 /// What a number varies with, a bit each; those from `of_bound` on are bound indices.
 using variation_bits = std::uint32_t;
 enum : variation_bits {
-    of_batch = 1,
-    of_head = 2,
-    of_query = 4,
-    of_key = 8,
-    of_channel = 16,
+    of_batch = variable::batch,
+    of_head = variable::head,
+    of_query = variable::query,
+    of_key = variable::key,
+    of_channel = variable::channel,
     of_tensor = 32,   ///< with what a tensor of the call holds
     not_before = 64,  ///< with what only the kernel knows: scores, rows, outputs, random numbers
     of_sum = 128,     ///< what a sum over positions' numbers takes long to compute
@@ -61,7 +62,7 @@ constexpr std::int64_t quotient_of(std::int64_t x, std::int64_t y) {
 constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y == 0 ? 0 : x - quotient_of(x, y) * y; }
 
 /// By node.
-void find_variations(const call_numbers& call, std::span<variation_bits> to);
+void find_variations(const graph_ir& graph, std::span<variation_bits> to);
 
 /// The range of a node, whatever the tensors and the lengths hold; `below` are those of the nodes before it. Channels
 /// and bound indices may be anything from 0 on.
@@ -100,8 +101,13 @@ public:
     const values& operator[](int node) const { return values_[static_cast<std::size_t>(node)]; }
 
 private:
+    /// Where as many numbers go as differ.
+    std::span<number> room(const values& to) const {
+        return {to.at, to.step != 0 ? static_cast<std::size_t>(count_) : 1};
+    }
     void compute(int node);
-    void terminal(const instruction& n, values& to);
+    void terminal(int node, values& to);
+    template <axis_kind Axis> static void extent_along(number_run& run, int node, values& to);
     void load(const instruction& n, values& to);
     void reduce(int node, values& to);
     void pointwise(const instruction& n, values& to);
