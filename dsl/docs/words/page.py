@@ -44,9 +44,11 @@ def rows():
 def page():
     yield """# Every word of the language
 
-What a formula can say, each with an example that is compiled: a number that is added to scores, a condition, or a whole variant. In the examples
-`scores` is `q * t(k) * rsqrt(depth)`, `w`, `cap` and `seed` are scalars, `n` is a bound index, and other names are inputs, as in
-[words.hpp](words/words.hpp). [language.md](language.md) explains them. Written by `words/page.py` from that header."""
+The words of formulas, each with an example that is compiled: a number that is added to scores, a condition, or a whole variant. [language.md](language.md)
+explains the language.
+
+In the examples `scores` is `q * t(k) * rsqrt(depth)`, `w`, `cap` and `seed` are scalars, `n` is a bound index, and other names are inputs that
+[words.hpp](words/words.hpp) declares. `words/page.py` writes this page from that header."""
     cell = lambda text: text.replace("|", "\\|")
     for heading, words, what, example in rows():
         if heading:

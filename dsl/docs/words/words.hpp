@@ -2,9 +2,9 @@
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
 
-/// Every word of the language with an example: page.py makes a table of them. Above an example stand its words, and
-/// what they are. What is written inside scored, seen or whole is shown: a number that is added to the scores, a
-/// condition, a whole variant.
+/// Every word of the language with an example, of which page.py makes a table. The comment above an example gives its
+/// words and what they are. The table shows what is inside scored, seen or whole: a number that is added to the scores,
+/// a condition, a whole variant.
 namespace words {
 
 using namespace attune::dsl;
@@ -40,34 +40,34 @@ inline constexpr auto biased =
 inline constexpr auto no_later = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx >= kv_idx; });
 inline constexpr auto nearby = mask_mod([](auto, auto, auto q_idx, auto kv_idx) { return q_idx - kv_idx <= 16; });
 
-// # Where a pair stands
+// # Indices
 // `b` `h`: batch element, query head, from 0
 inline constexpr auto place = scored(0.1 * b + slopes(h));
 // `q_idx` `kv_idx`: query and key position, from 0
 inline constexpr auto positions = scored(-0.1 * abs(q_idx - kv_idx));
-// `d_idx`: channel, in queries, keys, values and beside outputs
+// `d_idx`: channel, for formulas of queries, keys, values and outputs
 inline constexpr auto channel = whole(softmax(queries(q(b, h, q_idx, d_idx) * gain(d_idx)) * t(k)) * v);
 
 // # Numbers of a call
-// `query_length` `key_length`: lengths
+// `query_length` `key_length`: the number of queries, of keys
 inline constexpr auto lengths = seen(kv_idx - key_length <= q_idx - query_length);
 // `depth` `value_depth`: channels of q and k, of v
 inline constexpr auto depths = scored(as_real(depth) / value_depth);
-// `heads` `key_heads` `batches`: how many
+// `heads` `key_heads` `batches`: the number of query heads, key heads, batch elements
 inline constexpr auto counts = scored(exp2(-8.0 * (h + 1) / heads) * key_heads / batches);
-// `kv_lengths(b)`: keys in use, passed or key_length
+// `kv_lengths(b)`: the number of keys in use: what the call passes, else key_length
 inline constexpr auto in_use = seen(kv_idx < kv_lengths(b));
 // `scalar<"cap", f32>`: a number of yours, i32, f32 or f64
 inline constexpr auto scalars = scored(scalar<"cap", f32> + scalar<"w", i32> * scalar<"gain", f64>);
-// `extent<0>(tensor)`: how long an axis is, 0 the outermost
+// `extent<0>(tensor)`: the length of an axis, 0 the outermost
 inline constexpr auto extents = scored(table(h, min(abs(q_idx - kv_idx), extent<1>(table) - 1)));
-// `same(a, b)`: two numbers of the call that have to be equal
+// `same(a, b)`: a, which has to equal b; both are numbers of the call
 inline constexpr auto equal_numbers = scored(as_real(same(extent<1>(table), extent<0>(cosines))));
 // `inf`: infinity; -inf masks
 inline constexpr auto infinity = whole(softmax(where(q_idx >= kv_idx, scores, -inf)) * v);
 
 // # Tensors
-// `q` `k` `v`: the three of attention, read as q(b, h, q_idx, d_idx)
+// `q` `k` `v`: the three tensors of attention, whole or read as q(b, h, q_idx, d_idx)
 inline constexpr auto given = whole(softmax(q * t(k)) * v);
 // `input<"bias", f32>(axes)`: a tensor of yours: f32 bf16 f16 f8_e4m3 f8_e5m2, integers i64 i32 i16 i8 u8, conditions
 // boolean; up to eight axes
@@ -75,12 +75,13 @@ inline constexpr auto declared = scored(input<"bias", bf16>(batch, head, query, 
 // `f32` `bf16` `f16` `f8_e4m3` `f8_e5m2`: elements that are reals
 inline constexpr auto real_elements = scored(input<"a", f32>(head)(h) + input<"c", f16>(head)(h) +
                                              input<"d", f8_e4m3>(head)(h) + input<"e", f8_e5m2>(head)(h));
-// `i64` `i32` `i16` `i8` `u8`: elements that are integers of 32 bits; of i64 a call checks that
+// `i64` `i32` `i16` `i8` `u8`: elements that are integers; values are of 32 bits, and a call checks that i64 elements
+// fit
 inline constexpr auto integer_elements =
     seen(input<"a", i64>(head)(h) + input<"c", i16>(head)(h) + input<"d", i8>(head)(h) < input<"e", u8>(head)(h));
 // `boolean`: elements that are conditions
 inline constexpr auto condition_elements = seen(input<"visible", boolean>(query, key)(q_idx, kv_idx));
-// `f64`: of scalars alone; kernels compute in f32
+// `f64`: for scalars only; kernels compute in f32
 inline constexpr auto double_scalar = scored(scalar<"shift", f64>);
 // `[i][j]`: the same as (i, j)
 inline constexpr auto brackets = scored(table[h][0]);
@@ -96,26 +97,27 @@ inline constexpr auto of_channels =
 inline constexpr auto own_axis = scored(input<"table", f32>(head, axis<"distance">)(h, 3));
 // `t(k)`: the transpose, in q * t(k)
 inline constexpr auto transposed = whole(softmax(q * t(k) * rsqrt(depth)) * v);
-// `queries(x)` `keys(x)` `values(x)`: tensors made of a formula over (b, h, position, d_idx); as many as q and k have
+// `queries(x)` `keys(x)` `values(x)`: tensors made of a formula over (b, h, position, d_idx), of q's, k's and v's
+// length
 inline constexpr auto formed =
     whole(softmax(queries(q(b, h, q_idx, d_idx) * 2.0) * t(keys(as_real(codes(b, h, kv_idx, d_idx)) * 0.1))) *
           values(-v(b, h, kv_idx, d_idx)));
-// `keys(x, length)` `keys(x, length, heads, depth)`: with a length, and with heads and depth of their own; queries and
-// values alike
+// `keys(x, length)` `keys(x, length, heads, depth)`: the same with a length, or with heads and depth too; also for
+// queries and values
 inline constexpr auto of_length =
     whole(softmax(q * t(keys(as_real(codes(b, h, kv_idx / 2, d_idx)), 2 * extent<2>(codes)))) *
           values(v(b, h, kv_idx / 2, d_idx), 2 * extent<2>(codes)));
-// `tokens(x, width)`: what lies between two attentions of a model, read at (b, position, channel)
+// `tokens(x, width)`: a tensor between two attentions of a model, read at (b, position, channel)
 inline constexpr auto between = whole(tokens(x(b, q_idx, d_idx) * 2.0, extent<2>(x)));
 
 // # Operators
 // `+` `-` `*` `/` `%`: of integers `/` and `%` round down, and a quotient that becomes a real is an error
 inline constexpr auto arithmetic = scored(-cap * (q_idx - kv_idx) / 8.0 + kv_idx % 4);
-// `floor_div(x, y)` `as_real(x)`: what a quotient of integers is, said
+// `floor_div(x, y)` `as_real(x)`: a quotient of integers, rounded down or as a fraction
 inline constexpr auto quotients = scored(floor_div(q_idx, 4) + as_real(kv_idx) / 4);
-// `==` `!=` `<` `<=` `>` `>=`: conditions of numbers; == and != of conditions, too
+// `==` `!=` `<` `<=` `>` `>=`: comparisons of numbers; == and != of conditions too
 inline constexpr auto comparisons = seen(q_idx >= kv_idx && h != 3 && (q_idx < 4) == (kv_idx < 4));
-// `&&` `||` `!`, `&` `|` `^` `~` of conditions: and, or, not, either
+// `&&` `||` `!`, `&` `|` `^` `~` of conditions: and, or, not; ^ is exclusive or
 inline constexpr auto logic = seen((q_idx >= kv_idx || kv_idx < 4) && !(h == 0 && kv_idx > 8));
 // `&` `|` `^` `~` `<<` `>>` of integers: bit by bit
 inline constexpr auto bitwise = seen(((q_idx ^ kv_idx) & 3) == (q_idx >> 2 | 1 << 1));
@@ -134,7 +136,7 @@ inline constexpr auto powers = scored(exp(-cap) + exp2(cap) * expm1(cap) + log(c
 // `sin` `cos` `tan` `asin` `acos` `atan` `atan2` `sinh` `cosh` `tanh`: of reals
 inline constexpr auto angles = scored(sin(cap) + cos(cap) + tan(cap) + asin(cap) + acos(cap) + atan(cap) +
                                       atan2(cap, 2) + sinh(cap) + cosh(cap) + tanh(cap));
-// `floor` `ceil` `round` `trunc` `fmod`: reals that are whole, and what is left
+// `floor` `ceil` `round` `trunc` `fmod`: whole numbers, as reals; the remainder
 inline constexpr auto whole_reals = scored(floor(cap) + ceil(cap) + round(cap) + trunc(cap) + fmod(cap, 2));
 // `as_integer(x)`: of a real, a score or a condition, toward zero
 inline constexpr auto to_integer = scored(table(h, as_integer(cap * 4) + as_integer(q_idx > 4)));
@@ -143,14 +145,15 @@ inline constexpr auto activations =
     scored(erf(cap) + sigmoid(cap) + silu(cap) + gelu(cap) + gelu_tanh(cap) + softplus(cap) + logaddexp(cap, 1));
 // `isnan` `isinf` `isfinite`: conditions
 inline constexpr auto classes = scored(where(isnan(cap) || isinf(cap) || !isfinite(cap), 0.0, cap));
-// `bound_index<"n">` `sum(n, extent, x)` `any(n, extent, c)` `all(n, extent, c)`: over a small index
+// `bound_index<"n">` `sum(n, extent, x)` `any(n, extent, c)` `all(n, extent, c)`: sums and conditions over a small
+// index
 inline constexpr auto sums = seen(any(n, extent<1>(ends), kv_idx == ends(b, n)) || all(n, 4, kv_idx > ends(b, n)) ||
                                   sum(n, extent<1>(ends), ends(b, n) <= kv_idx) > 2);
 // `keep(p, seed)` `keep(p, seed, upper half)`: false with probability p, by Philox
 inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 0) / 0.9 * v);
 
 // # Masks and scores
-// `mask(scores, condition)`: scores where it holds, nothing elsewhere
+// `mask(scores, condition)`: scores where it holds, masked elsewhere
 inline constexpr auto masking = whole(softmax(mask(scores, q_idx >= kv_idx)) * v);
 // `causal` `window(left, right)`: the first query meets the first key; both bounds inclusive
 inline constexpr auto masks = seen(causal && window(w, 0));
@@ -162,12 +165,12 @@ inline constexpr auto capped = whole(softmax(mask(softcap(cap, scores), causal))
 inline constexpr auto alibi = scored(alibi_slope * (kv_idx - q_idx));
 
 // # Weights, rows, outputs
-// `softmax(scores)` `softmax(scores, sink)` `softmax_plus_one(scores)`: with a further key, of value 0, in the
-// denominator
+// `softmax(scores)` `softmax(scores, sink)` `softmax_plus_one(scores)`: weights; the sink is like one more key with
+// value 0, and plus_one has a sink of score 0
 inline constexpr auto sunk = whole(softmax(scores, sinks(h)) * v);
 // `unnormalized(scores)`: scores as weights
 inline constexpr auto weighed = whole(unnormalized(max(scores, 0.0)) * v);
-// `log_sum_exp(scores)` `row_maximum(scores)` `row_sum(weights)`: a number a query
+// `log_sum_exp(scores)` `row_maximum(scores)` `row_sum(weights)`: a number for each query
 inline constexpr auto rows =
     whole(outputs(out = softmax(scores) * v, lse = log_sum_exp(scores), output<"top"> = row_maximum(scores),
                   output<"total"> = row_sum(softmax(scores))));
@@ -186,18 +189,20 @@ inline constexpr auto merged = whole(
     merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores))).out);
 
 // # FlexAttention's spelling
-// `flex(...)` `score_mod(lambda)` `mask_mod(lambda)`: in any order, each once at most; a scale and three tensors, too
+// `flex(...)` `score_mod(lambda)` `mask_mod(lambda)`: attention; flex takes them in any order, each once at most, and a
+// scale and three tensors
 inline constexpr auto flexible = whole(flex(biased, no_later, 0.125, q, k, v));
-// `flex_scores(...)`: its scores alone
+// `flex_scores(...)`: the scores of flex
 inline constexpr auto flexible_scores =
     whole(outputs(out = softmax(flex_scores(biased)) * v, output<"top"> = row_maximum(flex_scores(biased))));
-// `and_masks(...)` `or_masks(...)` and `&&` `||` `!` of mask_mods: one of several
+// `and_masks(...)` `or_masks(...)` and `&&` `||` `!` of mask_mods: several masks as one
 inline constexpr auto joined_masks = whole(flex(and_masks(no_later, nearby) || !or_masks(no_later, nearby)));
-// `return_lse` `return_max_scores`: outputs lse and max_scores
+// `return_lse` `return_max_scores`: flex with the outputs lse and max_scores
 inline constexpr auto more_outputs = whole(flex(biased, return_lse, return_max_scores));
 
-// # Before the contraction
-// `channels(q)` `channels(position, f)`: a head's channels, as a function of d_idx: what the three below take and give
+// # Queries and keys before their product
+// `channels(q)` `channels(position, f)`: a head's channels as a function of d_idx, which the three below take and
+// return
 inline constexpr auto of_all_channels =
     whole(softmax(queries(channels(q_idx, [](auto d) { return channels(q)(d) * gain(d); })) * t(k)) * v);
 // `rotary_half(q, cosines, sines)` `rotary_interleaved(...)`: rotary embedding, by halves or by neighbours
@@ -208,17 +213,19 @@ inline constexpr auto normalised =
     whole(softmax(queries(rms_norm(q, gain, 1e-6)) * t(keys(rms_norm(k, gain, 1e-6)))) * v);
 
 // # Whole layers (attune/dsl/layers.hpp)
-// `linear(x, w)` `linear(x, w, bias)` `split_heads(x, heads)` `merge_heads(output)` `part<i, n>(x)`: projections
+// `linear(x, w)` `linear(x, w, bias)` `split_heads(x, heads)` `merge_heads(output)` `part<i, n>(x)`: projections,
+// heads, and one of n equal parts of a fused projection
 inline constexpr auto projected = whole(linear(merge_heads(softmax(split_heads(part<0, 3>(linear(x, wq, wb)), w) *
                                                                    t(split_heads(part<1, 3>(linear(x, wq, wb)), w))) *
                                                            split_heads(part<2, 3>(linear(x, wq, wb)), w)),
                                                input<"wo", f32>(axis<"back">, axis<"width">)));
-// `one_head(x)`: a sequence as the tensor of one head
+// `one_head(x)`: a sequence as a tensor with one head
 inline constexpr auto one_headed = whole(merge_heads(softmax(one_head(x) * t(one_head(x))) * one_head(x)));
-// `residual(x, y)` `layer_norm(x, gamma, beta, epsilon)` `gelu(x)` `apply(f, x)` of sequences
+// `residual(x, y)` `layer_norm(x, gamma, beta, epsilon)` `gelu(x)` `apply(f, x)` of sequences: x + y, normalisation, a
+// function of each element
 inline constexpr auto layered =
     whole(layer_norm(residual(gelu(linear(x, wq)), apply(x, [](auto e) { return e * 0.5; })), gamma, beta, 1e-5));
-// `dropout(weights, p, seed)`: weights that are kept, over 1 - p
+// `dropout(weights, p, seed)`: weights, each dropped with probability p, the others divided by 1 - p
 inline constexpr auto dropped = whole(dropout(softmax(scores), 0.1, seed) * v);
 
 // # Gradients
@@ -228,7 +235,7 @@ inline constexpr auto attended = outputs(out = softmax(scores + slopes(h)) * v, 
 inline constexpr auto differentiated = whole(gradient(attended, of(out), wrt(q, slopes)));
 
 // # What a formula can be asked
-// `ir_of<graph>` `description<graph>` `fingerprint<graph>`: its list, its text, a number that stands for both
+// `ir_of<graph>` `description<graph>` `fingerprint<graph>`: its instructions, its text, its fingerprint
 static_assert(!description<given>.empty() && fingerprint<given> == ir_of<given>.fingerprint);
 inline constexpr auto asked = whole(softmax(q * t(k)) * v);
 
