@@ -1,6 +1,6 @@
 #ifndef ATTUNE_C_H
 #define ATTUNE_C_H
-/// Compiled variants called from C, and from whatever speaks C: Rust, Go, Julia, Python's ctypes. Plain C99.
+/// Compiled variants, called from C or from any language that calls C: Rust, Go, Julia, Python's ctypes. Plain C99.
 ///
 ///     const int64_t shape[] = {2, 8, 1024, 64};
 ///     attune_argument list[] = {
@@ -8,14 +8,14 @@
 ///         attune_tensor_argument("out", attune_dense(out, ATTUNE_F32, 4, shape))};
 ///     if (attune_run(my_alibi_variant(), list, 4, NULL) != ATTUNE_OK) puts(attune_error_text());
 ///
-/// A library of kernels (attune_add_variant) has one function of its own for each variant, `my_alibi_variant` for
-/// my::alibi, declared in <target>.h beside a struct of that variant's arguments by name. Everything else is here, and
-/// takes arguments by name, so that a variant which gains an input keeps its ABI.
+/// A library of kernels (attune_add_variant) has one function for each variant, `my_alibi_variant` for my::alibi.
+/// <target>.h declares it, with a struct of the variant's arguments by name. Everything else is here, and takes
+/// arguments by name, so that a variant which gains an input keeps its ABI.
 ///
-/// Nothing is copied, kept or freed: tensors are views, and what a call is given need only live until it returns. All
-/// functions may be called from several threads at once. No exception leaves them, they install no signal handler, and
-/// the threads that they start block all signals. Everything is checked before anything is written, as attune::run does
-/// (attune/runtime/run.hpp says what a call takes).
+/// Nothing is copied, kept or freed: tensors are views, and what is passed to a call need only live until the call
+/// returns. All functions may be called from several threads at once. They throw no exceptions and install no signal
+/// handlers, and the threads that they start block all signals. Everything is checked before anything is written, as by
+/// attune::run (attune/runtime/run.hpp says what a call takes).
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,12 +27,12 @@ extern "C" {
 #define ATTUNE_NOEXCEPT
 #endif
 
-/// Of the functions and structs below. It changes only if a program compiled for an older one could no longer be
-/// served.
+/// The version of the functions and structs below. It changes only if programs compiled for an older one would no
+/// longer work.
 #define ATTUNE_C_VERSION 1
 int32_t attune_c_version(void) ATTUNE_NOEXCEPT;
 
-/// Of attune: "0.1.0".
+/// The version of attune, such as "0.1.0".
 const char* attune_version(void) ATTUNE_NOEXCEPT;
 
 typedef int32_t attune_status;
@@ -57,7 +57,7 @@ enum {
     ATTUNE_I8 = 7,
     ATTUNE_F8_E4M3 = 8,  ///< float8_e4m3fn
     ATTUNE_F8_E5M2 = 9,
-    ATTUNE_I64 = 10,  ///< integers of 32 bits in 64: a call where one does not fit is refused
+    ATTUNE_I64 = 10,  ///< integers of 32 bits, stored in 64; a call with one that does not fit is refused
     ATTUNE_I16 = 11
 };
 
@@ -76,7 +76,7 @@ typedef struct attune_tensor {
     int32_t element;         ///< ATTUNE_F32, ...
     int32_t read_only;       ///< not zero: refused as an output
     int16_t memory;          ///< ATTUNE_HOST, ... (attune_on_device)
-    int16_t device;          ///< of a GPU's memory: 1 + the GPU's index, 0 where it is not known
+    int16_t device;          ///< for a GPU's memory: 1 + the GPU's index, or 0 if it is not known
 } attune_tensor;
 
 enum { ATTUNE_TENSOR = 0, ATTUNE_INTEGER = 1, ATTUNE_REAL = 2, ATTUNE_BOOLEAN = 3 };
@@ -86,21 +86,22 @@ typedef struct attune_argument {
     const char* name;
     int32_t kind;          ///< ATTUNE_TENSOR, or a number that the formula declares as a scalar
     int32_t reserved;      ///< zero
-    int64_t integer;       ///< of ATTUNE_INTEGER; of ATTUNE_BOOLEAN 0 or 1
-    double real;           ///< of ATTUNE_REAL
-    attune_tensor tensor;  ///< of ATTUNE_TENSOR
+    int64_t integer;       ///< for ATTUNE_INTEGER; 0 or 1 for ATTUNE_BOOLEAN
+    double real;           ///< for ATTUNE_REAL
+    attune_tensor tensor;  ///< for ATTUNE_TENSOR
 } attune_argument;
 
-/// The application's own thread pool: `run` has to call task(tasks, 0) ... task(tasks, count - 1), each once, on at
-/// most `threads` threads at a time, and to return when all are done.
+/// The application's own thread pool: `run` must call task(tasks, 0) ... task(tasks, count - 1), each once, on at most
+/// `threads` threads at a time, and return when all are done.
 typedef void (*attune_task)(void* tasks, int32_t index);
 typedef void (*attune_parallel_for)(void* state, int32_t count, int32_t threads, attune_task task, void* tasks);
 
 /// How a call is to run; null or all zeros for the defaults.
 typedef struct attune_options {
     size_t size;            ///< sizeof(attune_options); 0 stands for the struct of C version 1
-    int32_t threads;        ///< at most so many; 0: as attune_set_threads says
-    int32_t deterministic;  ///< not zero: bits that do not depend on the batch either; on threads they never do
+    int32_t threads;        ///< the most threads; 0: as attune_set_threads says
+    int32_t deterministic;  ///< not zero: the bits of results do not depend on the batch; on the number of threads they
+                            ///< never depend
     const char* target;     ///< the ISA level, "cuda" or "opencl"; null: where the tensors lie, else the environment's
                             ///< ATTUNE_TARGET, else the best level that this CPU runs
     attune_parallel_for
@@ -113,35 +114,35 @@ typedef struct attune_options {
     void* context;  ///< a CUcontext or cl_context; null: the thread's current one in CUDA if it is of that device, else
                     ///< the device's primary one; attune's own in OpenCL
     void* stream;   ///< a CUstream or cl_command_queue of that context; null: CUDA's default stream, attune's own queue
-    int32_t checked;      ///< not zero: looks at every index that is read from a tensor, as attune::options::checked
+    int32_t checked;  ///< not zero: every index that is read from a tensor is checked, as by attune::options::checked
     int32_t reserved[3];  ///< zeros
 } attune_options;
 
-/// A compiled variant, as `<variant>_variant()` returns it. It lives as long as the library that it is in.
+/// A compiled variant, as `<variant>_variant()` returns it. It lives as long as its library.
 typedef struct attune_variant attune_variant;
 
-/// In a shared library of kernels: the names of its variants as C spells them ("my_alibi"), after the last one a null.
-/// `<name>_variant` is the function of each.
+/// In a shared library of kernels: the names of its variants as C spells them ("my_alibi"), ended by a null. The
+/// function of each is `<name>_variant`.
 const char* const* attune_variants(void) ATTUNE_NOEXCEPT;
 
 /// Computes a variant. Arguments in any order.
 attune_status attune_run(const attune_variant* variant, const attune_argument* arguments, size_t count,
                          const attune_options* options) ATTUNE_NOEXCEPT;
 
-/// Waits until the kernels are done that asynchronous calls with such options have queued: ATTUNE_FAILED if one of them
-/// failed. Refused: what no call could be made with, and kernels of an attune that does not know the question.
+/// Waits for the kernels that asynchronous calls with such options have queued. Returns ATTUNE_FAILED if one of them
+/// failed, ATTUNE_REFUSED for options that no call could have, and for kernels of an attune without this function.
 attune_status attune_synchronize(const attune_variant* variant, const attune_options* options) ATTUNE_NOEXCEPT;
 
 /// Answers as JSON, in UTF-8: what a call with these arguments would do (outputs may be left out); the kernels that are
-/// linked for a variant and whether this CPU runs them; a variant's formula, inputs and outputs. The text is written to
-/// `json` with a terminating zero as far as `capacity` bytes reach, and its whole length, the zero not counted, to
-/// `length` unless that is null.
+/// linked for a variant and whether this CPU runs them; a variant's formula, inputs and outputs. At most `capacity`
+/// bytes are written to `json`, a terminating zero included. `length`, unless it is null, becomes the length of the
+/// whole text without the zero.
 attune_status attune_explain(const attune_variant* variant, const attune_argument* arguments, size_t count,
                              const attune_options* options, char* json, size_t capacity,
                              size_t* length) ATTUNE_NOEXCEPT;
-/// Likewise the states of a call's blocks of (queries, keys): their numbers, their sizes, and `blocks`, a digit each,
-/// (batch, head, query block, key block): 0 skipped, 1 visited, 2 visited and wholly visible, so that no mask is
-/// computed.
+/// The states of a call's blocks of (queries, keys), as JSON in the same way: the numbers of blocks, their sizes, and
+/// `blocks`, a digit for each (batch, head, query block, key block): 0 skipped, 1 visited, 2 visited and wholly
+/// visible, so that no mask is computed.
 attune_status attune_blocks(const attune_variant* variant, const attune_argument* arguments, size_t count,
                             const attune_options* options, char* json, size_t capacity, size_t* length) ATTUNE_NOEXCEPT;
 attune_status attune_kernels(const attune_variant* variant, char* json, size_t capacity,
@@ -149,27 +150,27 @@ attune_status attune_kernels(const attune_variant* variant, char* json, size_t c
 attune_status attune_describe(const attune_variant* variant, char* json, size_t capacity,
                               size_t* length) ATTUNE_NOEXCEPT;
 
-/// Threads of every later call whose options do not say; 0 returns to the default, the environment's ATTUNE_THREADS or
-/// else the CPUs that the process may use.
+/// The threads of all later calls whose options name no number. 0 returns to the default: the environment's
+/// ATTUNE_THREADS, else one for each CPU that the process may use.
 attune_status attune_set_threads(int32_t count) ATTUNE_NOEXCEPT;
 attune_status attune_threads(int32_t* count) ATTUNE_NOEXCEPT;
 
-/// Puts the application's own thread pool in the place of attune's, for all calls whose options have none. A null `run`
-/// brings attune's pool back.
+/// Uses the application's own thread pool instead of attune's, for all calls whose options have none. A null `run`
+/// returns to attune's pool.
 attune_status attune_set_parallel_for(attune_parallel_for run, void* state) ATTUNE_NOEXCEPT;
 
 /// DLPack (version 1). `managed` is a DLManagedTensor, or a DLManagedTensorVersioned if `versioned` is not zero, in
 /// memory that the CPU reads, of CUDA, or in an OpenCL buffer. The view refers to its memory, shape and strides and
-/// does not own it: the caller goes on to keep it and to delete it. Refused: other devices, an offset into an OpenCL
-/// buffer, element types that attune does not have, vectors, more than 8 axes, another major version.
+/// does not own it: the caller keeps it and deletes it after the calls. Refused: other devices, an offset into an
+/// OpenCL buffer, element types that attune does not have, vectors, more than 8 axes, another major version.
 attune_status attune_tensor_from_dlpack(const void* managed, int32_t versioned, attune_tensor* tensor) ATTUNE_NOEXCEPT;
-/// The same as an argument of a call; what is refused is refused by its name.
+/// The same as an argument of a call; errors call it by its name.
 attune_status attune_argument_from_dlpack(const char* name, const void* managed, int32_t versioned,
                                           attune_argument* argument) ATTUNE_NOEXCEPT;
 
 /// The other direction: a new DLManagedTensor (or DLManagedTensorVersioned) that refers to the tensor's memory. Its
 /// consumer calls its deleter, which calls release(owner) unless `release` is null. A read-only tensor needs the
-/// versioned form, the other cannot say so; a tensor of a GPU's memory has to say of which.
+/// versioned form, since the other cannot mark it. A tensor in a GPU's memory must say which GPU's.
 attune_status attune_tensor_to_dlpack(const attune_tensor* tensor, int32_t versioned, void (*release)(void* owner),
                                       void* owner, void** managed) ATTUNE_NOEXCEPT;
 

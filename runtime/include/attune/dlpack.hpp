@@ -1,5 +1,5 @@
 #pragma once
-/// Tensors of other frameworks, and for them, as DLPack passes them around. Not included by attune/runtime.hpp.
+/// Tensors from and for other frameworks, by DLPack. Not included by attune/runtime.hpp.
 #include <attune/dlpack/dlpack.h>  // DLPack 1.1; an application's own copy of it has the same include guard and may come first
 #include <attune/runtime/tensor.hpp>
 
@@ -13,19 +13,20 @@
 
 namespace attune {
 
-/// A view of memory that DLPack describes. It owns nothing: whoever holds the managed tensor goes on to hold it, and
-/// deletes it after the calls. Memory of CUDA and OpenCL buffers keep the device's index. Throws attune::error for
-/// memory of others, for an offset into an OpenCL buffer, element types that attune does not have, vectors and more
-/// than 8 axes; the sentence calls the tensor by `name`: from_dlpack(managed, "q").
+/// A view of memory that DLPack describes. It owns nothing: the owner of the managed tensor keeps it, and deletes it
+/// after the calls. CUDA memory and OpenCL buffers keep the device's index. Throws attune::error for memory of other
+/// devices, for an offset into an OpenCL buffer, element types that attune does not have, vectors and more than 8 axes.
+/// The error calls the tensor by `name`: from_dlpack(managed, "q").
 tensor from_dlpack(const DLTensor& given, bool read_only = false, std::string_view name = {});
 tensor from_dlpack(const DLManagedTensor& given, std::string_view name = {});
-/// Also for a tensor of another major version of DLPack, of which nothing but the version is read.
+/// Throws also for a tensor of another major version of DLPack, of which nothing but the version is read.
 tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name = {});
 
-/// The view as DLPack. The consumer calls its deleter, which lets go of `owner`; without one, the memory has to outlive
-/// the consumer. A view of a GPU's memory has to say of which: tensor::in(memory::cuda, 0).
+/// The view as DLPack. The consumer calls its deleter, which releases `owner`; without an owner, the memory must
+/// outlive the consumer. A view of a GPU's memory must say which GPU's: tensor::in(memory::cuda, 0).
 DLManagedTensorVersioned* to_dlpack(const tensor& view, std::shared_ptr<const void> owner = {});
-/// For consumers of DLPack before 1.0. Throws attune::error for a view of const elements, which it could not mark.
+/// For consumers of DLPack before 1.0. Throws attune::error for a view of const elements, which that version cannot
+/// mark.
 DLManagedTensor* to_dlpack_unversioned(const tensor& view, std::shared_ptr<const void> owner = {});
 
 }  // namespace attune

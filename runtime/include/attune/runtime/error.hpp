@@ -5,8 +5,8 @@
 
 namespace attune {
 
-/// A call that cannot be made as it was asked: "attune: expected ..., got ...; try ...".
-/// Thrown before anything is written, unless it is a kernel_failure.
+/// A call that cannot be made: "attune: expected ..., got ...; try ...". Thrown before anything is written, unless it
+/// is a kernel_failure.
 class error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

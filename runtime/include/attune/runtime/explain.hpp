@@ -21,7 +21,7 @@ struct block_map {
     }
     std::int64_t total() const { return static_cast<std::int64_t>(blocks.size()); }
     std::int64_t visited() const;
-    std::int64_t unmasked() const;  ///< of the visited ones
+    std::int64_t unmasked() const;  ///< visited blocks without a mask
     std::int64_t pairs_visited(std::int64_t query_length,
                                std::int64_t key_length) const;  ///< (query, key) in visited blocks, over all heads
 };
@@ -32,10 +32,10 @@ struct explanation {
         std::string name, stands_for;  ///< "tensor", "number"; of an output its kind: "output", "row", "scores", ...
         element_type element{};
         std::vector<std::string> axes;    ///< outermost first
-        std::vector<std::int64_t> shape;  ///< of the tensor that was passed; of an output, that it has to have
+        std::vector<std::int64_t> shape;  ///< of the tensor that was passed; of an output: the shape that it must have
     };
     struct condition {
-        std::string text;   ///< one conjunct of a mask: "kv_idx <= q_idx"
+        std::string text;   ///< one operand of a mask's &&: "kv_idx <= q_idx"
         std::string skips;  ///< how blocks are skipped for it, or why not
     };
 
@@ -54,28 +54,27 @@ struct explanation {
     int query_block{}, key_block{};
     std::int64_t blocks{}, blocks_visited{}, blocks_unmasked{};
     std::vector<condition> conditions;
-    std::vector<std::string> semantics;  ///< how the variant's words are meant, a sentence each
-    double
-        flops{};  ///< of the pairs in visited blocks and of projections, multiply and add: no useful work is above it
+    std::vector<std::string> semantics;  ///< the variant's conventions, a sentence for each
+    double flops{};  ///< multiplications and additions of the pairs in visited blocks and of projections: an upper
+                     ///< bound of the useful work
     std::int64_t input_bytes{}, output_bytes{};  ///< of the elements, strides aside
     std::size_t scratch_bytes{};                 ///< of one thread, at most
-    std::size_t hidden_bytes{};  ///< rows, and outputs that others are made of, kept from one pass to the next; exact
-    int key_splits{};            ///< parts of the keys that tasks share; 0 where the kernel has no such
+    std::size_t hidden_bytes{};                  ///< rows and outputs that are kept from one pass to the next; exact
+    int key_splits{};  ///< parts of the keys that tasks share; 0 if the kernel does not split keys
     std::size_t
-        parts_bytes{};  ///< what the tasks of all parts leave to be merged; of a gradient, sums of parts of the queries
-    std::size_t
-        table_bytes{};  ///< what conditions are tabulated in, one copy for all threads, as the tables of `blocks` took;
-                        ///< and each thread's verdicts on the blocks of keys, 9 bytes each at most
+        parts_bytes{};  ///< what all parts keep for merging; of a gradient, the sums of all parts of the queries
+    std::size_t table_bytes{};  ///< tables for conditions, one copy for all threads, as large as those of `blocks`; and
+                                ///< the state of each block of keys for each thread, 9 bytes at most
     std::size_t tensor_bytes{};  ///< tensors that the kernel computes in full before the attention reads them, such as
                                  ///< projections; exact
-    std::size_t packed_bytes{};  ///< weights of projections, in the order in which they are multiplied; exact
+    std::size_t packed_bytes{};  ///< weights of projections, packed in the order of their multiplication; exact
     std::size_t stack_bytes{};   ///< of the caller's stack, at most
     std::size_t workspace_bytes{};  ///< all of it: scratch of every thread, saved rows, tables, tensors, packed weights
     int threads{};
-    bool deterministic{};  ///< asked for, by the options or by ATTUNE_DETERMINISTIC; the parts of the keys then follow
-                           ///< from neither batch nor key length
+    bool deterministic{};  ///< whether the options or ATTUNE_DETERMINISTIC asked for it; the parts of the keys then
+                           ///< depend on neither batch nor key length
 
-    /// With cu_seqlens_q: all else here but the inputs and outputs is said of the part with the most queries.
+    /// With cu_seqlens_q: everything else here, except inputs and outputs, describes the part with the most queries.
     std::vector<packed_part> packed;
 
     std::string text() const;
@@ -89,10 +88,10 @@ struct kernel_list {
         element_type query{}, key{}, value{}, output{};
         int depth{}, value_depth{};
         std::string shapes;                ///< "prefill", "decode"
-        int from_queries{}, to_queries{};  ///< that it is meant for, inclusive
-        std::string missing;               ///< what this CPU lacks for it; empty if it runs
-        bool chosen{};                     ///< some call of these types and depths runs this one
-        std::string why;                   ///< for the chosen one
+        int from_queries{}, to_queries{};  ///< the numbers of queries that it is meant for, inclusive
+        std::string missing;               ///< what this CPU lacks to run it; empty if it runs
+        bool chosen{};                     ///< whether some call of these types and depths runs this kernel
+        std::string why;                   ///< for a chosen kernel
     };
     std::string variant;
     std::vector<entry> entries;

@@ -9,8 +9,8 @@
 
 namespace attune {
 
-/// std::mdspan of C++23 and whatever has its members: Kokkos' mdspan, std::experimental::mdspan. Its elements lie
-/// behind a plain pointer.
+/// std::mdspan of C++23, and types with the same members: Kokkos' mdspan, std::experimental::mdspan. The data handle
+/// must be a plain pointer.
 template <class M>
 concept multidimensional_span = requires(const M& m) {
     requires std::is_pointer_v<typename M::data_handle_type>;

@@ -18,7 +18,7 @@ template <class T> inline constexpr bool is_options = std::same_as<T, options>;
 
 template <class T> inline constexpr bool is_tensor = std::is_convertible_v<const T&, tensor>;
 
-/// An unsigned number beyond i64 must not wrap into one that would be accepted.
+/// An unsigned number too large for i64 must not wrap into one that would be accepted.
 template <std::integral I> constexpr std::int64_t saturated(I value) {
     const auto signed_value = static_cast<std::int64_t>(value);
     return value > 0 && signed_value < 0 ? std::numeric_limits<std::int64_t>::max() : signed_value;
@@ -42,7 +42,7 @@ template <dsl::name Label, class Value> named_argument named(const dsl::argument
     return result;
 }
 
-// The arguments without the options, wherever those stand: what dsl::check_arguments judges.
+// The arguments without the options, which may stand anywhere: what dsl::check_arguments checks.
 template <class... Kept> struct kept {};
 template <class Kept, class... Rest> struct without_options {
     using type = Kept;
@@ -62,7 +62,7 @@ template <const auto& Graph> constexpr int place_in_graph(std::string_view name)
     return list.input_count + (name == dsl::cu_seqlens_q_input::label);
 }
 
-/// How many of the arguments stand before one in the graph.
+/// How many of the arguments come before one in the graph.
 template <const auto& Graph, class Argument, class... Arguments> constexpr std::size_t place_among() {
     const auto place = [](std::string_view name) { return place_in_graph<Graph>(name); };
     return (std::size_t{place(Arguments::label) < place(Argument::label)} + ... + 0);
@@ -104,12 +104,12 @@ template <const auto& Graph> const kernel_table& table_of() { return kernels_of<
 /// along axes of extent 1, except the heads, lengths and depths of q, k and v.
 ///
 /// With cu_seqlens_q, i32 (batch + 1), the queries of all sequences lie one after another: whatever has a query axis
-/// has batch extent 1, and sequence b has the queries from cu_seqlens_q[b] to cu_seqlens_q[b + 1]. The call computes
-/// what a call for each sequence would.
+/// has batch extent 1, and sequence b has the queries from cu_seqlens_q[b] to cu_seqlens_q[b + 1]. The results are
+/// those of one call for each sequence.
 ///
 /// Arguments that are missing, never read or passed twice do not compile. Shapes, strides, element types, pointers,
-/// overlap and lengths are checked before anything is written and throw attune::error, as does a CPU that no linked
-/// kernel fits.
+/// overlap and lengths are checked before anything is written. What is wrong throws attune::error, and so does a CPU
+/// that runs none of the linked kernels.
 template <const auto& Graph, class... Arguments> void run(const Arguments&... arguments) {
     if constexpr (detail::check<Graph>(detail::named_arguments<Arguments...>{})) {
         const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
@@ -117,10 +117,10 @@ template <const auto& Graph, class... Arguments> void run(const Arguments&... ar
     }
 }
 
-/// A call that is prepared: names are found, shapes, types and pointers are checked and the kernel is chosen. To call
-/// it many times, or to ask about the very call that is made. The tensors' memory, and what options point to, must
-/// outlive it; what is in the tensors may change between calls, and each call checks what it has to: lengths, and
-/// indices such as a page table's. The environment is read when it is prepared, but for the number of threads. Copies
+/// A prepared call: names are found, shapes, types and pointers are checked, and the kernel is chosen. Use it to make
+/// the same call many times, or to ask about exactly the call that is made. The tensors' memory, and what options point
+/// to, must outlive it. The contents of the tensors may change between calls; each call checks lengths, and indices
+/// such as a page table's. The environment is read when the call is prepared, except for the number of threads. Copies
 /// are the same call.
 class prepared_call {
 public:
@@ -134,7 +134,7 @@ private:
     std::shared_ptr<const detail::prepared> what_;
 };
 
-/// Takes what `run` takes, checks it as it does and throws what it throws, and returns the call instead of making it.
+/// Takes what `run` takes, with the same checks and errors, and returns the call instead of making it.
 template <const auto& Graph, class... Arguments> auto prepare(const Arguments&... arguments) {
     if constexpr (detail::check<Graph>(detail::named_arguments<Arguments...>{})) {
         const auto list = detail::list_of<Graph>(detail::named_arguments<Arguments...>{}, arguments...);
@@ -161,11 +161,11 @@ template <const auto& Graph, class... Arguments> block_map blocks(const Argument
         return {};
 }
 
-/// The kernels linked for a variant: which of them run here, which would be chosen and why.
+/// The kernels linked for a variant: which of them run here, which are chosen, and why.
 template <const auto& Graph> kernel_list kernels() { return detail::kernels(detail::table_of<Graph>()); }
 
-/// Waits until the kernels are done that calls with these options and `wait = false` have queued on a GPU. Throws
-/// attune::kernel_failure if one of them failed there.
+/// Waits for the kernels that calls with these options and `wait = false` have queued on a GPU. Throws
+/// attune::kernel_failure if one of them failed.
 template <const auto& Graph> void synchronize(const options& how = {}) {
     detail::synchronize(detail::table_of<Graph>(), how);
 }

@@ -17,12 +17,11 @@ enum class memory : std::uint8_t { host, cuda, opencl };
 /// A view of somebody else's tensor: pointer, element type, shape and strides in elements, outermost axis first.
 /// q is (batch, head, query, depth), k (batch, key head, key, depth), v (batch, key head, key, value depth).
 ///
-///     attune::tensor Q(data, {2, 8, 1024, 64});                                        // dense
-///     attune::tensor K(data, {2, 8, 1024, 64}, {1024 * 512, 64, 512, 1});              // stored (batch, key, head,
-///     depth)
+///     attune::tensor Q(data, {2, 8, 1024, 64});                            // dense
+///     attune::tensor K(data, {2, 8, 1024, 64}, {1024 * 512, 64, 512, 1});  // stored (batch, key, head, depth)
 ///
-/// Nothing is allocated or read here, and the shape is checked where the view is used: there the axes have names. Only
-/// a rank above `max_axes`, or strides of another rank than the shape, throw at once.
+/// Nothing is allocated or read here. The shape is checked where the view is used, because there the axes have names.
+/// Only a rank above `max_axes`, or strides of another rank than the shape, throw at once.
 class tensor {
 public:
     static constexpr int max_axes = 8;
@@ -37,7 +36,7 @@ public:
     tensor(T* data, extent_list shape, extent_list strides = {})
         : tensor(data, extents(shape.begin(), shape.size()), extents(strides.begin(), strides.size())) {}
 
-    /// The same where the element type is known at run time only.
+    /// The same if the element type is known at run time only.
     tensor(element_type type, void* data, extents shape, extents strides = {})
         : tensor(type, data, false, shape, strides) {}
     tensor(element_type type, const void* data, extents shape, extents strides = {})
@@ -59,7 +58,7 @@ public:
     tensor swapped(int axis, int other) const;
 
     /// The same view of a GPU's memory: the pointer is a CUDA device's (what cudaMalloc gave, a CUdeviceptr), or a
-    /// cl_mem. Calls for that GPU take it as it is. `device` is the GPU's index, where it is known: the call then runs
+    /// cl_mem. Calls for that GPU use it in place. `device` is the GPU's index, if it is known: the call then runs
     /// there, and tensors that name another are refused.
     tensor in(memory where, int device = any_device) const;
     static constexpr int any_device = -1;

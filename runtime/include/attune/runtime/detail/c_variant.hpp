@@ -2,16 +2,16 @@
 #include <attune/c.h>
 #include <attune/runtime/detail/kernel_table.hpp>
 
-/// What stands behind the handles of attune/c.h; for generated registries.
+/// What the handles of attune/c.h point to; for generated registries.
 namespace attune::detail {
 
-/// The runtime that a variant's kernels were linked with. A process may hold several copies of attune, of several
-/// versions, in as many shared libraries: attune_run of any of them calls the one that belongs to the variant.
+/// The runtime that a variant's kernels were linked with. A process may have several copies of attune, even of several
+/// versions, in several shared libraries. attune_run of each calls the copy that belongs to the variant.
 struct c_calls {
     /// Writes the sentence to `error`, as far as `capacity` reaches, unless it returns ATTUNE_OK.
     attune_status (*run)(const attune_variant& variant, const attune_argument* arguments, std::size_t count,
                          const attune_options* options, char* error, std::size_t capacity) noexcept;
-    /// A runtime answers a question that it does not know by an empty text.
+    /// A runtime answers an unknown question with an empty text.
     enum class question : std::int32_t { explain, kernels, describe, synchronize, blocks };
     attune_status (*answer)(const attune_variant& variant, question what, const attune_argument* arguments,
                             std::size_t count, const attune_options* options, char* json, std::size_t json_capacity,

@@ -9,7 +9,7 @@
 #include <span>
 #include <string_view>
 
-/// The typed calls of run.hpp end here, in functions that are compiled once.
+/// The functions behind the typed calls of run.hpp, compiled once.
 namespace attune::detail {
 
 struct named_argument {
@@ -27,12 +27,12 @@ struct named_argument {
 /// the heads.
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
 
-/// As `call` up to the kernel, which is not run; outputs may be left out.
+/// The same checks and choice as `call`, without running the kernel; outputs may be left out.
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
 block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how);
 
-/// As `call` up to what tensors hold: names, shapes, types, pointers and overlap are checked and the kernel is chosen.
-/// The arguments are copied; what is in the tensors is checked by each call.
+/// The checks of `call` that do not read tensors (names, shapes, types, pointers, overlap), and the choice of the
+/// kernel. The arguments are copied. Each call then checks the contents of the tensors.
 class prepared;
 std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,
                                         const options& how);
@@ -47,7 +47,7 @@ void synchronize(const kernel_table& table, const options& how);
 /// Whether calls take cu_seqlens_q, which a formula may have as an input of its own.
 bool takes_packed_queries(const graph_ir& graph);
 
-/// Axes of an output, outermost first: by what its node stands for. The channels of tokens are a free axis.
+/// The axes of an output, outermost first, by the kind of its node. The channels of tokens are a free axis.
 std::span<const axis_kind> axes_of_output(kind node);
 
 }  // namespace attune::detail

@@ -8,14 +8,15 @@
 
 namespace attune::detail {
 
-/// What a call needs of a kernel; what is not known (no such tensor in the variant or the call) is not asked for.
+/// What a call requires of a kernel. What is unknown, because the variant or the call has no such tensor, is not
+/// required.
 struct kernel_request {
     std::optional<element_type> query{}, key{}, value{}, output{};
     std::optional<std::int64_t> depth{}, value_depth{};
-    std::optional<std::int64_t> queries{};  ///< per head; where not known, any kernel serves them
+    std::optional<std::int64_t> queries{};  ///< per head; if unknown, any kernel serves them
     bool depth_matters{},
-        value_depth_matters{};     ///< to the result: where one is not known, kernels must not differ in it
-    std::string_view target{};     ///< empty: any level
+        value_depth_matters{};  ///< whether it matters to the result; if so and unknown, all kernels must have the same
+    std::string_view target{};  ///< empty: any level
     std::string_view forced_by{};  ///< who asked for the target, for messages: "options.target"
 };
 
@@ -29,8 +30,8 @@ struct choice {
 /// What this machine lacks for a kernel; empty if it runs.
 std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu);
 
-/// The most demanding runnable kernel of these element types and depths; of several, the one that serves so many
-/// queries. Throws attune::error that lists what there is. The reasons are made only if asked for.
+/// The most demanding runnable kernel of these element types and depths; of several, the one that serves this number of
+/// queries. Throws attune::error, which lists what there is. The reasons are written only if asked for.
 choice choose(const kernel_table& table, const kernel_request& request, const cpu_state& cpu, bool explain);
 
 }  // namespace attune::detail

@@ -11,15 +11,15 @@
 
 namespace attune {
 
-/// Layout version of the structs below and of the graphs in them; registries generated for another one are refused. 0.1
-/// had 5.
+/// The version of the layout of the structs below and of the graphs in them. Registries with another version are
+/// refused. attune 0.1 had version 5.
 inline constexpr int kernel_table_version = 7;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
 struct kernel {
     const char* symbol;  ///< attune_<variant>_<dtype>_d<depth>x<value depth>_<target>_<fingerprint>, all [a-z0-9_];
-                         ///< before the fingerprint what a kernel of other shapes serves, "decode1"
+                         ///< kernels for other shapes than prefill name these before the fingerprint: "decode1"
     const char* target;  ///< "x86-64-v3", ...
     element_type query, key, value, output;
     int depth, value_depth;
@@ -34,25 +34,25 @@ struct kernel {
     /// means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts
     /// has the call's extent and stride 0; an empty tensor has an address that may be read, and extents that say so.
     int (*call)(void** arguments);
-    /// The same inputs, one output: u8 (key block, query block, head, batch): 0 skipped, 1 visited, 2 visited without
-    /// mask.
+    /// The states of blocks. The same inputs, and one output, u8 (key block, query block, head, batch): 0 skipped, 1
+    /// visited, 2 visited without mask.
     int (*blocks)(void** arguments);
-    /// Rows of f32 that the kernel keeps for itself during a call, (batch, head, query) like those named: the caller
-    /// lends the memory.
+    /// The number of rows, f32 (batch, head, query), that the kernel keeps for itself during a call, in memory that the
+    /// caller lends.
     int saved_rows{};
-    /// 0 or 1: an output of f32 (batch, head, query, value depth) that it keeps for itself likewise.
+    /// The number of outputs, f32 (batch, head, query, value depth), that it keeps likewise: 0 or 1.
     int saved_outputs{};
-    /// The queries, per head, for which it is meant: both inclusive. Where several kernels serve a call, that of the
-    /// narrowest range runs; where none does, the nearest.
+    /// The numbers of queries, per head, that it is meant for, both inclusive. If several kernels serve a call, the one
+    /// with the narrowest range runs; if none does, the nearest.
     shape_class shapes{};
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
-    /// The most parts into which one call splits the keys of a (batch, key head); 0: the kernel does not split them,
-    /// and is not told.
+    /// The most parts into which one call splits the keys of a (batch, key head); 0 if the kernel does not split them.
     int key_splits{};
-    /// Where rows are stacked (the queries of a group of heads, at most query_block of each): what one thread allocates
-    /// beside `scratch_bytes` for each row, and what is kept of each row for each part of the keys.
+    /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
+    /// thread allocates for each row in addition to `scratch_bytes`, and those that are kept of each row for each part
+    /// of the keys.
     std::size_t row_bytes{}, part_bytes{};
-    /// Of matrix products that are computed in full: the most positions of one block, and the channels of a panel of
+    /// For matrix products that are computed in full: the most positions of one block, and the channels of a panel of
     /// packed weights.
     int product_positions{}, product_channels{};
     /// Of a gradient: bytes that its sums take for each query of a head, key of a query head and key of a key head, in
@@ -64,7 +64,7 @@ struct kernel {
     } sums{};
 };
 
-/// What the generators found of a graph, in words, for `explain`.
+/// What the generators found out about a graph, in words, for `explain`.
 struct graph_notes {
     struct condition {
         const char* text;  ///< a part of the mask
@@ -75,10 +75,10 @@ struct graph_notes {
 };
 
 namespace detail {
-/// Runs a kernel's entry with argv whose first place is free for the user context. Memory, threads and errors go
-/// through attune, whatever Halide runtime the application has otherwise. Throws attune::error with what the kernel or
-/// a task said. `pool`, unless it is null, runs the tasks. `shared_bytes`, unless it is null, becomes the most memory
-/// that the kernel held at a time outside its tasks.
+/// Runs a kernel's entry. The first place of argv must be free for the user context. Memory, threads and errors go
+/// through attune, even if the application has a Halide runtime of its own. Throws attune::error with the message of
+/// the kernel or of a task. `pool`, unless it is null, runs the tasks. `shared_bytes`, unless it is null, becomes the
+/// most memory that the kernel held at a time outside its tasks.
 void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes);
 
 /// A kernel's entry with such argv.
@@ -87,20 +87,23 @@ struct kernel_launch {
     void** arguments;
 };
 
-/// Runs kernels of the host that do not depend on each other, the last first, as one call: a thread that finds nothing
-/// left to begin joins the loops of the kernels that still run. On the application's own pool one runs after another.
+/// Runs kernels of the host that do not depend on each other as one call, the last first. A thread that finds no kernel
+/// left to start joins the loops of those that still run. On the application's own pool they run one after another.
 void invoke_together(std::span<const kernel_launch> launches, int threads, const parallel_for* pool);
 
-/// What calls kernels of a GPU: attune::gpu, a library of its own, so that only programs with such kernels hold it.
+/// The library that calls kernels of a GPU, attune::gpu. It is separate so that only programs with such kernels link
+/// it.
 struct device_call;
 struct device_runtime {
-    /// What is missing here for kernels of a target: a driver, a device; empty if they run. Cheap after the first time.
+    /// What this machine lacks for kernels of a target, such as a driver or a device; empty if they run. Cheap after
+    /// the first call.
     const char* (*missing)(const char* target);
     /// An entry for `invoke`: calls the kernel that arguments[1], a device_call, says, with tensors on the device.
     /// Throws attune::error for a device, context, queue or buffer that the call cannot use, before anything is
     /// written.
     int (*launch)(void** arguments);
-    /// Waits for the queue that such a call would use; of the call, its target and what says where are looked at.
+    /// Waits for the queue that such a call would use. Of the call, only the target, device, context and stream are
+    /// read.
     void (*synchronize)(const device_call& where) = nullptr;
 };
 extern const device_runtime gpus;
@@ -115,8 +118,8 @@ struct kernel_table {
     const char* variant;  ///< as written in attune_add_variant: "my::alibi"
     graph_ir graph;
     std::span<const kernel> kernels;  ///< most demanding ISA level first
-    /// Of the runtime that the kernels were linked with, which need not be the caller's: a shared library of kernels
-    /// has its own.
+    /// Functions of the runtime that the kernels were linked with. It need not be the caller's: a shared library of
+    /// kernels has its own.
     void (*invoke)(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool,
                    std::size_t* shared_bytes) = detail::invoke;
     const detail::device_runtime* devices = nullptr;  ///< unless some kernels run on a GPU
@@ -125,8 +128,8 @@ struct kernel_table {
                             const parallel_for* pool) = detail::invoke_together;  ///< likewise
 };
 
-/// Defined by the generated registry, for exactly this graph at exactly this fingerprint: a variant that was changed
-/// after its kernels were built, or never built, is an undefined reference that names it.
+/// Defined by the generated registry, for exactly this graph and fingerprint. A variant that was changed after its
+/// kernels were built, or that was never built, is an undefined reference that names it.
 template <const auto& Graph, std::uint64_t Fingerprint> const kernel_table& kernels_of();
 
 }  // namespace attune

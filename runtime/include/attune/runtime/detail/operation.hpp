@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-/// A variant as other systems declare their operators: what goes in, in which order, and what comes out.
+/// A variant as an operator of another system: its parameters in order, and its results.
 namespace attune::detail {
 
-/// An argument: what a declaration says of it, and how it is read.
+/// An argument: its declaration, and how it is read.
 struct parameter {
     std::string name;
     enum class form { tensor, optional_tensor, integer, real } is{};
@@ -30,11 +30,11 @@ struct result {
     int like = -1;  ///< of a gradient: the parameter whose axes and element type it has
 };
 
-/// What is known of a variant, once.
+/// What is known of a variant, found once.
 struct operation {
     const attune_variant* variant;
     std::string name, qualified;
-    std::vector<parameter> parameters;  ///< q, k and v first, as everybody calls attention; kv_lengths last
+    std::vector<parameter> parameters;  ///< q, k and v first, as in all systems; kv_lengths last
     std::vector<result> results;
 
     explicit operation(const attune_variant* given) : variant(given) {
