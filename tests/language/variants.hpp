@@ -128,6 +128,11 @@ inline constexpr auto appended = outputs(out = appended_state.out, lse = appende
 inline constexpr auto sloped = mask(scores + slopes(h) * (kv_idx - q_idx), causal);
 inline constexpr auto trained = gradient(outputs(out = softmax(sloped) * v, lse = log_sum_exp(sloped)), of(out, lse));
 
+inline constexpr auto up_to_the_last = mask(scores + table(h, max(kv_idx - q_idx, 0)), causal_bottom_right);
+inline constexpr auto sharded =
+    shard(outputs(out = softmax(up_to_the_last, slopes(h)) * v, lse = log_sum_exp(up_to_the_last, slopes(h)),
+                  output<"top"> = row_maximum(up_to_the_last)));
+
 // Names that are words of the language, or of C++.
 inline constexpr auto mask_input = input<"mask", boolean>(query, key);
 inline constexpr auto named_like_words =

@@ -23,7 +23,7 @@ EXAMPLE = re.compile(r"^inline constexpr auto (\w+) = (scored|seen|whole)\((.*)\
 # What other headers declare for themselves, or for the compiler's errors.
 NOT_WORDS = re.compile(r"^(belongs_to_the_call|cu_seqlens_q|is_\w+|has_\w+|\w+_kind|operator.*|index_matches_axis|indices_match_rank|an_identifier|axis_of|kind_of|operation_of|uses_in|free_of|"
                        r"number|plain_number|condition|can_be_named|named_part_of_the_graph|a_condition_of_the_graph|as_many_as_it_takes|every_input_was_passed|"
-                       r"passed_once|scalars_are_numbers|tensors_are_views|variant_reads|derivative_name|sequence_of|made_again|may_mean_a_fraction|"
+                       r"passed_once|scalars_are_numbers|tensors_are_views|variant_reads|derivative_name|before_name|sequence_of|made_again|may_mean_a_fraction|"
                        r"place|row|data|bound|channel|finished|late)$")
 
 

@@ -234,6 +234,11 @@ inline constexpr auto dropped = whole(dropout(softmax(scores), 0.1, seed) * v);
 inline constexpr auto attended = outputs(out = softmax(scores + slopes(h)) * v, lse = log_sum_exp(scores + slopes(h)));
 inline constexpr auto differentiated = whole(gradient(attended, of(out), wrt(q, slopes)));
 
+// # Shards
+// `shard(graph)`, in a call `before(x)` and of `of_shard` `query_positions` `key_positions` `all_queries` `all_keys`,
+// also `lengths` `with_sinks`: the graph over some queries and some keys, joined with the calls before
+inline constexpr auto sharded = whole(shard(attended));
+
 // # What a formula can be asked
 // `ir_of<graph>` `description<graph>` `fingerprint<graph>`: its instructions, its text, its fingerprint
 static_assert(!description<given>.empty() && fingerprint<given> == ir_of<given>.fingerprint);

@@ -1,7 +1,8 @@
 #pragma once
 /// attune's language: attention variants as formulas. Reading order: graph_ir.hpp (what there is), terminals.hpp,
-/// operators.hpp, functions.hpp, elsewhere.hpp, attention.hpp, aliases.hpp, embeddings.hpp, states.hpp, flex.hpp (what
-/// one writes), build.hpp, describe.hpp, call_check.hpp (what is made of it). Whole layers, with projections and
+/// operators.hpp, functions.hpp, elsewhere.hpp, attention.hpp, aliases.hpp, embeddings.hpp, states.hpp, flex.hpp,
+/// gradient.hpp, shard.hpp (what one writes), enter.hpp, sharding.hpp, build.hpp, describe.hpp, call_check.hpp (what is
+/// made of it). Whole layers, with projections and
 /// dropout, are in <attune/dsl/layers.hpp>, which is included by those who write them. Included one by one, each after
 /// what it stands on: compilers then say in one line where a header came from.
 // clang-format off
@@ -24,6 +25,9 @@
 #include <attune/dsl/torch_numbers.hpp>
 #include <attune/dsl/flex.hpp>
 #include <attune/dsl/gradient.hpp>
+#include <attune/dsl/shard.hpp>
+#include <attune/dsl/enter.hpp>
+#include <attune/dsl/sharding.hpp>
 #include <attune/dsl/build.hpp>
 #include <attune/dsl/describe.hpp>
 #include <attune/dsl/call_check.hpp>

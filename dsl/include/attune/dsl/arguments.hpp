@@ -13,7 +13,8 @@ template <name Label, class Value> struct argument {
 
 /// `out = softmax(scores) * v`: a part of the graph under the name of an output.
 template <name Label, expression Value> struct named_output {
-    static constexpr std::string_view label = Label.view(), derivative = derivative_name<Label>.view();
+    static constexpr std::string_view label = Label.view(), derivative = derivative_name<Label>.view(),
+                                      before = before_name<Label>.view();
     Value value;
 };
 

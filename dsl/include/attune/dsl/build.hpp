@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl/gradient.hpp>
+#include <attune/dsl/sharding.hpp>
 #include <attune/ir/builder.hpp>
 #include <attune/ir/differentiate.hpp>
 #include <attune/ir/statistics.hpp>
@@ -11,63 +12,6 @@
 
 /// Graph to graph_ir: the one fold over the graph's type. See graph_ir.hpp for the result.
 namespace attune::dsl::detail {
-
-/// Whether an operation computes in reals as soon as one of its numbers is real.
-constexpr bool mixes(operation op) {
-    const family of = family_of(op);
-    return of == family::arithmetic || of == family::function || of == family::function_of_two ||
-           of == family::comparison || op == operation::where;
-}
-
-template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n);
-
-/// An integer among reals: a constant becomes a real constant, any other is converted, unsaid or by as_real. The rest
-/// is entered as it is.
-template <bool AmongReals, bool Said = false, class N>
-constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
-    if constexpr (AmongReals && !Said && may_mean_a_fraction<N>) list.fraction_cut_short = true;
-    if constexpr (!AmongReals)
-        return enter(list, n);
-    else if constexpr (std::is_same_v<N, constant<kind::integer>>)
-        return list.add({.op = operation::constant, .kind = kind::real, .number = static_cast<double>(n.value)});
-    else if constexpr (N::is == kind::integer)
-        return list.add(
-            {.op = operation::to_real, .kind = kind::real, .argument_count = 1, .arguments = {enter(list, n)}});
-    else
-        return enter(list, n);
-}
-
-template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n) {
-    if constexpr (requires { N::declaration; }) {  // input tensor or scalar
-        std::string_view derivative;
-        if constexpr (requires { N::derivative; }) derivative = N::derivative;
-        const auto input = list.add_input(N::declaration, derivative);
-        return list.add({.op = N::op, .kind = N::is, .input = input});
-    } else if constexpr (std::is_same_v<N, constant<kind::integer>>) {
-        if (n.value != static_cast<std::int32_t>(n.value)) list.too_large = n.value;
-        return list.add({.op = N::op, .kind = N::is, .integer = n.value});
-    } else if constexpr (std::is_same_v<N, constant<kind::real>>) {
-        return list.add({.op = N::op, .kind = N::is, .number = n.value});
-    } else if constexpr (N::op == operation::bound) {
-        return list.add({.op = N::op, .kind = N::is, .integer = list.add_index(N::label)});
-    } else if constexpr (N::op == operation::extent) {
-        return list.add({.op = N::op,
-                         .kind = N::is,
-                         .argument_count = 1,
-                         .arguments = {enter(list, n.tensor)},
-                         .integer = N::axis});
-    } else if constexpr (N::op == operation::to_real) {
-        return n.children.unpack([&](const auto& child) { return enter_child<true, true>(list, child); });
-    } else {
-        instruction i{.op = N::op, .kind = N::is};
-        n.children.unpack([&]<class... C>(const C&... child) {
-            [[maybe_unused]] constexpr bool reals =
-                mixes(N::op) && (is_real(N::is) || N::is == kind::weights || (is_real(C::is) || ...));
-            ((i.arguments[i.argument_count++] = enter_child<reals>(list, child)), ...);
-        });
-        return list.add(i);
-    }
-}
 
 /// What no operator can see alone: each bound index inside its sum, one product of queries and keys, weights or
 /// nothing.
@@ -107,8 +51,19 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph);
 /// The gradient's list, or the graph's own where that is at fault.
 template <class Gradient> constexpr ir_builder differentiated(const Gradient& gradient) {
     ir_builder of = enter_graph(gradient.graph);
-    if constexpr (is_gradient<std::remove_cvref_t<decltype(gradient.graph)>>) of.fault = gradient_fault::of_a_gradient;
+    using graph = std::remove_cvref_t<decltype(gradient.graph)>;
+    if constexpr (is_gradient<graph>) of.fault = gradient_fault::of_a_gradient;
+    if constexpr (is_shard<graph>) of.fault = gradient_fault::of_a_shard;
     return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
+}
+
+/// The shard's list, or the graph's own where that is at fault.
+template <class Shard> constexpr ir_builder sharded(const Shard& shard) {
+    ir_builder of = enter_graph(shard.graph);
+    using graph = std::remove_cvref_t<decltype(shard.graph)>;
+    if constexpr (is_gradient<graph>) of.unshardable = shard_fault::of_a_gradient;
+    if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
+    return of.sound() ? sharding(of).run() : of;
 }
 
 template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
@@ -116,14 +71,16 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     if constexpr (is_rejected<Graph>) {  // said already
     } else if constexpr (is_gradient<Graph>) {
         list = differentiated(graph);
+    } else if constexpr (is_shard<Graph>) {
+        list = sharded(graph);
     } else if constexpr (requires { graph.named; }) {
         hana::unpack(graph.named, [&](const auto&... named) {
-            (list.add_output(named.label, enter(list, named.value), named.derivative), ...);
+            (list.add_output(named.label, enter(list, named.value), named.derivative, named.before), ...);
         });
     } else if constexpr (requires { graph.node(); }) {  // a sequence
-        list.add_output("out", enter(list, graph.node()), "dout");
+        list.add_output("out", enter(list, graph.node()), "dout", "out_before");
     } else {
-        list.add_output("out", enter(list, graph), "dout");
+        list.add_output("out", enter(list, graph), "dout", "out_before");
     }
     for (int at = 0; at < list.output_count; ++at) {
         const std::string_view name = list.outputs[at].name;
@@ -137,7 +94,7 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     for (int at = 0; at < list.index_count; ++at)
         for (int other = 0; other < list.input_count; ++other)
             if (list.inputs[other].name == list.indices[at]) list.declared_twice = list.indices[at];
-    if constexpr (!is_gradient<Graph>) judge(list);
+    if constexpr (!is_gradient<Graph> && !is_shard<Graph>) judge(list);  // made of what was judged
     return list;
 }
 
@@ -221,6 +178,10 @@ inline constexpr ir_builder built = [] {
     if constexpr (list.fault != gradient_fault::none) {
         [[maybe_unused]] constexpr bool said =
             has_a_gradient<list.fault, name<list.fault_name.size() + 1>(list.fault_name)>();
+    }
+    if constexpr (list.unshardable != shard_fault::none) {
+        [[maybe_unused]] constexpr bool said =
+            has_a_shard<list.unshardable, name<list.fault_name.size() + 1>(list.fault_name)>();
     }
     return list;
 }();

@@ -88,6 +88,7 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
     static_assert(Why != no_derivative || possible<Why, Found>,
                   "attune: attune makes no gradient of this operation yet");
     static_assert(Why != of_a_gradient || possible<Why, Found>, "attune: attune makes no gradient of a gradient yet");
+    static_assert(Why != of_a_shard || possible<Why, Found>, "attune: attune makes no gradient of a shard yet");
     static_assert(Why != too_long || possible<Why, Found>, "attune: the gradient of this graph is too long");
     return Why == none;
 }

@@ -23,4 +23,13 @@ inline constexpr auto derivative_name = [] {
     return made;
 }();
 
+/// `out_before`: what the state that an output of a shard begins with is called.
+template <name Of>
+inline constexpr auto before_name = [] {
+    constexpr std::string_view ending = "_before";
+    name<sizeof(Of.text) + ending.size()> made(Of.view());
+    for (std::size_t i = 0; i < ending.size(); ++i) made.text[Of.view().size() + i] = ending[i];
+    return made;
+}();
+
 }  // namespace attune::dsl

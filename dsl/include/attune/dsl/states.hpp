@@ -19,25 +19,38 @@ template <expression Out, expression Lse> constexpr auto state(Out made, Lse sum
     return state_of<decltype(as_output(made)), decltype(as_row(sum))>{as_output(made), as_row(sum)};
 }
 
+namespace detail {
+/// What both exponentials of log-sum-exps are relative to; 0 where there were no keys at all.
+template <class A, class B> constexpr auto base_of(A x, B y) {
+    const auto top = max(x, y);
+    return where(top > -inf, top, 0.0);
+}
+/// The log-sum-exp over the keys of both.
+template <class A, class B> constexpr auto merged_log_sum(A x, B y) {
+    const auto base = base_of(x, y);
+    return where(max(x, y) > -inf, base + log(exp(x - base) + exp(y - base)), -inf);
+}
+/// Sums by weights that are normalised over keys whose log-sum-exps stand beside them, over the keys of both.
+template <class X, class A, class Y, class B> constexpr auto merged_sum(X sum, A x, Y other_sum, B y) {
+    const auto base = base_of(x, y);
+    const auto some = max(x, y) > -inf;
+    const auto one = exp(x - base);
+    const auto other = exp(y - base);
+    return where(
+        some,
+        (where(x > -inf, sum * one, 0.0) + where(y > -inf, other_sum * other, 0.0)) / where(some, one + other, 1.0),
+        0.0);
+}
+}  // namespace detail
+
 /// The state of the keys of both. An LSE of -infinity says that there were none, whatever the output beside it.
 template <class A, class B> constexpr auto merge(A x, B y) {
     if constexpr (!is_state<A> || !is_state<B>) {
         static_assert(is_state<A> && is_state<B>,
                       "attune: merge takes two states, such as state(softmax(s) * v, log_sum_exp(s))");
         return state_of<rejected, rejected>{};
-    } else {
-        const auto top = max(x.lse, y.lse);
-        const auto some = top > -inf;
-        const auto base = where(some, top, 0.0);
-        const auto one = exp(x.lse - base);
-        const auto other = exp(y.lse - base);
-        const auto both = one + other;
-        return state(where(some,
-                           (where(x.lse > -inf, x.out * one, 0.0) + where(y.lse > -inf, y.out * other, 0.0)) /
-                               where(some, both, 1.0),
-                           0.0),
-                     where(some, base + log(both), -inf));
-    }
+    } else
+        return state(detail::merged_sum(x.out, x.lse, y.out, y.lse), detail::merged_log_sum(x.lse, y.lse));
 }
 
 }  // namespace attune::dsl

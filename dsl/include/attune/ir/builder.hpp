@@ -24,7 +24,21 @@ enum class gradient_fault : std::uint8_t {
     no_output,
     no_derivative,
     of_a_gradient,
+    of_a_shard,
     too_long
+};
+
+/// Why a graph has no shard.
+enum class shard_fault : std::uint8_t {
+    none,
+    of_a_gradient,
+    of_a_shard,
+    of_tokens,
+    of_keep,
+    of_pairs_or_keys,  ///< an output that no state is merged into: scores, weights, columns, head means
+    not_a_sum,         ///< an output that is arithmetic behind a sum over the keys
+    no_log_sum_exp,    ///< of a softmax, among the outputs
+    read_elsewhere,    ///< q, k or v, used whole and read at another position
 };
 
 /// A graph_ir under construction; nodes that are equal are entered once.
@@ -45,16 +59,18 @@ struct ir_builder {
     int contractions{};                 ///< products q * t(k), all told
     bool too_long{};                    ///< there was no room for something
     gradient_fault fault{};             ///< of a gradient
+    shard_fault unshardable{};          ///< of a shard
     std::string_view fault_name{};
 
-    // What the gradients are called: of the inputs, and those that the outputs' cotangents are.
+    // What the gradients are called: of the inputs, and those that the outputs' cotangents are. And what the states of
+    // a shard are called that its outputs begin with.
     std::array<std::string_view, max_inputs> derivative_names_of_inputs{};
-    std::array<std::string_view, max_outputs> derivative_names_of_outputs{};
+    std::array<std::string_view, max_outputs> derivative_names_of_outputs{}, before_names_of_outputs{};
 
     constexpr bool sound() const {
         return declared_twice.empty() && unbound.empty() && bound_twice.empty() && too_large == 0 &&
                !fraction_cut_short && !weights_or_other && contractions <= 1 && !too_long &&
-               fault == gradient_fault::none;
+               fault == gradient_fault::none && unshardable == shard_fault::none;
     }
 
     /// Where the next entry goes; the last place over and over when all are taken.
@@ -88,12 +104,44 @@ struct ir_builder {
         indices[at] = name;
         return at;
     }
-    constexpr void add_output(std::string_view name, std::int16_t node, std::string_view derivative = {}) {
+    constexpr void add_output(std::string_view name, std::int16_t node, std::string_view derivative = {},
+                              std::string_view before = {}) {
         const int at = next(output_count, max_outputs);
         outputs[at] = {name, node};
-        derivative_names_of_outputs[at] = derivative;
+        derivative_names_of_outputs[at] = derivative, before_names_of_outputs[at] = before;
     }
 };
+
+/// A list as entering its outputs makes it: what none of them needs is left out.
+class in_order_of_use_of {
+public:
+    constexpr explicit in_order_of_use_of(const ir_builder& from) : from_(from) {}
+
+    constexpr ir_builder run() {
+        to_.declared_twice = from_.declared_twice, to_.too_long = from_.too_long;
+        for (int i = 0; i < from_.output_count; ++i)
+            to_.add_output(from_.outputs[i].name, enter(from_.outputs[i].node), from_.derivative_names_of_outputs[i],
+                           from_.before_names_of_outputs[i]);
+        return to_;
+    }
+
+private:
+    constexpr std::int16_t enter(std::int16_t n) {
+        if (now_[n] != 0) return static_cast<std::int16_t>(now_[n] - 1);
+        instruction it = from_.nodes[n];
+        if (it.input >= 0) it.input = to_.add_input(from_.inputs[it.input], from_.derivative_names_of_inputs[it.input]);
+        if (it.op == operation::bound) it.integer = to_.add_index(from_.indices[it.integer]);
+        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = enter(it.arguments[a]);
+        const std::int16_t made = to_.add(it);
+        now_[n] = static_cast<std::int16_t>(made + 1);
+        return made;
+    }
+
+    const ir_builder& from_;
+    ir_builder to_{};
+    std::array<std::int16_t, max_nodes> now_{};  // plus one; 0: not yet
+};
+constexpr ir_builder in_order_of_use(const ir_builder& list) { return in_order_of_use_of(list).run(); }
 
 }  // namespace attune::dsl::detail
 

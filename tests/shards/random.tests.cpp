@@ -1,0 +1,83 @@
+// The law of shards: calls for parts of the queries and keys, one after the other, come to what one call does.
+#include "../properties/random_graph.hpp"
+#include "cut_call.hpp"
+
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <random>
+#include <set>
+#include <string>
+
+using namespace attune;
+using namespace attune::testing;
+
+TEST_CASE("shards of random graphs, on random cuts, come to the whole in double precision") {
+    int compared = 0, calls = 0, none_left = 0;
+    double worst = 0;
+    std::set<operation> operations;
+    for (unsigned seed = 0; seed < 600; ++seed) {
+        std::mt19937 random(seed * 7 + 1);
+        const random_graph drawn(seed);
+        drawn_graph graph = drawn;
+        if (!make_shardable(graph)) {
+            ++none_left;
+            continue;
+        }
+        if (std::ranges::find(graph.nodes, operation::keep, &instruction::op) != graph.nodes.end()) {
+            REQUIRE(shard_of(graph).fault == dsl::detail::shard_fault::of_keep);
+            continue;
+        }
+        const sharded_graph shard = shard_of(graph);
+        INFO("seed " << seed << "\n" << graph.text() << "\n" << shard.graph.text());
+        REQUIRE(shard.is_one());
+        REQUIRE(shard.graph.fault().empty());
+        const auto below = [&](unsigned n) { return static_cast<std::int64_t>(random() % n); };
+        support::shape shape{.batches = 1 + below(2),
+                             .heads = 2,
+                             .key_heads = 1 + below(2),
+                             .queries = 1 + below(12),
+                             .keys = 1 + below(14),
+                             .depth = 4,
+                             .value_depth = 6};
+        std::map<std::string, std::int64_t> lengths{
+            {"entry", 9}, {"byte", 3}, {"choice", 3}, {"short", 4}, {"slot", 3}};
+        const bool pages =
+            std::ranges::find(graph.inputs, "block_table", &input_declaration::name) != graph.inputs.end();
+        if (pages) {
+            const std::int64_t seats = lengths["seat"] = (shape.keys + 2) / 3;
+            shape.keys = 3 * seats, lengths["page"] = seats * shape.batches;
+        }
+        support::workload call(graph.view(), shape, seed,
+                               {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}, {"seed", 4711}}, lengths);
+        if (random() % 2) {
+            std::vector<std::int32_t> used;
+            for (std::int64_t b = 0; b < shape.batches; ++b)
+                used.push_back(static_cast<std::int32_t>(random() % static_cast<unsigned>(shape.keys + 1)));
+            call.set_lengths(used);
+        }
+        const whole_call whole(graph.view(), call.reference_arguments(),
+                               {.depth = shape.depth, .value_depth = shape.value_depth});
+        REQUIRE((whole.queries == shape.queries && whole.keys == shape.keys));
+        const cut by = random_cut(shape.queries, shape.keys, random);
+        const double error = largest_difference(in_parts(whole, shard.graph.view(), by, random), whole);
+        CHECK(error < 1e-12);
+        worst = std::max(worst, error), ++compared, calls += static_cast<int>(by.queries.size() * by.keys.size());
+        for (const instruction& n : graph.nodes) operations.insert(n.op);
+    }
+    std::printf("%d graphs, %d calls, largest error %.1e; %d drawn graphs have no shard\n", compared, calls, worst,
+                none_left);
+    CHECK(compared >= 300);
+    for (const operation_row& row : operation_table::rows_of_all) {
+        const bool refused = row.op == operation::keep || row.op == operation::tokens ||
+                             row.op == operation::sum_over_queries || row.op == operation::mean_over_heads;
+        const bool of_gradients = row.op == operation::each || row.op == operation::deposit;
+        const bool behind_the_sum = row.op == operation::as_row || row.op == operation::as_output;
+        INFO(row.text);
+        CHECK((operations.contains(row.op) || refused || of_gradients || behind_the_sum));
+    }
+}

@@ -1,0 +1,37 @@
+#pragma once
+#include <attune/dsl.hpp>
+
+/// Variants and their shards, of which kernels are made.
+namespace sharded {
+using namespace attune::dsl;
+
+template <class Scores> constexpr auto attention(Scores s) {
+    return outputs(out = softmax(s) * v, lse = log_sum_exp(s));
+}
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto sinks = input<"sinks", f32>(head);
+inline constexpr auto document = input<"document", i32>(position);
+inline constexpr auto by_key = input<"by_key", f32>(batch, key);
+inline constexpr auto bias = input<"bias", f32>(query, key);
+
+/// A window that ends at the last key in use, slopes by distance, and a sink.
+inline constexpr auto windowed_scores =
+    mask(scores + slopes(h) * (kv_idx - q_idx) + by_key(b, kv_idx), bottom_right(window(40, 0)));
+inline constexpr auto windowed =
+    outputs(out = softmax(windowed_scores, sinks(h)) * v, lse = log_sum_exp(windowed_scores, sinks(h)));
+inline constexpr auto windowed_shard = shard(windowed);
+
+/// Documents by a table of positions, a bias of pairs, and the statistics of a row.
+inline constexpr auto document_scores =
+    mask(scores + bias(q_idx, kv_idx), document(q_idx) == document(kv_idx) && causal);
+inline constexpr auto documents = outputs(out = softmax(document_scores) * v, lse = log_sum_exp(document_scores),
+                                          output<"top"> = row_maximum(document_scores));
+inline constexpr auto documents_shard = shard(documents);
+
+/// Sums that are not normalised.
+inline constexpr auto sigmoids = unnormalized(mask(sigmoid(scores), causal));
+inline constexpr auto sigmoid_attention = outputs(out = sigmoids * v, output<"sum"> = row_sum(sigmoids));
+inline constexpr auto sigmoid_shard = shard(sigmoid_attention);
+
+}  // namespace sharded
