@@ -2,11 +2,18 @@
 #include "fake_variant.hpp"
 #include "shapes.hpp"
 
+#include <attune/c.h>
+#include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/choice.hpp>
+#include <attune/runtime/detail/operation.hpp>
 
 #include <sys/mman.h>
 
+#include <array>
+#include <cstddef>
+#include <cstring>
 #include <limits>
+#include <string>
 
 using namespace by_hand;
 using attune::tensor;
@@ -32,6 +39,19 @@ void replace(std::vector<attune::detail::named_argument>& all, std::string_view 
     std::erase_if(all, [&](const auto& a) { return a.name == name; });
     all.push_back(view(name, by));
 }
+
+/// A table of another layout: what follows the first two fields is nothing that this one could read.
+namespace other_layout {
+int version = 0;
+const attune::kernel_table& table() {
+    alignas(attune::kernel_table) static std::array<std::byte, sizeof(attune::kernel_table)> bytes;
+    bytes.fill(std::byte{0xa5});
+    const char* const variant = "by::hand";
+    std::memcpy(bytes.data() + offsetof(attune::kernel_table, version), &version, sizeof version);
+    std::memcpy(bytes.data() + offsetof(attune::kernel_table, variant), &variant, sizeof variant);
+    return reinterpret_cast<const attune::kernel_table&>(bytes);
+}
+}  // namespace other_layout
 
 /// A driver that is always there and never called.
 const attune::detail::device_runtime devices{[](const char*) { return ""; }, [](void**) { return 0; },
@@ -67,16 +87,35 @@ struct on_devices : graph {
 
 }  // namespace
 
-TEST_CASE("kernels of another layout are refused by every question, be it older or newer") {
+TEST_CASE("kernels of another layout are refused by every question before another field is read") {
     fake::call c;
+    const auto all = c.arguments();
     for (const int step : {-1, 1}) {
-        attune::kernel_table other = fake::kernels();
-        other.version += step;
-        const auto refused = [&](auto call) { CHECK_THAT(said(call), ContainsSubstring("built for layout")); };
-        refused([&] { attune::detail::call(other, c.arguments(), {}); });
-        refused([&] { (void)attune::detail::explain(other, c.arguments(), {}); });
+        other_layout::version = attune::kernel_table_version + step;
+        const attune::kernel_table& other = other_layout::table();
+        const attune_variant variant{ATTUNE_C_VERSION, &attune::detail::this_runtime, other_layout::table};
+        const auto refused = [&](auto call) {
+            CHECK_THAT(said(call), StartsWith("attune: expected kernels of by::hand built for layout " +
+                                              std::to_string(attune::kernel_table_version) + ", got layout " +
+                                              std::to_string(other_layout::version)));
+        };
+        refused([&] { attune::detail::call(other, all, {}); });
+        refused([&] { (void)attune::detail::prepare(other, all, {}); });
+        refused([&] { (void)attune::detail::explain(other, all, {}); });
+        refused([&] { (void)attune::detail::blocks(other, all, {}); });
         refused([&] { (void)attune::detail::kernels(other); });
         refused([&] { attune::detail::synchronize(other, {}); });
+        refused([&] { (void)attune::detail::operation(&variant); });  // of PyTorch and of JAX
+        const auto refused_in_c = [&](attune_status status) {
+            CHECK(status == ATTUNE_REFUSED);
+            CHECK_THAT(attune_error_text(), StartsWith("attune: expected kernels of by::hand built for layout "));
+        };
+        refused_in_c(attune_run(&variant, nullptr, 0, nullptr));
+        refused_in_c(attune_explain(&variant, nullptr, 0, nullptr, nullptr, 0, nullptr));
+        refused_in_c(attune_blocks(&variant, nullptr, 0, nullptr, nullptr, 0, nullptr));
+        refused_in_c(attune_kernels(&variant, nullptr, 0, nullptr));
+        refused_in_c(attune_describe(&variant, nullptr, 0, nullptr));
+        refused_in_c(attune_synchronize(&variant, nullptr));
     }
 }
 

@@ -98,6 +98,7 @@ std::string joined(std::span<const std::string_view> names) {
 }
 
 std::string description(const kernel_table& table) {
+    check_version(table);
     const graph_ir& graph = table.graph;
     std::string inputs, outputs;
     const auto add = [](std::string& to, const json_object& object) {

@@ -116,7 +116,6 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
       argv_(&memory_),
       how_(how),
       indices_(memory_) {
-    check_version(table);
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
     shape_.first_batch = first_batch;

@@ -15,9 +15,6 @@ struct halide_dimension_t;
 
 namespace attune::detail {
 
-/// Refuses a table of another layout; to be called before anything else in it is looked at.
-void check_version(const kernel_table& table);
-
 /// The target that options or the environment ask for, and which of them; empty if neither does.
 std::string_view forced_target(const options& how, std::string_view& by);
 

@@ -49,7 +49,7 @@ std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t head
 }  // namespace
 
 void call(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
-    if (packed_by(table.graph, arguments)) {
+    if (packed_by(table, arguments)) {
         const packed_call packed(table, arguments, how, bound_call::outputs::needed, false);
         packed.check_values();
         return packed.run(threads_of(how.threads));
@@ -61,7 +61,7 @@ void call(const kernel_table& table, std::span<const named_argument> arguments, 
 }
 
 block_map blocks(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
-    if (packed_by(table.graph, arguments))
+    if (packed_by(table, arguments))
         fail("a call without cu_seqlens_q, to say which blocks it visits", "one with it",
              "the arguments of one sequence");
     bound_call bound(table, arguments, how, bound_call::outputs::optional, false);
@@ -154,7 +154,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
 }  // namespace
 
 explanation explain(const kernel_table& table, std::span<const named_argument> arguments, const options& how) {
-    if (!packed_by(table.graph, arguments)) {
+    if (!packed_by(table, arguments)) {
         bound_call bound(table, arguments, how, bound_call::outputs::optional, true);
         bound.check_values();
         return explanation_of(table, bound, how);

@@ -155,8 +155,9 @@ bool takes_packed_queries(const graph_ir& graph) {
     return std::ranges::find(graph.inputs, packed_name, &input_declaration::name) == graph.inputs.end();
 }
 
-const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments) {
-    if (!takes_packed_queries(graph)) return nullptr;
+const named_argument* packed_by(const kernel_table& table, std::span<const named_argument> arguments) {
+    check_version(table);
+    if (!takes_packed_queries(table.graph)) return nullptr;
     const auto found = std::ranges::find(arguments, packed_name, &named_argument::name);
     return found == arguments.end() ? nullptr : &*found;
 }
@@ -194,7 +195,6 @@ std::optional<whole_batch> needs_whole_batch(const graph_ir& graph) {
 
 packed_call::packed_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
                          bound_call::outputs wanted, bool explain) {
-    check_version(table);
     const matched_arguments whole =
         match(table, arguments, wanted == bound_call::outputs::needed, *std::pmr::get_default_resource());
     starts_ = whole.cu_seqlens_q->view;

@@ -10,8 +10,8 @@
 
 namespace attune::detail {
 
-/// cu_seqlens_q, if it is passed.
-const named_argument* packed_by(const graph_ir& graph, std::span<const named_argument> arguments);
+/// cu_seqlens_q, if it is passed. Every call asks this first, so that tables of another layout are refused here.
+const named_argument* packed_by(const kernel_table& table, std::span<const named_argument> arguments);
 
 /// What a formula says of the batch as a whole, and what to do instead.
 struct whole_batch {

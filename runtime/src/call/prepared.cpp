@@ -17,7 +17,7 @@ public:
           arguments_(arguments.begin(), arguments.end()),
           target_(how.target),
           how_(with_target(how, target_)) {
-        if (packed_by(table_.graph, arguments_))
+        if (packed_by(table_, arguments_))
             packed_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);
         else
             bound_.emplace(table_, arguments_, how_, bound_call::outputs::needed, false);

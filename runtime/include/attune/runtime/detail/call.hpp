@@ -22,6 +22,9 @@ struct named_argument {
     double real{};
 };
 
+/// Refuses a table of another layout; to be called before anything else in it is looked at.
+void check_version(const kernel_table& table);
+
 /// Checks everything, chooses the kernel and runs it. Throws attune::error; nothing is written before all checks have
 /// passed. A call without queries, heads or batch runs no kernel and writes 0 to sums over the queries and means over
 /// the heads.

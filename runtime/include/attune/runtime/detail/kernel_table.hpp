@@ -112,7 +112,8 @@ extern const device_runtime gpus;
 bool is_device(std::string_view target);
 }  // namespace detail
 
-/// Everything compiled for one graph.
+/// Everything compiled for one graph. In every layout the first two fields are these: a refusal of another one reads
+/// both.
 struct kernel_table {
     int version;
     const char* variant;  ///< as written in attune_add_variant: "my::alibi"

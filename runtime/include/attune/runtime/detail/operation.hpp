@@ -39,6 +39,7 @@ struct operation {
 
     explicit operation(const attune_variant* given) : variant(given) {
         const kernel_table& table = given->table();
+        check_version(table);
         qualified = table.variant;
         name = qualified.substr(qualified.rfind(':') + 1);
         for (const input_declaration& d : table.graph.inputs) parameters.push_back(parameter_of(d));
