@@ -5,7 +5,7 @@
 //     [--schedule '{"key_tile": 4}']
 #include "peak.hpp"
 
-#include "kernel/schedule_option.hpp"
+#include "commands/schedule_option.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>

@@ -14,8 +14,4 @@ std::string halide_version();
 /// cannot be compiled.
 void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked = false);
 
-/// Writes what each kernel's statement is once Halide has lowered it, and after each of attune's passes, into
-/// `folder`/<symbol>/<number>_<pass>.stmt.
-void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked = false);
-
 }  // namespace attune::generators

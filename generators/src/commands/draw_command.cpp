@@ -1,8 +1,8 @@
 #include "commands/draw_command.hpp"
 
+#include "commands/schedule_option.hpp"
+#include "commands/variant_named.hpp"
 #include "kernel/kernel_list.hpp"
-#include "kernel/schedule_option.hpp"
-#include "kernel/variant_named.hpp"
 
 #include "base/about.hpp"
 #include "base/formatting.hpp"

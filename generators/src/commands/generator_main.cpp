@@ -6,15 +6,17 @@
 #include "codegen/object.hpp"
 #include "commands/bench_command.hpp"
 #include "commands/draw_command.hpp"
+#include "commands/schedule_option.hpp"
 #include "commands/tune_command.hpp"
+#include "commands/variant_named.hpp"
 #include "emit/c_header.hpp"
 #include "emit/kernel_cache.hpp"
 #include "emit/registry.hpp"
 #include "inspect/describe.hpp"
+#include "inspect/dump_passes.hpp"
 #include "inspect/explain.hpp"
+#include "inspect/index_warnings.hpp"
 #include "inspect/notes.hpp"
-#include "kernel/schedule_option.hpp"
-#include "kernel/variant_named.hpp"
 #include "schedules/schedule_source.hpp"
 
 #include <CLI/CLI.hpp>
@@ -134,6 +136,9 @@ struct emit_command {
         if (what.targets.empty() || header.empty())
             throw std::runtime_error("expected --targets and --header with --registry");
         const auto made = kernels(variants);
+        for (const variant& each : variants)
+            for (const std::string& said : indices_that_may_leave(each.graph))
+                fmt::print(stderr, "{}: {}\n", each.name, said);
         emit_registry(variants, made, notes_of(variants, made), header, registry);
         if (!c_header.empty()) emit_c_header(variants, made, c_header);
     }

@@ -2,9 +2,9 @@
 
 #include "base/about.hpp"
 #include "base/formatting.hpp"
+#include "commands/schedule_option.hpp"
+#include "commands/variant_named.hpp"
 #include "inspect/explain_cost.hpp"
-#include "kernel/schedule_option.hpp"
-#include "kernel/variant_named.hpp"
 #include "tuner/quiet_machine.hpp"
 #include "tuner/report.hpp"
 #include "tuner/trials.hpp"

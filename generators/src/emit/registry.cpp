@@ -2,7 +2,6 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 #include "emit/c_header.hpp"
-#include "emit/index_warnings.hpp"
 #include "emit/kernel_record.hpp"
 
 #include <algorithm>
@@ -81,9 +80,6 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
             "    return table;\n}}\n",
             each.name, each.graph.fingerprint, i, on_device ? "&attune::detail::gpus" : "nullptr");
     }
-    for (const variant& each : variants)
-        for (const std::string& said : indices_that_may_leave(each.graph))
-            fmt::print(stderr, "{}: {}\n", each.name, said);
     text += c_handles(variants);
     write_whole(file, text);
 }

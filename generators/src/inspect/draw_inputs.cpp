@@ -1,7 +1,7 @@
 #include "inspect/draw_inputs.hpp"
 
-#include "analysis/input_roles.hpp"
 #include "base/formatting.hpp"
+#include "inspect/input_roles.hpp"
 #include "inspect/input_values.hpp"
 
 #include <attune/ir/element.hpp>

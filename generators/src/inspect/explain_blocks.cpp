@@ -1,8 +1,8 @@
 #include "inspect/explain_blocks.hpp"
 
-#include "analysis/node_text.hpp"
 #include "base/formatting.hpp"
 #include "block_mask/block_mask.hpp"
+#include "inspect/node_text.hpp"
 #include "stages/subblocks.hpp"
 
 #include <cmath>

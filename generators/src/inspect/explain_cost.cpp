@@ -1,8 +1,8 @@
 #include "inspect/explain_cost.hpp"
 
 #include "analysis/gradient_plan.hpp"
-#include "analysis/node_text.hpp"
 #include "base/formatting.hpp"
+#include "inspect/node_text.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/projections.hpp>

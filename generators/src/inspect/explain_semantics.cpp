@@ -1,7 +1,7 @@
 #include "inspect/explain_semantics.hpp"
 
-#include "analysis/node_text.hpp"
 #include "base/formatting.hpp"
+#include "inspect/node_text.hpp"
 
 #include <algorithm>
 

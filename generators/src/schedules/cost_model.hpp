@@ -1,7 +1,7 @@
 #pragma once
 #include "analysis/mask_class.hpp"
 #include "kernel/kernel_list.hpp"
-#include "kernel/shape_bucket.hpp"
+#include "schedules/shape_bucket.hpp"
 
 #include <cstddef>
 

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernel/kernel_list.hpp"
-#include "kernel/shape_bucket.hpp"
 #include "schedules/cpu_model.hpp"
+#include "schedules/shape_bucket.hpp"
 
 #include <filesystem>
 #include <optional>

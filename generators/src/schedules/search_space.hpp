@@ -1,6 +1,6 @@
 #pragma once
 #include "kernel/kernel_list.hpp"
-#include "kernel/shape_bucket.hpp"
+#include "schedules/shape_bucket.hpp"
 
 #include <utility>
 #include <vector>

@@ -6,7 +6,7 @@
 #include "caches.hpp"
 #include "memory.hpp"
 
-#include "kernel/schedule_option.hpp"
+#include "commands/schedule_option.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/runtime.hpp>

@@ -1,4 +1,4 @@
-#include "analysis/input_roles.hpp"
+#include "inspect/input_roles.hpp"
 
 #include <attune/ir/operations.hpp>
 

@@ -1,4 +1,4 @@
-#include "kernel/schedule_option.hpp"
+#include "commands/schedule_option.hpp"
 
 #include "base/about.hpp"
 

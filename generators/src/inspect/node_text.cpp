@@ -1,4 +1,4 @@
-#include "analysis/node_text.hpp"
+#include "inspect/node_text.hpp"
 
 #include <attune/ir/print.hpp>
 

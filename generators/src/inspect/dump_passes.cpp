@@ -1,7 +1,8 @@
+#include "inspect/dump_passes.hpp"
+
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 #include "codegen/halide_target.hpp"
-#include "codegen/object.hpp"
 #include "lower.hpp"
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "kernel/shape_bucket.hpp"
+#include "schedules/shape_bucket.hpp"
 
 #include <algorithm>
 #include <stdexcept>

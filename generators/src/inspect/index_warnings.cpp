@@ -1,8 +1,8 @@
-#include "emit/index_warnings.hpp"
+#include "inspect/index_warnings.hpp"
 
-#include "analysis/node_text.hpp"
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
+#include "inspect/node_text.hpp"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "kernel/variant_named.hpp"
+#include "commands/variant_named.hpp"
 
 #include <stdexcept>
 
