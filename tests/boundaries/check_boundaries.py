@@ -5,7 +5,8 @@
     binaries  programs that call kernels need the C and C++ libraries only
     archive   the runtime's library refers to nothing of Halide's compiler and holds no GPU support
     link      a kernel library older than its header, or none at all, is a link error that names the variant
-    rooms     includes lead down, as rooms.txt has the rooms; every file stands in a room
+    rooms     includes lead down, as rooms.txt has the rooms; every file stands in a room; a room's library links what its files include
+    rooms_refused   each of these is refused where it does not hold
 """
 import argparse
 import os
@@ -109,14 +110,60 @@ def read_rooms(file):
     return found
 
 
+def libraries(file):
+    """{room: (its sources, the rooms that it links)} of the calls of attune_add_room in a CMakeLists.txt; nothing where there is no such file."""
+    if not os.path.exists(file):
+        return {}
+    with open(file, encoding="utf-8") as opened:
+        calls = re.findall(r"^attune_add_room\((\w+)([^)]*)\)", opened.read(), re.M)
+    found = {}
+    for name, text in calls:
+        lists, words = {"NEEDS": [], "SOURCES": [], "LIBRARIES": []}, None
+        for word in text.split():
+            words = lists[word] if word in lists else words
+            if word not in lists:
+                words.append(word)
+        found[name] = (lists["SOURCES"], lists["NEEDS"])
+    return found
+
+
+def check_libraries(folder, made, included):
+    """What is wrong with the NEEDS of a folder's libraries: `included`, {room: {another: a file that includes it}}, is to lie within what they lead to, and each is
+    there for an include."""
+    wrong = []
+    for room, (sources, needs) in made.items():
+        reached, waiting = set(), list(needs)
+        while waiting:
+            each = waiting.pop()
+            if each not in reached:
+                reached.add(each)
+                waiting += made.get(each, ([], []))[1]
+        for to, file in sorted(included.get(room, {}).items()):
+            if to not in reached:
+                wrong.append(f"{folder}/{file} includes a header of {to}: expected {to} among what attune_add_room({room} NEEDS ...) leads to, got {', '.join(needs) or 'none'}")
+        wrong += [f"{folder}: expected an include of {each} in {room}, which NEEDS it, found none" for each in needs if each not in included.get(room, {})]
+        wrong += [f"{folder}: {file} is a source of the library {room}: expected it in that room" for file in sources if room_of(file) != room]
+    return wrong
+
+
+def room_of(path):
+    return path.split("/")[0].split(".")[0]
+
+
+def room_included(top, order, name):
+    """The room in which an included file lies, named from the folder of the rooms or from a room; None for a file of others."""
+    if room_of(name) in order and ("/" in name or os.path.exists(os.path.join(top, name))):
+        return room_of(name)
+    return next((room for room in order if os.path.exists(os.path.join(top, room, name))), None)
+
+
 def rooms(options):
     """--folder <the sources>, FILE with the rooms"""
     wrong, arrows = [], 0
     for folder, order in read_rooms(options.files[0]).items():
         top = os.path.join(options.folder, folder)
         at = "attune/" if top.endswith("/attune") else ""
-        room_of = lambda path: path.split("/")[0].split(".")[0]
-        used = set()
+        used, included = set(), {}
         for where, _, names in os.walk(top):
             for name in names:
                 path = os.path.relpath(os.path.join(where, name), top)
@@ -126,21 +173,65 @@ def rooms(options):
                     wrong.append(f"{folder}/{path}: expected it in one of {', '.join(order)}")
                     continue
                 used.add(room)
+                if not name.endswith((".hpp", ".cpp", ".h", ".c")):
+                    continue
                 with open(os.path.join(where, name), encoding="utf-8") as file:
                     text = file.read()
-                for included in re.findall(r'#include ["<]' + at + r'([\w/]+)\.hpp[">]', text):
-                    to = room_of(included)
-                    if to in order and (at or "/" in included or os.path.exists(os.path.join(top, included + ".hpp"))):
+                for mark, name_included in re.findall(r'^\s*#\s*include\s*(["<])([^">]+)[">]', text, re.M):
+                    to = room_included(top, order, name_included.removeprefix(at)) if name_included.startswith(at) else None
+                    if "../" in name_included or name_included.startswith("./") or (mark == '"' and to is None):
+                        wrong.append(f"{folder}/{path} includes {name_included}: expected a file as it is named from the folder of its rooms")
+                    elif to is not None:
                         arrows += 1
+                        if to != room:
+                            included.setdefault(room, {}).setdefault(to, path)
                         if order.index(to) > order.index(room):
-                            wrong.append(f"{folder}/{path} includes {included}.hpp: {to} stands above {room}")
+                            wrong.append(f"{folder}/{path} includes {name_included}: {to} stands above {room}")
         wrong += [f"{folder}: expected files in {room}, found none" for room in order if room not in used]
+        wrong += check_libraries(folder, libraries(os.path.join(top, "..", "CMakeLists.txt")), included)
     print(f"{arrows} includes")
     return wrong if arrows else ["expected includes, found none"]
 
 
+def rooms_refused(options):
+    """One folder of rooms with each thing that `rooms` refuses, and one without."""
+    good = {
+        "rooms.txt": "made/src\n    low\n    middle\n    high\nbound\n    src\n    python\n",
+        "made/CMakeLists.txt": "attune_add_room(low SOURCES low/a.cpp)\nattune_add_room(middle NEEDS low SOURCES\n    middle/b.cpp)\nattune_add_room(high NEEDS middle SOURCES high/c.cpp)\n",
+        "made/src/low/a.hpp": "", "made/src/low/a.cpp": '#include "low/a.hpp"\n#include <string>\n',
+        "made/src/middle/b.hpp": '#include "low/a.hpp"\n', "made/src/middle/b.cpp": '#include "middle/b.hpp"\n',
+        "made/src/high/c.cpp": '#include "low/a.hpp"\n#include "middle/b.hpp"\n',
+        "bound/src/call/d.hpp": "", "bound/src/call/d.cpp": '#include "call/d.hpp"\n', "bound/python/module.hpp": '#include "call/d.hpp"\n',
+    }
+    cmake = good["made/CMakeLists.txt"]
+    cases = {
+        "": {},
+        "low/a.cpp includes middle/b.hpp: middle stands above low": {"made/src/low/a.cpp": '#include "middle/b.hpp"\n'},
+        "high/c.cpp includes a header of low: expected low among": {"made/CMakeLists.txt": cmake.replace("middle NEEDS low", "middle"), "made/src/middle/b.hpp": ""},
+        "expected an include of low in high, which NEEDS it": {"made/CMakeLists.txt": cmake.replace("NEEDS middle", "NEEDS middle low"), "made/src/high/c.cpp": '#include "middle/b.hpp"\n'},
+        "low/a.cpp is a source of the library middle": {"made/CMakeLists.txt": cmake.replace("middle/b.cpp", "middle/b.cpp low/a.cpp")},
+        "high/c.cpp includes ../middle/b.hpp: expected a file as": {"made/src/high/c.cpp": '#include "../middle/b.hpp"\n#include "middle/b.hpp"\n'},
+        "high/c.cpp includes e.hpp: expected a file as": {"made/src/high/c.cpp": '#include "e.hpp"\n#include "middle/b.hpp"\n'},
+        "src/call/d.cpp includes module.hpp: python stands above src": {"bound/src/call/d.cpp": '#include "module.hpp"\n'},
+        "src/call/d.cpp includes python/module.hpp: python stands above src": {"bound/src/call/d.cpp": "#include <python/module.hpp>\n"},
+        "made/src/other/f.hpp: expected it in one of low, middle, high": {"made/src/other/f.hpp": ""},
+        "expected files in top, found none": {"rooms.txt": good["rooms.txt"].replace("bound", "    top\nbound")},
+    }
+    wrong = []
+    for expected, changed in cases.items():
+        with tempfile.TemporaryDirectory() as folder:
+            for name, text in (good | changed).items():
+                os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
+                with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                    file.write(text)
+            said = rooms(argparse.Namespace(folder=folder, files=[os.path.join(folder, "rooms.txt")]))
+        if not (any(expected in sentence for sentence in said) if expected else said == []):
+            wrong.append(f"expected {expected or 'nothing'}, got {said}")
+    return wrong
+
+
 def main():
-    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms)}
+    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms, rooms_refused)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     parser.add_argument("--compile", help="the compiler and its options, as a shell would take them")
