@@ -58,6 +58,8 @@ TEST_CASE("a schedule comes back from its JSON, which has its own fields and no 
         to_json(some_gpu) ==
         R"({"shapes":"prefill","query_block":64,"key_block":32,"query_tile":4,"depth_unroll":4,"key_tile":4,"chunk":4})");
     CHECK(to_json(few).find("chunk") == std::string::npos);
+    CHECK(schedule_from_json(changed(some, "\"value_chunk\"", "\"chunk\""), v3) == schedule(some));
+    refuses(changed(some, "\"pairing\"", "\"chunk\":8,\"pairing\""), "got \"chunk\"; try without it");
     CHECK(to_json(few_gpu).find("lanes") == std::string::npos);
     refuses(to_json(some_gpu), "expected a schedule with the field \"lanes\", got none");
     refuses(to_json(few), "expected a schedule with the field \"chunk\", got none", cuda);
@@ -113,7 +115,7 @@ TEST_CASE("a schedule that breaks a rule is refused, and the sentence names the 
     breaks(some, &cpu_prefill::depth_unroll, 6,
            "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
     breaks(some, &cpu_prefill::chunk, 15,
-           "expected a schedule's chunk to be a multiple of value_tile, 4, got 15; try 12");
+           "expected a schedule's value_chunk to be a multiple of value_tile, 4, got 15; try 12");
     CHECK_NOTHROW(check(few, 64));
     breaks(few, &cpu_decode::key_tile, 6,
            "expected a schedule's key_tile to be a divisor of lanes, 8, in decode, got 6; try 2");

@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
 using namespace attune;
 using namespace attune::generators;
@@ -65,6 +66,18 @@ TEST_CASE("a file of schedules comes back as it was, in the order of its keys wh
     CHECK(all.entries[0].key.depth == 64);
     CHECK(to_json(database{all.cpu, {}}).find("entries") != std::string::npos);
     CHECK(database_from_json(to_json(database{all.cpu, {}}), "x.json").entries.empty());
+}
+
+TEST_CASE("a file that was written before some names changed is read") {
+    database all = some();
+    for (database_entry& each : all.entries) each.key.variants = "masked+pair_outputs";
+    std::string before = to_json(all);
+    for (const auto& [now, then] : {std::pair("+pair_outputs", "+pairs"), std::pair("\"value_chunk\"", "\"chunk\"")}) {
+        REQUIRE(before.find(now) != before.npos);
+        for (std::size_t at; (at = before.find(now)) != before.npos;)
+            before.replace(at, std::string_view(now).size(), then);
+    }
+    CHECK(database_from_json(before, "x.json").entries == all.entries);
 }
 
 TEST_CASE("what is no file of schedules is refused, and the sentence says why") {

@@ -110,7 +110,7 @@ void decode_state::define_state() {
         [&](int j) { return accumulated((dc * vectors_a_chunk + j) * width + l, f_.qi, block, f_.qt, f_.h, f_.b); }));
 }
 
-/// What a task leaves, in one piece of memory: (lane of element of chunk, row, part, query block, key head, batch).
+/// What a task leaves, in one piece of memory: (lane of element of chunk, row, split, query block, key head, batch).
 void decode_state::define_splits() {
     // Algorithm
     std::vector<Expr> elements;
@@ -120,35 +120,30 @@ void decode_state::define_splits() {
         elements.size() == 1 ? elements[0] : mux(x / width % layout.size(), elements);
 }
 
-Expr decode_state::part(const Expr& lane, const Expr& chunk, int i, const Expr& split,
-                        const std::vector<Expr>& row) const {
-    const Expr query = row[0] + row[1], stacked = f_.queries_stacked(),
-               stacks = (f_.inputs.query_length + stacked - 1) / stacked;
-    return partial(lane + width * (i + layout.size() * chunk),
-                   clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1), split,
-                   clamp(query / stacked, 0, max(stacks, 1) - 1),
-                   clamp(row[2] / f_.group(), 0, f_.inputs.key_heads - 1), row[3]);
+Expr decode_state::of_split(const Expr& lane, const Expr& chunk, int i, const Expr& split,
+                            const std::vector<Expr>& row) const {
+    const kernel_frame::stacked_row at = f_.stacked_row_of(row);
+    return partial(lane + width * (i + layout.size() * chunk), at.row, split, at.query_block, at.key_head, at.batch);
 }
 
 void decode_state::define_merge() {
     // Algorithm
-    splits = RDom(0, f_.inputs.key_splits, "parts");
+    splits = RDom(0, f_.inputs.key_splits, "splits");
     const std::vector<Var> row{f_.qi, f_.qt, f_.h, f_.b}, at{l, dc, f_.qi, f_.qt, f_.h, f_.b};
     const std::vector<Expr> of_row(row.begin(), row.end());
     Expr factor = 1.0f;
     if (layout.maximum_at >= 0) {
         top(row) = is_softmax(f_.core) ? lowest_score : lowest;
-        top(row) = max(top(row), part(0, 0, layout.maximum_at, splits, of_row));
+        top(row) = max(top(row), of_split(0, 0, layout.maximum_at, splits, of_row));
         if (is_softmax(f_.core))
-            factor = exp2_of_nonpositive((part(l, dc, layout.maximum_at, splits, of_row) - top(row)) *
-                                         (scores_at.scale * log2_of_e));
+            factor = weight_of_split(of_split(l, dc, layout.maximum_at, splits, of_row), top(row), scores_at.scale);
     }
     std::vector<Expr> initial(static_cast<std::size_t>(layout.size()), 0.0f), next;
     merged(at) = Tuple(initial);
     const FuncRef ref = merged(at);
     for (int i = 0; i < layout.size(); ++i)
         next.push_back((initial.size() == 1 ? Expr(ref) : Expr(ref[i])) +
-                       (i == layout.maximum_at ? Expr(0.0f) : part(l, dc, i, splits, of_row) * factor));
+                       (i == layout.maximum_at ? Expr(0.0f) : of_split(l, dc, i, splits, of_row) * factor));
     merged(at) = Tuple(next);
 }
 

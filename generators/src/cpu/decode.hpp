@@ -37,9 +37,9 @@ public:
     subblocks parts;
     score_tile scores_at;
     Halide::Func span{"span"};  ///< (query block, key head, batch): the first visited block, and the one after the last
-    Halide::Func range{"range"};                    ///< (split, query block, key head, batch): the same of a split
-    Halide::Func kinds_of_split{"visits_of_part"};  ///< (key block, split, query block, key head, batch)
-    Halide::Func scores{"scores"};                  ///< of pairs
+    Halide::Func range{"range"};                     ///< (split, query block, key head, batch): the same of a split
+    Halide::Func kinds_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
+    Halide::Func scores{"scores"};                   ///< of pairs
     block_weights weights;
     std::vector<std::pair<Halide::Func, Halide::RDom>>
         lane_sums;  ///< (lane, row, ...): a vector of a row's maxima or sums, before they become one; over the vectors
@@ -60,7 +60,7 @@ public:
     Halide::RDom rk, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
     Halide::RDom blocks, splits;
     std::optional<masked_values> of_masked;
-    int part_size() const { return layout.size() * width * chunks; }
+    int split_size() const { return layout.size() * width * chunks; }
 
 private:
     void define_ranges();
@@ -70,8 +70,8 @@ private:
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& of_pairs, bool maximum);
     /// Element i, of a chunk of a row, of a split.
-    Halide::Expr part(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const Halide::Expr& split,
-                      const std::vector<Halide::Expr>& row) const;
+    Halide::Expr of_split(const Halide::Expr& lane, const Halide::Expr& chunk, int i, const Halide::Expr& split,
+                          const std::vector<Halide::Expr>& row) const;
     Halide::Expr merged_at(const Halide::Expr& lane, const Halide::Expr& chunk, int i,
                            const std::vector<Halide::Expr>& row) const;
 

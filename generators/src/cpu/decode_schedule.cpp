@@ -63,7 +63,7 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
     if (its.layout.maximum_at >= 0) its.top.compute_at(merging);
 
     its.partial.compute_root()
-        .bound(x, 0, its.part_size())
+        .bound(x, 0, its.split_size())
         .split(x, xc, x, its.width * its.layout.size())
         .split(x, x, xl, its.width);
     its.partial.reorder(xl, x, xc, f.qi, its.sp, f.qt, f.h, f.b)
@@ -113,9 +113,9 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
     scores.fetch_keys(cut, pipeline, its.scores);
     if (its.vectors_a_chunk == 0) return;
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};
-    const bool formed = f.node(f.core.value).op != operation::input;
-    scores.fetch_rows(cut, pipeline, f.core.value, formed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added,
-                      added, cut.value_tile);
+    const bool computed = f.node(f.core.value).op != operation::input;
+    scores.fetch_rows(cut, pipeline, f.core.value,
+                      computed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added, added, cut.value_tile);
 }
 
 }  // namespace

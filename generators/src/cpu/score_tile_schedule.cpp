@@ -22,19 +22,19 @@ void score_tile_schedule::schedule_pairs(const cpu_prefill& cut, const LoopLevel
     // Schedule
     const Var qx("qx"), kx("kx");
     const int lanes = lanes_, square = std::gcd(lanes, f_.cut.key_block);
-    for (auto& [turned, rows] : its_.transposed) {
-        turned.compute_at(tile)
+    for (auto& [queries_in_lanes, rows] : its_.transposed) {
+        queries_in_lanes.compute_at(tile)
             .hoist_storage(storage)
             .bound_extent(f_.qi, cut.query_tile)
             .bound_extent(f_.ki, f_.cut.key_block)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
-        turned.split(f_.qi, f_.qi, qx, lanes)
+        queries_in_lanes.split(f_.qi, f_.qi, qx, lanes)
             .split(f_.ki, f_.ki, kx, square)
             .reorder(qx, kx, f_.ki, f_.qi)
             .vectorize(qx)
             .unroll(kx);
-        rows.compute_at(turned, f_.ki)
+        rows.compute_at(queries_in_lanes, f_.ki)
             .bound_extent(f_.ki, square)
             .bound_extent(f_.qi, lanes)
             .vectorize(f_.ki, square)
@@ -100,19 +100,23 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
             if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
             continue;
         }
-        const int turned = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
+        const int transposed = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
         c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
         // Channels a power of two apart would fall into a few sets of the cache.
         if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes);
-        if (turned < 4) {
+        if (transposed < 4) {
             c.panel.vectorize(i, std::gcd(lanes, positions));
             continue;
         }
         // Rows as they lie, transposed a square at a time.
         const Var ix("ix"), dx("dx");
         const int vector = std::gcd(lanes, positions);
-        c.panel.split(f_.d, f_.d, dx, turned).split(i, i, ix, vector).reorder(ix, dx, f_.d, i).vectorize(ix).unroll(dx);
-        if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, turned).unroll(i);
+        c.panel.split(f_.d, f_.d, dx, transposed)
+            .split(i, i, ix, vector)
+            .reorder(ix, dx, f_.d, i)
+            .vectorize(ix)
+            .unroll(dx);
+        if (!stored) Func(rows).compute_at(c.panel, f_.d).vectorize(f_.d, transposed).unroll(i);
     }
 }
 
@@ -178,7 +182,7 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
                                      const prefetch_rows::loop& where, const prefetch_rows::loop& from,
                                      int keys) const {
     const instruction& node = f_.node(tensor);
-    const bool formed = node.op != operation::input;
+    const bool computed = node.op != operation::input;
     std::vector<prefetch_rows::stream> streams;
     const std::vector<bool> read = under(f_.graph(), {tensor}, [](int) { return false; });
     for (int n = 0; n < static_cast<int>(f_.graph().nodes.size()); ++n) {
@@ -188,7 +192,7 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
         const ImageParam& rows = f_.inputs.tensor(f_.node(n).input);
         const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
         const int elements = of_values ? f_.value_depth() : f_.depth();
-        const int wanted = formed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
+        const int wanted = computed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
         streams.push_back({rows.name(), elements, std::max(wanted / keys, 1)});
     }
     if (!streams.empty())
@@ -197,8 +201,8 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
 
 void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
     const score_tile::contraction& c = its_.contractions.front();
-    const bool formed = f_.node(f_.core.key).op != operation::input;
-    fetch_rows(cut, pipeline, f_.core.key, {formed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
+    const bool computed = f_.node(f_.core.key).op != operation::input;
+    fetch_rows(cut, pipeline, f_.core.key, {computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
                {scores.name(), f_.ki.name()}, cut.lanes);
 }
 

@@ -31,7 +31,7 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
             .bound_extent(qi, block)
             .bound_extent(f.qt, 1)
             .vectorize(qi, std::min(lanes, block));
-    const int turned = std::gcd(lanes, std::gcd(depth, chunk));
+    const int transposed = std::gcd(lanes, std::gcd(depth, chunk));
     if (!chunk) {
         outputs.reorder(d, qi, qo, h, b);
         if (std::ranges::find(its.made, kind::output) != its.made.end()) outputs.vectorize(d, lanes, guard);
@@ -42,11 +42,11 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
             .reorder(dx, dj, d, qi, qo, h, b)
             .vectorize(dx)
             .unroll(dj);
-    } else if (turned >= 4) {  // transposed a square at a time, then written by rows
-        outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, turned);
+    } else if (transposed >= 4) {  // transposed a square at a time, then written by rows
+        outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, transposed);
         outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
         its.normal.compute_at(outputs, dj)
-            .bound_extent(d, turned)
+            .bound_extent(d, transposed)
             .reorder_storage(d, q)
             .reorder(q, d)
             .vectorize(q, lanes, TailStrategy::RoundUp)

@@ -150,9 +150,9 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
     return {static_cast<float>(node.number), {}};
 }
 
-bool pointwise::length_is_given(operation formed) const {
+bool pointwise::length_is_given(operation computed) const {
     for (const instruction& node : request_.graph().nodes) {
-        const bool alike = node.op == formed || (formed == operation::keys && node.op == operation::values);
+        const bool alike = node.op == computed || (computed == operation::keys && node.op == operation::values);
         if (alike && node.argument_count > 1) return true;
     }
     return false;

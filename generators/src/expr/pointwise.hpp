@@ -47,7 +47,7 @@ private:
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
     /// differ from that.
-    bool length_is_given(operation formed) const;
+    bool length_is_given(operation computed) const;
     quantity terminal(const instruction& node, bool as_index);
     quantity of_tensor(const instruction& node);
     quantity keep(const instruction& node);

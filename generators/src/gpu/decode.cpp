@@ -191,12 +191,9 @@ void gpu_decode_state::define_splits() {
     partial(x, f_.qi, sp, f_.qt, f_.h, f_.b) = number;
 }
 
-Expr gpu_decode_state::part(const Expr& at, const Expr& split, const std::vector<Expr>& row) const {
-    const Expr query = row[0] + row[1], stacked = f_.queries_stacked(),
-               stacks = (f_.inputs.query_length + stacked - 1) / stacked;
-    return partial(at, clamp(row[2] % f_.group() * stacked + query % stacked, 0, f_.rows() - 1), min(split, splits - 1),
-                   clamp(query / stacked, 0, max(stacks, 1) - 1),
-                   clamp(row[2] / f_.group(), 0, f_.inputs.key_heads - 1), row[3]);
+Expr gpu_decode_state::of_split(const Expr& at, const Expr& split, const std::vector<Expr>& row) const {
+    const kernel_frame::stacked_row its = f_.stacked_row_of(row);
+    return partial(at, its.row, min(split, splits - 1), its.query_block, its.key_head, its.batch);
 }
 
 void gpu_decode_state::define_merge() {
@@ -210,19 +207,20 @@ void gpu_decode_state::define_merge() {
     if (layout.maximum_at >= 0) {
         std::vector<Expr> of_thread, of_all;
         for (int i = 0; i < cut_.key_splits; i += warp)
-            of_thread.push_back(select(i + l < splits, part(first_extra + layout.maximum_at - chunk_, i + l, of_row),
+            of_thread.push_back(select(i + l < splits,
+                                       of_split(first_extra + layout.maximum_at - chunk_, i + l, of_row),
                                        is_softmax(f_.core) ? lowest_score : lowest));
         tops(with(l)) = joined(of_thread, higher);
         for (int t = 0; t < warp; ++t) of_all.push_back(tops(at(t)));
         top(row) = joined(of_all, higher);
     }
     if (is_softmax(f_.core))
-        factor(with(sp)) = exp2_of_nonpositive((part(first_extra + layout.maximum_at - chunk_, sp, of_row) - top(row)) *
-                                               (scores_at.scale * log2_of_e));
+        factor(with(sp)) =
+            weight_of_split(of_split(first_extra + layout.maximum_at - chunk_, sp, of_row), top(row), scores_at.scale);
     constexpr int together = mergers * merged_at_once;
-    merged_splits = RDom({{0, merged_at_once}, {0, (splits + together - 1) / together}}, "parts");
+    merged_splits = RDom({{0, merged_at_once}, {0, (splits + together - 1) / together}}, "splits");
     const Expr split = (merged_splits.y * merged_at_once + merged_splits.x) * mergers + g;
-    Expr value = part(x, split, of_row);
+    Expr value = of_split(x, split, of_row);
     if (is_softmax(f_.core)) value = value * factor(at(clamp(split, 0, cut_.key_splits - 1)));
     const std::vector<Var> each{x, g, f_.qi, f_.qt, f_.h, f_.b};
     merging(each) = 0.0f;

@@ -50,10 +50,10 @@ public:
     Halide::Func seen{"seen"};  ///< (key block, query block, key head, batch): whether some row sees something
     Halide::Func span_of_thread{"span_of_thread"}, spans{"spans"};  ///< (thread, key head, batch): the first visible
                                                                     ///< block that it saw, and the one after the last
-    Halide::Func span{"span"};                      ///< (key head, batch): the first of all, and how many
-    Halide::Func range{"range"};                    ///< (split, key head, batch): its first block, and the one after it
-    Halide::Func kinds_of_split{"visits_of_part"};  ///< (key block, split, query block, key head, batch)
-    Halide::Func scores{"scores"};                  ///< of pairs
+    Halide::Func span{"span"};    ///< (key head, batch): the first of all, and how many
+    Halide::Func range{"range"};  ///< (split, key head, batch): its first block, and the one after it
+    Halide::Func kinds_of_split{"visits_of_split"};  ///< (key block, split, query block, key head, batch)
+    Halide::Func scores{"scores"};                   ///< of pairs
     block_weights weights;
     std::vector<Halide::Func>
         lane_sums;        ///< (thread, row, ...): a few of a row's maxima or sums, before they become one
@@ -73,7 +73,7 @@ public:
     Halide::Var sp{"sp"}, l{"l"}, x{"x"}, j{"j"}, dt{"dt"}, g{"g"};  ///< split, thread, element, of a thread's depths,
                                                                      ///< thread along depths, share of the keys
     Halide::RDom rk, blocks, merged_splits, every;
-    int part_size() const { return (chunk_ ? f_.value_depth() : 0) + layout.beside_accumulators(); }
+    int split_size() const { return (chunk_ ? f_.value_depth() : 0) + layout.beside_accumulators(); }
 
 private:
     void define_ranges();
@@ -83,7 +83,8 @@ private:
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& of_pairs, bool maximum);
     Halide::Expr old(int i) const;
-    Halide::Expr part(const Halide::Expr& at, const Halide::Expr& split, const std::vector<Halide::Expr>& row) const;
+    Halide::Expr of_split(const Halide::Expr& at, const Halide::Expr& split,
+                          const std::vector<Halide::Expr>& row) const;
     Halide::Expr merged_at(const Halide::Expr& at, const std::vector<Halide::Expr>& row) const;
     Halide::Expr merged_number(int place, const std::vector<Halide::Expr>& row) const;
 };

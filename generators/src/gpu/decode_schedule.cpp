@@ -71,7 +71,7 @@ void decode_loops::schedule(const LoopLevel& task) {
     schedule_merge(task);
     const TailStrategy guard = TailStrategy::GuardWithIf;
     its_.partial.compute_root()
-        .bound(its_.x, 0, its_.part_size())
+        .bound(its_.x, 0, its_.split_size())
         .split(f_.qi, i_, f_.qi, its_.rows, guard)
         .fuse(its_.x, f_.qi, p_)
         .fuse(i_, its_.sp, s_)
@@ -88,7 +88,7 @@ void decode_loops::schedule(const LoopLevel& task) {
     schedule_blocks();
 }
 
-/// A row a block of threads: depths in the threads of a warp, parts in turn in several warps.
+/// A row a block of threads: depths in the threads of a warp, splits in turn in several warps.
 void decode_loops::schedule_merge(const LoopLevel& task) {
     // Schedule
     const auto kept = [&](Func& f) -> Func& {
@@ -105,7 +105,7 @@ void decode_loops::schedule_merge(const LoopLevel& task) {
             .reorder(tx_, its_.sp)
             .gpu_threads(tx_);
     kept(its_.merged)
-        .bound_extent(its_.x, its_.part_size())
+        .bound_extent(its_.x, its_.split_size())
         .bound_extent(its_.g, gpu_decode_state::mergers)
         .split(its_.x, its_.x, tx_, gpu_decode_state::warp, TailStrategy::GuardWithIf)
         .reorder(its_.x, tx_, its_.g)

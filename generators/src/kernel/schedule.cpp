@@ -44,7 +44,7 @@ void check_rules(const cpu_prefill& s, int depth) {
     multiple("query_block", s.query_block, "query_tile", s.query_tile);
     divides_depth(s.depth_unroll, depth);
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
-    multiple("chunk", s.chunk, "value_tile", s.value_tile);
+    multiple("value_chunk", s.chunk, "value_tile", s.value_tile);
     fits_loops(s.query_tile / s.lanes, s.depth_unroll, s.key_tile, "value_tile", s.value_tile);
 }
 

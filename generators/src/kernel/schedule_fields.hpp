@@ -40,7 +40,7 @@ template <> struct schedule_fields<cpu_prefill> {
         {"depth_unroll", &cpu_prefill::depth_unroll, most::depth_unroll},
         {"key_tile", &cpu_prefill::key_tile, most::key_tile},
         {"value_tile", &cpu_prefill::value_tile, most::value_tile},
-        {"chunk", &cpu_prefill::chunk, most::chunk},
+        {"value_chunk", &cpu_prefill::chunk, most::chunk},
         {"pairing", &cpu_prefill::pairing, most::pairing},
     };
     static constexpr foreign_field foreign[] = {{"key_splits", 1, "in prefill"}};

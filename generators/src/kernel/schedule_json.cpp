@@ -63,6 +63,15 @@ template <class Cut> schedule read_as(const nlohmann::json& object) {
     return s;
 }
 
+/// value_chunk of prefill on CPUs was called chunk, as that of GPUs is.
+nlohmann::json with_value_chunk(nlohmann::json object) {
+    const auto before = object.find("chunk");
+    if (before == object.end() || object.contains("value_chunk")) return object;
+    object["value_chunk"] = *before;
+    object.erase("chunk");
+    return object;
+}
+
 }  // namespace
 
 std::string to_json(const schedule& s) {
@@ -88,7 +97,7 @@ schedule schedule_from_json(std::string_view text, const level& target) {
     if (!shapes->is_string()) refuse_value("shapes", "text, \"prefill\" or \"decode\"", *shapes);
     const bool decode = shape_class_from(shapes->template get<std::string>()) == shape_class::decode;
     if (target.is_gpu) return decode ? read_as<gpu_decode>(object) : read_as<gpu_prefill>(object);
-    return decode ? read_as<cpu_decode>(object) : read_as<cpu_prefill>(object);
+    return decode ? read_as<cpu_decode>(object) : read_as<cpu_prefill>(with_value_chunk(object));
 }
 
 }  // namespace attune::generators

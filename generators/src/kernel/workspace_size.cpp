@@ -68,8 +68,8 @@ std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
                       rows = 2 * queries;
     const std::size_t tile = cut.query_tile, scores_and_weights = 2 * tile * cut.key_block,
                       sums = tile * (cut.chunk + 2);
-    const std::size_t turned = std::size_t(cut.lanes) * (cut.lanes + cut.query_block);
-    return sizeof(float) * (state + packed_queries + rows + scores_and_weights + sums + turned);
+    const std::size_t transposed = std::size_t(cut.lanes) * (cut.lanes + cut.query_block);
+    return sizeof(float) * (state + packed_queries + rows + scores_and_weights + sums + transposed);
 }
 
 std::size_t scratch_bytes(const kernel_request& request) {

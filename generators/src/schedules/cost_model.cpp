@@ -163,12 +163,12 @@ double cycles_of(const gpu_decode& s, const kernel_request& request, masking, co
     slots += pairs / threads * 30 + (s.chunk + 2) * rows * 2 + 150;
     const double sums = std::max(rows * s.key_tile, rows * s.chunk) + rows * (s.chunk + 2),
                  key_heads = static_cast<double>(call.batches * call.key_heads);
-    const double parts = std::clamp(1024.0 / key_heads, 1.0, static_cast<double>(s.key_splits));
+    const double splits = std::clamp(1024.0 / key_heads, 1.0, static_cast<double>(s.key_splits));
     const double stacked =
         std::ceil(static_cast<double>(call.queries * call.heads) / static_cast<double>(call.key_heads) / rows);
-    const double waits = waits_of(request, warps, sums, key_heads * parts * stacked);
+    const double waits = waits_of(request, warps, sums, key_heads * splits * stacked);
     const double memory = sizeof_f32 * keys * (depth + value_depth) / 5;  // bytes a cycle that an SM has of it
-    return (static_cast<double>(call.keys) / keys * std::max(slots * warps / 4, memory) * waits + parts * 2000) *
+    return (static_cast<double>(call.keys) / keys * std::max(slots * warps / 4, memory) * waits + splits * 2000) *
            stacked * key_heads;
 }
 

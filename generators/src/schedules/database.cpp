@@ -108,10 +108,16 @@ json json_of(const database_entry& e) {
     return entry;
 }
 
+/// "+pair_outputs" was spelled "+pairs", which pairing is another thing than.
+std::string variants_from(const std::string& text) {
+    constexpr std::string_view before = "+pairs";
+    return text.ends_with(before) ? text.substr(0, text.size() - before.size()) + "+pair_outputs" : text;
+}
+
 database_entry entry_from(const json& object, const std::string& where) {
     database_entry e;
     fields entry(object, where);
-    e.key.variants = entry.text("variants"), e.key.types = entry.text("types");
+    e.key.variants = variants_from(entry.text("variants")), e.key.types = entry.text("types");
     e.key.depth = static_cast<int>(entry.integer("depth", 1, 4096)),
     e.key.value_depth = static_cast<int>(entry.integer("value_depth", 1, 4096));
     e.key.level = entry.text("level");

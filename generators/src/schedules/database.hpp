@@ -13,8 +13,8 @@ namespace attune::generators {
 
 /// What a schedule was found for.
 struct schedule_key {
-    std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pairs" where something of
-                           ///< size queries x keys is written
+    std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pair_outputs" where
+                           ///< something of size queries x keys is written
     std::string types;     ///< "f32", "q_f32_k_bf16_v_bf16_out_f32"
     int depth{}, value_depth{};
     std::string level;

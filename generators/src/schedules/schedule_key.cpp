@@ -13,7 +13,7 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
     const plan& core = facts->core;
     if (core.makes(kind::scores) || core.makes(kind::weights) || core.makes(kind::column) ||
         core.makes(kind::head_mean))
-        variants += "+pairs";
+        variants += "+pair_outputs";
     return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(target->name), bucket};
 }
 

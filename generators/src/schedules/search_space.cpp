@@ -71,14 +71,14 @@ template <class Add> void add_all(const cpu_prefill& usual, const kernel_request
                             s.key_block = (key_block + key_tile / 2) / key_tile * key_tile;
                             s.value_tile = std::min(tile, value_depth);
                             s.chunk = tiles_a_chunk * s.value_tile;
-                            // A longer chunk is a state of more parts than compile in reasonable time, a shorter one is
-                            // merged too often.
+                            // A longer chunk is a state of more numbers than compile in reasonable time, a shorter one
+                            // is merged too often.
                             if (s.chunk <= std::max(16, s.value_tile) && s.chunk >= std::min(8, value_depth)) add(s);
                         }
 }
 
-/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels. Into how many parts the keys
-/// are split follows from a call's shape.
+/// Where queries are few: rows and keys at a time, keys a visit, steps over the channels. How many splits the keys
+/// have follows from a call's shape.
 template <class Add> void add_all(const cpu_decode& usual, const kernel_request&, const Add& add) {
     for (const int rows : {1, 2, 4})
         for (const int key_tile : {1, 2, 4, 8})
@@ -107,7 +107,7 @@ template <class Add> void add_all(const gpu_prefill& usual, const kernel_request
                         }
 }
 
-/// As many keys and values asked for at a time, into as many parts at most.
+/// As many keys and values asked for at a time, and as many splits at most.
 template <class Add> void add_all(const gpu_decode& usual, const kernel_request& of, const Add& add) {
     const int steps = std::max(of.depths.depth / gpu_threads_a_key,
                                1);  // of a thread along a key's channels: more are not written out

@@ -66,6 +66,17 @@ struct kernel_frame {
     }
     /// A query head that reads the key head of keys and values at `h`.
     Halide::Expr some_head() const { return decodes() ? clamp(h * group(), 0, inputs.heads - 1) : Halide::Expr(h); }
+    /// Where a row of outputs lies among them: `row` is (in block, query block, head, batch), blocks of one query.
+    struct stacked_row {
+        Halide::Expr row, query_block, key_head, batch;
+    };
+    stacked_row stacked_row_of(const std::vector<Halide::Expr>& row) const {
+        const Halide::Expr query = row[0] + row[1], stacked = queries_stacked(),
+                           stacks = (inputs.query_length + stacked - 1) / stacked;
+        return {clamp(row[2] % group() * stacked + query % stacked, 0, rows() - 1),
+                clamp(query / stacked, 0, max(stacks, 1) - 1), clamp(row[2] / group(), 0, inputs.key_heads - 1),
+                row[3]};
+    }
     Halide::Func query_of_row{"query_of_row"}, head_of_row{"head_of_row"};  ///< (row, query block), (row, key head)
 
     quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, at)(n); }

@@ -119,19 +119,19 @@ void score_tile::transpose_pairs(const std::vector<int>& roots) {
     for (const int n : loads_of_pairs(f_.graph(), depends_, roots, known)) {
         const quantity x = f_.evaluate(n, at);
         const bool condition = x.value.type().is_bool();
-        Func rows(pass_ + "pairs_" + std::to_string(n)), turned(pass_ + "transposed_" + std::to_string(n));
+        Func rows(pass_ + "pairs_" + std::to_string(n)), queries_in_lanes(pass_ + "transposed_" + std::to_string(n));
         rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value)
                                                        : condition        ? cast<uint8_t>(x.value)
                                                                           : x.value;
-        turned(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
-        const Expr value = turned(pair());
+        queries_in_lanes(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
+        const Expr value = queries_in_lanes(pair());
         if (x.masked.defined()) {
             const Expr masked_here = is_negative_infinity(value);
             at_.known[n] = {select(masked_here, 0.0f, value), masked_here};
         } else {
             at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
         }
-        transposed.push_back({turned, rows});
+        transposed.push_back({queries_in_lanes, rows});
     }
 }
 

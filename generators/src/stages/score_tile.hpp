@@ -67,8 +67,8 @@ public:
     };
     std::vector<stored_rows> stored;
     struct transposed_pairs {
-        Halide::Func turned;  ///< numbers of pairs with queries in lanes
-        Halide::Func rows;    ///< the same as they lie in memory, keys side by side
+        Halide::Func queries_in_lanes;  ///< numbers of pairs with queries in lanes
+        Halide::Func rows;              ///< the same as they lie in memory, keys side by side
     };
     std::vector<transposed_pairs> transposed;
     Halide::Func keys, last_key;                   ///< (batch)

@@ -79,4 +79,8 @@ std::vector<Expr> state_with_block(const state_layout& layout, const block_weigh
     return next;
 }
 
+Expr weight_of_split(const Expr& maximum, const Expr& of_all, const Expr& scale) {
+    return exp2_of_nonpositive((maximum - of_all) * (scale * log2_of_e));
+}
+
 }  // namespace attune::generators

@@ -82,4 +82,7 @@ std::vector<Halide::Expr> state_with_block(const state_layout& layout, const blo
                                            const std::function<Halide::Expr(const Halide::Func&)>& here,
                                            const std::function<Halide::Expr(int)>& accumulated);
 
+/// What a split of the keys counts for in softmax's sums over all of them, by its maximum and that of all splits.
+Halide::Expr weight_of_split(const Halide::Expr& maximum, const Halide::Expr& of_all, const Halide::Expr& scale);
+
 }  // namespace attune::generators

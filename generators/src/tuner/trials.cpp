@@ -138,7 +138,7 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
         {{1, 2, 2, queries - 1, keys - 1}, at(queries - 2, {0, tile - 1, tile, tile + 1}), {}},
         {{1, 1, 1, queries, keys}, at(queries - 1, {0, tile - 1}), {}},
         {{1, 1, 1, 1, 1}, {}, {}},
-        // Each part of the keys has a second block, the first of them a third.
+        // Each split of the keys has a second block, the first of them a third.
         {{1, 2, 1, 1, splits > 1 ? (2 * splits + 1) * keys - 1 : 0}, {}, {}},
     };
     for (const check_call& call : calls) {

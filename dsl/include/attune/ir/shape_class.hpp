@@ -7,7 +7,7 @@ namespace attune {
 /// The shapes of calls that a kernel is made for. Every kernel gives right results for every shape.
 enum class shape_class : std::uint8_t {
     prefill,  ///< a task is a block of queries of one head
-    decode,   ///< few queries: a task is all queries of a key head, with a part of its keys
+    decode,   ///< few queries: a task is all queries of a key head, with one split of its keys
 };
 
 constexpr std::string_view name_of(shape_class c) {
