@@ -140,26 +140,6 @@ void check_request(const kernel_request& request) {
             throw std::runtime_error("no kernel for decode: " + reason);
 }
 
-/// Where each of the graph's outputs, and then the saved rows, stand among the functions' values: rows and saved rows
-/// are those of one function, and so are the pairs of a shape.
-std::vector<int> places_of_outputs(const plan& core) {
-    std::vector<int> order(core.outputs.size()), saved;
-    int first = 0;
-    const auto place_all = [&](const auto& belongs) {
-        for (std::size_t i = 0; i < core.outputs.size(); ++i)
-            if (belongs(core.outputs[i])) order[i] = first++;
-    };
-    place_all(is_of_rows);
-    for (int i = 0; i < core.saved_rows + (core.saved_output >= 0 ? 1 : 0); ++i) saved.push_back(first++);
-    for (const shape of : all_shapes)
-        place_all([&](kind what) {
-            return !is_of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of;
-        });
-    place_all([](kind what) { return what == kind::tokens; });
-    order.insert(order.end(), saved.begin(), saved.end());
-    return order;
-}
-
 /// The pass over the keys, by the way in which a schedule cuts it.
 template <class Cut> struct state_of {
     using type = prefill_state;
@@ -171,7 +151,13 @@ template <> struct state_of<gpu_decode> {
     using type = gpu_decode_state;
 };
 
-template <class Cut> Pipeline attention_of(const Cut& cut, kernel_frame& frame) {
+/// The attention, and where among its functions' values each of the graph's outputs stands, and then each saved row.
+struct ordered_pipeline {
+    Pipeline all;
+    std::vector<int> order;
+};
+
+template <class Cut> ordered_pipeline attention_of(const Cut& cut, kernel_frame& frame) {
     const plan& core = frame.core;
     computed_tensors before(frame, true);
     std::optional<typename state_of<Cut>::type> of_keys;
@@ -179,23 +165,40 @@ template <class Cut> Pipeline attention_of(const Cut& cut, kernel_frame& frame) 
     auto* const state = of_keys ? &*of_keys : nullptr;
     kernel_stages all{frame, std::move(before), epilogue(frame, state), {}, {}};
     std::vector<Func> outputs;
-    if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
+    std::vector<int> order(core.outputs.size()), saved;
+    int values = 0;
+    // A function, whose values are all outputs of such kinds.
+    const auto add = [&](const Func& of, const auto& belongs) {
+        outputs.push_back(of);
+        for (std::size_t i = 0; i < core.outputs.size(); ++i)
+            if (belongs(core.outputs[i])) order[i] = values++;
+    };
+    if (!all.rows.empty()) {
+        add(all.rows.outputs, is_of_rows);
+        for (int i = 0; i < core.saved_rows + (core.saved_output >= 0 ? 1 : 0); ++i) saved.push_back(values++);
+    }
     // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
     std::optional<kernel_frame> single;
     if (frame.request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
     for (const shape of : all_shapes)
         if (quadratic_outputs::wanted(core, of))
-            outputs.push_back(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs);
+            add(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs, [&](kind what) {
+                return !is_of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of;
+            });
 
     if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = all.rows.saved_output();
     all.after = computed_tensors(frame, false);
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
+        if (core.outputs[i] == kind::tokens) {
+            outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
+            order[i] = values++;
+        }
+    order.insert(order.end(), saved.begin(), saved.end());
 
     Pipeline attention(outputs);
     apply(cut, all, state, attention);
     attention.add_custom_lowering_pass(new allow_empty_inputs);
-    return attention;
+    return {attention, order};
 }
 
 lowered_kernel lower_gradient(kernel_frame& frame) {
@@ -218,8 +221,8 @@ lowered_kernel lower(const kernel_request& request) {
     check_request(request);
     kernel_frame frame(request);
     if (request.core().makes(kind::gradient)) return lower_gradient(frame);
-    const Pipeline attention = std::visit([&](const auto& cut) { return attention_of(cut, frame); }, request.schedule);
-    const std::vector<int> order = places_of_outputs(request.core());
+    const auto [attention, order] =
+        std::visit([&](const auto& cut) { return attention_of(cut, frame); }, request.schedule);
     if (!request.on_gpu())
         return {frame.inputs.arguments(), attention, order,
                 pipeline_of_block_kinds(frame, lanes_of(request.schedule), !decodes(request.schedule))};

@@ -2,10 +2,9 @@
 
 #include "base/text.hpp"
 #include "execution/device_call.hpp"
+#include "gpu/drivers.hpp"
 
 #include <attune/runtime/error.hpp>
-
-#include <dlfcn.h>
 
 #include <algorithm>
 #include <array>
@@ -39,11 +38,11 @@ using get_properties = void(void*, device_properties*);
 constexpr std::uint32_t version_1_3 = (1u << 22) | (3u << 12);
 
 template <class Function> Function* found(void* library, const char* name) {
-    return reinterpret_cast<Function*>(dlsym(library, name));
+    return reinterpret_cast<Function*>(symbol_in(library, name));
 }
 
 const char* look() {
-    void* const library = dlopen("libvulkan.so.1", RTLD_LAZY);
+    void* const library = open_library("libvulkan.so.1");
     if (!library) return "libvulkan.so.1, Vulkan's loader";
     auto* const make = found<make_instance>(library, "vkCreateInstance");
     auto* const end = found<end_instance>(library, "vkDestroyInstance");
