@@ -75,7 +75,7 @@ TEST_CASE("explain says what a call would do") {
     CHECK(j["outputs"][1]["is"] == "row");
     CHECK(j["conditions"][0]["text"] == "kv_idx - q_idx <= w || is_global(kv_idx)");
     CHECK(j["workspace_bytes"] == 222);
-    CHECK(j["stack_bytes"] == 20480);
+    CHECK(j["stack_bytes"] == 16384);
     CHECK(j["semantics"].back() == "query head h reads key head h / 2");
     CHECK_THAT(e.json(), ContainsSubstring(R"("kernel": "attune_fake_f32_d8x4")") &&
                              ContainsSubstring(R"("blocks_visited": 32)") &&

@@ -1,8 +1,12 @@
 #include "passes/scratch_on_heap.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace attune::generators {
 using namespace Halide;
@@ -12,10 +16,81 @@ namespace {
 
 constexpr std::int64_t all_registers = 2048;  // bytes: 32 vectors of 512 bits
 constexpr std::int64_t small = 512;           // for the stack of what is there once
+constexpr std::int64_t most_indexed = 10240;  // bytes of one function, for the stack, that cannot be registers
+
+/// 0 where the size is known in the call only: that is on the heap as it is.
+std::int64_t bytes_of(const Allocate* allocate) {
+    return std::int64_t{allocate->constant_allocation_size()} * allocate->type.bytes();
+}
+
+bool is_scratch(const Allocate* allocate) {
+    return (allocate->memory_type == MemoryType::Auto || allocate->memory_type == MemoryType::Stack) &&
+           !allocate->new_expr.defined();
+}
+
+bool fits_stack(const Allocate* allocate, int loops) {
+    return bytes_of(allocate) <= (loops > 0 ? all_registers : small);
+}
+
+/// Finds what is read or written at an index that only a loop knows: that is memory, and no registers.
+class indexed_memory : public IRVisitor {
+public:
+    /// Those that do not fit the stack together: the largest first.
+    std::set<std::string> beyond(std::int64_t most) const {
+        std::vector<std::pair<std::int64_t, std::string>> sizes;
+        std::int64_t together = 0;
+        for (const auto& [name, bytes] : bytes_)
+            if (indexed_.count(name) > 0) sizes.emplace_back(bytes, name), together += bytes;
+        std::sort(sizes.rbegin(), sizes.rend());
+        std::set<std::string> result;
+        for (const auto& [bytes, name] : sizes)
+            if (together > most) result.insert(name), together -= bytes;
+        return result;
+    }
+
+protected:
+    using IRVisitor::visit;
+
+    void visit(const For* loop) override {
+        ++loops_;
+        IRVisitor::visit(loop);
+        --loops_;
+    }
+    void visit(const Allocate* allocate) override {
+        if (is_scratch(allocate) && fits_stack(allocate, loops_))
+            bytes_[allocate->name] = std::max(bytes_[allocate->name], bytes_of(allocate));
+        IRVisitor::visit(allocate);
+    }
+    void visit(const Load* load) override {
+        look(load->name, load->index);
+        IRVisitor::visit(load);
+    }
+    void visit(const Store* store) override {
+        look(store->name, store->index);
+        IRVisitor::visit(store);
+    }
+
+private:
+    static bool is_fixed(const Expr& index) {
+        if (const auto* ramp = index.as<Ramp>()) return is_fixed(ramp->base) && is_fixed(ramp->stride);
+        if (const auto* same = index.as<Broadcast>()) return is_fixed(same->value);
+        return is_const(index);
+    }
+    void look(const std::string& name, const Expr& index) {
+        if (!is_fixed(index)) indexed_.insert(name);
+    }
+
+    int loops_ = 0;
+    std::map<std::string, std::int64_t> bytes_;
+    std::set<std::string> indexed_;
+};
 
 class hoister : public IRMutator {
 public:
     Stmt whole(const Stmt& body) {
+        indexed_memory memory;
+        body.accept(&memory);
+        beyond_ = memory.beyond(most_indexed);
         Stmt made = mutate(body);
         for (const auto& [name, each] : hoisted_)
             made = Allocate::make(name, each->type, MemoryType::Heap, each->extents, const_true(), made, Expr(),
@@ -34,8 +109,8 @@ protected:
     }
 
     Stmt visit(const Allocate* allocate) override {
-        const bool is_scratch = allocate->memory_type == MemoryType::Auto || allocate->memory_type == MemoryType::Stack;
-        if (!is_scratch || allocate->new_expr.defined() || bytes_of(allocate) <= (loops_ > 0 ? all_registers : small))
+        if (!is_scratch(allocate) || bytes_of(allocate) == 0 ||
+            (fits_stack(allocate, loops_) && beyond_.count(allocate->name) == 0))
             return IRMutator::visit(allocate);
         if (loops_ == 0)
             return Allocate::make(allocate->name, allocate->type, MemoryType::Heap, allocate->extents,
@@ -51,12 +126,8 @@ protected:
     Stmt visit(const Free* free) override { return hoisted_.count(free->name) ? Evaluate::make(0) : Stmt(free); }
 
 private:
-    /// 0 where the size is known in the call only: that is on the heap as it is.
-    static std::int64_t bytes_of(const Allocate* allocate) {
-        return std::int64_t{allocate->constant_allocation_size()} * allocate->type.bytes();
-    }
-
     int loops_ = 0;
+    std::set<std::string> beyond_;
     std::map<std::string, const Allocate*> hoisted_;
 };
 

@@ -37,6 +37,15 @@ int depths_per_pair(const graph_ir& graph, const kernel& k) {
     return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
 }
 
+/// Whether no output holds a number of each pair, and none is a gradient, which is a sum over them.
+bool writes_rows_alone(const graph_ir& graph) {
+    return std::none_of(graph.outputs.begin(), graph.outputs.end(), [&](const output_declaration& each) {
+        const kind is = graph.nodes[static_cast<std::size_t>(each.node)].kind;
+        return is == kind::scores || is == kind::weights || is == kind::column || is == kind::head_mean ||
+               is == kind::gradient;
+    });
+}
+
 /// What the generators say of the graph, and what is said of the call alone.
 std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t heads, std::int64_t key_heads,
                                     bool with_lengths) {
@@ -100,7 +109,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
                                     result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
     result.key_splits = bound.key_splits();
-    result.stack_bytes = most_stack;
+    result.stack_bytes = writes_rows_alone(table.graph) ? most_stack : most_stack_with_pairs;
     result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(),
     result.table_bytes = bound.table_bytes();
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
