@@ -10,7 +10,7 @@
 
 namespace attune::generators {
 
-/// The subcommand `bench`: what a program's kernels take on this machine, compiled in process.
+/// The subcommand `bench`: times a program's kernels on this machine, compiled in process.
 class bench_command {
 public:
     explicit bench_command(const build_request& built) : what_(built) {}

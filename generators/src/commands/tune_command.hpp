@@ -17,15 +17,15 @@ public:
     explicit tune_command(const build_request& built) : what_(built), schedules_(built.tuned_into) {}
 
     void add_to(CLI::App& command);
-    /// Returns 1 where results were wrong, else 0.
+    /// Returns 1 if results were wrong, else 0.
     int run(const std::string& program, std::span<const variant> variants);
 
 private:
     std::vector<tuned_kernel> kernels(std::span<const variant> variants);
-    /// The GPU that kernels of a target are for; null for a CPU's.
+    /// The GPU for kernels of a target; null for a CPU.
     device_access* device_for(const level& target);
     tune_options how_for(const tuned_kernel& of);
-    /// The schedule that is asked for by --only, or by --again of what was measured.
+    /// The schedule that --only names, or that --again takes from the measured ones.
     std::optional<schedule> given_schedule(const tuned_kernel& of);
     int try_given(const std::vector<tuned_kernel>& all);
     std::string reproduction(const tuned_kernel& of, const schedule& cut) const;
@@ -42,7 +42,7 @@ private:
     bool resume_{}, again_{}, as_json_{};
 };
 
-/// `merge`: one file of schedules out of several of the same CPU.
+/// `merge`: makes one file of schedules from several of the same CPU.
 class merge_command {
 public:
     void add_to(CLI::App& command);

@@ -3,8 +3,8 @@
 
 namespace attune::generators {
 
-/// The variant of that name, or of which it is the last part; the first one for an empty name. Throws
-/// std::runtime_error, which lists them, otherwise.
+/// The variant with that name, or with that last part of a name; the first one for an empty name. Otherwise throws
+/// std::runtime_error, which lists them.
 const variant& variant_named(std::span<const variant> variants, const std::string& name);
 
 }  // namespace attune::generators

@@ -8,22 +8,23 @@
 
 namespace attune::generators {
 
-/// A digest of all that an object of kernels is made of: the kernels' graphs, types, depths, schedules and target,
-/// the generators' own code and `how`: Halide's version, and what else was said of the compilation. `code` are the
-/// files that hold that code; empty if there are none or one cannot be read.
+/// A digest of everything that determines an object of kernels: the kernels' graphs, types, depths, schedules and
+/// target, the generators' own code, and `how`, that is Halide's version and the options of the compilation. `code` are
+/// the files with that code. Empty if there are none or one cannot be read.
 std::string object_key(std::span<const listed_kernel> kernels, std::span<const std::string> code, std::string_view how);
 
-/// Compiled objects, kept by their keys: a second build folder compiles nothing again. An entry begins with a line of
-/// its key, length and digest, which are compared when it is taken. Builds may share the folder, in containers, too.
+/// Compiled objects, kept by their keys, so that a second build folder compiles nothing again. An entry begins with a
+/// line of its key, length and digest, which are compared when it is taken. Builds may share the folder, even in
+/// containers.
 class kernel_cache {
 public:
     /// Without a folder nothing is kept. Throws std::runtime_error for a relative path: builds have many folders.
     explicit kernel_cache(std::filesystem::path folder);
 
-    /// Copies the object of this key to `file` if it is there; an entry that is damaged is as good as none, and
-    /// `problem` says so in a sentence.
+    /// Copies the object of this key to `file` if there is one. A damaged entry counts as none, and `problem` says so
+    /// in a sentence.
     bool fetch(const std::string& key, const std::filesystem::path& file, std::string& problem) const;
-    /// Keeps `file` as the object of this key. Where it cannot be kept, which is no error, it says why; else "".
+    /// Keeps `file` as the object of this key. If it cannot be kept, which is no error, returns why; else "".
     std::string store(const std::string& key, const std::filesystem::path& file) const;
 
 private:

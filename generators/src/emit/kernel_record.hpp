@@ -5,7 +5,7 @@
 
 namespace attune::generators {
 
-/// What a kernel table has of a kernel, whoever fills it: all but its texts, which the caller keeps, and its entries.
+/// A kernel's record in a kernel table, except for its texts, which the caller keeps, and its entries.
 kernel kernel_record(const listed_kernel& made);
 
 }  // namespace attune::generators

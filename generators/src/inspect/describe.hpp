@@ -5,8 +5,8 @@
 
 namespace attune::generators {
 
-/// The canonical formula as C++ of the language, aliases written out: compiled, it has the same fingerprint. As a whole
-/// header, or as the declarations alone.
+/// The canonical formula as C++ of the language with aliases written out, as a whole header or as declarations only.
+/// Compiled, it has the same fingerprint.
 std::string described(const variant& v, bool as_header);
 
 }  // namespace attune::generators

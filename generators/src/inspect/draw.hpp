@@ -9,7 +9,7 @@ struct draw_style {
     bool blocks = true;  ///< which blocks a kernel skips, visits, visits without mask; else the mask alone
 };
 
-/// The picture as an SVG file of its own: the mask with the kernel's blocks, beside it the scores where they differ.
+/// The picture as an SVG file: the mask with the kernel's blocks and, if scores differ, the scores beside it.
 std::string svg_of(const picture& p, const draw_style& style);
 
 /// The same values as JSON: visible keys of a query as ranges [first, end), scores by query, blocks by query block.

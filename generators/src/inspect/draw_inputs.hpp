@@ -8,14 +8,14 @@
 
 namespace attune::generators {
 
-/// What a picture is to show. Numbers that are 0 are taken from the tensors given, else chosen.
+/// What a picture shows. Numbers that are 0 are taken from the given tensors, else chosen.
 struct draw_request {
     int queries{}, keys{}, heads{}, key_heads{}, depth{}, value_depth{};
     int head{}, batch{};
     std::vector<std::string> inputs;  ///< "name=...", see `draw --help`
 };
 
-/// An input as a picture is drawn of it. Axes are those of its declaration, outermost first; an axis that repeats has
+/// The values of an input for a picture. Axes are those of its declaration, outermost first; a broadcast axis has
 /// stride 0.
 struct drawn_input {
     std::string name;
@@ -28,9 +28,9 @@ struct drawn_input {
     bool given{};  ///< by the caller, not chosen here
 };
 
-/// All of a graph's inputs, then kv_lengths. Fills in the numbers that `request` leaves open. What is not given is
-/// chosen by how the formula uses it: sorted numbers of documents, increasing offsets, slopes a head. Throws
-/// std::runtime_error, a sentence, for an input that the graph does not have or that does not fit.
+/// All of a graph's inputs, then kv_lengths. Fills in the numbers that `request` leaves open. Values that are not given
+/// are chosen by how the formula uses them: sorted numbers of documents, increasing offsets, a slope for each head.
+/// Throws std::runtime_error, a sentence, for an input that the graph does not have or that does not fit.
 std::vector<drawn_input> inputs_of_picture(const graph_ir& graph, draw_request& request);
 
 }  // namespace attune::generators

@@ -6,8 +6,8 @@
 
 namespace attune::generators {
 
-/// Writes what each kernel's statement is once Halide has lowered it, and after each of attune's passes, into
-/// `folder`/<symbol>/<number>_<pass>.stmt. With `checked` the kernels have AddressSanitizer in them, as in emit_object.
+/// Writes each kernel's statement after Halide's lowering and after each of attune's passes, into
+/// `folder`/<symbol>/<number>_<pass>.stmt. With `checked` the kernels contain AddressSanitizer, as in emit_object.
 void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked = false);
 
 }  // namespace attune::generators

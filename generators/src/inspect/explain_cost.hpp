@@ -15,17 +15,17 @@ struct call_sizes {
 /// "BxHxLqxLk", or with the key heads "BxH:HkxLqxLk". Throws std::runtime_error, a sentence, for anything else.
 call_sizes call_sizes_from(const std::string& text);
 
-/// A product of sizes, summed: as text, and as a number where every size is known.
+/// A sum of products of sizes, as text and, if every size is known, as a number.
 struct cost {
     std::string formula;  ///< in B, H, Hk, Lq, Lk, D, Dv and the names of tables' own axes
-    double value{};       ///< of a call; axes that only tables have count once
+    double value{};       ///< of a call; axes that only tables have count as 1
 };
 
-/// Multiplications and additions of the contractions and projections, all pairs counted: what blocks that are skipped
-/// save comes off.
+/// Multiplications and additions of the contractions and projections over all pairs. What skipped blocks save is not
+/// subtracted.
 cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_sizes& call);
 
-/// Of one input or output, broadcast axes counted in full. `of_any`: the element type where the graph leaves it open.
+/// Of one input or output, broadcast axes counted in full. `of_any` is the element type if the graph leaves it open.
 cost bytes_of_input(const input_declaration& input, element_type of_any, const depth_pair& depths,
                     const call_sizes& call);
 cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type element,

@@ -6,13 +6,13 @@
 
 namespace attune::generators {
 
-/// A choice that a formula makes where conventions differ.
+/// The convention that a formula follows where systems differ.
 struct choice {
     std::string about;  ///< "alignment", "window", "empty rows", "log-sum-exp", "sink", ...
     std::string says;   ///< a sentence
 };
 
-/// Of this graph only: what it does not use is not mentioned.
+/// Those of this graph only.
 std::vector<choice> choices_of(const graph_ir& graph);
 
 }  // namespace attune::generators

@@ -6,7 +6,7 @@
 
 namespace attune::generators {
 
-/// How a formula uses an input: enough to choose values that make a telling picture.
+/// How a formula uses an input, in enough detail to choose values for a useful picture.
 struct input_role {
     bool read{};  ///< element by element, beyond q, k and v as they are contracted
     enum use : std::uint8_t {

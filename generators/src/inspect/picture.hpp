@@ -16,7 +16,7 @@ struct picture {
     std::vector<drawn_input> inputs;
 
     std::vector<std::uint8_t> visible;  ///< 1 where softmax sees the pair
-    std::vector<float> score;           ///< what it sees where q . k is `product`
+    std::vector<float> score;           ///< the score of the pair if q . k is `product`
     float product{};
     bool varies{};  ///< whether visible scores differ
 
@@ -29,9 +29,9 @@ struct picture {
     }
 };
 
-/// Computed by what kernels are made of: the lowering's own pointwise code and its verdicts over blocks, compiled in
-/// this process; `made` says in which blocks. `product` is 0 unless given, and 1 where at 0 all scores are alike.
-/// Throws std::runtime_error, a sentence, for a graph without scores and for inputs that do not fit.
+/// Computed by the code of kernels, compiled in this process: the lowering's pointwise code and its decisions about
+/// blocks, whose sizes `made` gives. `product` is 0 unless given, or 1 if at 0 all scores are equal. Throws
+/// std::runtime_error, a sentence, for a graph without scores and for inputs that do not fit.
 picture picture_of(const variant& v, const kernel_request& made, draw_request request, std::optional<float> product);
 
 }  // namespace attune::generators

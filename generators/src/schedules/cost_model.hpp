@@ -7,7 +7,7 @@
 
 namespace attune::generators {
 
-/// What the cost model knows of a machine: of each level a typical core, so that builds do not depend on where they
+/// What the cost model knows of a machine: a typical core for each level, so that builds do not depend on where they
 /// run.
 struct machine_model {
     double fmas_a_cycle, loads_a_cycle;  ///< vectors
@@ -17,11 +17,11 @@ struct machine_model {
 };
 machine_model machine_of(const level& isa);
 
-/// Cycles of one core for a call, estimated: the slower of arithmetic, loads and latency in the register tiles; passes
-/// over a tile of scores; what of it, of the keys and of the values does not stay in the caches; blocks visited for the
-/// mask; padding. Its order is what counts: constants that no manual gives are fitted to all candidates' times of three
-/// kernels on Zen 3 (tests/generators/exhaustive). Of a GPU: the instructions of all its visits to blocks of keys, and
-/// how few warps there are to wait meanwhile; nothing of that is fitted to times.
+/// The estimated cycles of one core for a call: the slowest of arithmetic, loads and latency in the register tiles;
+/// passes over a tile of scores; the parts of scores, keys and values that do not stay in the caches; the blocks that
+/// the mask leaves; padding. Only the order of estimates matters. Constants that no manual gives are fitted to all
+/// candidates' times of three kernels on Zen 3 (tests/generators/exhaustive). For a GPU: the instructions of all visits
+/// to blocks of keys, and the latency that too few warps cannot hide; nothing of that is fitted to times.
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call);
 
 }  // namespace attune::generators

@@ -3,8 +3,8 @@
 
 namespace attune::generators {
 
-/// Which CPU schedules were measured on: the model by its numbers, for names differ between a machine and its virtual
-/// halves. Or which GPU: by its name.
+/// The CPU that schedules were measured on, by its model's numbers, because its name may differ inside a virtual
+/// machine. Or the GPU, by its name.
 struct cpu_model {
     std::string vendor;  ///< "amd", "intel", as CPUID abbreviates; "arm-0x41" on aarch64
     int family{}, model{};

@@ -13,8 +13,8 @@ namespace attune::generators {
 
 /// What a schedule was found for.
 struct schedule_key {
-    std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pair_outputs" where
-                           ///< something of size queries x keys is written
+    std::string variants;  ///< the class of variants: "full", "masked" or "window", with "+pair_outputs" if something
+                           ///< of size queries x keys is written
     std::string types;     ///< "f32", "q_f32_k_bf16_v_bf16_out_f32"
     int depth{}, value_depth{};
     std::string level;
@@ -29,13 +29,13 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket);
 struct database_entry {
     schedule_key key;
     generators::schedule schedule;
-    std::int64_t up_to_queries{};  ///< 0, or the longest calls that it is for, where the tuner found that another one
-                                   ///< serves longer ones better
+    std::int64_t up_to_queries{};  ///< 0, or the most queries of the calls that it is for, if the tuner found that
+                                   ///< another schedule serves longer calls better
 
-    call_shape shape;  ///< of the calls by which it was chosen
+    call_shape shape;  ///< of the calls that it was measured by
     int threads{};
     double seconds{};            ///< of such a call
-    double default_over_this{};  ///< the default schedule's time over this one's: 1.1 is a tenth more speed
+    double default_over_this{};  ///< the default schedule's time over this one's: 1.1 is 10 % faster
     double noise{};              ///< half of the interval around it, relative
     int tried{};                 ///< candidates
     std::string attune, halide, date;
@@ -43,17 +43,16 @@ struct database_entry {
     bool operator==(const database_entry&) const = default;
 };
 
-/// The schedules that are known for one CPU model or GPU: one JSON file, generators/schedules/schema.json says of what
-/// form.
+/// The known schedules of one CPU model or GPU: one JSON file, in the format of generators/schedules/schema.json.
 struct database {
     cpu_model cpu;
     std::vector<database_entry> entries;  ///< by key, each once
 
     /// Replaces the entry of that key, or adds it in its place.
     void put(database_entry entry);
-    /// The entry of the key; else of the same class, types, level and bucket the one whose depths are nearest; else one
-    /// of other types likewise; else null. A schedule that is not valid for the key's depths is no candidate; of a GPU
-    /// those of other depths are none.
+    /// The entry of the key; else, of those with the same class, types, level and bucket, the one with the nearest
+    /// depths; else the same of other types; else null. A schedule that is not valid for the key's depths is no
+    /// candidate. On a GPU, neither is one of other depths.
     const database_entry* nearest(const schedule_key& key) const;
 };
 
@@ -61,21 +60,21 @@ std::string to_json(const database& all);
 
 /// Throws std::runtime_error, "expected ..., got ...", for text that is not such a file: cut short, another version,
 /// unknown or missing fields, numbers out of range, entries out of order or twice, schedules that break their rules.
-/// `name` is how sentences call the text.
+/// Errors call the text by `name`.
 database database_from_json(std::string_view text, const std::string& name);
 
 /// The same of a file, which must be there.
 database read_database(const std::filesystem::path& file);
 
-/// Writes a file beside it and renames: whoever reads sees the old or the new one, whatever happens meanwhile.
+/// Writes a file beside it and renames it, so that readers always see the old file or the new one.
 void write_database(const std::filesystem::path& file, const database& all);
 
 /// Reads, changes and writes a CPU's file in a folder, one process at a time. The file is made if it is not there.
 void update_database(const std::filesystem::path& folder, const cpu_model& cpu,
                      const std::vector<database_entry>& entries);
 
-/// All entries of several files of one CPU; of one key the newest, of one date the last. Throws std::runtime_error
-/// where the CPUs differ.
+/// All entries of several files of one CPU. Of entries with equal keys the newest is taken, of equal dates the last.
+/// Throws std::runtime_error if the CPUs differ.
 database merged(const std::vector<database>& all);
 
 }  // namespace attune::generators

@@ -11,7 +11,7 @@ enum class shape_bucket : std::uint8_t { prefill, short_prefill, decode };
 /// "prefill", "short", "decode".
 std::string_view name_of(shape_bucket bucket);
 std::span<const shape_bucket> shape_buckets();
-/// Throws std::runtime_error, which lists them, for a name that is none.
+/// Throws std::runtime_error, which lists them, for any other name.
 shape_bucket shape_bucket_named(std::string_view name);
 
 /// Sizes of a call.
@@ -20,10 +20,10 @@ struct call_shape {
     bool operator==(const call_shape&) const = default;
 };
 
-/// What a number that only the call knows, such as a window's width, is taken for.
+/// The value that a search assumes for a number that only the call knows, such as a window's width.
 std::int64_t usual_width(const call_shape& call);
 
-/// The call by which schedules of a bucket are compared.
+/// The call that schedules of a bucket are compared by.
 call_shape measured_shape(shape_bucket bucket);
 
 }  // namespace attune::generators

@@ -7,8 +7,8 @@
 
 namespace attune::generators {
 
-/// The first GPU of a target, opencl or cuda, by its driver's own functions: what the tuner asks of it, and memory
-/// there for tensors of timed calls.
+/// The first GPU of a target, opencl or cuda, by its driver's own functions: what the tuner needs to know of it, and
+/// its memory for tensors of timed calls.
 class device_access {
 public:
     /// Throws std::runtime_error, a sentence, where there is no driver or no device.
@@ -18,8 +18,8 @@ public:
     const std::string& name() const { return name_; }     ///< what it calls itself: "NVIDIA H200"
     int shared_memory() const { return shared_memory_; }  ///< bytes that a block of threads may have
 
-    /// A tensor there with the elements of one that lies in host memory without gaps; it is there as long as its
-    /// memory, and this, are kept.
+    /// A tensor on the GPU with the elements of a dense tensor in host memory. It lives as long as its memory and this
+    /// object.
     struct copy {
         tensor view;
         std::shared_ptr<void> memory;

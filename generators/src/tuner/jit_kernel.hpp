@@ -10,7 +10,7 @@ namespace attune::generators {
 /// A kernel compiled in this process, to be called as a linked one is: memory, threads and errors go through attune's
 /// runtime.
 ///
-/// Compiling may go on in several threads at a time.
+/// Several threads may compile at a time.
 class jit_kernel {
 public:
     /// Throws std::runtime_error with the generators' sentence. `made.of` must live as long as the kernel.
@@ -19,7 +19,7 @@ public:
     jit_kernel(const jit_kernel&) = delete;
     jit_kernel& operator=(const jit_kernel&) = delete;
 
-    /// For attune::detail::call. It holds this kernel only, and does not list the blocks that it visits.
+    /// For attune::detail::call. It holds only this kernel, and does not list the blocks that it visits.
     const kernel_table& table() const;
 
 private:

@@ -10,20 +10,20 @@
 
 namespace attune::generators {
 
-/// One search as its log tells it.
+/// One search, as read from its log.
 struct recorded_search {
-    nlohmann::ordered_json begin;  ///< what it was about: kernel, space, seed, CPU, versions
+    nlohmann::ordered_json begin;  ///< what was searched: kernel, space, seed, CPU, versions
     std::vector<tried_candidate> tried;
     std::optional<final_rounds> last;
-    std::vector<length_rounds> lengths;  ///< of short calls, where another schedule serves longer ones
+    std::vector<length_rounds> lengths;  ///< of short calls, if another schedule serves longer ones
 };
 
-/// A file of JSON lines, one a candidate, each on the disk before the next is tried: what is killed loses the candidate
-/// at hand and no other.
+/// A file with a line of JSON for each candidate. Each line is on the disk before the next candidate is tried, so that
+/// a killed search loses only the candidates it was working on.
 class tune_log {
 public:
-    /// Without a file nothing is kept. What a file holds is read if `keep` is set, a last line that was cut short left
-    /// out; else it starts anew. Throws std::runtime_error for a file that is no such log.
+    /// Without a file nothing is kept. With `keep` the file is read, except for a last line that was cut short; else it
+    /// starts anew. Throws std::runtime_error for a file that is no such log.
     tune_log(const std::filesystem::path& file, bool keep);
     ~tune_log();
     tune_log(const tune_log&) = delete;
@@ -37,7 +37,7 @@ public:
 
     void compare(const std::string& search, const std::vector<length_rounds>& lengths);
 
-    /// The searches of a file, which is only read.
+    /// The searches of a file, which is not changed.
     static std::map<std::string, recorded_search> read(const std::filesystem::path& file);
 
 private:

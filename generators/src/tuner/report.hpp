@@ -5,9 +5,9 @@
 
 namespace attune::generators {
 
-/// Searches drawn: the time of each candidate in the order of trying and the best so far; the best time for each
-/// register tile and block of keys. An .html page with their table, or an .svg file; throws std::runtime_error for a
-/// name that ends otherwise.
+/// Draws searches: the time of each candidate in the order of trying, with the best so far, and the best time of each
+/// register tile and block of keys. Writes an .html page with a table, or an .svg file; throws std::runtime_error for a
+/// name with another ending.
 void write_report(const std::filesystem::path& file, const std::vector<tune_result>& all);
 
 /// One search as an SVG group, `drawn_height` high.

@@ -3,7 +3,7 @@
 #include <span>
 #include <utility>
 
-/// What times say. Nothing here measures, so that a log decides as the search did.
+/// What measured times mean. Nothing here measures, so that a replayed log gives the same decisions.
 namespace attune::generators {
 
 /// Seconds of the incumbent and of a challenger, taken one after the other.
@@ -11,12 +11,12 @@ struct round_times {
     double incumbent{}, challenger{};
 };
 
-/// Of a challenger's time over the incumbent's: the median over the rounds, and an interval that holds it with the
-/// confidence asked for.
+/// A challenger's time over the incumbent's: the median of the rounds, and an interval that contains it with the given
+/// confidence.
 struct comparison {
     double ratio{}, low{}, high{};
-    double confidence{};  ///< that the interval has: of order statistics (the sign test), so that nothing is assumed of
-                          ///< how times scatter; 0 for none
+    double confidence{};  ///< of the interval, by order statistics (the sign test), which assume no distribution of
+                          ///< times; 0 for none
     /// Half the interval, relative.
     double noise() const { return (high - low) / 2; }
 };
@@ -26,17 +26,18 @@ enum class standing { undecided, faster, slower, same };
 
 struct duel_rules {
     double confidence = 0.95;
-    std::size_t rounds = 9;  ///< at most
-    std::size_t hopeless_after =
-        3;  ///< rounds after which a challenger is given up whose best time is `hopeless` times the incumbent's worst
+    std::size_t rounds = 9;          ///< at most
+    std::size_t hopeless_after = 3;  ///< after so many rounds a challenger is given up if its best time is `hopeless`
+                                     ///< times the incumbent's worst
     double hopeless = 1.1;
 };
 
-/// After these rounds: faster or slower as soon as the interval leaves 1, the same where all rounds could not tell.
+/// After these rounds: faster or slower if the interval does not contain 1; the same if all rounds are done and it
+/// does.
 standing judged(std::span<const round_times> rounds, const duel_rules& rules = {});
 
 double median(std::span<const double> values);
-/// Distance of the quartiles over the median: how much one thing's own times differ.
+/// The distance of the quartiles over the median: how much one kernel's own times differ.
 double scatter(std::span<const double> values);
 /// Above this a machine is called noisy.
 inline constexpr double noisy_scatter = 0.05;

@@ -18,10 +18,10 @@ namespace attune::generators {
 /// Several threads may ask at a time.
 class checked_calls {
 public:
-    /// `target`: a GPU's, of kernels that run there; else empty.
+    /// `target`: that of a GPU, for kernels that run there; else empty.
     explicit checked_calls(const kernel_request& of, std::string_view target = {});
 
-    /// Empty if all results are right, else a sentence that says which call was wrong, and by how much.
+    /// Empty if all results are right, else a sentence that says which call was wrong and by how much.
     std::string wrong(const kernel_table& made, const schedule& cut);
 
 private:
@@ -43,18 +43,18 @@ private:
     std::map<check_call, reference::results> expected_;
 };
 
-/// One call that is timed again and again, by kernels of one graph.
+/// One call that kernels of one graph are timed by.
 class timed_call {
 public:
-    /// `there`: the GPU that the kernels are for, in whose memory all tensors then lie; else null.
+    /// `there`: the GPU that the kernels are for, whose memory then holds all tensors; else null.
     timed_call(const kernel_request& of, const call_shape& shape, int threads, device_access* there = nullptr);
 
-    /// Seconds of the fastest of as many calls as fill `at_least` seconds, one at least: what else runs on the machine
-    /// only ever adds to a call.
+    /// Seconds of the fastest call of those that fill `at_least` seconds, at least one. The fastest counts because
+    /// other work on the machine only makes calls slower.
     double seconds(const kernel_table& made, double at_least);
 
-    /// The same of two kernels, one after the other; every other round the challenger is the first, for what ran before
-    /// leaves caches and memory as it used them.
+    /// The same of two kernels, one after the other. Every other round the challenger is first, because a run changes
+    /// the caches for the next.
     round_times seconds(const kernel_table& incumbent, const kernel_table& challenger, double at_least,
                         std::size_t round);
 

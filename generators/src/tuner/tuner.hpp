@@ -18,11 +18,11 @@ struct tune_options {
     int threads = 1;                  ///< of timed calls
     device_access* device = nullptr;  ///< the GPU that searches of its target are for
     int jobs = 2;                     ///< compile at a time
-    bool exhaustive{};                ///< all against the default, whatever was found
+    bool exhaustive{};                ///< compare all candidates with the default, not with the best so far
     double confidence = 0.95;
-    double timing_seconds = 0.01;  ///< of one timing, at least
+    double timing_seconds = 0.01;  ///< the least duration of one timing
     std::string while_timing;      ///< a companion process: quiet_machine.hpp
-    /// Told, a sentence at a time, what a user should know before the search goes on.
+    /// Called with each sentence that a user should read before the search goes on.
     std::function<void(const std::string&)> note = [](const std::string&) {};
     /// How candidates are compiled; a test may plant a wrong one.
     std::function<std::unique_ptr<jit_kernel>(const listed_kernel&)> compile = [](const listed_kernel& k) {
@@ -54,22 +54,22 @@ cpu_model measured_machine(const tuned_kernel& of, const tune_options& how);
 /// "my::alibi f32 64x64 x86-64-v3 prefill"
 std::string name_of_search(const tuned_kernel& of);
 
-/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. What the log
-/// holds of this search is not done again; of one of another kernel, space, machine or version nothing is used, which
-/// is noted. `best_so_far` is called with each new incumbent. Throws std::runtime_error for a kernel that cannot be
-/// tuned: a graph that random calls do not fit, or a default schedule whose results are wrong.
+/// Compiles, checks and times candidates, in alternate phases, until the budget or the space is spent. Candidates in a
+/// log of this search are not tried again. A log of another kernel, space, machine or version is not used, which is
+/// noted. `best_so_far` is called with each new incumbent. Throws std::runtime_error for a kernel that cannot be tuned:
+/// random calls do not fit its graph, or the results of its default schedule are wrong.
 tune_result tune(const tuned_kernel& of, const tune_options& how, tune_log& log,
                  const std::function<void(const tune_progress&)>& progress,
                  const std::function<void(const search_state&)>& best_so_far);
 
-/// Up to which length the schedule that was chosen for short calls is faster than `usual`, the one of longer calls:
-/// compared at rising lengths.
+/// The length up to which the schedule that was chosen for short calls is faster than `usual`, that of longer calls.
+/// They are compared at rising lengths.
 void compare_lengths(tune_result& short_prefill, const schedule& usual, const tune_options& how, tune_log& log);
 
-/// The same decisions from a log alone.
+/// The same decisions, from a log alone.
 tune_result replayed(const tuned_kernel& of, const recorded_search& record);
 
-/// Times over the default's, of all that were timed, in the order of trying.
+/// The times of all candidates over the default's, in the order of trying.
 std::vector<std::pair<schedule, double>> scores_of(const tune_result& result);
 
 database_entry entry_of(const tune_result& result);

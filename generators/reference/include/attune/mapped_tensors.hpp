@@ -10,11 +10,11 @@
 /// Reading .safetensors files: eight bytes of header length, a JSON header, the tensors' bytes.
 namespace attune::support {
 
-/// A file, mapped: tensors are read from the disk when they are used, and shared with whoever maps the file too.
+/// A mapped file. Tensors are read from the disk when they are used, and shared with other processes that map the file.
 class mapped_tensors {
 public:
-    /// Throws std::runtime_error, `<path>: <what is wrong>`, where the file cannot be mapped, is truncated, or its
-    /// header does not describe the bytes that follow. Tensors of element types that attune does not know are left out.
+    /// Throws std::runtime_error, `<path>: <what is wrong>`, if the file cannot be mapped, is truncated, or its header
+    /// does not describe the bytes that follow. Tensors of element types that attune does not know are left out.
     explicit mapped_tensors(const std::filesystem::path& path);
     ~mapped_tensors();
     mapped_tensors(const mapped_tensors&) = delete;

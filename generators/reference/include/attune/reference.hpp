@@ -9,20 +9,20 @@
 #include <variant>
 #include <vector>
 
-/// What a graph means, computed in double precision from its flat list: the yardstick of kernels, examples and the
-/// tuner's checks.
+/// The reference evaluator: what a graph means, computed in double precision from its flat list. Kernels, examples and
+/// the tuner's candidates are compared with it.
 ///
-/// It shares nothing with the generators but that list, works row by row without tiles or online softmax, and is meant
-/// to be read.
+/// It shares only that list with the generators, and works row by row, without tiles or online softmax. It is meant to
+/// be read.
 ///
-/// -infinity is nothing, in rows and outputs as in scores: it stays -infinity through arithmetic (pointwise.hpp), so
-/// that `lse / 0.693` of an empty row is -infinity and `exp(lse - top)` is 0, even where top is -infinity too. A masked
+/// -infinity means masked, in rows and outputs as in scores. It stays -infinity through arithmetic (pointwise.hpp), so
+/// that `lse / 0.693` of an empty row is -infinity and `exp(lse - top)` is 0, even if top is -infinity too. A masked
 /// pair has the score -infinity and the weight 0, whatever multiplies it.
 namespace attune::reference {
 
 /// A tensor or a number under the name that the graph reads; names that it does not read are ignored, so that a whole
-/// file can be passed. `kv_lengths`, i32 (batch), is optional: key_length where it is not given. Outputs may be among
-/// them: sizes that no input has are read off them.
+/// file can be passed. `kv_lengths`, i32 (batch), is optional; without it key_length counts. Outputs may be passed too,
+/// for sizes that no input has.
 struct argument {
     std::string_view name;
     std::variant<tensor, double> value;
@@ -35,8 +35,8 @@ struct options {
                                               ///< passed) has that axis
 };
 
-/// One named output, dense, outermost axis first. Its query axis counts the chosen rows; what sums over the queries
-/// sums over all of them.
+/// One named output, dense, outermost axis first. Its query axis counts the chosen rows; sums over the queries are over
+/// all of them.
 struct array {
     std::string name;
     std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows,
@@ -59,13 +59,13 @@ struct results {
 /// The axes of an output, outermost first.
 std::vector<axis_kind> axes_of(kind output);
 
-/// Evaluates every output of the graph. Throws std::invalid_argument where an input that the graph reads is missing or
-/// has another rank, a row is out of range, or the graph has an operation that is not known here.
+/// Evaluates every output of the graph. Throws std::invalid_argument if an input that the graph reads is missing or has
+/// another rank, a row is out of range, or the graph has an unknown operation.
 results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how = {});
 
-/// The largest absolute difference between a float output of a kernel and the reference, over the computed rows.
-/// Infinities must agree exactly and nothing may be NaN that is not NaN in the reference: otherwise the error is
-/// infinite. Throws std::invalid_argument if shapes differ.
+/// The largest absolute difference between a float output of a kernel and the reference, over the computed rows. The
+/// error is infinite if infinities do not agree exactly, or if an element is NaN and not in the reference. Throws
+/// std::invalid_argument if shapes differ.
 double largest_error(const tensor& got, const array& expected, std::span<const std::int64_t> rows);
 
 }  // namespace attune::reference

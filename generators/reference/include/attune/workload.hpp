@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-/// Random calls of any variant: tensors for everything that its graph declares, for kernels and the reference evaluator
-/// alike.
+/// Random calls of any variant: tensors for everything that its graph declares, for kernels and for the reference
+/// evaluator.
 namespace attune::support {
 
 struct shape {
@@ -33,9 +33,8 @@ struct owned_tensor {
 /// One call: inputs drawn from a fixed seed, outputs filled with a pattern.
 ///
 /// f32 inputs are unit-normal; i32 inputs are documents (non-decreasing); boolean inputs are true one time in ten.
-/// Scalars come from `numbers`, `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long, or as
-/// long as one position reaches along them, unless `lengths` says by their name. i32 inputs that become indices are
-/// places of what they index.
+/// Scalars come from `numbers`, `scale` is 1 / sqrt(depth) unless given. Free axes are 17 long, or as long as one
+/// position needs, unless `lengths` names them. i32 inputs that become indices stay inside the axis that they index.
 class workload {
 public:
     static constexpr std::int64_t usual_length = 17;
@@ -48,7 +47,7 @@ public:
     void scale_by(std::string_view input, float factor);
     /// Gives an f32 input these elements, as many as it has.
     void put(std::string_view input, std::span<const float> elements);
-    /// Draws the elements of an integer input from first .. last; of a u8 input 0 .. 255 is a mask of random bits.
+    /// Draws the elements of an integer input from first .. last; in a u8 input, 0 .. 255 gives a mask of random bits.
     void draw(std::string_view input, int first, int last);
     /// Makes an f32 tensor one of bf16 or f16 with the same strides: elements rounded to nearest even; of an output,
     /// filled with the pattern.
@@ -61,14 +60,14 @@ public:
 
     std::vector<detail::named_argument> arguments() const;  ///< inputs and outputs
     std::vector<reference::argument> reference_arguments() const;
-    reference::results expected(bool keep_visible = false) const;  ///< what the reference makes of the inputs
+    reference::results expected(bool keep_visible = false) const;  ///< the reference's results for the inputs
     double largest_error(const reference::results& expected, std::string_view output) const {
         return reference::largest_error(view(output), expected[output], expected.rows);
     }
 
     /// Fills the outputs with the pattern again.
     void reset_outputs();
-    /// Whether no output holds anything but the pattern; with `gaps_only` the room between the rows is judged alone.
+    /// Whether all outputs still hold only the pattern; with `gaps_only`, only the room between the rows is looked at.
     bool outputs_untouched(bool gaps_only = false) const;
 
 private:
@@ -101,7 +100,7 @@ template <class F> void for_each_offset(const tensor& t, F visit) {
     }
 }
 
-/// What output memory holds before a call: no result looks like it.
+/// The pattern of output memory before a call, which no result looks like.
 inline constexpr float pattern = -12345.678f;
 inline constexpr std::uint16_t half_pattern = 0xc9e1;
 
