@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-/// Variants as foreign functions of XLA, for the file that attune_add_jax_library writes. Headers of jaxlib alone: the
-/// library links to nothing of it.
+/// Variants as foreign functions of XLA, for the file that attune_add_jax_library writes. Only headers of jaxlib are
+/// used: the library does not link to it.
 namespace attune::jax_calls {
 
 namespace ffi = xla::ffi;
@@ -32,7 +32,7 @@ inline constexpr element_pair elements[] = {
     {ffi::DataType::F8E5M2, ATTUNE_F8_E5M2}, {ffi::DataType::S64, ATTUNE_I64},
     {ffi::DataType::S16, ATTUNE_I16}};
 
-/// XLA's buffers are dense, outermost axis first, which is attune's default, too.
+/// XLA's buffers are dense, outermost axis first, which is also attune's default.
 inline attune_tensor view(const std::string& name, const ffi::AnyBuffer& given) {
     const auto shape = given.dimensions();
     for (const element_pair& pair : elements)
@@ -46,7 +46,7 @@ inline attune_tensor view(const std::string& name, const ffi::AnyBuffer& given) 
         name + ", got another type; try " + name + ".astype(jax.numpy.float32), or int32 for whole numbers");
 }
 
-/// Numbers come as arrays without axes, so that what is compiled once takes any.
+/// Numbers come as arrays without axes, so that one compilation takes all values.
 inline attune_argument argument(const detail::parameter& p, const ffi::AnyBuffer& given) {
     using form = detail::parameter::form;
     const char* const name = p.name.c_str();
@@ -58,7 +58,7 @@ inline attune_argument argument(const detail::parameter& p, const ffi::AnyBuffer
     return attune_tensor_argument(name, view(p.name, given));
 }
 
-/// A call: arguments whose names, a space after each, are an attribute; and memory for the results, which XLA
+/// A call: arguments, whose names are an attribute, with a space after each; and memory for the results, which XLA
 /// allocates.
 inline ffi::Error call(const detail::operation& of, std::int64_t threads, std::string_view names,
                        const ffi::RemainingArgs& given, const ffi::RemainingRets& results) {
@@ -103,7 +103,7 @@ inline ffi::Error call(const detail::operation& of, std::int64_t threads, std::s
     }
 }
 
-/// What XLA calls. Threads are as many as XLA's own pool has.
+/// The function that XLA calls. It uses as many threads as XLA's own pool has.
 template <const attune_variant* (*Variant)()> XLA_FFI_Error* handle(XLA_FFI_CallFrame* frame) {
     static const auto* const handler =
         ffi::Ffi::Bind()

@@ -19,8 +19,8 @@
 #include <utility>
 #include <vector>
 
-/// Variants as operators of PyTorch, for the file that attune_add_torch_library writes. Through PyTorch's stable ABI
-/// alone: what is compiled with one version loads in every later one.
+/// Variants as operators of PyTorch, for the file that attune_add_torch_library writes. It uses only PyTorch's stable
+/// ABI: a library compiled with one version loads in all later ones.
 namespace attune::torch_operators {
 
 using torch_tensor = torch::stable::Tensor;
@@ -67,8 +67,8 @@ inline std::string schema(const operation& of, bool out) {
     return text + ") -> " + (of.results.size() == 1 ? "Tensor" : "(" + returned + ")");
 }
 
-/// The tasks of a call on PyTorch's own threads, whose idle ones would otherwise wait for work on the CPUs that the
-/// call needs. Each thread takes the next task, since those that come first are the longest.
+/// Runs the tasks of a call on PyTorch's own threads. If they were idle, they would wait for work on the CPUs that the
+/// call needs. Each thread takes the next task, because the first tasks are the longest.
 inline void on_torch_threads(void*, std::int32_t count, std::int32_t threads, attune_task task, void* tasks) {
     struct shared {
         attune_task task;
@@ -90,7 +90,7 @@ inline bool forked() {
     return getpid() != loaded;
 }
 
-/// One call under way: the tensors that it holds on to, and the views that attune is given.
+/// One call: the tensors that it keeps alive, and the views that attune gets.
 class call {
 public:
     explicit call(const operation& of) : of_(of) { arguments_.reserve(of.parameters.size() + of.results.size()); }
@@ -114,7 +114,7 @@ public:
         add(r.name, nullptr, torch::stable::detail::to<torch_tensor>(value));
     }
 
-    /// Looks at the tensors, once all of the stack is taken over.
+    /// Looks at the tensors, after everything on the stack is taken over.
     void look() {
         std::size_t next = 0;
         for (attune_argument& each : arguments_) {
@@ -145,7 +145,7 @@ public:
         arguments_.back().tensor = view(r.name, *tensors_[count_ - 1]);
     }
 
-    /// The outputs that were allocated, in their order, for the stack. To be called last: a handle has no owner.
+    /// The allocated outputs, in order, for the stack. To be called last: a handle has no owner.
     void hand_out(StableIValue* stack) const {
         for (std::size_t i = count_ - of_.results.size(); i < count_; ++i) {
             AtenTensorHandle returned = nullptr;
@@ -250,7 +250,7 @@ template <const attune_variant* (*Variant)()> const operation& operation_of() {
     return made;
 }
 
-/// What PyTorch calls: takes over the arguments on the stack, leaves the results there.
+/// The function that PyTorch calls: takes the arguments over from the stack, and leaves the results there.
 template <const attune_variant* (*Variant)(), bool Out> void boxed(StableIValue* stack, std::uint64_t, std::uint64_t) {
     const operation& of = operation_of<Variant>();
     call made(of);

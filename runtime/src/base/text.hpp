@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-/// Sentences and JSON without a formatting library: an application links nothing for them.
+/// Sentences and JSON without a formatting library, so that applications link none.
 namespace attune::detail {
 
 inline void append(std::string& to, std::string_view part) { to += part; }
@@ -30,7 +30,7 @@ struct phrase {
 };
 [[gnu::cold]] std::string sentence(std::initializer_list<phrase> parts);
 
-/// say("expected ", 4, " axes"). Cold: optimised for size, as is whatever leads to it only.
+/// say("expected ", 4, " axes"). Cold: optimised for size, as is code that only leads to it.
 template <class... Parts> [[gnu::cold]] std::string say(const Parts&... parts) { return sentence({phrase(parts)...}); }
 
 /// The sentence of an error: "attune: expected ..., got ...; try ..."
@@ -42,7 +42,7 @@ std::string types_of(element_type q, element_type k, element_type v, element_typ
 /// "(2, 8, 128, 64)"
 std::string list_of(std::span<const std::int64_t> numbers);
 
-/// Parts that are not empty and not yet there, joined: "a; b".
+/// The parts joined, without empty and repeated ones: "a; b".
 void add_part(std::string& to, std::string_view part, std::string_view separator = ", ");
 
 /// "1.50 GB"
@@ -64,8 +64,8 @@ public:
         add_raw(key, std::to_string(value));
     }
     void add(std::string_view key, double value);
-    void add_raw(std::string_view key, std::string_view json);  ///< a value that is JSON already
-    /// A list of what `item` makes of each element: JSON.
+    void add_raw(std::string_view key, std::string_view json);  ///< a value that is already JSON
+    /// A JSON list of the results of `item` for each element.
     template <class List, class Item> void add_list(std::string_view key, const List& list, Item item) {
         std::string all;
         for (const auto& each : list) append(all, all.empty() ? "" : ", "), append(all, item(each));

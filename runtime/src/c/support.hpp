@@ -12,7 +12,7 @@
 #include <new>
 #include <string_view>
 
-/// What the functions of attune/c.h share.
+/// Code that the functions of attune/c.h share.
 namespace attune::detail {
 
 /// Copies as much of `text` as fits, with a terminating zero.
@@ -24,7 +24,7 @@ inline void put(std::string_view text, char* to, std::size_t capacity, std::size
     to[count] = '\0';
 }
 
-/// Does something that may throw and returns what became of it.
+/// Does something that may throw, and returns its status.
 template <class Work> attune_status guarded(char* error_text, std::size_t capacity, Work work) noexcept {
     const auto ended = [&](attune_status status, const char* text) {
         put(text, error_text, capacity, nullptr);

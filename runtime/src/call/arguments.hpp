@@ -7,7 +7,7 @@
 
 namespace attune::detail {
 
-/// The arguments of a call in the order of the graph. Null for outputs that were left out where that is allowed.
+/// The arguments of a call in the order of the graph. Null for outputs that were left out, if that is allowed.
 struct matched_arguments {
     std::pmr::vector<const named_argument*> inputs, outputs;
     const named_argument *kv_lengths{}, *cu_seqlens_q{};
@@ -15,8 +15,8 @@ struct matched_arguments {
     explicit matched_arguments(std::pmr::memory_resource& memory) : inputs(&memory), outputs(&memory) {}
 };
 
-/// Finds every input and output by name; refuses names that are unknown, repeated or missing and numbers in the place
-/// of tensors.
+/// Finds every input and output by name. Refuses names that are unknown, repeated or missing, and numbers in place of
+/// tensors.
 matched_arguments match(const kernel_table& table, std::span<const named_argument> arguments, bool outputs_needed,
                         std::pmr::memory_resource& memory);
 
@@ -26,7 +26,7 @@ union scalar_value {
     float real;
 };
 
-/// The value of a scalar as its declaration wants it: an i32 takes integers in range, an f32 any number.
+/// The value of a scalar by its declaration: an i32 takes integers in range, an f32 any number.
 scalar_value scalar_of(const input_declaration& declared, const named_argument& given);
 
 }  // namespace attune::detail

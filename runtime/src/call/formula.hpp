@@ -5,7 +5,7 @@
 
 namespace attune::detail {
 
-/// A node as it would be written: "kv_idx - q_idx <= w"; shortened where it is long.
+/// A node as the language spells it: "kv_idx - q_idx <= w"; shortened if it is long.
 std::string formula_of(const graph_ir& graph, int node);
 
 }  // namespace attune::detail

@@ -8,8 +8,8 @@
 #include <cstddef>
 #include <span>
 
-/// A graph's integers and conditions, computed here as kernels compute them: what they vary with, the range that they
-/// are in, their values for a run of positions.
+/// A graph's integers and conditions, computed as kernels compute them: what they vary with, their range, their values
+/// for a run of positions.
 namespace attune::detail {
 
 /// What a number varies with, a bit each; those from `of_bound` on are bound indices.
@@ -20,9 +20,9 @@ enum : variation_bits {
     of_query = variable::query,
     of_key = variable::key,
     of_channel = variable::channel,
-    of_tensor = 32,   ///< with what a tensor of the call holds
-    not_before = 64,  ///< with what only the kernel knows: scores, rows, outputs, random numbers
-    of_sum = 128,     ///< what a sum over positions' numbers takes long to compute
+    of_tensor = 32,   ///< with the elements of a tensor of the call
+    not_before = 64,  ///< with numbers that only the kernel knows: scores, rows, outputs, random numbers
+    of_sum = 128,     ///< sums over numbers of positions, which take long to compute
     of_bound = 256,
 };
 inline constexpr int max_bound_indices = dsl::detail::max_indices;
@@ -34,7 +34,7 @@ struct number_range {
     bool is_within(std::int64_t places) const { return lowest >= 0 && highest < places; }
 };
 
-/// The numbers of a call whose shape is settled.
+/// The numbers of a call whose shape is known.
 struct call_numbers {
     const graph_ir& graph;
     const call_shape& shape;
@@ -45,12 +45,12 @@ struct call_numbers {
     std::int64_t key_head(std::int64_t head) const;
     /// A number of the whole call, such as an extent.
     std::int64_t number(int node) const { return number_of_call(shape, graph, given, node); }
-    /// The tensor that a load reads; null where the kernel makes it.
+    /// The tensor that a load reads; null if the kernel makes it.
     const named_argument* read_by(const instruction& load) const;
     axis_kind along(const instruction& load, std::size_t axis) const;
-    /// How many places there are along an axis of what a load reads, keys beyond the ones in use counted.
+    /// The length of an axis of the tensor that a load reads, including keys beyond those in use.
     std::int64_t places(const instruction& load, std::size_t axis) const;
-    /// Whether a load ends with the keys in use along an axis.
+    /// Whether the keys in use end a load along an axis.
     bool ends_with_keys(const instruction& load, std::size_t axis) const;
 };
 
@@ -64,8 +64,8 @@ constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y =
 /// By node.
 void find_variations(const graph_ir& graph, std::span<variation_bits> to);
 
-/// The range of a node, whatever the tensors and the lengths hold; `below` are those of the nodes before it. Channels
-/// and bound indices may be anything from 0 on.
+/// The range of a node for any contents of the tensors and lengths; `below` are the ranges of the nodes before it.
+/// Channels and bound indices may be anything from 0 on.
 number_range range_of(const call_numbers& call, int node, std::span<const number_range> below);
 
 /// A position, and one more for each bound index.
@@ -85,14 +85,14 @@ public:
     };
     struct values {
         number* at;
-        int step;     ///< 0 where all are alike
-        bool counts;  ///< each is one more than the one before
+        int step;     ///< 0 if all are equal
+        bool counts;  ///< each is one more than the previous one
         const number& operator[](int i) const { return at[i * step]; }
     };
 
     static std::size_t bytes_for(std::size_t nodes, std::size_t ordered);
-    /// `order`: what is computed, arguments before their users; the last is what it is for. `quotient`: a node kv_idx /
-    /// n that positions run over in the place of kv_idx; -1: none.
+    /// `order`: the nodes that are computed, arguments before their users; the last is the result. `quotient`: a node
+    /// kv_idx / n that positions run over in place of kv_idx; -1: none.
     number_run(const call_numbers& call, std::span<const variation_bits> varies, std::span<const std::int16_t> order,
                int quotient, std::byte* memory);
 
@@ -101,7 +101,7 @@ public:
     const values& operator[](int node) const { return values_[static_cast<std::size_t>(node)]; }
 
 private:
-    /// Where as many numbers go as differ.
+    /// Room for as many numbers as differ.
     std::span<number> room(const values& to) const {
         return {to.at, to.step != 0 ? static_cast<std::size_t>(count_) : 1};
     }

@@ -13,22 +13,22 @@ namespace attune::detail {
 /// cu_seqlens_q, if it is passed. Every call asks this first, so that tables of another layout are refused here.
 const named_argument* packed_by(const kernel_table& table, std::span<const named_argument> arguments);
 
-/// What a formula says of the batch as a whole, and what to do instead.
+/// Why a formula is not about one sequence at a time, and what to write instead.
 struct whole_batch {
     std::string what;
     std::string_view attempt;
 };
 
-/// Nothing, where a formula speaks of one sequence at a time: it reads at b what has a batch axis, and asks neither for
-/// b nor for the size of the batch otherwise. Only then are some of the sequences a call of their own, whose counting
-/// begins at 0, and only then are the batches of several calls those of one.
+/// Nothing if a formula describes one sequence at a time: it reads batch axes at b, and uses neither b nor the size of
+/// the batch otherwise. Only then can some of the sequences be a call of their own, which counts from 0, and can the
+/// batches of several calls be those of one.
 std::optional<whole_batch> needs_whole_batch(const graph_ir& graph);
 
-/// A call with cu_seqlens_q: the queries of all sequences lie one after another. A bound call for each run of
-/// neighbours with the same number of queries, over views of what the caller passes: what has a query axis from the
-/// run's first query on, the batch beside it; what has a batch axis from its first sequence on. So which kernel a
-/// sequence gets and how its keys are split follow from lengths alone. Construction throws as bound_call's does, and
-/// looks at cu_seqlens_q.
+/// A call with cu_seqlens_q: the queries of all sequences lie one after another. It is a bound call for each run of
+/// neighbours with the same number of queries, over views of the caller's tensors. Views of tensors with a query axis
+/// begin at the run's first query, those of tensors with a batch axis at its first sequence. So a sequence's kernel,
+/// and the splits of its keys, depend on lengths alone. The constructor throws as bound_call's does, and reads
+/// cu_seqlens_q.
 class packed_call {
 public:
     packed_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
@@ -37,7 +37,7 @@ public:
 
     void check_values() const;
     void run(int threads) const;
-    bool has_changed() const;  ///< cu_seqlens_q, since it was looked at
+    bool has_changed() const;  ///< whether cu_seqlens_q has changed since it was read
 
     /// Neighbouring sequences with the same number of queries.
     struct run_of_sequences {

@@ -7,16 +7,16 @@
 
 namespace attune::detail {
 
-/// What the tensors cost that a kernel computes in full (projections.hpp of the language).
+/// The cost of the tensors that a kernel computes in full (ir/projections.hpp).
 struct computed_cost {
-    double flops{};              ///< of their matrix products: a multiplication and an addition each
+    double flops{};              ///< of their matrix products; a multiplication and an addition count as two
     std::size_t tensor_bytes{};  ///< of those that are no outputs; exact
     std::size_t packed_bytes{};  ///< of the products' factors that vary with the channel, in the kernel's
                                  ///< panels; exact
     std::size_t block_bytes{};   ///< of one thread's block of positions, at most
 };
 
-/// Once the shape is settled, with the kernel's tiles.
+/// Once the shape is known, with the kernel's tiles.
 computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, const matched_arguments& given,
                                const kernel& k);
 

@@ -7,14 +7,14 @@
 
 namespace attune::detail {
 
-/// The numbers of a call, read off its inputs, its outputs and the lengths that computed tensors state.
+/// The numbers of a call, from its inputs, its outputs and the lengths that computed tensors state.
 struct call_shape {
-    std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 where nothing tells
-    std::array<std::string_view, 9> from{};   ///< who said so, for messages: "q"
-    std::uint64_t own_queries{}, own_keys{};  ///< inputs, by their bit, that are read where a computed tensor states
-                                              ///< its length: they have lengths of their own
+    std::array<std::int64_t, 9> extents;      ///< by axis_kind; -1 if unknown
+    std::array<std::string_view, 9> from{};   ///< the tensor that it is from, for messages: "q"
+    std::uint64_t own_queries{}, own_keys{};  ///< inputs, a bit for each, that are read where a computed tensor states
+                                              ///< its length; they have lengths of their own
     bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a computed tensor
-    std::int64_t first_batch{};                            ///< how the caller counts batch element 0, for messages
+    std::int64_t first_batch{};                            ///< the caller's number of batch element 0, for messages
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
     bool has(axis_kind a) const { return (*this)[a] >= 0; }
@@ -27,10 +27,10 @@ struct call_shape {
                : a == axis_kind::key ? keys_stated
                                      : a == axis_kind::head && heads_stated;
     }
-    std::int64_t longest() const;  ///< what a position axis has to reach
-    /// Whether an input's extent along this axis is its own business.
+    std::int64_t longest() const;  ///< the least length of a position axis
+    /// Whether an input's extent along this axis is independent of the call's.
     bool is_own(std::size_t input, axis_kind a) const;
-    /// The extent along an axis that an input is read over, where the tensor has `own`.
+    /// The extent that an input is read over along an axis where the tensor has `own`.
     std::int64_t logical(std::size_t input, axis_kind a, std::int64_t own) const;
 };
 
@@ -48,20 +48,20 @@ inline bool states_length(const instruction& n) {
            (n.op == operation::queries || n.op == operation::keys || n.op == operation::values);
 }
 
-/// Bytes of so many elements; the largest number there is where it does not fit.
+/// Bytes of so many elements; the largest number if it does not fit.
 std::int64_t bytes_of(std::span<const std::int64_t> shape, element_type element);
 
 /// "q: f32 (2, 8, 1024, 64)"
 std::string shown(std::string_view name, const tensor& t);
 
-/// What a tensor has to satisfy whatever the others are: rank, extents, strides and their products of 32 bits, an
-/// innermost stride of 1 if `dense_innermost`, a pointer unless it is empty.
+/// Checks that do not depend on other tensors: rank, extents, strides and their products within 32 bits, an innermost
+/// stride of 1 if `dense_innermost`, a pointer unless it is empty.
 void check_alone(std::string_view name, const tensor& t, std::span<const std::string_view> axes, bool dense_innermost);
 
-/// Checks an input by itself: that, and its element type.
+/// The same of an input, and its element type.
 void check_input_alone(const input_declaration& d, const tensor& t);
 
-/// Checks every tensor by itself and agrees on the extents that the tensors have; what nothing tells is left at -1.
+/// Checks every tensor by itself, and finds the extents that the tensors share. Unknown ones stay -1.
 call_shape agree(const graph_ir& graph, const matched_arguments& given);
 
 /// Completes the shape, once the kernel and so the depths are known, and checks every input against it.
@@ -71,17 +71,17 @@ void settle(call_shape& shape, const graph_ir& graph, const matched_arguments& g
 /// Depths that computed tensors state, which the kernel is chosen by.
 void state_depths(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
-/// The lengths and heads that queries(...), keys(...) and values(...) state take the place of those read off tensors.
-/// Throws attune::error where one is negative, beyond 32 bits or disagrees with a tensor or with another.
+/// The lengths and heads that queries(...), keys(...) and values(...) state replace those of tensors. Throws
+/// attune::error if one is negative, beyond 32 bits, or disagrees with a tensor or with another.
 void state_numbers(call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
-/// Throws attune::error where numbers that the graph calls the same are not, once the shape is settled.
+/// Once the shape is known: throws attune::error if numbers differ that the graph calls the same.
 void check_equalities(const call_shape& shape, const graph_ir& graph, const matched_arguments& given);
 
-/// A number of the call that a node stands for, once the shape is settled.
+/// The number of the call that a node stands for, once the shape is known.
 std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
 
-/// How wide the tokens are that a node makes, once the shape is settled.
+/// The width of the tokens that a node makes, once the shape is known.
 std::int64_t width_of_tokens(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node);
 
 /// Axes of an output of a graph, outermost first; those of a gradient are its input's.
@@ -105,20 +105,21 @@ output_extents extents_of_output(const call_shape& shape, const graph_ir& graph,
 /// Checks an output by itself, as `check_alone`.
 void check_output_alone(const graph_ir& graph, const output_declaration& d, const tensor& t);
 
-/// Checks the outputs that are given: shape, element type, that they may be written and overlap neither an input nor
-/// each other. Outputs proper have the element type `chosen` of the kernel, everything else is f32.
+/// Checks the outputs that are passed: their shapes and element types, that they may be written, and that they overlap
+/// neither an input nor each other. Outputs proper have the element type `chosen` of the kernel, everything else is
+/// f32.
 void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
 
 element_type output_type(const graph_ir& graph, const matched_arguments& given, const output_declaration& d,
                          element_type chosen);
 
-/// Checks that what outputs occupy in memory is theirs alone.
+/// Checks that no tensor shares memory with an output.
 void check_apart(const graph_ir& graph, const matched_arguments& given);
 
 /// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.
 void check_lengths(const tensor& lengths, const call_shape& shape);
 
-/// Refuses i64 elements that do not fit 32 bits, or that lie where nobody can look.
+/// Refuses i64 elements that do not fit 32 bits, and i64 tensors in a device's memory, where they cannot be read.
 void check_wide_integers(const graph_ir& graph, const matched_arguments& given);
 
 }  // namespace attune::detail

@@ -15,16 +15,16 @@ struct device_call {
         kept{};  ///< of argv; `kept` lies on the device only. Without host memory: `device` is an address of the
                  ///< caller's
     std::span<const std::string_view> names{};  ///< of the inputs, then of the outputs
-    int device{-1};                             ///< where tensors or options say, else -1
+    int device{-1};                             ///< the one that tensors or options name, else -1
     void *context{}, *stream{};
     bool wait{true};
     bool keeps_scratch{};  ///< the kernel takes memory there for itself, and will again: what it gives back stays for
                            ///< the next call
 };
 
-/// From now on whatever error this thread raises during its call is the call's: a support library that keeps what it
-/// made for one call may say its errors with that call's context, or with a pointer of its own. For calls that run no
-/// code of the application.
+/// From now on every error that this thread raises during its call belongs to the call. This is needed because a
+/// support library may report errors with the context of an earlier call, or with a pointer of its own. For calls that
+/// run no code of the application.
 void take_all_errors();
 
 }  // namespace attune::detail

@@ -5,22 +5,21 @@
 
 namespace attune::detail {
 
-/// attune's own threads. A loop is offered to those that are idle and worked on by the caller meanwhile, so that it
-/// ends even if none is: nested and simultaneous loops cannot wait for one another in a circle, and a child of fork(),
-/// which has no threads, computes all by itself until new ones are started.
+/// attune's own threads. A loop is offered to idle threads while the caller works on it, so that it ends even if none
+/// is idle. Nested and simultaneous loops therefore cannot deadlock, and a child of fork(), which has no threads,
+/// computes everything by itself until new ones are started.
 class pool {
 public:
     /// Does task `index`; false stops the loop (no further index is handed out).
     using body = bool (*)(void* state, int index);
 
-    /// Threads that loops of one call may still take, all of them together. A thread takes a place when it joins one of
-    /// them and gives it back when it leaves.
+    /// The number of threads that all loops of one call together may still take. A thread takes a place when it joins
+    /// one of them, and gives it back when it leaves.
     using places = std::atomic<int>;
 
     /// body(state, 0) ... body(state, count - 1) on the caller and at most `helpers` others. Starts threads only if
-    /// helpers > 0. `shared`: a helper needs a place there, whenever it comes; null: all of them may come.
-    /// `helps_others`: with nothing left to begin the caller joins other loops that share the places, until this one
-    /// ends.
+    /// helpers > 0. `shared`: each helper needs a place there; null: none does. `helps_others`: with no task left the
+    /// caller joins other loops that share the places, until this one ends.
     void run(int count, int helpers, body task, void* state, places* shared = nullptr, bool helps_others = false);
 
     /// The process's pool; never destroyed, since calls may come from destructors of static objects.

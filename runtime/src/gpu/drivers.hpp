@@ -4,15 +4,15 @@
 #include <cstdint>
 #include <string_view>
 
-/// Drivers of GPUs. None is linked: where there is none, a program starts and runs its kernels for the CPU. The little
-/// that is called here beside Halide's support library is declared by hand, so that no header of a driver is needed
-/// either. What throws, throws attune::error.
+/// Drivers of GPUs. None is linked, so a program without one starts and runs its kernels for the CPU. The few functions
+/// that are called here, besides those of Halide's support library, are declared by hand, so that no driver's header is
+/// needed. Errors are attune::error.
 namespace attune::detail {
 
 void* open_library(const char* name);
 void* symbol_in(void* library, const char* name);
 
-/// A function of a driver, null where it has no such.
+/// A function of a driver; null if it has none of that name.
 template <class Function> using driver_function = Function*;
 
 /// Where a call runs: a CUcontext and CUstream, or a cl_context and cl_command_queue.
@@ -41,8 +41,8 @@ struct cuda_functions {
 /// Looked up once.
 const cuda_functions& cuda_driver();
 const char* cuda_lacks();
-/// The caller's context, else what is current in this thread, as after any call of CUDA's runtime, if that is of the
-/// device asked for, else the device's primary one.
+/// The caller's context; else this thread's current one, as after any call of CUDA's runtime, if it belongs to the
+/// given device; else the device's primary one.
 device_queue cuda_queue(int device, void* context, void* stream);
 void wait_for_cuda(const device_queue& where);
 

@@ -9,13 +9,13 @@ struct device_call;
 
 bool is_vulkan(const device_call& call);
 
-/// What lacks for Vulkan's kernels: "" is nothing. No driver is linked here either.
+/// What is missing for Vulkan's kernels; empty if nothing is. No driver is linked.
 const char* look_for_vulkan();
 
-/// A function of the driver as Halide's support library is to call it; null where it may call what it found.
+/// The function that Halide's support library should call instead of the driver's; null if it may call the driver's.
 void* in_place_of_vulkans(void* library, const char* name);
 
-/// What holds while a call runs on Vulkan; of a call on another device, nothing.
+/// State that holds while a call runs on Vulkan; none for calls on other devices.
 class vulkan_turn {
 public:
     vulkan_turn(const device_call& call, void* user_context);
@@ -27,7 +27,7 @@ private:
     void* user_context_;
 };
 
-/// No queue of the caller's: refuses one, and every device but the first.
+/// Refuses a queue of the caller's, and every device except the first.
 device_queue vulkan_queue(int device, void* context, void* stream);
 
 }  // namespace attune::detail
