@@ -61,6 +61,31 @@ struct call {
         return "";
     }
     template <const auto& Graph> std::string made() { return made(attune::dsl::ir_of<Graph>); }
+
+    /// Of a gradient by one tensor, which is the first of `own`: what these are not is as long as its axes say.
+    std::string made_gradient(const attune::graph_ir& graph, const std::vector<attune::detail::named_argument>& own) {
+        given = own;
+        float* at = plenty.data();
+        const auto next = [&] { return at += 1024; };
+        for (const attune::input_declaration& d : graph.inputs) {
+            if (std::ranges::find(own, d.name, &attune::detail::named_argument::name) != own.end()) continue;
+            std::vector<std::int64_t> extents;
+            for (std::size_t axis = 0; axis < d.rank; ++axis) {
+                using enum attune::axis_kind;
+                const auto is = d.axes[axis].kind;
+                extents.push_back(is == batch      ? batches
+                                  : is == head     ? heads
+                                  : is == key_head ? key_heads
+                                  : is == query    ? queries
+                                  : is == key      ? 4
+                                  : is == depth    ? index_calls::depth
+                                                   : index_calls::value_depth);
+            }
+            add(d.name, {next(), std::span<const std::int64_t>(extents)});
+        }
+        add(graph.outputs[0].name, {next(), own.front().view.shape()});
+        return made(graph);
+    }
 };
 
 }  // namespace index_calls

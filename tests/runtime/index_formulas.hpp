@@ -49,6 +49,7 @@ inline constexpr auto scaled_twice =
 inline constexpr auto row_of = input<"row_of", i32>(batch, query);
 inline constexpr auto rows = input<"rows", f32>(axis<"row">);
 inline constexpr auto by_query = softmax(q * t(k) + rows(row_of(b, q_idx))) * v;
+inline constexpr auto at_a_number = softmax(q * t(k) + rows(scalar<"at", i32>)) * v;
 inline constexpr auto by_position = softmax(q * t(k) * rows(kv_idx)) * v;
 inline constexpr auto in_a_branch = softmax(q * t(k) * where(kv_idx < extent<0>(rows), rows(kv_idx), 1.0)) * v;
 
@@ -65,6 +66,25 @@ inline constexpr auto turned_at_the_end =
 inline constexpr auto qr = input<"qr", f32>(batch, head, query, axis<"rope">);
 inline constexpr auto kr = input<"kr", f32>(batch, key, axis<"rope">);
 inline constexpr auto decoupled = softmax(q * t(k) + sum(n, extent<2>(kr), qr(b, h, q_idx, n) * kr(b, kv_idx, n))) * v;
+
+// Gradients of what is read at an index: these are added up there.
+inline constexpr auto slot = input<"slot", i32>(batch, query);
+inline constexpr auto gates = input<"gates", f32>(axis<"slot">);
+inline constexpr auto channel_gates = input<"channel_gates", f32>(axis<"group">);
+template <class Output, class Scores> constexpr auto trained(Output made, Scores scores) {
+    return outputs(out = made, output<"attended"> = softmax(scores) * v, lse = log_sum_exp(scores));
+}
+inline constexpr auto gated = trained(softmax(q * t(k)) * v * gates(slot(b, q_idx)), q* t(k));
+inline constexpr auto gated_gradient = gradient(gated, of(out), wrt(gates));
+inline constexpr auto lifted = trained(softmax(q * t(k)) * v + gates(slot(b, q_idx)), q* t(k));
+inline constexpr auto lifted_gradient = gradient(lifted, of(out), wrt(gates));
+inline constexpr auto by_group = trained(softmax(q * t(k)) * v + channel_gates(d_idx / 2), q* t(k));
+inline constexpr auto by_group_gradient = gradient(by_group, of(out), wrt(channel_gates));
+inline constexpr auto added_rows = trained(softmax(q * t(k)) * v + rows(q_idx), q* t(k));
+inline constexpr auto added_rows_gradient = gradient(added_rows, of(out), wrt(rows));
+inline constexpr auto added_in_a_branch =
+    trained(softmax(q * t(k)) * v + where(q_idx < extent<0>(rows), rows(q_idx), 0.0), q* t(k));
+inline constexpr auto added_in_a_branch_gradient = gradient(added_in_a_branch, of(out), wrt(rows));
 #if defined(__aarch64__)
 inline constexpr const char* level = "aarch64";  // of kernels that any such machine runs
 #else

@@ -207,6 +207,54 @@ TEST_CASE("indices of queries are looked at in every call, those of pairs and ch
     CHECK(c.made<formulas::coded>().empty());
 }
 
+TEST_CASE("a gradient is added up at places of its tensor alone, whether the call is checked or not") {
+    std::vector<std::int32_t> slot{0, 1, 2, 3, 4, 5};
+    std::vector<float> table(6);
+    const auto view = [](std::string_view name, const attune::tensor& t) {
+        return attune::detail::named_argument{
+            .name = name, .is = attune::detail::named_argument::form::view, .view = t};
+    };
+    const auto made = [&](const attune::graph_ir& graph, std::string_view name, std::int64_t length, bool checked) {
+        call c;
+        c.how.checked = checked;
+        std::vector own{view(name, {table.data(), {length}})};
+        if (name == "gates") own.push_back(view("slot", {slot.data(), {batches, queries}}));
+        return c.made_gradient(graph, own);
+    };
+    for (const bool checked : {false, true}) {
+        for (const attune::graph_ir& graph :
+             {attune::dsl::ir_of<formulas::gated_gradient>, attune::dsl::ir_of<formulas::lifted_gradient>}) {
+            slot.back() = 5;
+            CHECK(made(graph, "gates", 6, checked).empty());
+            slot.back() = 99;
+            CHECK_THAT(made(graph, "gates", 6, checked),
+                       Equals("attune: expected slot from 0 to 5, an index along slot of gates, got 99 at "
+                              "(batch 2, query 1); try entries that are places of gates wherever the lengths in use "
+                              "reach"));
+        }
+        // Positions, and channels, which a gradient counts itself.
+        const attune::graph_ir by_query = attune::dsl::ir_of<formulas::added_rows_gradient>,
+                               by_group = attune::dsl::ir_of<formulas::by_group_gradient>;
+        CHECK(made(by_query, "rows", 2, checked).empty());
+        CHECK_THAT(made(by_query, "rows", 1, checked), ContainsSubstring("along row of rows, got 1 at (q_idx 1);"));
+        CHECK(made(attune::dsl::ir_of<formulas::added_in_a_branch_gradient>, "rows", 1, checked).empty());
+        CHECK(made(by_group, "channel_gates", 2, checked).empty());
+        CHECK_THAT(made(by_group, "channel_gates", 1, checked),
+                   ContainsSubstring("along group of channel_gates, got 1"));
+    }
+}
+
+TEST_CASE("a number of the call that is no place is refused without one") {
+    call c;
+    c.keys(4), c.values(4);
+    c.reals("rows", {4});
+    c.given.push_back({.name = "at", .is = attune::detail::named_argument::form::integer, .integer = 3});
+    CHECK(c.made<formulas::at_a_number>().empty());
+    c.given.back().integer = 4;
+    CHECK_THAT(c.made<formulas::at_a_number>(),
+               ContainsSubstring("expected at from 0 to 3, an index along row of rows, got 4; try"));
+}
+
 TEST_CASE("an index that a sum makes is looked at if asked for") {
     std::vector<std::int32_t> starts{0, 1};
     call c;

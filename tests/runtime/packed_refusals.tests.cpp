@@ -1,4 +1,5 @@
 // What is refused of calls with packed queries, with the number, before anything is written.
+#include "index_call.hpp"
 #include "packed_call.hpp"
 
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -16,7 +17,44 @@ void check_refused(packed& call, std::string_view sentence) {
     CHECK(call.c.untouched());
 }
 
+namespace my {
+using namespace attune::dsl;
+inline constexpr auto rows = input<"rows", f32>(axis<"row">);
+template <class... Axes> constexpr auto at_places_of(Axes... axes) {
+    constexpr auto wide = input<"place", i64>(axes...);
+    if constexpr (sizeof...(axes) == 1)
+        return softmax(q * t(k) + rows(wide(q_idx))) * v;
+    else
+        return softmax(q * t(k) + rows(wide(b, q_idx))) * v;
+}
+inline constexpr auto of_queries = at_places_of(query);
+inline constexpr auto of_sequences = at_places_of(batch, query);
+}  // namespace my
+
+/// What is said of four queries of three sequences, of which the last has two, at these places of five rows.
+template <const auto& Graph> std::string said_of_places(std::vector<std::int64_t> place, tensor::extent_list shape) {
+    std::vector<std::int32_t> where{0, 1, 2, 4};
+    index_calls::call c;
+    c.out.assign(4 * index_calls::heads * index_calls::value_depth, index_calls::untouched);
+    c.given[0].view = {c.q.data(), {1, index_calls::heads, 4, index_calls::depth}};
+    c.given[1].view = {c.out.data(), {1, index_calls::heads, 4, index_calls::value_depth}};
+    c.keys(4), c.values(4), c.reals("rows", {5});
+    c.add("place", {place.data(), shape});
+    c.add("cu_seqlens_q", {where.data(), {4}});
+    return c.made<Graph>();
+}
+
 }  // namespace
+
+TEST_CASE("a refused element of a packed tensor has the caller's place, or that in its sequence where it says which") {
+    const std::int64_t wide = std::int64_t{1} << 32;
+    CHECK_THAT(said_of_places<my::of_queries>({0, 1, 2, 5}, {4}), ContainsSubstring("got 5 at (query 3);"));
+    CHECK_THAT(said_of_places<my::of_queries>({0, 1, 2, wide}, {4}), ContainsSubstring("got 4294967296 at (query 3);"));
+    CHECK_THAT(said_of_places<my::of_sequences>({0, 1, 2, 5}, {1, 4}),
+               ContainsSubstring("got 5 at (batch 2, query 1);"));
+    CHECK_THAT(said_of_places<my::of_sequences>({0, 1, 2, wide}, {1, 4}),
+               ContainsSubstring("got 4294967296 at (batch 2, query 1);"));
+}
 
 TEST_CASE("what does not fit cu_seqlens_q is refused, with the number") {
     packed call;

@@ -28,7 +28,7 @@ void look(const tensor& document) {
     const detail::named_argument given{.name = "document", .is = detail::named_argument::form::view, .view = document};
     detail::matched_arguments matched(*std::pmr::get_default_resource());
     for (const input_declaration& d : graph.inputs) matched.inputs.push_back(d.name == "document" ? &given : nullptr);
-    detail::check_wide_integers(graph, matched);
+    detail::check_wide_integers(graph, detail::call_shape{}, matched);
 }
 
 }  // namespace

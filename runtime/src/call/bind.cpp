@@ -106,7 +106,7 @@ void check_version(const kernel_table& table) {
 }
 
 bound_call::bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how,
-                       outputs wanted, bool explain, std::int64_t first_batch)
+                       outputs wanted, bool explain, std::int64_t first_batch, std::int64_t first_query)
     : table_(table),
       given_(memory_),
       shape_(),
@@ -118,7 +118,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
       indices_(memory_) {
     given_ = match(table, arguments, wanted == outputs::needed, memory_);
     shape_ = agree(table.graph, given_);
-    shape_.first_batch = first_batch;
+    shape_.first_batch = first_batch, shape_.first_query = first_query;
     state_depths(shape_, table.graph, given_);
     choose_kernel(how, explain);
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
@@ -135,7 +135,7 @@ bound_call::~bound_call() = default;
 void bound_call::check_values() const {
     if (given_.kv_lengths && given_.kv_lengths->view.where() == memory::host)
         check_lengths(given_.kv_lengths->view, shape_);
-    check_wide_integers(table_.graph, given_);
+    check_wide_integers(table_.graph, shape_, given_);
     indices_.look({table_.graph, shape_, given_});
 }
 

@@ -29,9 +29,9 @@ class bound_call {
 public:
     enum class outputs : bool { optional, needed };
 
-    /// `first_batch`: what the caller calls batch element 0.
+    /// `first_batch`, `first_query`: what the caller calls batch element 0 and query 0.
     bound_call(const kernel_table& table, std::span<const named_argument> arguments, const options& how, outputs wanted,
-               bool explain, std::int64_t first_batch = 0);
+               bool explain, std::int64_t first_batch = 0, std::int64_t first_query = 0);
     ~bound_call();
     bound_call(const bound_call&) = delete;
 

@@ -5,6 +5,7 @@
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <new>
 #include <utility>
@@ -157,10 +158,15 @@ private:
         return most > 0 ? most : call_.shape[axis_kind::value_depth];
     }
     std::int64_t extent_of(variation_bits bound) const {
+        const instruction& use = call_.node(use_.load);
+        if (use.op == operation::deposit) {
+            const int extent = extent_of_deposit(call_.graph, use, std::countr_zero(bound / of_bound));
+            return extent < 0 ? 0 : call_.number(extent);
+        }
         std::int64_t most = 0;
         for (const instruction& n : call_.graph.nodes)
-            if ((n.op == operation::sum || n.op == operation::any) &&
-                varies_[static_cast<std::size_t>(n.arguments[0])] == bound && leads_to(n.arguments[2], use_.load))
+            if (counts_bound_index(n.op) && varies_[static_cast<std::size_t>(n.arguments[0])] == bound &&
+                leads_to(n.arguments[2], use_.load))
                 most = std::max(most, call_.number(n.arguments[1]));
         return most;
     }
@@ -176,19 +182,19 @@ private:
 
     // --- words
 
-    /// "(batch 1, page 3)", of what an index is the very element of; else "(b 1, kv_idx 48)".
+    /// " at (batch 1, page 3)", of what an index is the very element of; else " at (b 1, kv_idx 48)"; empty for a
+    /// number of the whole call.
     std::string place_of(const number_run& values) const {
         std::string place;
         const auto add = [&](std::string_view name, std::int64_t at) { add_part(place, say(name, " ", at)); };
         const instruction& n = call_.node(use_.index);
         if (n.op == operation::load) {
             for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis) {
-                const axis_declaration& along =
-                    call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].axes[axis];
-                add(along.name, values[n.arguments[axis + 1]][0].integer +
-                                    (along.kind == axis_kind::batch ? call_.shape.first_batch : 0));
+                const input_declaration& read = call_.graph.inputs[static_cast<std::size_t>(call_.input_of(n))];
+                add(read.axes[axis].name,
+                    call_.shape.as_counted_outside(read, axis, values[n.arguments[axis + 1]][0].integer));
             }
-            return place;
+            return say(" at (", place, ")");
         }
         const variation_bits varies = varies_[static_cast<std::size_t>(use_.index)];
         static constexpr std::pair<variation_bits, std::string_view> positions[] = {
@@ -197,7 +203,7 @@ private:
             if ((varies & variable) != 0)
                 add(name, found_.place[variable] * (variable == of_key ? divisor_ : 1) +
                               (variable == of_batch ? call_.shape.first_batch : 0));
-        return place;
+        return place.empty() ? place : say(" at (", place, ")");
     }
 
     [[noreturn]] void refuse(number_run& values) const {
@@ -210,8 +216,7 @@ private:
                 : formula_of(call_.graph, use_.index);
         fail(say(what, " from 0 to ", found_.places - 1, use_.ends_with_keys ? ", the keys in use" : "",
                  ", an index along ", axis_name(call_, use_), " of ", tensor_name(call_, use_)),
-             say(found_.number, " at (", place_of(values), ")",
-                 found_.count > 1 ? say(", the first of ", found_.count) : ""),
+             say(found_.number, place_of(values), found_.count > 1 ? say(", the first of ", found_.count) : ""),
              from_tensor
                  ? say("entries that are places of ", tensor_name(call_, use_), " wherever the lengths in use reach")
                  : say("a ", tensor_name(call_, use_), " that is long enough, or positions that are in it"));

@@ -4,6 +4,7 @@
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 namespace attune::detail {
@@ -35,13 +36,18 @@ constexpr by_operation<family::terminal, is_place> positions{
     {operation::batches, no_position}};
 
 /// The position itself, along an axis that is as long as there are such positions.
-bool is_own_position(const call_numbers& call, const instruction& load, std::size_t axis, operation index) {
-    if (family_of(index) != family::terminal) return false;
+bool is_own_position(const call_numbers& call, const instruction& load, std::size_t axis) {
+    const instruction& index = call.node(load.arguments[axis + 1]);
+    if (family_of(index.op) != family::terminal) return false;
     const axis_kind along = call.along(load, axis);
-    const instruction& of = call.node(load.arguments[0]);
-    if (index == operation::d_idx && of.op != operation::input) return true;
-    return positions[index](along,
-                            of.op == operation::input && call.shape.is_own(static_cast<std::size_t>(of.input), along));
+    if (load.op == operation::deposit && index.op == operation::bound) {  // a channel, as gradients call it
+        const int extent = extent_of_deposit(call.graph, load, index.integer);
+        return extent >= 0 && positions[operation::d_idx](along, false) &&
+               call.node(extent).op == (along == axis_kind::depth ? operation::depth : operation::value_depth);
+    }
+    const int input = call.input_of(load);
+    if (index.op == operation::d_idx && input < 0) return true;
+    return positions[index.op](along, input >= 0 && call.shape.is_own(static_cast<std::size_t>(input), along));
 }
 
 class index_search {
@@ -53,16 +59,16 @@ public:
         const std::span nodes = call_.graph.nodes;
         for (std::size_t at = 0; at < nodes.size(); ++at) {
             const instruction& n = nodes[at];
-            if (n.op != operation::load) continue;
+            if (n.op != operation::load && n.op != operation::deposit) continue;
             for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis)
-                if (!is_own_position(call_, n, axis, call_.node(n.arguments[axis + 1]).op))
-                    check(static_cast<int>(at), axis);
+                if (!is_own_position(call_, n, axis)) check(static_cast<int>(at), axis);
         }
     }
 
 private:
     using reach = std::uint8_t;
     static constexpr reach read = 1, always = 2;  // its value is: in some branch; whatever conditions say
+    static constexpr reach chosen = 4;            // it is 0 where some condition says so
 
     /// What is known of all nodes, made when the first index asks.
     void analyse() {
@@ -79,6 +85,7 @@ private:
         find_variations(call_.graph, varies_);
         for (std::size_t n = 0; n < count; ++n) ranges_[n] = range_of(call_, static_cast<int>(n), ranges_.first(n));
         mark_reached();
+        mark_chosen();
     }
 
     /// Branches of where(), and what && and || may leave out, are not always read.
@@ -96,6 +103,33 @@ private:
         }
     }
 
+    /// where(condition, x, 0), times what it is multiplied by on its way to a gradient, and summed.
+    void mark_chosen() {
+        const auto is = [&](int at) { return (reached_[static_cast<std::size_t>(at)] & chosen) != 0; };
+        const auto is_zero = [&](int at) {
+            const instruction& n = call_.node(at);
+            return n.op == operation::constant && n.integer == 0 && n.number == 0;
+        };
+        for (std::size_t at = 0; at < reached_.size(); ++at) {
+            const instruction& n = call_.node(static_cast<int>(at));
+            const int first = n.arguments[0], last = n.arguments[n.argument_count > 0 ? n.argument_count - 1u : 0u];
+            if (n.op == operation::where      ? is_zero(n.arguments[1]) || is_zero(last)
+                : n.op == operation::multiply ? is(first) || is(last)
+                : n.op == operation::negate   ? is(first)
+                : family_of(n.op) == family::sums || n.op == operation::each
+                    ? is(last)
+                    : (n.op == operation::add || n.op == operation::subtract) && is(first) && is(last))
+                reached_[at] |= chosen;
+        }
+    }
+
+    /// Whether an index counts whatever conditions say.
+    bool is_always(int load) const {
+        const instruction& n = call_.node(load);
+        if (n.op == operation::deposit) return (reached_[static_cast<std::size_t>(n.arguments[0])] & chosen) == 0;
+        return (reached_[static_cast<std::size_t>(load)] & always) != 0;
+    }
+
     void check(int load, std::size_t axis) {
         analyse();
         const instruction& n = call_.node(load);
@@ -108,12 +142,13 @@ private:
         if (!use.ends_with_keys && ranges_[index].is_within(use.places)) return;
         if (reached_[static_cast<std::size_t>(load)] == 0 || (varies & not_before) != 0) return;
         if (call_.node(use.index).op == operation::bound) return check_sums(use);
-        // Kernels do not look at what a channel alone makes.
+        // Kernels do not look at what a channel alone makes, which is a bound index where it is a gradient's.
+        const bool of_channels =
+            varies == of_channel || (n.op == operation::deposit && varies >= of_bound && std::has_single_bit(varies));
         const bool of_pairs = (varies & of_query) != 0 && (varies & of_key) != 0,
-                   is_long =
-                       varies != of_channel && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
+                   is_long = !of_channels && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
         // What positions make is read beyond its axis where a condition says that it does not count.
-        if ((varies & of_tensor) == 0 && (of_pairs || (reached_[static_cast<std::size_t>(load)] & always) == 0)) return;
+        if ((varies & of_tensor) == 0 && (of_pairs || !is_always(load))) return;
         if (is_long && !all_) return;
         add(use, varies);
     }
@@ -153,16 +188,20 @@ private:
     /// An axis that a sum runs over: as many places as the sum says.
     void check_sums(const index_use& use) {
         const instruction& index = call_.node(use.index);
-        for (std::size_t at = static_cast<std::size_t>(use.load) + 1; at < call_.graph.nodes.size(); ++at) {
-            const instruction& n = call_.node(static_cast<int>(at));
-            if ((n.op != operation::sum && n.op != operation::any) ||
-                call_.node(n.arguments[0]).integer != index.integer)
-                continue;
-            if (const std::int64_t extent = call_.number(n.arguments[1]);
-                extent > use.places && is_in_body(use.load, n))
+        const auto check_extent = [&](std::int64_t extent, auto counts) {
+            if (extent > use.places && counts())
                 fail(say("at least ", extent, " places along ", axis_name(call_, use), " of ", tensor_name(call_, use),
                          ", over which a sum runs"),
                      say(use.places), "tensors that are as long there as what they are multiplied by");
+        };
+        if (call_.node(use.load).op == operation::deposit) {
+            const int extent = extent_of_deposit(call_.graph, call_.node(use.load), index.integer);
+            return check_extent(extent < 0 ? 0 : call_.number(extent), [] { return true; });
+        }
+        for (std::size_t at = static_cast<std::size_t>(use.load) + 1; at < call_.graph.nodes.size(); ++at) {
+            const instruction& n = call_.node(static_cast<int>(at));
+            if (counts_bound_index(n.op) && call_.node(n.arguments[0]).integer == index.integer)
+                check_extent(call_.number(n.arguments[1]), [&] { return is_in_body(use.load, n); });
         }
     }
 
@@ -212,16 +251,25 @@ std::span<std::int16_t> nodes_under(const graph_ir& graph, int index, std::span<
     return room.first(count);
 }
 
+bool counts_bound_index(operation op) { return op == operation::sum || op == operation::any || op == operation::each; }
+
+int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index) {
+    const instruction* n = &node_of(graph, deposit.arguments[0]);
+    for (; n->op == operation::each; n = &node_of(graph, n->arguments[2]))
+        if (node_of(graph, n->arguments[0]).integer == index) return n->arguments[1];
+    return -1;
+}
+
 std::string_view tensor_name(const call_numbers& call, const index_use& use) {
-    const instruction& of = call.node(call.node(use.load).arguments[0]);
-    return of.op == operation::input ? call.graph.inputs[static_cast<std::size_t>(of.input)].name
-                                     : std::string_view("what the kernel computes");
+    const int input = call.input_of(call.node(use.load));
+    return input >= 0 ? call.graph.inputs[static_cast<std::size_t>(input)].name
+                      : std::string_view("what the kernel computes");
 }
 
 std::string_view axis_name(const call_numbers& call, const index_use& use) {
-    const instruction& of = call.node(call.node(use.load).arguments[0]);
-    return of.op == operation::input ? call.graph.inputs[static_cast<std::size_t>(of.input)].axes[use.axis].name
-                                     : name_of(call.along(call.node(use.load), use.axis));
+    const int input = call.input_of(call.node(use.load));
+    return input >= 0 ? call.graph.inputs[static_cast<std::size_t>(input)].axes[use.axis].name
+                      : name_of(call.along(call.node(use.load), use.axis));
 }
 
 void index_checks::find(const call_numbers& call, bool all) {

@@ -9,7 +9,7 @@
 
 namespace attune::detail {
 
-/// An index that can only be checked by looking at its values.
+/// An index, of a read or of the place where a gradient is added up, that can only be checked by looking at its values.
 struct index_use {
     int load, index;
     std::size_t axis;
@@ -20,9 +20,9 @@ struct index_use {
 };
 
 /// Checks indices that the caller's tensors hold, such as page tables, and tables that may be shorter than the
-/// positions that read them. `find` decides which of them have to be checked, from what cannot change between runs.
-/// `look` checks them, as far as the lengths in use reach, and refuses a read outside a tensor. Tensors on devices are
-/// not looked at.
+/// positions that read them, or at which their gradients are added up. `find` decides which of them have to be checked,
+/// from what cannot change between runs. `look` checks them, as far as the lengths in use reach, and refuses a place
+/// outside a tensor. Tensors on devices are not looked at.
 class index_checks {
 public:
     explicit index_checks(std::pmr::memory_resource& memory) : uses_(&memory) {}
@@ -42,7 +42,12 @@ private:
 /// graph.
 std::span<std::int16_t> nodes_under(const graph_ir& graph, int node, std::span<std::int16_t> room);
 
-/// The tensor and axis that a use reads, for messages.
+/// Whether an operation counts a bound index, its first argument, to its second in its third.
+bool counts_bound_index(operation op);
+/// The node that says how far a deposit counts a bound index, by the index's number; -1 where it does not count it.
+int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index);
+
+/// The tensor and axis of a use, for messages.
 std::string_view tensor_name(const call_numbers& call, const index_use& use);
 std::string_view axis_name(const call_numbers& call, const index_use& use);
 

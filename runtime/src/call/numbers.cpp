@@ -119,30 +119,36 @@ std::int64_t call_numbers::key_head(std::int64_t head) const {
     return head / std::max<std::int64_t>(heads / std::max<std::int64_t>(key_heads, 1), 1);
 }
 
+int call_numbers::input_of(const instruction& load) const {
+    return load.op == operation::deposit ? load.input : node(load.arguments[0]).input;
+}
+
 const named_argument* call_numbers::read_by(const instruction& load) const {
-    const instruction& of = node(load.arguments[0]);
-    return of.op == operation::input ? given.inputs[static_cast<std::size_t>(of.input)] : nullptr;
+    const int input = input_of(load);
+    return input >= 0 ? given.inputs[static_cast<std::size_t>(input)] : nullptr;
 }
 
 axis_kind call_numbers::along(const instruction& load, std::size_t axis) const {
+    if (const int input = input_of(load); input >= 0)
+        return graph.inputs[static_cast<std::size_t>(input)].axes[axis].kind;
     const instruction& of = node(load.arguments[0]);
-    if (of.op == operation::input) return graph.inputs[static_cast<std::size_t>(of.input)].axes[axis].kind;
     return axes_of_output(of.op == operation::tokens ? kind::tokens : of.kind)[axis];
 }
 
 std::int64_t call_numbers::places(const instruction& load, std::size_t axis) const {
-    const instruction& of = node(load.arguments[0]);
+    const int input = input_of(load);
     const axis_kind is = along(load, axis);
-    if (of.op == operation::tokens && is == axis_kind::free)
+    if (input >= 0)
+        return shape.logical(static_cast<std::size_t>(input), is, read_by(load)->view.extent(static_cast<int>(axis)));
+    if (node(load.arguments[0]).op == operation::tokens && is == axis_kind::free)
         return width_of_tokens(shape, graph, given, load.arguments[0]);
-    if (of.op != operation::input) return shape[is];
-    return shape.logical(static_cast<std::size_t>(of.input), is, read_by(load)->view.extent(static_cast<int>(axis)));
+    return shape[is];
 }
 
 bool call_numbers::ends_with_keys(const instruction& load, std::size_t axis) const {
-    const instruction& of = node(load.arguments[0]);
+    const int input = input_of(load);
     return given.kv_lengths && along(load, axis) == axis_kind::key &&
-           !shape.is_own(static_cast<std::size_t>(of.input), axis_kind::key) && !shape.keys_stated;
+           (input < 0 || !shape.is_own(static_cast<std::size_t>(input), axis_kind::key)) && !shape.keys_stated;
 }
 
 void find_variations(const graph_ir& graph, std::span<variation_bits> to) {

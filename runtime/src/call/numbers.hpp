@@ -45,6 +45,9 @@ struct call_numbers {
     std::int64_t key_head(std::int64_t head) const;
     /// A number of the whole call, such as an extent.
     std::int64_t number(int node) const { return number_of_call(shape, graph, given, node); }
+    /// The input that a load reads, or to whose gradient a deposit adds; -1 if the kernel makes it. What is said of
+    /// loads below holds for deposits, too.
+    int input_of(const instruction& load) const;
     /// The tensor that a load reads; null if the kernel makes it.
     const named_argument* read_by(const instruction& load) const;
     axis_kind along(const instruction& load, std::size_t axis) const;

@@ -218,7 +218,7 @@ packed_call::packed_call(const kernel_table& table, std::span<const named_argume
             made.arguments[static_cast<std::size_t>(&each - arguments.data())].view =
                 slices.part(each.view, axes, broadcasts, of);
         });
-        made.call.emplace(table, made.arguments, how, wanted, explain, of.first);
+        made.call.emplace(table, made.arguments, how, wanted, explain, of.first, of.first_query);
         if (is_device(made.call->chosen().target))
             fail(say("a kernel for the CPU, for a call with ", packed_name), made.call->chosen().target,
                  "a call for each sequence");

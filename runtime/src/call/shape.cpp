@@ -207,6 +207,12 @@ bool call_shape::is_own(std::size_t input, axis_kind a) const {
     return a == axis_kind::position && marked(own_queries | own_keys);
 }
 
+std::int64_t call_shape::as_counted_outside(const input_declaration& of, std::size_t axis, std::int64_t place) const {
+    const auto is_batch = [](const axis_declaration& each) { return each.kind == axis_kind::batch; };
+    if (is_batch(of.axes[axis])) return first_batch + place;
+    const std::span axes = std::span(of.axes).first(of.rank);
+    return of.axes[axis].kind == axis_kind::query && std::ranges::none_of(axes, is_batch) ? first_query + place : place;
+}
 std::int64_t call_shape::logical(std::size_t input, axis_kind a, std::int64_t own) const {
     if (a == axis_kind::free || is_own(input, a)) return own;
     if (a == axis_kind::position) return own == 1 ? longest() : own;

@@ -14,7 +14,7 @@ struct call_shape {
     std::uint64_t own_queries{}, own_keys{};  ///< inputs, a bit for each, that are read where a computed tensor states
                                               ///< its length; they have lengths of their own
     bool queries_stated{}, keys_stated{}, heads_stated{};  ///< by a computed tensor
-    std::int64_t first_batch{};                            ///< the caller's number of batch element 0, for messages
+    std::int64_t first_batch{}, first_query{};  ///< the caller's numbers of batch element 0 and query 0, for messages
 
     std::int64_t operator[](axis_kind a) const { return extents[static_cast<std::size_t>(a)]; }
     bool has(axis_kind a) const { return (*this)[a] >= 0; }
@@ -32,6 +32,9 @@ struct call_shape {
     bool is_own(std::size_t input, axis_kind a) const;
     /// The extent that an input is read over along an axis where the tensor has `own`.
     std::int64_t logical(std::size_t input, axis_kind a, std::int64_t own) const;
+    /// A place along an axis of an input as the caller counts, for messages: in a packed call a query is one of its
+    /// sequence where the tensor has a batch axis, which says the sequence.
+    std::int64_t as_counted_outside(const input_declaration& of, std::size_t axis, std::int64_t place) const;
 };
 
 /// q, k and v: their element types and depths choose the kernel.
@@ -120,6 +123,6 @@ void check_apart(const graph_ir& graph, const matched_arguments& given);
 void check_lengths(const tensor& lengths, const call_shape& shape);
 
 /// Refuses i64 elements that do not fit 32 bits, and i64 tensors in a device's memory, where they cannot be read.
-void check_wide_integers(const graph_ir& graph, const matched_arguments& given);
+void check_wide_integers(const graph_ir& graph, const call_shape& shape, const matched_arguments& given);
 
 }  // namespace attune::detail

@@ -31,7 +31,7 @@ bool find_too_large(const std::int64_t* at, const tensor& t, int axis, std::arra
 
 }  // namespace
 
-void check_wide_integers(const graph_ir& graph, const matched_arguments& given) {
+void check_wide_integers(const graph_ir& graph, const call_shape& shape, const matched_arguments& given) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
         const input_declaration& d = graph.inputs[i];
         if (d.is_scalar || d.element != element_type::i64) continue;
@@ -44,7 +44,7 @@ void check_wide_integers(const graph_ir& graph, const matched_arguments& given) 
         if (t.empty() || !find_too_large(elements, t, 0, place)) continue;
         std::string where;
         for (std::size_t axis = 0; axis < d.rank; ++axis) {
-            add_part(where, say(d.axes[axis].name, " ", place[axis]));
+            add_part(where, say(d.axes[axis].name, " ", shape.as_counted_outside(d, axis, place[axis])));
             elements += place[axis] * t.stride(static_cast<int>(axis));
         }
         fail(say(d.name, " from -2147483648 to 2147483647, integers of 32 bits"), say(*elements, " at (", where, ")"),
