@@ -51,8 +51,8 @@ struct database {
     /// Replaces the entry of that key, or adds it in its place.
     void put(database_entry entry);
     /// The entry of the key; else, of those with the same class, types, level and bucket, the one with the nearest
-    /// depths; else the same of other types; else null. A schedule that is not valid for the key's depths is no
-    /// candidate. On a GPU, neither is one of other depths.
+    /// depths; else null. A schedule that is not valid for the key's depths is no candidate. On a GPU, neither is one
+    /// of other depths.
     const database_entry* nearest(const schedule_key& key) const;
 };
 
