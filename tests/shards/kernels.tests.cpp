@@ -113,6 +113,20 @@ void check(const char* name, const support::shape& shape, const std::vector<std:
 
 }  // namespace
 
+TEST_CASE("a call has its own rows of what is over queries or keys, and all keys of what is over both") {
+    const auto axes_of = [](const graph_ir& graph, std::string_view name) {
+        const auto input = std::ranges::find(graph.inputs, name, &input_declaration::name);
+        REQUIRE(input != graph.inputs.end());
+        std::string axes;
+        for (std::size_t a = 0; a < input->rank; ++a) axes += " " + std::string(input->axes[a].name);
+        return axes;
+    };
+    CHECK(axes_of(dsl::ir_of<sharded::documents_shard>, "bias") == " query all_keys");
+    CHECK(axes_of(dsl::ir_of<sharded::documents_shard>, "document") == " position");
+    CHECK(axes_of(dsl::ir_of<sharded::documents_shard>, "k") == " batch key_head key depth");
+    CHECK(axes_of(dsl::ir_of<sharded::windowed_shard>, "by_key") == " batch key");
+}
+
 TEST_CASE("kernels of shards, on random cuts, come to the whole") {
     const support::shape shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 75, .keys = 90};
     check<sharded::windowed, sharded::windowed_shard>("windowed", shape, {});
