@@ -1,8 +1,8 @@
 #include "problem.hpp"
 
-#include "safetensors.hpp"
-
+#include <attune/mapped_tensors.hpp>
 #include <attune/reference.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdio>
@@ -12,6 +12,37 @@
 #include <stdexcept>
 
 namespace attune::examples {
+namespace {
+
+using nlohmann::json;
+
+/// Metadata of a golden file is JSON in a string; null where the file has none.
+json field(const support::mapped_tensors& file, const std::string& name) {
+    const auto found = file.metadata().find(name);
+    if (found == file.metadata().end()) return nullptr;
+    json parsed = json::parse(found->second, nullptr, false);
+    if (parsed.is_discarded())
+        throw std::runtime_error(file.path().string() + ": expected JSON in the metadata's " + name + ", got " +
+                                 found->second);
+    return parsed;
+}
+
+/// Numbers of an object by name; an array a is a_0, a_1, ...
+void add_numbers(const std::string& name, const json& value, std::map<std::string, double>& to) {
+    if (value.is_number()) to[name] = value.get<double>();
+    if (value.is_boolean()) to[name] = value.get<bool>() ? 1 : 0;
+    for (std::size_t i = 0; value.is_array() && i < value.size(); ++i)
+        add_numbers(name + "_" + std::to_string(i), value[i], to);
+}
+std::map<std::string, double> numbers_of(const json& object) {
+    std::map<std::string, double> all;
+    for (const auto& [name, value] : object.items()) add_numbers(name, value, all);
+    return all;
+}
+
+bool lists(const json& names, const std::string& name) { return std::ranges::find(names, json(name)) != names.end(); }
+
+}  // namespace
 
 template <class T> tensor problem::keep(std::vector<std::int64_t> shape, std::vector<T> values) {
     auto& kept = std::get<std::vector<T>>(buffers_.emplace_back(std::move(values)));
@@ -92,33 +123,34 @@ problem problem::of_shape(const std::string& shape) {
 }
 
 problem problem::of_file(const std::filesystem::path& path) {
-    support::tensor_file file = support::read_safetensors(path);
-    file.drop_debug();
+    const support::mapped_tensors file(path);
+    const json outputs = field(file, "outputs"), debug = field(file, "debug");
     problem p;
-    for (const auto& t : file.tensors) {
-        const auto copy = [&]<class T>(T) {
-            std::vector<T> values(static_cast<std::size_t>(t.count()));
-            if (!values.empty()) std::memcpy(values.data(), t.bytes.data(), values.size() * sizeof(T));
+    for (const auto& [name, t] : file.tensors()) {
+        if (lists(debug, name)) continue;
+        const auto copy = [bytes = t.bytes]<class T>(T) {
+            std::vector<T> values(bytes.size() / sizeof(T));
+            if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
             return values;
         };
-        const bool is_output = std::find(file.outputs.begin(), file.outputs.end(), t.name) != file.outputs.end();
-        if (is_output && t.element == element_type::f32)
-            p.expected_[t.name] = copy(float{});
-        else if (t.element == element_type::f32)
-            p.add(t.name, t.shape, copy(float{}));
-        else if (t.element == element_type::i32)
-            p.add(t.name, t.shape, copy(std::int32_t{}));
-        else if (t.element == element_type::u8 || t.element == element_type::boolean)
-            p.add(t.name, t.shape, copy(std::uint8_t{}));
+        if (lists(outputs, name) && t.type == "F32")
+            p.expected_[name] = copy(float{});
+        else if (t.type == "F32")
+            p.add(name, t.shape, copy(float{}));
+        else if (t.type == "I32")
+            p.add(name, t.shape, copy(std::int32_t{}));
+        else if (t.type == "U8" || t.type == "BOOL")
+            p.add(name, t.shape, copy(std::uint8_t{}));
         else
-            throw std::runtime_error(path.string() + ": expected f32, i32, u8 or boolean tensors, got " + t.name +
-                                     " of " + std::string(name_of(t.element)));
+            throw std::runtime_error(path.string() + ": expected tensors of F32, I32, U8 or BOOL, got " + name +
+                                     " of " + t.type);
     }
-    p.numbers_ = file.params;
+    p.numbers_ = numbers_of(field(file, "params"));
     p.q = p["q"], p.k = p["k"], p.v = p["v"];
     p.batches = p.q.extent(0), p.heads = p.q.extent(1), p.query_length = p.q.extent(2), p.depth = p.q.extent(3);
     p.key_heads = p.k.extent(1), p.key_length = p.k.extent(2), p.value_depth = p.v.extent(3);
-    if (const auto t = file.tolerances.find("out"); t != file.tolerances.end()) p.tolerance = t->second;
+    const std::map<std::string, double> tolerances = numbers_of(field(file, "tolerances"));
+    if (const auto t = tolerances.find("out"); t != tolerances.end()) p.tolerance = t->second;
     return p;
 }
 
