@@ -1,4 +1,6 @@
 """attune.compile: a variant from its text, kept by its content; and mistakes, in the compiler's sentences."""
+import contextlib
+import io
 import os
 import pathlib
 import time
@@ -28,6 +30,17 @@ second = time.monotonic() - began
 assert again.path == kernels.path and second < 1 < first, (first, second)
 print(f"compiled in {first:.1f} s, found again in {second * 1e3:.0f} ms")
 
+# What is damaged in the cache is made anew, and said.
+library = pathlib.Path(kernels.path)
+short = library.with_name("short")  # another file, since this process has loaded that one
+short.write_bytes(library.read_bytes()[:library.stat().st_size // 2])
+os.replace(short, library)
+said = io.StringIO()
+with contextlib.redirect_stderr(said):
+    anew = attune.compile(TEXT, ["my::alibi"], depths=[64], shapes=["prefill"])
+assert f"{library.parent} is damaged: compiling my::alibi anew" in said.getvalue(), said.getvalue()
+assert np.abs(anew.alibi(q, k, v, slopes) - attune.common.alibi_attention(q, k, v, slopes)).max() < 1e-5
+
 picture = kernels.draw(kernels.alibi, queries=128, inputs=["slopes=0.5"], scalars=[], head=1)
 assert xml.etree.ElementTree.fromstring(picture._repr_svg_()).tag.endswith("svg")
 
@@ -43,3 +56,9 @@ for text, graphs, words in (
         assert all(word in str(problem) for word in words), problem
         print("refused:", str(problem)[:300])
 assert set(os.listdir(os.environ["ATTUNE_PYTHON_CACHE"])) == left, "what failed leaves nothing"
+os.environ["ATTUNE_PYTHON_CACHE"] = "some/cache"
+try:
+    attune.compile(TEXT, ["my::alibi"])
+    raise AssertionError("expected a relative ATTUNE_PYTHON_CACHE to be refused")
+except attune.Error as problem:
+    assert 'ATTUNE_PYTHON_CACHE as an absolute path, got "some/cache"; try "/' in str(problem), problem

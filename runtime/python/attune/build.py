@@ -24,7 +24,7 @@ find_package(attune REQUIRED COMPONENTS dsl runtime generators)
 attune_add_variant(attune_compiled SHARED HEADER "{header}" GRAPHS {graphs} DTYPES {dtypes} DEPTHS {depths} TARGETS {targets} SHAPES {shapes})
 set_target_properties(attune_compiled_generator attune_compiled_shared PROPERTIES BUILD_RPATH_USE_ORIGIN OFF)
 """
-_LIBRARY, _GENERATOR = "libattune_compiled.so", "attune_compiled_generator"
+_LIBRARY, _GENERATOR, _SUMS = "libattune_compiled.so", "attune_compiled_generator", "sums.json"
 
 
 class Compiled(Library):
@@ -80,7 +80,12 @@ def compile(source: str | os.PathLike[str], graphs: str | Sequence[str], depths:
     path = _path_of(source)
     text = path.read_text() if path else str(source)
     folder = _cache() / _key(asked, text, path)
-    if not (folder / _LIBRARY).exists():
+    if folder.exists() and not _is_whole(folder):
+        print(f"attune: {folder} is damaged: compiling {', '.join(graphs)} anew", file=sys.stderr)
+        with tempfile.TemporaryDirectory(prefix="damaged-", dir=folder.parent) as away:  # moved at once, so that no process finds a part of it
+            with contextlib.suppress(OSError):
+                os.rename(folder, pathlib.Path(away) / "folder")
+    if not folder.exists():
         _build(folder, asked, text, path, progress)
     return Compiled(folder)
 
@@ -97,7 +102,22 @@ def _path_of(source: str | os.PathLike[str]) -> pathlib.Path | None:
 
 def _cache() -> pathlib.Path:
     named = os.environ.get("ATTUNE_PYTHON_CACHE")
+    if named and not os.path.isabs(named):
+        raise Error(f'attune: expected ATTUNE_PYTHON_CACHE as an absolute path, got "{named}"; try "{os.path.abspath(named)}"')
     return pathlib.Path(named) if named else pathlib.Path(os.environ.get("XDG_CACHE_HOME") or pathlib.Path.home() / ".cache") / "attune"
+
+
+def _sums(folder: pathlib.Path) -> dict[str, list[int | str]]:
+    """Length and sha256 of what was compiled."""
+    return {name: [(folder / name).stat().st_size, hashlib.sha256((folder / name).read_bytes()).hexdigest()] for name in (_LIBRARY, _GENERATOR)}
+
+
+def _is_whole(folder: pathlib.Path) -> bool:
+    """Whether all is as it was compiled: what was cut short would end the interpreter."""
+    try:
+        return bool(json.loads((folder / _SUMS).read_text()) == _sums(folder))
+    except (OSError, ValueError):
+        return False
 
 
 def _key(asked: dict[str, list[str]], text: str, path: pathlib.Path | None) -> str:
@@ -144,6 +164,7 @@ def _build(folder: pathlib.Path, asked: dict[str, list[str]], text: str, path: p
         done.mkdir()
         os.replace(work / "build" / _LIBRARY, done / _LIBRARY)
         os.replace(work / "build/bin" / _GENERATOR, done / _GENERATOR)
+        (done / _SUMS).write_text(json.dumps(_sums(done)))
         with contextlib.suppress(OSError):  # another process was quicker, with the same
             os.rename(done, folder)
 
