@@ -118,11 +118,16 @@ for count in (1, 2):
 # Refusals are exceptions with attune's sentence; nothing is written.
 out.fill_(7)
 refused(["slopes", "3"], ready.alibi_attention, q, k, v, slopes[:3])
-refused(["q", "torch.float32"], ready.plain_attention, q.double(), k, v)
+refused(["q", "got float64", "torch.float32"], ready.plain_attention, q.double(), k, v)
+refused(["q", "got complex64"], ready.plain_attention, q.to(torch.complex64), k, v)
 refused(["q", "i64", "f32"], ready.plain_attention, q.long(), k, v)
 refused(["out"], ready.plain_attention.out, q, k, v, out=out[:, :, :50])
 refused(["out"], ready.plain_attention.out, q, k, v, out=q)
 refused(["plain_attention_gradient"], lambda: ready.plain_attention(q.clone().requires_grad_(), k, v).sum().backward())
+shared = attune.load(sys.argv[4]).plain_attention  # by DLPack: what PyTorch does not share is refused by its name, with what helps
+for words, other in ((["require gradient", "try q.detach()"], q.clone().requires_grad_()), (["layout", "try q.to_dense()"], q.to_sparse()),
+                     (["conjugate", "try q.real"], q.to(torch.complex64).conj()), (["meta", "try a tensor that has elements"], q.to("meta"))):
+    refused(["q to be shared by DLPack, got a torch.Tensor of torch.", *words], shared, other, k, v)
 assert (out == 7).all()
 for words, call in ((["libm.so.6"], lambda: attune.torch.load("libm.so.6")), (["no operators"], lambda: attune.torch.load(sys.argv[4]))):
     refused(words, call)

@@ -36,6 +36,25 @@ pointer_in = ctypes.pythonapi.PyCapsule_GetPointer
 pointer_in.restype, pointer_in.argtypes = c_void_p, (ctypes.py_object, c_char_p)
 
 
+def _not_shared(name: str, value: Any, why: Exception) -> Error:
+    """What a tensor's library says where it cannot share one, and what would help."""
+    dtype = getattr(value, "dtype", None)
+    if getattr(value, "requires_grad", False):
+        cure = f"{name}.detach()"
+    elif str(getattr(value, "layout", "torch.strided")) != "torch.strided":
+        cure = f"{name}.to_dense()"
+    elif str(getattr(value, "device", "cpu")) == "meta":
+        cure = "a tensor that has elements"
+    elif callable(is_conj := getattr(value, "is_conj", None)) and is_conj():
+        cure = f"{name}.real"
+    elif not getattr(dtype, "isnative", True):
+        cure = f"{name}.astype({name}.dtype.newbyteorder('='))"
+    else:
+        cure = "a copy with elements of float32"
+    kind = f"{type(value).__module__.partition('.')[0]}.{type(value).__name__}"
+    return Error(f"attune: expected {name} to be shared by DLPack, got a {kind}{f' of {dtype}' if dtype is not None else ''}: {str(why).rstrip('.')}; try {cure}")
+
+
 class Interface:
     """The C functions of one shared library."""
 
@@ -83,8 +102,12 @@ class Interface:
                 capsule, kind, versioned = value.__dlpack__(max_version=(1, 0)), b"dltensor_versioned", 1
             except TypeError:
                 raise Error(f"attune: expected {name.decode()} to be shared by DLPack, got read-only memory, which its library cannot say of; try a copy") from None
+            except Exception as why:
+                raise _not_shared(name.decode(), value, why) from None
         except AttributeError:
             raise Error(f"attune: expected {name.decode()} to be a tensor with __dlpack__, got {type(value).__name__}; try numpy.asarray") from None
+        except Exception as why:
+            raise _not_shared(name.decode(), value, why) from None
         status = self.view(name, pointer_in(capsule, kind), versioned, into)
         if status:
             self.check(status)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes
 import inspect
+import numbers
 import os
 import pathlib
 import sys
@@ -160,7 +161,7 @@ class Variant:
                 alive.append(capsule)
                 if view(encoded[name], pointer_in(capsule, b"dltensor"), 0, at):
                     return None
-        except (AttributeError, BufferError, KeyError):
+        except Exception:  # _fill says what it is
             return None
         return (alive, len(alive)) if len(alive) == len(named) else None
 
@@ -184,14 +185,16 @@ class Variant:
         argument.name = name
         if isinstance(value, bool):
             argument.kind, argument.integer = _c.BOOLEAN, value
-        elif isinstance(value, int):
+        elif isinstance(value, numbers.Integral):  # NumPy's, too
+            value = int(value)
             if not -2**63 <= value < 2**63:  # ctypes would keep its lowest bits
                 raise _c.Error(f"attune: expected {name.decode()} to be an integer of 64 bits, got {value}; try a smaller one")
             argument.kind, argument.integer = _c.INTEGER, value
-        elif isinstance(value, float):
-            argument.kind, argument.real = _c.REAL, value
+        elif isinstance(value, numbers.Real) and not isinstance(value, numbers.Rational):  # a fraction would be rounded
+            argument.kind, argument.real = _c.REAL, float(value)
         else:
-            raise _c.Error(f"attune: expected {name.decode()} to be a number or a tensor with __dlpack__, got {type(value).__name__}; try numpy.asarray")
+            cure = f"{name.decode()}.item()" if hasattr(value, "item") else "numpy.asarray"
+            raise _c.Error(f"attune: expected {name.decode()} to be a number or a tensor with __dlpack__, got {type(value).__name__}; try {cure}")
 
     def _answer(self, question: str, given: tuple[Any, ...], named: dict[str, Any], options: Options | None) -> dict[str, Any]:
         frame = _Frame(list(self._encoded.values()))
