@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -39,11 +40,12 @@ inline attune_tensor view(const std::string& name, const ffi::AnyBuffer& given) 
         if (pair.xla == given.element_type())
             return attune_dense(given.untyped_data(), pair.attune, static_cast<std::int32_t>(shape.size()),
                                 shape.begin());
+    std::ostringstream type;
+    type << given.element_type();
     throw std::invalid_argument(
         "attune: expected elements of float32, bfloat16, float16, int64, int32, int16, uint8, int8, float8_e4m3fn, "
-        "float8_e5m2 or "
-        "bool in " +
-        name + ", got another type; try " + name + ".astype(jax.numpy.float32), or int32 for whole numbers");
+        "float8_e5m2 or bool in " +
+        name + ", got " + type.str() + "; try " + name + ".astype(jax.numpy.float32), or int32 for whole numbers");
 }
 
 /// Numbers come as arrays without axes, so that one compilation takes all values.

@@ -45,6 +45,18 @@ inline constexpr element_pair elements[] = {{aoti_torch_dtype_float32, ATTUNE_F3
                                             {aoti_torch_dtype_float8_e4m3fn, ATTUNE_F8_E4M3},
                                             {aoti_torch_dtype_float8_e5m2, ATTUNE_F8_E5M2}};
 
+/// What PyTorch calls the types that no kernel takes.
+inline std::string name_of_other(int32_t type) {
+    static constexpr std::pair<int32_t (*)(), const char*> others[] = {
+        {aoti_torch_dtype_float64, "float64"},      {aoti_torch_dtype_uint16, "uint16"},
+        {aoti_torch_dtype_uint32, "uint32"},        {aoti_torch_dtype_uint64, "uint64"},
+        {aoti_torch_dtype_complex32, "complex32"},  {aoti_torch_dtype_complex64, "complex64"},
+        {aoti_torch_dtype_complex128, "complex128"}};
+    for (const auto& [of, name] : others)
+        if (of() == type) return name;
+    return "PyTorch's type " + std::to_string(type);
+}
+
 using detail::operation, detail::parameter, detail::result;
 
 /// "alibi(Tensor q, Tensor k, Tensor v, Tensor slopes, Tensor? kv_lengths=None) -> Tensor"; with outputs of
@@ -77,9 +89,8 @@ inline void on_torch_threads(void*, std::int32_t count, std::int32_t threads, at
         std::atomic<std::int32_t> next{0};
     } all{task, tasks, count};
     const auto take = [](std::int64_t, std::int64_t, void* given) {
-        shared& all = *static_cast<shared*>(given);
-        for (std::int32_t i; (i = all.next.fetch_add(1, std::memory_order_relaxed)) < all.count;)
-            all.task(all.tasks, i);
+        shared& of = *static_cast<shared*>(given);
+        for (std::int32_t i; (i = of.next.fetch_add(1, std::memory_order_relaxed)) < of.count;) of.task(of.tasks, i);
     };
     if (torch_parallel_for(0, std::min(count, threads), 1, take, &all) != AOTI_TORCH_SUCCESS) take(0, 1, &all);
 }
@@ -226,9 +237,9 @@ private:
         if (made.element == 0)
             throw std::runtime_error(
                 "attune: expected elements of float32, bfloat16, float16, int64, int32, int16, uint8, int8, "
-                "float8_e4m3fn, "
-                "float8_e5m2 or bool in " +
-                name + ", got another type; try " + name + ".to(torch.float32), or torch.int32 for whole numbers");
+                "float8_e4m3fn, float8_e5m2 or bool in " +
+                name + ", got " + name_of_other(type) + "; try " + name +
+                ".to(torch.float32), or torch.int32 for whole numbers");
         return made;
     }
 

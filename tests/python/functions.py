@@ -112,7 +112,7 @@ assert np.array_equal(export.deserialize(exported.serialize()).call(q, k, v), ou
 refused(["slopes", "3"], ready.alibi_attention, q, k, v, slopes[:3])
 refused(["slopes", "3"], jax.jit(ready.alibi_attention), q, k, v, slopes[:3])
 refused(["q", "i16", "f32"], ready.plain_attention, q.astype(np.int16), k, v)
-refused(["q", "float32"], ready.plain_attention, q.astype(np.uint16), k, v)
+refused(["q", "got U16", "float32"], ready.plain_attention, q.astype(np.uint16), k, v)
 refused(["left", "32 bits"], ready.window_attention, q, k, v, 2**31, 0)
 refused(["left", "int32"], ready.window_attention, q, k, v, 2.5, 0)
 refused(["q", "float64", "jax_enable_x64"], ready.plain_attention, q.astype(np.float64), k, v)
