@@ -63,6 +63,55 @@ static void lengths(void) {
     CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_OK);
 }
 
+/* The struct's cu_seqlens_q likewise. */
+static void packed(void) {
+    static int32_t starts[] = {0, 5, length};
+    static const int64_t ends[] = {batches + 1}, packed_shape[] = {1, heads, length, depth};
+    attune_common_plain_attention_arguments given;
+    memset(&given, 0, sizeof given);
+    given.q = attune_dense(q, ATTUNE_F32, 4, packed_shape), given.out = attune_dense(out, ATTUNE_F32, 4, packed_shape);
+    given.k = view(k), given.v = view(v);
+    poison();
+    given.cu_seqlens_q = attune_dense(starts, ATTUNE_I32, 1, NULL);
+    CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "a shape of 1 extents for cu_seqlens_q, got null"));
+    given.cu_seqlens_q.rank = 0;
+    CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "cu_seqlens_q with 1 axis (batch + 1)"));
+    memset(&given.cu_seqlens_q, 0, sizeof given.cu_seqlens_q);
+    given.cu_seqlens_q.data = starts;
+    CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "element type of cu_seqlens_q"));
+    given.cu_seqlens_q = attune_dense(NULL, ATTUNE_I32, 1, ends);
+    CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "a pointer to the elements of cu_seqlens_q"));
+    CHECK(untouched());
+    given.cu_seqlens_q = attune_dense(starts, ATTUNE_I32, 1, ends);
+    CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_OK);
+}
+
+/* Keys of more than 2^31 - 1 elements, by their shape alone: refused with the number, and nothing is read. */
+static void large(void) {
+    static const struct {
+        int64_t shape[4];
+        const char* says;
+    } cases[] = {{{1, key_heads, 33554433, depth},
+                  "a stride of at most 2147483647 elements along key_head of k, got 2147483712"},
+                 {{1, key_heads, (int64_t)1 << 32, depth}, "from 0 to 2147483647 along key of k, got 4294967296"},
+                 {{1, key_heads, INT64_MAX, depth}, "got 9223372036854775807"}};
+    int i;
+    for (i = 0; i < 3; ++i) {
+        attune_common_plain_attention_arguments given;
+        memset(&given, 0, sizeof given);
+        given.q = view(q), given.out = view(out);
+        given.k = given.v = attune_dense(k, ATTUNE_F32, 4, cases[i].shape);
+        poison();
+        CHECK(attune_common_plain_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), cases[i].says));
+        CHECK(untouched());
+    }
+}
+
 /* The largest difference between `out` and the last of `in_use[b]` positions, each seeing `left` keys back. */
 static double error_of_last(const int32_t* in_use, int left, const float* slopes) {
     double worst = 0;
@@ -144,6 +193,8 @@ static void caches(void) {
 int main(void) {
     fill(q, count, 0.7), fill(k, key_count, 1.3), fill(v, key_count, 2.1);
     lengths();
+    packed();
+    large();
     caches();
     if (failures == 0) printf("all is well with caches\n");
     return failures == 0 ? 0 : 1;

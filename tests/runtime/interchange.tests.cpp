@@ -1,4 +1,6 @@
 // Tensors that come from elsewhere: DLPack and mdspan.
+#include "fake_variant.hpp"
+
 #include <attune/dlpack.hpp>
 #include <attune/runtime.hpp>
 
@@ -92,8 +94,8 @@ TEST_CASE("const elements stay const through DLPack") {
 TEST_CASE("every element type has a DLPack type") {
     using enum attune::element_type;
     std::int64_t shape[] = {4};
-    std::int32_t data[4]{};
-    for (const auto element : {f32, bf16, f16, i32, u8, boolean, i8, f8_e4m3, f8_e5m2}) {
+    std::int64_t data[4]{};
+    for (const auto element : {f32, bf16, f16, i64, i32, i16, u8, boolean, i8, f8_e4m3, f8_e5m2}) {
         DLManagedTensorVersioned* const managed = attune::to_dlpack(attune::tensor(element, data, shape));
         CHECK(managed->dl_tensor.dtype.bits == 8 * attune::bytes_of(element));
         CHECK(attune::from_dlpack(*managed).type() == element);
@@ -186,6 +188,32 @@ TEST_CASE("DLPack tensors that no kernel can take are refused") {
     other.flags = DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED, other.dl_tensor.dtype = {kDLInt, 4, 1};
     CHECK_THROWS_MATCHES(attune::from_dlpack(other), attune::error,
                          complains("got i4, padded; try a copy with elements of u8"));
+}
+
+TEST_CASE("a DLPack tensor of more than 2^31 - 1 elements keeps its numbers, and calls refuse it with them") {
+    fake::call c;
+    std::int64_t shape[] = {2, 2, 7, 8}, strides[] = {0, std::int64_t{1} << 32, 8, 1};
+    DLTensor given{.data = c.k.data(),
+                   .device = {kDLCPU, 0},
+                   .ndim = 4,
+                   .dtype = {kDLFloat, 32, 1},
+                   .shape = shape,
+                   .strides = strides,
+                   .byte_offset = 0};
+    const auto refusal_of = [&] {
+        auto all = c.arguments();
+        for (auto& each : all)
+            if (each.name == "k") each.view = attune::from_dlpack(given);
+        return fake::refusal(all);
+    };
+    CHECK_THAT(refusal_of(), ContainsSubstring("a stride of at most 2147483647 elements along key_head of k, got "
+                                               "4294967296;"));
+    strides[1] = 0, strides[2] = 64, shape[2] = (std::int64_t{1} << 25) + 1;
+    CHECK_THAT(refusal_of(), ContainsSubstring("at most 2147483647 elements from the first to the last along key of k, "
+                                               "got 33554433 steps of 64;"));
+    strides[2] = 0, shape[2] = std::int64_t{1} << 32;
+    CHECK_THAT(refusal_of(), ContainsSubstring("an extent from 0 to 2147483647 along key of k, got 4294967296;"));
+    CHECK(c.untouched());
 }
 
 TEST_CASE("a refused DLPack tensor is called by its name") {
