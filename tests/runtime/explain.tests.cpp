@@ -52,7 +52,7 @@ TEST_CASE("explain says what a call would do") {
                ContainsSubstring(
                    "blocks    32 of 48 (66.7 %) visited, 16 of them without a mask; 2 queries x 4 keys each\n") &&
                    ContainsSubstring("memory    at most 56 B of scratch a thread, 0 B kept from one pass to the next, "
-                                     "54 B of tables of conditions; 222 B in all; 20.48 KB of the caller's stack\n") &&
+                                     "54 B of tables of conditions; 222 B in all; 16.38 KB of the caller's stack\n") &&
                    ContainsSubstring("threads   3; no bit of the result depends on their number or on the batch\n") &&
                    ContainsSubstring(
                        "\ninputs    q: f32 tensor (batch 2, head 4, query 5, depth 8)\n          k: f32 tensor") &&
@@ -147,7 +147,7 @@ TEST_CASE("explain counts every byte that a call takes") {
         e.text(),
         ContainsSubstring("used: f32 column (batch 2, head 4, key 7)\n") &&
             ContainsSubstring("320 B kept from one pass to the next, 1.22 KB of tables of conditions; 9.54 KB in all; "
-                              "20.48 KB of the caller's stack\n"));
+                              "28.67 KB of the caller's stack\n"));
 }
 
 TEST_CASE("explain of an empty call") {
