@@ -90,6 +90,8 @@ TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernel
     s.gaps = false, s.heads = 3, s.key_heads = 1, s.depth = 24, s.value_depth = 40;
     CHECK(error_of<g::full, g::full_gradient>(s) <= allowed);
     CHECK(error_of<g::full, g::full_gradient>(usual, {0, 77}) <= allowed);
+    CHECK(error_of<g::at_the_end, g::at_the_end_gradient>(usual, {101, 77}) <= allowed);  // the last key in use
+    CHECK(error_of<g::at_the_end, g::at_the_end_gradient>(usual, {0, 30}) <= allowed);  // fewer than there are queries
     CHECK(error_of<g::renormalised, g::renormalised_gradient>(usual, {101, 3}) <= allowed);
     CHECK(error_of<g::functions, g::functions_gradient>(usual) <= allowed);
     CHECK(error_of<g::masked_inside, g::masked_inside_gradient>(usual) <= allowed);
