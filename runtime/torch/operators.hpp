@@ -257,7 +257,7 @@ private:
 };
 
 template <const attune_variant* (*Variant)()> const operation& operation_of() {
-    static const operation made(Variant());
+    static const operation& made = *new operation(Variant());  // not destroyed: threads may call until the end
     return made;
 }
 

@@ -273,6 +273,8 @@ def warnings(user):
     compilers = [[user.options.compiler, *MANY_WARNINGS]]
     if shutil.which(clang):
         compilers.append([clang, "-Weverything", *[f"-Wno-{what}" for what in TASTE], "-Werror"])
+    else:
+        print(f"left out: {clang} and its -Weverything, since there is no {clang} here; CLANG names another")
     for compiler in compilers:
         for source in sources:
             print(run(*compiler, "-std=c++20", *common, *source))

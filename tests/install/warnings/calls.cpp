@@ -11,6 +11,17 @@ namespace {
 
 template <const auto& Graph> std::size_t length_of_text() { return attune::dsl::ir_of<Graph>.text.size(); }
 
+namespace trained {
+using namespace attune::dsl;
+inline constexpr auto gates = input<"gates", f32>(axis<"slot">);
+inline constexpr auto slot = input<"slot", i32>(batch, query);
+inline constexpr auto scores = mask(q * t(k), causal);
+inline constexpr auto attended = softmax(scores) * v;
+inline constexpr auto gated =
+    outputs(out = attended * tanh(gates(slot(b, q_idx))), output<"attended"> = attended, lse = log_sum_exp(scores));
+inline constexpr auto gated_gradient = gradient(gated, of(out));
+}  // namespace trained
+
 float called() {
     using namespace attune::common;
     std::vector<float> data(1 * 8 * 256 * 64, 1.0f), result(data.size());
@@ -27,5 +38,9 @@ float called() {
 }  // namespace
 
 int main() {
-    return called() > 0.0f && length_of_text<under_test::with_sink>() > length_of_text<under_test::plus_one>() ? 0 : 1;
+    const std::size_t gradients = attune::dsl::ir_of<trained::gated_gradient>.outputs.size();
+    return called() > 0.0f && gradients == 4 &&
+                   length_of_text<under_test::with_sink>() > length_of_text<under_test::plus_one>()
+               ? 0
+               : 1;
 }
