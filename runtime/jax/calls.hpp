@@ -114,9 +114,9 @@ template <const attune_variant* (*Variant)()> XLA_FFI_Error* handle(XLA_FFI_Call
             .RemainingRets()
             .Attr<std::string_view>("names")
             .To([](ffi::ThreadPool pool, ffi::RemainingArgs given, ffi::RemainingRets results, std::string_view names) {
-                static const auto& of =
-                    *new detail::operation(Variant());  // not destroyed, as XLA may call until the end
                 try {
+                    // Not destroyed, as XLA may call until the end.
+                    static const auto& of = *new detail::operation(Variant());
                     return call(of, pool.num_threads(), names, given, results);
                 } catch (const std::exception& problem) {
                     return ffi::Error::InvalidArgument(problem.what());
