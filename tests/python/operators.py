@@ -119,6 +119,8 @@ for count in (1, 2):
 out.fill_(7)
 refused(["slopes", "3"], ready.alibi_attention, q, k, v, slopes[:3])
 refused(["q", "got float64", "torch.float32"], ready.plain_attention, q.double(), k, v)
+far = torch.zeros(1).expand(2, 4, 2**32, 64)  # by strides alone
+refused(["extent from 0 to 2147483647 along key of k", "got 4294967296"], ready.plain_attention, q, far, far)
 refused(["q", "got complex64"], ready.plain_attention, q.to(torch.complex64), k, v)
 refused(["q", "i64", "f32"], ready.plain_attention, q.long(), k, v)
 refused(["out"], ready.plain_attention.out, q, k, v, out=out[:, :, :50])
