@@ -49,7 +49,7 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"bytes_read_of_call", read},
             {"bytes_written_of_call", written},
             {"scratch_bytes_per_thread", scratch_bytes(r)},
-            {"workspace_row_bytes", json_of(bytes_of_saved_rows(r.core().saved_rows, call))},
+            {"saved_row_bytes", json_of(bytes_of_saved_rows(r.core().saved_rows, call))},
             {"tensor_bytes", json_of(bytes_of_computed(r.graph(), r.depths, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))},
@@ -171,8 +171,8 @@ std::string text_of(const json& it) {
             scaled(k["bytes_written_of_call"].get<double>()));
         text += fmt::format("        scratch of a thread at most {} bytes",
                             k["scratch_bytes_per_thread"].get<std::size_t>());
-        if (k["workspace_row_bytes"]["of_call"].get<double>() > 0)
-            text += fmt::format(", rows between two passes {} bytes", string_of(k["workspace_row_bytes"]["formula"]));
+        if (k["saved_row_bytes"]["of_call"].get<double>() > 0)
+            text += fmt::format(", rows between two passes {} bytes", string_of(k["saved_row_bytes"]["formula"]));
         if (k["tensor_bytes"]["of_call"].get<double>() > 0)
             text += fmt::format("; tensors computed in full {} bytes", string_of(k["tensor_bytes"]["formula"]));
         if (k["table_bytes"]["of_call"].get<double>() > 0)
