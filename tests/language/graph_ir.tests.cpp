@@ -4,6 +4,8 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <string_view>
 
 namespace {
 using namespace attune;
@@ -67,6 +69,16 @@ constexpr auto top_left_lse_by_formula = outputs(out = softmax(mask(q * t(k) * r
                                                  lse = log_sum_exp(mask(q * t(k) * rsqrt(depth), causal)));
 constexpr auto by_formula_scaled = softmax(mask(q * t(k) * 0.25, causal)) * v;
 }  // namespace
+
+TEST_CASE("the words of operations, and the language's others, are no names of inputs in its text") {
+    for (const operation_row& each : operation_table::rows_of_all)
+        if (!each.text.empty() && std::ranges::all_of(each.text, [](char c) { return c == '_' || std::isalnum(c); }))
+            CHECK(dsl::detail::is_a_word(each.text));
+    for (const char* word : {"softplus", "q", "shard", "while"}) CHECK(dsl::detail::is_a_word(word));
+    for (const char* name : {"slopes", "softplu", "exp3"}) CHECK_FALSE(dsl::detail::is_a_word(name));
+    static constexpr auto of_a_word = softmax(q * t(k) * input<"expm1", f32>(head)(h)) * v;
+    CHECK(dsl::ir_of<of_a_word>.text.find("expm1_") != std::string_view::npos);
+}
 
 TEST_CASE("operators give the kinds of the language", "[language]") {
     STATIC_REQUIRE(decltype(q_idx - kv_idx)::is == kind::integer);

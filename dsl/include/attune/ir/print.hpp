@@ -61,22 +61,17 @@ constexpr void text_writer::put_real(double x) {
     put_integer(static_cast<std::int64_t>(bits >> 52) - 1023);
 }
 
-/// Words that an input or index must not be called in the text: those of the language, and C++'s.
+/// Words that an input or index must not be called in the text: operations, the language's other words, and C++'s.
 constexpr bool is_a_word(std::string_view name) {
+    for (const operation_row& each : operation_table::rows_of_all)
+        if (each.text == name) return true;
     constexpr std::string_view words =
-        " b h q_idx kv_idx d_idx depth value_depth query_length key_length heads key_heads batches inf q k v "
-        "kv_lengths batch head key_head query key position axis input "
-        "scalar extent output out lse bound_index sum any all bit t queries keys values mask softmax softmax_plus_one "
-        "log_sum_exp unnormalized row_maximum row_sum "
-        "sum_over_queries mean_over_heads tokens keep same linear split_heads merge_heads residual gelu layer_norm "
-        "apply dropout rotary_half rotary_interleaved rms_norm channels as_row as_output as_real as_integer outputs "
-        "state merge where min max abs exp exp2 log tanh erf sqrt rsqrt sin cos tan asin acos atan sinh cosh expm1 "
-        "log1p log2 sigmoid floor ceil round trunc atan2 pow fmod isnan isinf isfinite silu relu gelu gelu_tanh "
-        "softplus "
-        "clamp sign logaddexp floor_div causal "
-        "window bottom_right causal_bottom_right softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 "
-        "i32 u8 boolean i8 f8_e4m3 f8_e5m2 i64 i16 f64 element_type attune dsl name kind node gradient of wrt shard "
-        "before of_shard "
+        " inf q k v kv_lengths batch head key_head query key position axis input scalar output out lse "
+        "bound_index all bit softmax_plus_one linear split_heads merge_heads residual gelu layer_norm apply "
+        "dropout rotary_half rotary_interleaved rms_norm channels outputs state merge ceil isfinite silu relu "
+        "gelu gelu_tanh softplus clamp logaddexp floor_div causal window bottom_right causal_bottom_right "
+        "softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean i8 f8_e4m3 "
+        "f8_e5m2 i64 i16 f64 element_type attune dsl name kind node gradient of wrt shard before of_shard "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "
