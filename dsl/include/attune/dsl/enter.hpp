@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/dsl/functions.hpp>
 #include <attune/dsl/operands.hpp>
 #include <attune/dsl/terminals.hpp>
 #include <attune/ir/builder.hpp>
