@@ -223,7 +223,7 @@ TEST_CASE("of both kernels the one that serves the number of queries runs, and i
                                   ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)"
                                   : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
         CHECK((said.key_splits > 0) == (queries <= 16));
-        CHECK((said.parts_bytes > 0) == (queries <= 16));
+        CHECK((said.split_bytes > 0) == (queries <= 16));
     }
     const kernel_list linked = attune::detail::kernels(both);
     for (const auto& entry : linked.entries) CHECK(entry.chosen);

@@ -214,7 +214,7 @@ void check_memory(const shape& s, element_type element = element_type::f32) {
     counted.invoke = &count_memory;
     held = 0;
     call.run(counted, 2);
-    const std::size_t said = detail::explain(counted, call.arguments, {.threads = 2}).parts_bytes;
+    const std::size_t said = detail::explain(counted, call.arguments, {.threads = 2}).sum_bytes;
     INFO(held << " bytes held, " << said << " said");
     CHECK(held <= said + (std::size_t{1} << 16));  // tables of visits, and what is rounded up
     CHECK(said <= held + held / 2);
@@ -237,13 +237,13 @@ TEST_CASE("a call at 16384 positions takes at most four times its tensors and 64
         const auto tensors = static_cast<std::size_t>(2 * 4 * (s.heads + s.key_heads) * s.queries * s.depth);
         const explanation said = said_of<g::causal_gradient>(s);
         CHECK(said.workspace_bytes <= 4 * tensors + (std::size_t{64} << 20));
-        CHECK(said.parts_bytes >= tensors / 2);
+        CHECK(said.sum_bytes >= tensors / 2);
     }
 }
 
 TEST_CASE("a gradient whose sums take more than 2 GiB is refused before anything is written", "[kernels]") {
     shape s{.heads = 56, .key_heads = 56, .queries = 16384, .keys = 16384, .depth = 64, .value_depth = 64};
-    CHECK(said_of<g::causal_gradient>(s).parts_bytes > std::size_t{2000} << 20);
+    CHECK(said_of<g::causal_gradient>(s).sum_bytes > std::size_t{2000} << 20);
     s.heads = s.key_heads = 64;
     const std::int64_t extents[] = {1, 64, 16384, 64};
     const std::size_t elements = std::size_t{64} * 16384 * 64, bytes = 4 * elements * sizeof(float);

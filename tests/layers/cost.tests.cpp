@@ -63,8 +63,8 @@ TEST_CASE("explain counts projections, and the tensors that they make") {
     CHECK(said.flops == static_cast<double>(4 * 2 * sequence * width + 2 * 2 * batches * length * length * width));
     CHECK(said.tensor_bytes ==
           static_cast<std::size_t>(3 * sequence * floats));  // q, k and v; the last projection writes the output
-    CHECK(said.hidden_bytes ==
+    CHECK(said.saved_bytes ==
           static_cast<std::size_t>(sequence * floats));  // what the heads make, merged by the last projection
-    CHECK(said.workspace_bytes >= said.tensor_bytes + said.packed_bytes + said.hidden_bytes + said.scratch_bytes);
+    CHECK(said.workspace_bytes >= said.tensor_bytes + said.packed_bytes + said.saved_bytes + said.scratch_bytes);
     CHECK(said.text().find("of tensors computed in full") != std::string::npos);
 }

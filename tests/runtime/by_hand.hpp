@@ -117,8 +117,22 @@ inline std::vector<attune::kernel> kernels_of(const graph& g,
     std::vector<attune::kernel> all;
     constexpr auto f32 = element_type::f32;
     for (const auto& [depth, value_depth] : depths)
-        all.push_back({"by_hand", level, f32, f32, f32, f32, depth, value_depth, 16, 32, 1000, "{}", note, nullptr,
-                       g.saved_rows});
+        all.push_back({.symbol = "by_hand",
+                       .target = level,
+                       .query = f32,
+                       .key = f32,
+                       .value = f32,
+                       .output = f32,
+                       .depth = depth,
+                       .value_depth = value_depth,
+                       .query_block = 16,
+                       .key_block = 32,
+                       .scratch_bytes = 1000,
+                       .schedule = "{}",
+                       .call = note,
+                       .blocks = nullptr,
+                       .saved_rows = g.saved_rows,
+                       .depths_of_pair = depth});
     return all;
 }
 

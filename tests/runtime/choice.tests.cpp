@@ -19,7 +19,20 @@ constexpr auto f32 = attune::element_type::f32;
 constexpr auto bf16 = attune::element_type::bf16;
 
 attune::kernel compiled(const char* target, attune::element_type e, int depth, int value_depth) {
-    return {target, target, e, e, e, e, depth, value_depth, 16, 16, 0, "{}", nullptr, nullptr};
+    return {.symbol = target,
+            .target = target,
+            .query = e,
+            .key = e,
+            .value = e,
+            .output = e,
+            .depth = depth,
+            .value_depth = value_depth,
+            .query_block = 16,
+            .key_block = 16,
+            .scratch_bytes = 0,
+            .schedule = "{}",
+            .call = nullptr,
+            .blocks = nullptr};
 }
 const attune::kernel kernels[] = {
     compiled("x86-64-v4-bf16", bf16, 64, 64), compiled("x86-64-v4", f32, 64, 64), compiled("x86-64-v3", f32, 64, 64),

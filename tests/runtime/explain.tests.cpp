@@ -136,11 +136,11 @@ TEST_CASE("explain counts every byte that a call takes") {
             [](void* context, int, std::uint8_t*) { return halide_free(context, halide_malloc(context, 100000)), 0; },
             0, 4, nullptr);
     });
-    CHECK(e.hidden_bytes == 2 * 4 * (2 * 4 * 5));
+    CHECK(e.saved_bytes == 2 * 4 * (2 * 4 * 5));
     CHECK(e.table_bytes == 1024 + 128 + 8 * 9);  // 8 tiles of queries meet a block of keys each
     CHECK(e.scratch_bytes == 1000);
-    CHECK(e.workspace_bytes == 1000 * 8 + e.hidden_bytes + e.table_bytes);  // 64 threads share 8 tiles of queries
-    CHECK(e.flops == 2.0 * 8 * 5 * 7 * 8);                                  // no values are weighed
+    CHECK(e.workspace_bytes == 1000 * 8 + e.saved_bytes + e.table_bytes);  // 64 threads share 8 tiles of queries
+    CHECK(e.flops == 2.0 * 8 * 5 * 7 * 8);                                 // as the kernel's record says
     CHECK(e.outputs[1].shape == std::vector<std::int64_t>{2, 4, 7});
     CHECK(e.output_bytes == 4 * (2 * 4 * 5 * 7 + 2 * 4 * 7));
     CHECK_THAT(

@@ -123,12 +123,29 @@ const char* const level =
 #else
     "x86-64-v2";
 #endif
+attune::kernel compiled(const char* symbol, const char* target, attune::element_type e, int depth, int value_depth,
+                        std::size_t scratch_bytes = 56, const char* schedule = "{}") {
+    return {.symbol = symbol,
+            .target = target,
+            .query = e,
+            .key = e,
+            .value = e,
+            .output = e,
+            .depth = depth,
+            .value_depth = value_depth,
+            .query_block = 2,
+            .key_block = 4,
+            .scratch_bytes = scratch_bytes,
+            .schedule = schedule,
+            .call = kernel,
+            .blocks = blocks,
+            .depths_of_pair = depth + value_depth};
+}
 const attune::kernel all[] = {
-    {"attune_fake_f32_d8x4_opencl", "opencl", f32, f32, f32, f32, 8, 4, 2, 4, 64, "{}", kernel,
-     blocks},  // never runs here
-    {"attune_fake_f32_d8x4", level, f32, f32, f32, f32, 8, 4, 2, 4, 56, R"({"query_tile": 2})", kernel, blocks},
-    {"attune_fake_f32_d16x16", level, f32, f32, f32, f32, 16, 16, 2, 4, 56, "{}", kernel, blocks},
-    {"attune_fake_bf16_d8x4", level, bf16, bf16, bf16, bf16, 8, 4, 2, 4, 56, "{}", kernel, blocks},
+    compiled("attune_fake_f32_d8x4_opencl", "opencl", f32, 8, 4, 64),  // never runs here
+    compiled("attune_fake_f32_d8x4", level, f32, 8, 4, 56, R"({"query_tile": 2})"),
+    compiled("attune_fake_f32_d16x16", level, f32, 16, 16),
+    compiled("attune_fake_bf16_d8x4", level, bf16, 8, 4),
 };
 constexpr attune::graph_notes::condition conditions[] = {
     {"kv_idx - q_idx <= w || is_global(kv_idx)", "skips: the smallest and largest values of each tile decide"},

@@ -2,7 +2,20 @@
 
 #include <attune/ir/projections.hpp>
 
+#include <algorithm>
+
 namespace attune::generators {
+namespace {
+
+/// Of a graph that is no gradient.
+int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
+    const auto has = [&](operation op) {
+        return std::ranges::find(graph.nodes, op, &instruction::op) != graph.nodes.end();
+    };
+    return (has(operation::contract) ? depths.depth : 0) + (has(operation::weighted_sum) ? depths.value_depth : 0);
+}
+
+}  // namespace
 
 kernel kernel_record(const listed_kernel& made) {
     const auto& [facts, types, depths, target, cut] = made.request;
@@ -33,10 +46,15 @@ kernel kernel_record(const listed_kernel& made) {
             .to_queries = made.to_queries,
             .key_splits = decodes(cut) ? splits_of(cut) : 0,
             .row_bytes = rows.scratch_bytes,
-            .part_bytes = rows.part_bytes,
+            .split_bytes = rows.part_bytes,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,
             .product_channels = has_products ? tile.channels : 0,
-            .sums = {sums.of_query, sums.of_key, sums.of_key_head, sums.parts, fewest_blocks_of_part, sums.depths}};
+            .depths_of_pair = sums.depths != 0 ? sums.depths : depths_of_pair(facts->graph, depths),
+            .sums = {.of_query = sums.of_query,
+                     .of_key = sums.of_key,
+                     .of_key_head = sums.of_key_head,
+                     .parts = sums.parts,
+                     .blocks_of_part = sums.parts != 0 ? fewest_blocks_of_part : 0}};
 }
 
 }  // namespace attune::generators

@@ -10,28 +10,37 @@
 namespace attune::generators {
 namespace {
 
+/// Each field by its name. One that the record gains does not compile before it is said here.
+std::string sums_of(const kernel::sum_memory& sums) {
+    const auto& [of_query, of_key, of_key_head, parts, blocks_of_part] = sums;
+    return fmt::format("{{.of_query = {}, .of_key = {}, .of_key_head = {}, .parts = {}, .blocks_of_part = {}}}",
+                       of_query, of_key, of_key_head, parts, blocks_of_part);
+}
+
 std::string kernel_row(const listed_kernel& made) {
     const kernel row = kernel_record(made);
+    const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
+                 schedule, call, blocks, saved_rows, saved_outputs, shapes, from_queries, to_queries, key_splits,
+                 row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums] = row;
     std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
-    const auto say = [&](std::string_view name, const auto& value) { text += fmt::format(", .{} = {}", name, value); };
+    const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
-    say("query", element(row.query)), say("key", element(row.key));
-    say("value", element(row.value)), say("output", element(row.output));
-    say("depth", row.depth), say("value_depth", row.value_depth);
-    say("query_block", row.query_block), say("key_block", row.key_block);
-    say("scratch_bytes", row.scratch_bytes);
+    say("query", element(query)), say("key", element(key));
+    say("value", element(value)), say("output", element(output));
+    say("depth", depth), say("value_depth", value_depth);
+    say("query_block", query_block), say("key_block", key_block);
+    say("scratch_bytes", scratch_bytes);
     text += ",\n    ";
     say("schedule", fmt::format("R\"({})\"", to_json(made.request.schedule)));
     say("call", made.symbol + "_argv"), say("blocks", made.symbol + "_blocks_argv");
     text += ",\n    ";
-    say("saved_rows", row.saved_rows), say("saved_outputs", row.saved_outputs);
-    say("shapes", fmt::format("attune::shape_class::{}", name_of(row.shapes)));
-    say("from_queries", row.from_queries), say("to_queries", row.to_queries), say("key_splits", row.key_splits);
-    say("row_bytes", row.row_bytes), say("part_bytes", row.part_bytes);
-    say("product_positions", row.product_positions), say("product_channels", row.product_channels);
-    if (row.sums.parts != 0)
-        text += fmt::format(", .sums = {{{}, {}, {}, {}, {}, {}}}", row.sums.of_query, row.sums.of_key,
-                            row.sums.of_key_head, row.sums.parts, row.sums.blocks_of_part, row.sums.depths);
+    say("saved_rows", saved_rows), say("saved_outputs", saved_outputs);
+    say("shapes", fmt::format("attune::shape_class::{}", name_of(shapes)));
+    say("from_queries", from_queries), say("to_queries", to_queries), say("key_splits", key_splits);
+    say("row_bytes", row_bytes), say("split_bytes", split_bytes);
+    say("product_positions", product_positions), say("product_channels", product_channels);
+    say("depths_of_pair", depths_of_pair);
+    if (sums.parts != 0) say("sums", sums_of(sums));
     for (std::size_t at; (at = text.find(",\n    , ")) != text.npos;) text.replace(at, 8, ",\n     ");
     return text + "},\n";
 }

@@ -212,7 +212,7 @@ void bound_call::bind_outputs() {
     }
 }
 
-std::size_t bound_call::hidden_bytes() const {
+std::size_t bound_call::saved_bytes() const {
     std::array<std::int64_t, 4> extents{chosen().saved_rows};
     std::size_t rank = 1;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
@@ -265,9 +265,9 @@ void bound_call::lend(lent& to) const {
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
     for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
-    auto* rows = static_cast<float*>(to.rows.take(hidden_bytes()));
+    auto* rows = static_cast<float*>(to.rows.take(saved_bytes()));
     if (!rows)
-        fail(say("memory for ", hidden_bytes(), " bytes of rows that the kernel keeps for itself"), "none",
+        fail(say("memory for ", saved_bytes(), " bytes of rows that the kernel keeps for itself"), "none",
              "fewer batch elements or heads a call");
     for (std::size_t i = 0; i < kept; ++i) to.argv[argv_.size() + i] = &to.kept[i].buffer;
     for (slot& s : to.kept.first(saved)) {

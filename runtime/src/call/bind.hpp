@@ -54,8 +54,8 @@ public:
     void write_empty_sums() const;  ///< if there is nothing to do: sums over no query and means over no head are 0
     block_map blocks();
 
-    std::size_t hidden_bytes() const;  ///< of the rows that the kernel keeps for itself
-    std::size_t sum_bytes() const;     ///< of a gradient: of the sums of all parts of the queries
+    std::size_t saved_bytes() const;  ///< of the rows that the kernel keeps for itself
+    std::size_t sum_bytes() const;    ///< of a gradient: of the sums of all parts of the queries
     std::size_t table_bytes() const {
         return table_bytes_;
     }  ///< of what conditions are tabulated in; known after `blocks`
@@ -87,7 +87,7 @@ private:
     options how_;
     memory where_{};                          ///< of some tensor, if not the host's
     int device_{-1};                          ///< that tensors or options name
-    std::int32_t all_keys_{}, key_splits_{};  ///< parts of the keys, 0 where the kernel is not told
+    std::int32_t all_keys_{}, key_splits_{};  ///< splits of the keys, 0 where the kernel is not told
     std::size_t table_bytes_{};
     index_checks indices_;
 };

@@ -28,15 +28,6 @@ std::string_view name_of(kind k) {
 
 std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
 
-/// Multiplications a pair, of what is contracted over a depth.
-int depths_per_pair(const graph_ir& graph, const kernel& k) {
-    if (k.sums.depths != 0) return k.sums.depths;
-    const auto has = [&](operation op) {
-        return std::any_of(graph.nodes.begin(), graph.nodes.end(), [=](const instruction& n) { return n.op == op; });
-    };
-    return (has(operation::contract) ? k.depth : 0) + (has(operation::weighted_sum) ? k.value_depth : 0);
-}
-
 /// Whether no output holds a number of each pair, and none is a gradient, which is a sum over them.
 bool writes_rows_alone(const graph_ir& graph) {
     return std::none_of(graph.outputs.begin(), graph.outputs.end(), [&](const output_declaration& each) {
@@ -102,29 +93,30 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     result.blocks = map.total(), result.blocks_visited = map.visited(), result.blocks_unmasked = map.unmasked();
     for (const auto& [text, why] : table.notes.conditions) result.conditions.push_back({text, why});
     result.semantics = meaning_of(table, result.heads, result.key_heads, bound.given().kv_lengths != nullptr);
-    result.flops = 2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) *
-                   depths_per_pair(table.graph, k);
+    result.flops =
+        2.0 * static_cast<double>(map.pairs_visited(result.query_length, result.key_length)) * k.depths_of_pair;
     const computed_cost computed = cost_of_computed(shape, table.graph, bound.given(), k);
     result.flops += computed.flops, result.tensor_bytes = computed.tensor_bytes,
                                     result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
     result.key_splits = bound.key_splits();
     result.stack_bytes = writes_rows_alone(table.graph) ? most_stack : most_stack_with_pairs;
-    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.hidden_bytes = bound.hidden_bytes(),
+    result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.saved_bytes = bound.saved_bytes(),
     result.table_bytes = bound.table_bytes();
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries
     if (result.key_splits) {
         result.scratch_bytes += k.row_bytes * static_cast<std::size_t>(bound.stacked_rows());
-        result.parts_bytes =
-            k.part_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
+        result.split_bytes =
+            k.split_bytes * static_cast<std::size_t>(bound.stacked_rows() * bound.stacks() * result.key_splits);
         tasks = bound.stacks() * result.key_splits;
     }
-    result.parts_bytes += bound.sum_bytes();
+    result.sum_bytes = bound.sum_bytes();
     const auto working = std::min<std::int64_t>(result.threads, tasks);
     if (!is_device(k.target) && !result.key_splits)
         result.table_bytes += static_cast<std::size_t>(working * map.key_blocks) * bytes_of_a_verdict;
-    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.hidden_bytes +
-                             result.parts_bytes + result.table_bytes + result.tensor_bytes + result.packed_bytes;
+    result.workspace_bytes = result.scratch_bytes * static_cast<std::size_t>(working) + result.saved_bytes +
+                             result.split_bytes + result.sum_bytes + result.table_bytes + result.tensor_bytes +
+                             result.packed_bytes;
 
     for (std::size_t i = 0; i < table.graph.inputs.size(); ++i) {
         const input_declaration& d = table.graph.inputs[i];

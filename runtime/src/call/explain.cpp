@@ -68,7 +68,7 @@ std::string explanation::text() const {
     all += say("work      at most ", in_short(flops), " useful FLOPs; reads ",
                in_bytes(static_cast<std::uint64_t>(input_bytes)), ", writes ",
                in_bytes(static_cast<std::uint64_t>(output_bytes)), "\n");
-    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(hidden_bytes),
+    all += say("memory    at most ", in_bytes(scratch_bytes), " of scratch a thread, ", in_bytes(saved_bytes),
                " kept from one pass to the next, ", in_bytes(table_bytes), " of tables of conditions");
     if (tensor_bytes > 0)
         all += say(", ", in_bytes(tensor_bytes), " of tensors computed in full, ", in_bytes(packed_bytes),
@@ -76,14 +76,13 @@ std::string explanation::text() const {
     all += say("; ", in_bytes(workspace_bytes), " in all; ", in_bytes(stack_bytes), " of the caller's stack\n");
     if (key_splits)
         all +=
-            say("parts     ", key_splits, " of the keys of each key head, ", in_bytes(parts_bytes), " to be merged\n");
-    else if (parts_bytes > 0)
-        all += say("sums      ", in_bytes(parts_bytes), " of all parts of the queries, to be added up\n");
+            say("splits    ", key_splits, " of the keys of each key head, ", in_bytes(split_bytes), " to be merged\n");
+    if (sum_bytes > 0) all += say("sums      ", in_bytes(sum_bytes), " of all parts of the queries, to be added up\n");
     const bool invariant = deterministic || key_splits == 0;
     all += say("threads   ", threads,
                invariant
                    ? "; no bit of the result depends on their number or on the batch"
-                   : "; no bit of the result depends on their number; on the batch, by the parts of the keys, it does",
+                   : "; no bit of the result depends on their number; on the batch, by the splits of the keys, it does",
                deterministic ? ", as was asked for" : "", "\n");
     title = "meaning   ";
     for (const std::string& sentence : semantics) all += say(title, sentence, "\n"), title = "          ";
@@ -122,8 +121,8 @@ std::string explanation::json() const {
     });
     j.add_list("semantics", semantics, [](const std::string& sentence) { return quoted(sentence); });
     j.add("flops", flops), j.add("input_bytes", input_bytes), j.add("output_bytes", output_bytes);
-    j.add("scratch_bytes", scratch_bytes), j.add("hidden_bytes", hidden_bytes), j.add("key_splits", key_splits),
-        j.add("parts_bytes", parts_bytes);
+    j.add("scratch_bytes", scratch_bytes), j.add("saved_bytes", saved_bytes), j.add("key_splits", key_splits),
+        j.add("split_bytes", split_bytes), j.add("sum_bytes", sum_bytes);
     j.add("table_bytes", table_bytes), j.add("tensor_bytes", tensor_bytes), j.add("packed_bytes", packed_bytes),
         j.add("workspace_bytes", workspace_bytes), j.add("stack_bytes", stack_bytes);
     j.add("threads", threads), j.add("deterministic", deterministic);

@@ -76,6 +76,6 @@ TEST_CASE("the number of queries decides which kernel runs on a device, and expl
                                   : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
         // 64 blocks of keys, two of them a part at least.
         CHECK(said.key_splits == (queries <= 16 ? 32 : 0));
-        CHECK((said.parts_bytes > 0) == (queries <= 16));
+        CHECK((said.split_bytes > 0) == (queries <= 16));
     }
 }

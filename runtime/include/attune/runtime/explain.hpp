@@ -59,19 +59,20 @@ struct explanation {
                      ///< bound of the useful work
     std::int64_t input_bytes{}, output_bytes{};  ///< of the elements, strides aside
     std::size_t scratch_bytes{};                 ///< of one thread, at most
-    std::size_t hidden_bytes{};                  ///< rows and outputs that are kept from one pass to the next; exact
-    int key_splits{};  ///< parts of the keys that tasks share; 0 if the kernel does not split keys
-    std::size_t
-        parts_bytes{};  ///< what all parts keep for merging; of a gradient, the sums of all parts of the queries
+    std::size_t saved_bytes{};                   ///< rows and outputs that are kept from one pass to the next; exact
+    int key_splits{};           ///< splits of the keys that tasks share; 0 if the kernel does not split keys
+    std::size_t split_bytes{};  ///< what all splits keep for merging
+    std::size_t sum_bytes{};    ///< of a gradient, the sums of all parts of the queries
     std::size_t table_bytes{};  ///< tables for conditions, one copy for all threads, as large as those of `blocks`; and
                                 ///< the state of each block of keys for each thread, 9 bytes at most
     std::size_t tensor_bytes{};  ///< tensors that the kernel computes in full before the attention reads them, such as
                                  ///< projections; exact
     std::size_t packed_bytes{};  ///< weights of projections, packed in the order of their multiplication; exact
     std::size_t stack_bytes{};   ///< of the caller's stack, at most
-    std::size_t workspace_bytes{};  ///< all of it: scratch of every thread, saved rows, tables, tensors, packed weights
+    std::size_t workspace_bytes{};  ///< all of these together: scratch of every thread, saved rows, splits, sums,
+                                    ///< tables, tensors, packed weights
     int threads{};
-    bool deterministic{};  ///< whether the options or ATTUNE_DETERMINISTIC asked for it; the parts of the keys then
+    bool deterministic{};  ///< whether the options or ATTUNE_DETERMINISTIC asked for it; the splits of the keys then
                            ///< depend on neither batch nor key length
 
     /// With cu_seqlens_q: everything else here, except inputs and outputs, describes the part with the most queries.

@@ -12,7 +12,7 @@ struct options {
         target{};  ///< the ISA level; empty: ATTUNE_TARGET, else the most demanding one that is linked and runs
     /// The bits of results then depend neither on the batch nor on the length of a cache's slots beyond kv_lengths.
     /// They never depend on the number of threads. ATTUNE_DETERMINISTIC=1 asks for it too. It changes only kernels for
-    /// decode: they always split the keys into the same number of parts.
+    /// decode: they always cut the keys into the same number of splits.
     bool deterministic = false;
     /// Checks every index that the formula reads from a tensor, including those of each pair or channel and those that
     /// sums make. A call with indices outside their axes is refused, with their number. Indices of each key or query,

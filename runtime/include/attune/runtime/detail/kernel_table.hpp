@@ -13,7 +13,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 7;
+inline constexpr int kernel_table_version = 8;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -28,7 +28,7 @@ struct kernel {
     const char* schedule;        ///< the schedule as JSON
     /// Halide's argv entry: a pointer to the user context, then the inputs in the graph's order (tensor:
     /// halide_buffer_t*, scalar: pointer to its value), then kv_lengths (batch), then, if `key_splits` is not 0, the
-    /// i32 into how many parts the keys are split, then the outputs in the graph's order, then the saved rows, then
+    /// i32 into how many splits the keys are cut, then the outputs in the graph's order, then the saved rows, then
     /// the saved output. Dimensions innermost first: outputs proper (value depth, query, head, batch), rows the same
     /// with stride 0 along the value depth, scores and weights (key, query, head, batch), columns (key, head, batch),
     /// means over the heads (key, query, batch), tokens (channel, query, batch). An axis of an input that broadcasts
@@ -46,21 +46,22 @@ struct kernel {
     /// with the narrowest range runs; if none does, the nearest.
     shape_class shapes{};
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};
-    /// The most parts into which one call splits the keys of a (batch, key head); 0 if the kernel does not split them.
+    /// The most splits into which one call cuts the keys of a (batch, key head); 0 if the kernel does not split them.
     int key_splits{};
     /// For kernels that stack rows, the queries of a group of heads, at most query_block of each: the bytes that one
-    /// thread allocates for each row in addition to `scratch_bytes`, and those that are kept of each row for each part
+    /// thread allocates for each row in addition to `scratch_bytes`, and those that are kept of each row for each split
     /// of the keys.
-    std::size_t row_bytes{}, part_bytes{};
+    std::size_t row_bytes{}, split_bytes{};
     /// For matrix products that are computed in full: the most positions of one block, and the channels of a panel of
     /// packed weights.
     int product_positions{}, product_channels{};
-    /// Of a gradient: bytes that its sums take for each query of a head, key of a query head and key of a key head, in
-    /// each part of the queries, of which there are so many at most, of so many blocks at least; and multiply-adds for
-    /// each pair. Else 0.
+    /// The multiply-adds of each pair of a query and a key, of what is contracted over a depth.
+    int depths_of_pair{};
+    /// For a gradient: the bytes that its sums take for each query of a head, key of a query head and key of a key
+    /// head, in each part of the queries; the most parts, and the fewest blocks of a part. Else 0.
     struct sum_memory {
         std::size_t of_query{}, of_key{}, of_key_head{};
-        int parts{}, blocks_of_part{}, depths{};
+        int parts{}, blocks_of_part{};
     } sums{};
 };
 
