@@ -152,7 +152,11 @@ TEST_CASE("many positions, and parameters with gaps between their elements") {
         call.reset_outputs();
         detail::call(kernel.table(), call.arguments(), {.threads = 2});
         INFO(name);
-        CHECK(call["out"].reals == dense);
+        // One rounding: without fused multiply-adds dense rows are read by other code, which rounds elsewhere.
+        float apart = 0;
+        for (std::size_t i = 0; i < dense.size(); ++i)
+            apart = std::max(apart, std::abs(call["out"].reals[i] - dense[i]));
+        CHECK(apart <= 2e-6f);
     }
 }
 TEST_CASE("a residual connection") { judge<layers::added>("residual", true); }
