@@ -151,13 +151,13 @@ template <> struct state_of<gpu_decode> {
     using type = gpu_decode_state;
 };
 
-/// The attention, and where among its functions' values each of the graph's outputs stands, and then each saved row.
+/// The functions of a kernel, and where among their values each of the graph's outputs stands, and then each saved row.
 struct ordered_pipeline {
     Pipeline all;
     std::vector<int> order;
 };
 
-template <class Cut> ordered_pipeline attention_of(const Cut& cut, kernel_frame& frame) {
+template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame) {
     const plan& core = frame.core;
     computed_tensors before(frame, true);
     std::optional<typename state_of<Cut>::type> of_keys;
@@ -201,7 +201,7 @@ template <class Cut> ordered_pipeline attention_of(const Cut& cut, kernel_frame&
     return {attention, order};
 }
 
-lowered_kernel lower_gradient(kernel_frame& frame) {
+ordered_pipeline pipeline_of(const cpu_gradient&, kernel_frame& frame) {
     backward_sweep sweep(frame);
     sweep.schedule();
     Pipeline all(sweep.outputs);
@@ -209,10 +209,9 @@ lowered_kernel lower_gradient(kernel_frame& frame) {
         all.add_custom_lowering_pass(
             new skip_blocks(loop, [table = sweep.table()](const Internal::Load& load) { return load.name == table; }));
     all.add_custom_lowering_pass(new allow_empty_inputs);
-    std::vector<int> order(sweep.outputs.size());
+    std::vector<int> order(sweep.outputs.size());  // each is a function of its own
     std::iota(order.begin(), order.end(), 0);
-    return {frame.inputs.arguments(), all, order,
-            pipeline_of_block_kinds(frame, lanes_of(frame.request.schedule), false)};
+    return {all, order};
 }
 
 }  // namespace
@@ -220,16 +219,15 @@ lowered_kernel lower_gradient(kernel_frame& frame) {
 lowered_kernel lower(const kernel_request& request) {
     check_request(request);
     kernel_frame frame(request);
-    if (request.core().makes(kind::gradient)) return lower_gradient(frame);
-    const auto [attention, order] =
-        std::visit([&](const auto& cut) { return attention_of(cut, frame); }, request.schedule);
+    const auto [all, order] = std::visit([&](const auto& cut) { return pipeline_of(cut, frame); }, request.schedule);
+    const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())
-        return {frame.inputs.arguments(), attention, order,
-                pipeline_of_block_kinds(frame, lanes_of(request.schedule), !decodes(request.schedule))};
+        return {frame.inputs.arguments(), all, order,
+                pipeline_of_block_kinds(frame, lanes_of(request.schedule), in_subblocks)};
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
     kernel_frame there(on_cpu);
-    return {frame.inputs.arguments(), attention, order, pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
+    return {frame.inputs.arguments(), all, order, pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
 }
 
 }  // namespace attune::generators

@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             if (is_for_gpu(read) != target.is_gpu || schedule_from_json(to_json(read), target) != read) std::abort();
             for (const int depth : {1, 64, 80}) {
                 try {
-                    check(read, depth);
+                    check(read, {depth, depth});
                 } catch (const std::runtime_error&) {
                     // a rule that it breaks
                 }

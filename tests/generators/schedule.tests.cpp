@@ -30,6 +30,13 @@ constexpr gpu_decode few_gpu{.query_block = 16,
                              .value_tile = 8,
                              .chunk = 2,
                              .key_splits = 128};
+constexpr cpu_gradient backward{.lanes = 8,
+                                .block = 48,
+                                .query_tile = 24,
+                                .key_tile = 4,
+                                .depth_unroll = 4,
+                                .sum_rows = 6,
+                                .sum_channels = 16};
 
 std::string changed(const schedule& s, const std::string& from, const std::string& to) {
     std::string text = to_json(s);
@@ -45,7 +52,7 @@ void refuses(const std::string& text, const std::string& sentence, const level& 
 template <class Cut> void breaks(Cut s, int Cut::* field, int value, const std::string& sentence) {
     s.*field = value;
     CAPTURE(sentence);
-    CHECK_THROWS_MATCHES(check(s, 64), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+    CHECK_THROWS_MATCHES(check(s, {64, 64}), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
 }
 }  // namespace
 
@@ -61,6 +68,14 @@ TEST_CASE("a schedule comes back from its JSON, which has its own fields and no 
     CHECK(schedule_from_json(changed(some, "\"value_chunk\"", "\"chunk\""), v3) == schedule(some));
     refuses(changed(some, "\"pairing\"", "\"chunk\":8,\"pairing\""), "got \"chunk\"; try without it");
     CHECK(to_json(few_gpu).find("lanes") == std::string::npos);
+    CHECK(schedule_from_json(to_json(backward), v3) == schedule(backward));
+    CHECK(
+        to_json(backward) ==
+        R"({"shapes":"gradient","lanes":8,"block":48,"query_tile":24,"key_tile":4,"depth_unroll":4,"sum_rows":6,"sum_channels":16})");
+    refuses(to_json(backward), "expected a schedule's \"shapes\" to be \"prefill\" or \"decode\" on a GPU", cuda);
+    refuses(changed(backward, "\"block\":48", "\"key_block\":48"),
+            "expected a schedule with the field \"block\", got none; its fields are shapes, lanes, block, query_tile");
+    refuses(changed(backward, "\"block\":48", "\"block\":48,\"key_block\":96"), "got \"key_block\"; try without it");
     refuses(to_json(some_gpu), "expected a schedule with the field \"lanes\", got none");
     refuses(to_json(few), "expected a schedule with the field \"chunk\", got none", cuda);
 }
@@ -92,9 +107,9 @@ TEST_CASE("a schedule that is not one is refused, and the sentence names the fie
     refuses("[]", "expected a schedule as a JSON object with the fields shapes, lanes");
     refuses("{}", "expected a schedule with the field \"shapes\", got none");
     refuses(changed(some, "\"prefill\"", "\"sideways\""),
-            "expected a class of shapes, prefill or decode, got \"sideways\"");
+            "expected a schedule's \"shapes\" to be prefill, decode or gradient, got \"sideways\"");
     refuses(changed(some, "\"prefill\"", "1"),
-            "expected a schedule's \"shapes\" to be text, \"prefill\" or \"decode\", got 1");
+            "expected a schedule's \"shapes\" to be text, \"prefill\", \"decode\" or \"gradient\", got 1");
     refuses(changed(some, "\"lanes\":8", "\"lanes\":\"8\""),
             "expected a schedule's \"lanes\" to be an integer of 32 bits, got \"8\"");
     refuses(changed(some, "\"lanes\":8", "\"lanes\":4294967304"),
@@ -116,16 +131,45 @@ TEST_CASE("a schedule that breaks a rule is refused, and the sentence names the 
            "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
     breaks(some, &cpu_prefill::chunk, 15,
            "expected a schedule's value_chunk to be a multiple of value_tile, 4, got 15; try 12");
-    CHECK_NOTHROW(check(few, 64));
+    CHECK_NOTHROW(check(few, {64, 64}));
     breaks(few, &cpu_decode::key_tile, 6,
            "expected a schedule's key_tile to be a divisor of lanes, 8, in decode, got 6; try 2");
     breaks(few, &cpu_decode::key_block, 100,
            "expected a schedule's key_block to be a multiple of lanes, 8, in decode, got 100; try 96");
     breaks(some_gpu, &gpu_prefill::depth_unroll, 6,
            "expected a schedule's depth_unroll to be a divisor of the depth, 64, got 6; try 2");
-    CHECK_NOTHROW(check(few_gpu, 64));
+    CHECK_NOTHROW(check(few_gpu, {64, 64}));
     breaks(few_gpu, &gpu_decode::key_block, 100,
            "key_block to be a multiple of the threads that share a key, 8, in decode, got 100; try 96");
+}
+
+TEST_CASE("a gradient's schedule that breaks a rule or is beyond a limit is refused by a sentence") {
+    CHECK_NOTHROW(check(backward, {64, 64}));
+    breaks(backward, &cpu_gradient::lanes, 7, "lanes to be those of a level, 4, 8 or 16, got 7; try 4");
+    breaks(backward, &cpu_gradient::lanes, 64, "lanes to be 16 at most, got 64; try 16");
+    breaks(backward, &cpu_gradient::query_tile, 20, "query_tile to be a multiple of lanes, 8, got 20; try 16");
+    breaks(backward, &cpu_gradient::block, 64, "block to be a multiple of query_tile, 24, got 64; try 48");
+    breaks(backward, &cpu_gradient::key_tile, 5, "block to be a multiple of key_tile, 5, got 48; try 45");
+    breaks(backward, &cpu_gradient::depth_unroll, 6, "depth_unroll to be a divisor of the depth, 64, got 6; try 2");
+    breaks(backward, &cpu_gradient::sum_rows, 5, "sum_rows to be a divisor of block, 48, got 5; try 1");
+    breaks(backward, &cpu_gradient::sum_channels, 20, "sum_channels to be a multiple of lanes, 8, got 20; try 16");
+    breaks(backward, &cpu_gradient::sum_channels, 24,
+           "sum_channels to be a divisor of the channels of a sum, 64, got 24; try 8");
+    breaks(backward, &cpu_gradient::block, 1025, "block to be 1024 at most, got 1025; try 1024");
+    breaks(backward, &cpu_gradient::query_tile, 257, "query_tile to be 256 at most, got 257; try 256");
+    breaks(backward, &cpu_gradient::key_tile, 65, "key_tile to be 64 at most, got 65; try 64");
+    breaks(backward, &cpu_gradient::depth_unroll, 65, "depth_unroll to be 64 at most, got 65; try 64");
+    breaks(backward, &cpu_gradient::sum_rows, 257, "sum_rows to be 256 at most, got 257; try 256");
+    breaks(backward, &cpu_gradient::sum_channels, 4097, "sum_channels to be 4096 at most, got 4097; try 4096");
+    cpu_gradient written_out = backward;
+    written_out.block = 768, written_out.depth_unroll = 64;
+    breaks(written_out, &cpu_gradient::key_tile, 6,
+           "key_tile to be 5 at most beside its query_tile and depth_unroll, got 6; try 5");
+    written_out.depth_unroll = 4, written_out.sum_channels = 64;
+    breaks(written_out, &cpu_gradient::sum_rows, 256, "sum_rows to be 128 at most beside its sum_channels, got 256");
+    // A row of sums is as wide as the wider of both depths, in whole vectors.
+    CHECK(width_of_sums(8, {20, 3}) == 24);
+    CHECK(width_of_sums(8, {20, 33}) == 40);
 }
 
 namespace {
@@ -134,6 +178,8 @@ inline constexpr auto width = scalar<"width", i32>;
 inline constexpr auto widths = input<"widths", i32>(head);
 inline constexpr auto weights = [](auto seen) { return softmax(mask(q * t(k) * rsqrt(depth), seen)) * v; };
 inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
+inline constexpr auto with_sum = outputs(out = plain, lse = log_sum_exp(q * t(k) * rsqrt(depth)));
+inline constexpr auto plain_gradient = gradient(with_sum);
 inline constexpr auto triangle = weights(causal);
 inline constexpr auto near = weights(causal && window(1024, 0));
 inline constexpr auto far = weights(causal && window(1025, 0));
@@ -180,7 +226,7 @@ template <class Cut> void breaks_common_limits(const Cut& s) {
 }  // namespace
 
 TEST_CASE("a schedule beyond a limit is refused, and the sentence names the limit") {
-    CHECK_NOTHROW(check(some_gpu, 64));
+    CHECK_NOTHROW(check(some_gpu, {64, 64}));
     breaks_common_limits(some), breaks_common_limits(few), breaks_common_limits(some_gpu),
         breaks_common_limits(few_gpu);
     cpu_prefill written_out = some;
@@ -204,6 +250,16 @@ TEST_CASE("what is a GPU is the target's matter: a schedule for a CPU is refused
                       ContainsSubstring("expected a schedule for a GPU, got {\"shapes\":\"prefill\",\"lanes\":8"));
     CHECK_THROWS_WITH(check(kernel_request{facts_of(ir_of<plain>), f32, {64, 64}, &v3, few_gpu}),
                       ContainsSubstring("expected a schedule for a CPU, got {\"shapes\":\"decode\""));
+}
+
+TEST_CASE("a schedule for a gradient is one for nothing else, and the other way round") {
+    const element_types f32 = element_types_from("f32");
+    const auto of_gradient = facts_of(ir_of<plain_gradient>), of_attention = facts_of(ir_of<plain>);
+    CHECK_NOTHROW(check(kernel_request{of_gradient, f32, {64, 64}, &v3, backward}));
+    CHECK_THROWS_WITH(check(kernel_request{of_gradient, f32, {64, 64}, &v3, some}),
+                      ContainsSubstring("expected a schedule for a gradient, got {\"shapes\":\"prefill\""));
+    CHECK_THROWS_WITH(check(kernel_request{of_attention, f32, {64, 64}, &v3, backward}),
+                      ContainsSubstring("expected a schedule for attention, got {\"shapes\":\"gradient\""));
 }
 
 namespace {
@@ -233,7 +289,7 @@ TEST_CASE("a graph that is not one kernel is refused by its name, for whatever i
 }
 
 TEST_CASE("every level and depth has a valid default, whose scratch does not depend on lengths") {
-    const variant each{"plain", ir_of<plain>};
+    const variant each{"plain", ir_of<plain>}, backward_of_each{"plain_gradient", ir_of<plain_gradient>};
     for (const level& isa : levels())
         for (const std::string depth :
              {"1", "2", "3", "4", "32", "64", "72", "80", "96", "112", "128", "256", "512", "1000", "4096", "64x4096"})
@@ -245,4 +301,13 @@ TEST_CASE("every level and depth has a valid default, whose scratch does not dep
                 CHECK_NOTHROW(check(k.request));
                 CHECK(plain_scratch_bytes(k.request.schedule, k.request.depths) > 0);
             }
+    for (const level& isa : levels())
+        for (const std::string depth : {"1", "3", "20", "64", "80", "96", "128", "1000", "4096", "64x4096", "192x128"})
+            if (!isa.is_gpu)
+                for (const listed_kernel& k : kernels_of(
+                         {&backward_of_each, 1}, {.targets = {std::string(isa.name)}, .depths = {depth}})) {
+                    INFO(k.symbol);
+                    CHECK(is_for_gradient(k.request.schedule));
+                    CHECK_NOTHROW(check(k.request));
+                }
 }

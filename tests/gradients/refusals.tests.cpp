@@ -1,5 +1,4 @@
 #include "kernel/kernel_list.hpp"
-#include "kernel/schedule_option.hpp"
 #include "variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -55,12 +54,17 @@ TEST_CASE("gradients are made on CPUs") {
                          MessageMatches(ContainsSubstring("no gradients on a GPU yet; try TARGETS of CPUs")));
 }
 
-TEST_CASE("a gradient's blocks of queries and keys are equally long") {
+TEST_CASE("a gradient has a schedule of its own, whose blocks are as long of queries as of keys") {
     const std::vector<variant> variants{{"my::gradient", dsl::ir_of<g::causal_gradient>}};
-    const auto made = kernels_of(variants, {.targets = {"x86-64-v3"}, .depths = {"32"}, .shapes = {"prefill"}});
-    CHECK_THROWS_MATCHES(
-        schedule_for(made.at(0), R"({"key_block": 96})", "--schedule"), std::runtime_error,
-        MessageMatches(ContainsSubstring("my::gradient, --schedule: expected a schedule's key_block to "
-                                         "be its query_block, 48, in a gradient, got 96; try 48")));
-    CHECK_NOTHROW(schedule_for(made.at(0), R"({"query_block": 96, "key_block": 96})", "--schedule"));
+    kernel_request request =
+        kernels_of(variants, {.targets = {"x86-64-v3"}, .depths = {"32"}, .shapes = {"prefill"}}).at(0).request;
+    cpu_gradient longer = std::get<cpu_gradient>(request.schedule);
+    longer.block *= 2;
+    request.schedule = longer;
+    CHECK_NOTHROW(check(request));
+    CHECK(request.blocks().query_block == 96);
+    CHECK(request.blocks().key_block == 96);
+    const std::string said = to_json(longer);
+    CHECK_THROWS_MATCHES(schedule_from_json(said.substr(0, said.size() - 1) + R"(,"key_block":48})", *request.target),
+                         std::runtime_error, MessageMatches(ContainsSubstring("got \"key_block\"; try without it")));
 }

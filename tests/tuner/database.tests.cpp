@@ -105,6 +105,9 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
     refuses(changed("\"key_block\":", "\"key_block\":100000"),
             "x.json, entry 1: expected a schedule's key_block to be 4096 at most, got 100000");
     refuses(changed("\"up_to_queries\":128", "\"up_to_queries\":0"), "expected an integer from 1");
+    database of_a_gradient = some();
+    of_a_gradient.entries.front().schedule = cpu_gradient{8, 48, 24, 4, 4, 6, 16};
+    refuses(to_json(of_a_gradient), "expected a schedule for prefill in the bucket prefill, got one for gradient");
     database twice = some();
     twice.entries.push_back(twice.entries.back());
     refuses(to_json(twice), "entries are in the order of their keys, each once");

@@ -48,7 +48,7 @@ TEST_CASE("a space holds at least 300 different valid candidates, the default fi
                 CHECK(space.size() >= 300);
                 CHECK(space.front() == k.kernel.request.schedule);
                 for (std::size_t i = 0; i < space.size(); ++i) {
-                    CHECK_NOTHROW(check(space[i], k.kernel.request.depths.depth));
+                    CHECK_NOTHROW(check(space[i], k.kernel.request.depths));
                     CHECK(fits_registers(std::get<cpu_prefill>(space[i]), *k.kernel.request.target));
                     CHECK(plain_scratch_bytes(space[i], k.kernel.request.depths) <=
                           machine_of(*k.kernel.request.target).second_level_bytes);
@@ -67,7 +67,7 @@ TEST_CASE("a space for few queries holds at least 300 candidates too, the defaul
             CHECK(space.size() >= 300);
             CHECK(space.front() == k.kernel.request.schedule);
             for (const schedule& s : space) {
-                CHECK_NOTHROW(check(s, k.kernel.request.depths.depth));
+                CHECK_NOTHROW(check(s, k.kernel.request.depths));
                 CHECK(fits_registers(std::get<cpu_decode>(s), *k.kernel.request.target));
                 CHECK(std::count(space.begin(), space.end(), s) == 1);
             }

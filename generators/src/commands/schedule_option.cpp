@@ -27,10 +27,9 @@ schedule schedule_with(const kernel_request& request, const std::string& text) {
     return schedule_from_json(fields.dump(), *request.target);
 }
 
-shape_class shapes_named(const std::string& text) {
-    if (text.empty()) return shape_class::prefill;
+std::string_view purpose_named(const std::string& text) {
     const nlohmann::json given = object_from(text), named = given.value("shapes", nlohmann::json("prefill"));
-    return shape_class_from(named.is_string() ? named.get<std::string>() : named.dump());
+    return purpose_from(named.is_string() ? named.get<std::string>() : named.dump());
 }
 
 schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option) {

@@ -8,8 +8,8 @@ namespace attune::generators {
 /// anything else.
 schedule schedule_with(const kernel_request& request, const std::string& text);
 
-/// The class of shapes that such a text names; prefill where it names none.
-shape_class shapes_named(const std::string& text);
+/// What such a text says it is for (schedule.hpp): "prefill" where it does not say.
+std::string_view purpose_named(const std::string& text);
 
 /// The kernel's schedule with those fields, checked for it. What is thrown names the graph and the option that said it.
 schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option);

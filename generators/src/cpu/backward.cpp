@@ -17,16 +17,12 @@ Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size()
 
 backward_sweep::backward_sweep(kernel_frame& frame)
     : f_(frame),
-      cut_(frame.schedule_as<cpu_prefill>()),
+      cut_(frame.schedule_as<cpu_gradient>()),
       plan_(gradient_plan_of(*frame.request.facts)),
       tasks_(frame),
       lanes_(cut_.lanes),
+      width_(width_of_sums(lanes_, frame.request.depths)),
       pairs_(frame, tasks_, plan_.tiles, plan_.sums) {
-    width_ = width_of_sums(frame.request);
-    channel_tile_ = cut_.value_tile;
-    while (width_ % channel_tile_ != 0) channel_tile_ -= lanes_;
-    row_tile_ = std::max(cut_.chunk / channel_tile_, 1);
-    while (tasks_.block % row_tile_ != 0) --row_tile_;
     define_visits();
     if (!plan_.sums.empty()) define_sweep();
     define_outputs();

@@ -47,7 +47,7 @@ private:
     struct rounded_sums {
         Halide::Func sum, gradient;
     };
-    /// Dimensions of a reduction over tasks, those that no two of may add to one place last.
+    /// Dimensions of a reduction over tasks, of which the last decide a place: no two tasks there add to one.
     struct task_loops {
         std::vector<Halide::Range> ranges;
         std::size_t part{}, key_head{}, batch{}, first_parallel{};
@@ -71,11 +71,11 @@ private:
     void schedule_loops(Halide::Func gradient, int stage, const Halide::RDom& loops, std::size_t first_parallel);
 
     kernel_frame& f_;
-    const cpu_prefill& cut_;
+    const cpu_gradient& cut_;
     const gradient_plan plan_;
     const backward_tasks tasks_;
     const int lanes_;
-    int width_{}, row_tile_{}, channel_tile_{};  ///< of the sums: channels; rows and channels in registers
+    const int width_;  ///< channels of a row of sums
     pair_block pairs_;
 
     std::list<pair_pass> passes_;

@@ -7,7 +7,7 @@ namespace attune::generators {
 using namespace Halide;
 
 backward_tasks::backward_tasks(const kernel_frame& f)
-    : block(f.cut.key_block),
+    : block(f.schedule_as<cpu_gradient>().block),
       key_blocks((f.inputs.key_length + block - 1) / block),
       query_blocks((f.inputs.query_length + block - 1) / block),
       group(f.group()),
@@ -37,7 +37,7 @@ quantity kept_number::at(const std::vector<Expr>& place) const {
 pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
                        const std::vector<gradient_sum>& sums)
     : f_(f),
-      cut_(f.schedule_as<cpu_prefill>()),
+      cut_(f.schedule_as<cpu_gradient>()),
       tasks_(tasks),
       wanted_(wanted),
       further_(contractions_under(*f.request.facts, wanted)),

@@ -99,7 +99,7 @@ private:
     void schedule_tile(Halide::Func tile, int node, const levels& at);
 
     kernel_frame& f_;
-    const cpu_prefill& cut_;
+    const cpu_gradient& cut_;
     const backward_tasks& tasks_;
     const std::vector<int> wanted_;
     const std::vector<further_contraction> further_;

@@ -1,24 +1,28 @@
 #include "kernel/gradient_schedule.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <stdexcept>
 
 namespace attune::generators {
 
-cpu_prefill gradient_schedule(const kernel_request& request) {
+cpu_gradient default_cpu_gradient(const kernel_request& request) {
     if (request.on_gpu()) throw std::runtime_error("no gradients on a GPU yet; try TARGETS of CPUs");
     const level& isa = *request.target;
-    cpu_prefill s{};
+    cpu_gradient s{};
     s.lanes = isa.lanes;
     const bool wide = isa.registers >= 32;
     // Measured: four vectors of queries times four keys of 32 registers, three times four of 16.
     s.query_tile = (wide ? 4 : 3) * isa.lanes;
     s.key_tile = 4;
-    s.query_block = s.key_block = wide ? 64 : 48;
+    s.block = wide ? 64 : 48;
     s.depth_unroll = std::gcd(request.depths.depth, 4);
-    // Rows: 16 vectors of sums of 32 registers, 12 of 16, as wide as the rows are or two vectors.
-    s.value_tile = (wide ? 8 : 2) * isa.lanes;
-    s.chunk = (wide ? 16 : 12) * isa.lanes;
+    // 16 vectors of sums of 32 registers, 12 of 16: rows of eight vectors or two, or as near as their channels allow.
+    const int vectors = wide ? 16 : 12, width = width_of_sums(isa.lanes, request.depths);
+    s.sum_channels = (wide ? 8 : 2) * isa.lanes;
+    while (width % s.sum_channels != 0) s.sum_channels -= isa.lanes;
+    s.sum_rows = std::max(vectors * isa.lanes / s.sum_channels, 1);
+    while (s.block % s.sum_rows != 0) --s.sum_rows;
     return s;
 }
 

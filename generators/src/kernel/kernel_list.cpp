@@ -46,6 +46,7 @@ bool converts_in_8_lanes(const kernel_request& request) {
 }  // namespace
 
 schedule default_prefill(const kernel_request& request) {
+    if (request.core().makes(kind::gradient)) return default_cpu_gradient(request);
     if (request.on_gpu()) return default_gpu_prefill(request);
     cpu_prefill s = default_cpu_prefill(*request.target, request.depths, request.facts->hides);
     if (request.target->bf16_dot && can_use_bf16_dot(request))
@@ -72,8 +73,7 @@ namespace {
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
     const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
-    const bool gradient = facts->core.makes(kind::gradient);
-    if (gradient) gradient_plan_of(*facts);
+    if (facts->core.makes(kind::gradient)) gradient_plan_of(*facts);
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
     const std::string& no_decode = facts->decode_unsupported_reason;
@@ -98,10 +98,6 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                                      symbol_text(isa.name), serves, each.graph.fingerprint),
                          1, to_queries});
                 };
-                if (gradient) {
-                    add(gradient_schedule(request), std::numeric_limits<int>::max(), "");
-                    continue;
-                }
                 if (prefill) add(default_prefill(request), std::numeric_limits<int>::max(), "");
                 if (!decode || !no_decode.empty() || isa.name == "vulkan") continue;
                 add(default_decode(request), most_decoded, prefill ? "decode_" : "");

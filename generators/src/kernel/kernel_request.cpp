@@ -1,8 +1,6 @@
 #include "kernel/kernel_request.hpp"
 
 #include "analysis/plan.hpp"
-#include "base/formatting.hpp"
-#include "kernel/schedule_fields.hpp"
 
 #include <charconv>
 #include <stdexcept>
@@ -74,10 +72,10 @@ void check(const kernel_request& request) {
     if (is_for_gpu(request.schedule) != request.on_gpu())
         throw std::runtime_error("expected a schedule for " + std::string(request.on_gpu() ? "a GPU" : "a CPU") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
-    check(request.schedule, request.depths.depth);
-    const auto [queries, keys] = request.blocks();
-    if (request.core().makes(kind::gradient) && keys != queries)
-        refuse_field("key_block", fmt::format("its query_block, {}, in a gradient", queries), keys, queries);
+    if (const bool gradient = request.core().makes(kind::gradient); gradient != is_for_gradient(request.schedule))
+        throw std::runtime_error("expected a schedule for " + std::string(gradient ? "a gradient" : "attention") +
+                                 ", got " + to_json(request.schedule) + "; try what `explain --json` says");
+    check(request.schedule, request.depths);
 }
 
 depth_pair depth_pair_from(std::string_view text) {

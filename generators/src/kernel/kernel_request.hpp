@@ -25,11 +25,6 @@ element_type element_of(const input_declaration& input, const element_types& typ
 /// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".
 std::string symbol_part(const element_types& types);
 
-/// Depths of q and k, and of v.
-struct depth_pair {
-    int depth{}, value_depth{};
-};
-
 /// "64" or "64x32". Throws std::runtime_error for anything else.
 depth_pair depth_pair_from(std::string_view text);
 
@@ -73,9 +68,6 @@ row_memory row_memory_of(const kernel_request& request);
 /// Of a gradient: the most parts of the queries, each of which has sums of its own of all keys, and the fewest blocks
 /// of queries in one: of few, it would take longer to add up the sums than to make them.
 inline constexpr int most_parts_of_queries = 4, fewest_blocks_of_part = 8;
-
-/// Of a gradient: the channels of a row of such a sum, whole vectors of the wider of both depths.
-int width_of_sums(const kernel_request& request);
 
 /// What these sums take for each query of a head, key of a query head and key of a key head, in so many parts. Else 0.
 struct sum_memory {

@@ -11,6 +11,7 @@
 namespace attune::generators {
 namespace {
 
+constexpr std::string_view gradient = "gradient";
 constexpr int most_written_out = 1024;  ///< vectors that are multiplied and added, in a loop's body
 constexpr int most_gpu_threads = 1024;  ///< of a block
 constexpr int threads_a_key = 8;        ///< of a GPU, in decode
@@ -24,31 +25,34 @@ void at_most(const char* name, int got, int most, const char* beside) {
     if (got > most) refuse_field(name, fmt::format("{} at most beside its {}", most, beside), got, most);
 }
 
-void divides_depth(int depth_unroll, int depth) {
-    if (depth % depth_unroll != 0)
-        refuse_field("depth_unroll", fmt::format("a divisor of the depth, {}", depth), depth_unroll,
-                     std::gcd(depth, depth_unroll));
+void divides(const char* name, int got, const char* of, int whole) {
+    if (whole % got != 0) refuse_field(name, fmt::format("a divisor of {}, {}", of, whole), got, std::gcd(whole, got));
+}
+
+void fits_loop_of_scores(int vectors, int depth_unroll, int key_tile) {
+    at_most("key_tile", key_tile, most_written_out / (vectors * depth_unroll), "query_tile and depth_unroll");
 }
 
 /// What one pass of a loop's body holds of both products.
 void fits_loops(int vectors, int depth_unroll, int key_tile, const char* values_name, int values) {
-    at_most("key_tile", key_tile, most_written_out / (vectors * depth_unroll), "query_tile and depth_unroll");
+    fits_loop_of_scores(vectors, depth_unroll, key_tile);
     at_most(values_name, values, most_written_out / vectors, "query_tile");
 }
 
-void check_rules(const cpu_prefill& s, int depth) {
+void check_rules(const cpu_prefill& s, const depth_pair& depths) {
+    const int depth = depths.depth;
     if (s.pairing == 2 && depth % 2 != 0)
         refuse_field("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
     if (s.pairing == 2) multiple("key_block", s.key_block, "pairing", s.pairing);
     multiple("query_tile", s.query_tile, "lanes", s.lanes);
     multiple("query_block", s.query_block, "query_tile", s.query_tile);
-    divides_depth(s.depth_unroll, depth);
+    divides("depth_unroll", s.depth_unroll, "the depth", depth);
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
     multiple("value_chunk", s.chunk, "value_tile", s.value_tile);
     fits_loops(s.query_tile / s.lanes, s.depth_unroll, s.key_tile, "value_tile", s.value_tile);
 }
 
-void check_rules(const cpu_decode& s, int) {
+void check_rules(const cpu_decode& s, const depth_pair&) {
     if (s.lanes % s.key_tile != 0)
         refuse_field("key_tile", fmt::format("a divisor of lanes, {}, in decode", s.lanes), s.key_tile,
                      std::gcd(s.lanes, s.key_tile));
@@ -57,16 +61,28 @@ void check_rules(const cpu_decode& s, int) {
     fits_loops(s.query_tile, s.depth_unroll, s.key_tile, "value_tile", s.value_tile);
 }
 
-void check_rules(const gpu_prefill& s, int depth) {
+void check_rules(const cpu_gradient& s, const depth_pair& depths) {
+    multiple("query_tile", s.query_tile, "lanes", s.lanes);
+    multiple("block", s.block, "query_tile", s.query_tile);
+    multiple("block", s.block, "key_tile", s.key_tile);
+    divides("depth_unroll", s.depth_unroll, "the depth", depths.depth);
+    multiple("sum_channels", s.sum_channels, "lanes", s.lanes);
+    divides("sum_channels", s.sum_channels, "the channels of a sum", width_of_sums(s.lanes, depths));
+    divides("sum_rows", s.sum_rows, "block", s.block);
+    fits_loop_of_scores(s.query_tile / s.lanes, s.depth_unroll, s.key_tile);
+    at_most("sum_rows", s.sum_rows, most_written_out / (s.sum_channels / s.lanes), "sum_channels");
+}
+
+void check_rules(const gpu_prefill& s, const depth_pair& depths) {
     multiple("query_block", s.query_block, "query_tile", s.query_tile);
-    divides_depth(s.depth_unroll, depth);
+    divides("depth_unroll", s.depth_unroll, "the depth", depths.depth);
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
     at_most("key_block", s.key_block, most_gpu_threads / (s.query_block / s.query_tile) * s.key_tile,
             "key_tile, query_block and query_tile");
     fits_loops(s.query_tile, s.depth_unroll, s.key_tile, "chunk", s.chunk);
 }
 
-void check_rules(const gpu_decode& s, int) {
+void check_rules(const gpu_decode& s, const depth_pair&) {
     multiple("key_block", s.key_block, "the threads that share a key", threads_a_key, ", in decode");
     multiple("key_block", s.key_block, "key_tile", s.key_tile);
     at_most("key_block", s.key_block, most_gpu_threads / threads_a_key * s.key_tile, "key_tile");
@@ -92,7 +108,14 @@ void refuse_field(const std::string& field, const std::string& rule, int got, in
 }
 
 block_sizes blocks_of(const schedule& s) {
-    return std::visit([](const auto& cut) { return block_sizes{cut.query_block, cut.key_block}; }, s);
+    return std::visit(
+        [](const auto& cut) {
+            if constexpr (requires { cut.block; })
+                return block_sizes{cut.block, cut.block};
+            else
+                return block_sizes{cut.query_block, cut.key_block};
+        },
+        s);
 }
 
 shape_class shapes_of(const schedule& s) {
@@ -132,13 +155,26 @@ shape_class shape_class_from(std::string_view text) {
     throw std::runtime_error("expected a class of shapes, prefill or decode, got \"" + std::string(text) + "\"");
 }
 
+std::string_view purpose_of(const schedule& s) { return is_for_gradient(s) ? gradient : name_of(shapes_of(s)); }
+
+std::string_view purpose_from(std::string_view text) {
+    for (const std::string_view purpose : {name_of(shape_class::prefill), name_of(shape_class::decode), gradient})
+        if (text == purpose) return purpose;
+    throw std::runtime_error("expected a schedule's \"shapes\" to be prefill, decode or gradient, got \"" +
+                             std::string(text) + "\"");
+}
+
+int width_of_sums(int lanes, const depth_pair& depths) {
+    return (std::max(depths.depth, depths.value_depth) + lanes - 1) / lanes * lanes;
+}
+
 void check_limits(const schedule& s) {
     std::visit([](const auto& cut) { check_limits_of(cut); }, s);
 }
 
-void check(const schedule& s, int depth) {
+void check(const schedule& s, const depth_pair& depths) {
     check_limits(s);
-    std::visit([depth](const auto& cut) { check_rules(cut, depth); }, s);
+    std::visit([&](const auto& cut) { check_rules(cut, depths); }, s);
 }
 
 }  // namespace attune::generators

@@ -10,7 +10,7 @@
 namespace attune::generators {
 
 /// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched. There
-/// are four ways to cut, each with fields of its own.
+/// are five ways to cut, each with fields of its own.
 
 /// One task is a block of queries of one (batch, head). It visits blocks of keys; in each it makes a tile of scores
 /// (query_tile x key_block), exponentiates it, and adds its product with the values to a running state, a chunk of the
@@ -48,6 +48,22 @@ struct cpu_decode {
     bool operator==(const cpu_decode&) const = default;
 };
 
+/// Of a gradient, whatever the shapes. A task is a part of the queries of one key head. It visits blocks of pairs, as
+/// many queries as keys; in each it makes tiles of the numbers that are summed (query_tile x key_tile), queries in
+/// lanes, and adds their products with rows of the other side to sums, channels in lanes.
+struct cpu_gradient {
+    static constexpr shape_class shapes = shape_class::prefill;
+    int lanes{};         ///< f32 in a vector
+    int block{};         ///< queries and keys a visit, the grain in which blocks are skipped; a multiple of both tiles
+    int query_tile{};    ///< queries whose products with key_tile keys are summed in registers; a multiple of lanes
+    int key_tile{};      ///< keys of such a tile
+    int depth_unroll{};  ///< steps of the sum over the depth written out; divides the depth
+    int sum_rows{};      ///< rows of sums that are made in registers together; divides block
+    int sum_channels{};  ///< channels of each; a multiple of lanes that divides width_of_sums
+
+    bool operator==(const cpu_gradient&) const = default;
+};
+
 /// A block of threads has a block of queries of one (batch, head), each thread query_tile of them, with key_tile keys
 /// while scores are made and then with a chunk of the value depths.
 struct gpu_prefill {
@@ -78,7 +94,7 @@ struct gpu_decode {
     bool operator==(const gpu_decode&) const = default;
 };
 
-using schedule = std::variant<cpu_prefill, cpu_decode, gpu_prefill, gpu_decode>;
+using schedule = std::variant<cpu_prefill, cpu_decode, cpu_gradient, gpu_prefill, gpu_decode>;
 
 /// Queries and keys of the blocks that a kernel visits or skips.
 struct block_sizes {
@@ -94,19 +110,32 @@ inline bool is_for_gpu(const schedule& s) {
     return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s);
 }
 inline bool decodes(const schedule& s) { return shapes_of(s) == shape_class::decode; }
+inline bool is_for_gradient(const schedule& s) { return std::holds_alternative<cpu_gradient>(s); }
+/// What a schedule is for, as its JSON says it: "prefill", "decode" or "gradient".
+std::string_view purpose_of(const schedule& s);
+/// The same text for one of these. Throws std::runtime_error for anything else.
+std::string_view purpose_from(std::string_view text);
 
 /// Throws std::runtime_error for anything but "prefill" and "decode".
 shape_class shape_class_from(std::string_view text);
 
-/// Throws std::runtime_error with the first limit or rule above that `s` breaks for a depth of q and k.
-void check(const schedule& s, int depth);
+/// Depths of q and k, and of v.
+struct depth_pair {
+    int depth{}, value_depth{};
+};
 
-/// One flat JSON object: "shapes", "prefill" or "decode", and the fields of the type in the order above.
+/// The channels of a row of a gradient's sums: whole vectors of the wider of both depths.
+int width_of_sums(int lanes, const depth_pair& depths);
+
+/// Throws std::runtime_error with the first limit or rule above that `s` breaks for these depths.
+void check(const schedule& s, const depth_pair& depths);
+
+/// One flat JSON object: "shapes", which says what it is for, and the fields of the type in the order above.
 std::string to_json(const schedule& s);
 
-/// Of the target, a GPU or a CPU, and of the shapes that the text names. Throws std::runtime_error for text that is not
-/// such an object, and for numbers beyond their limits. Up to version 0.1 each object had the fields of all four types:
-/// those of the other three are read if they say what they had to, and dropped.
+/// Of the target, a GPU or a CPU, and of what the text says it is for. Throws std::runtime_error for text that is not
+/// such an object, and for numbers beyond their limits. Up to version 0.1 each object had the fields of all four types
+/// for prefill and decode: those of the other three are read if they say what they had to, and dropped.
 schedule schedule_from_json(std::string_view text, const level& target);
 
 }  // namespace attune::generators

@@ -1,6 +1,7 @@
 #pragma once
 #include "kernel/schedule.hpp"
 
+#include <array>
 #include <optional>
 #include <span>
 
@@ -12,6 +13,7 @@ namespace most {
 inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_tile = 256, depth_unroll = 64,
                      key_tile = 64, value_tile = 256, chunk = 4096, pairing = 2;
 inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
+inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // of a block all pairs are kept
 }  // namespace most
 
 /// A field of one of the types of schedules.
@@ -58,6 +60,19 @@ template <> struct schedule_fields<cpu_decode> {
         {"key_splits", &cpu_decode::key_splits, most::key_splits},
     };
     static constexpr foreign_field foreign[] = {{"chunk", 1, "in decode"}, {"pairing", 1, "in decode"}};
+};
+
+template <> struct schedule_fields<cpu_gradient> {
+    static constexpr schedule_field<cpu_gradient> own[] = {
+        {"lanes", &cpu_gradient::lanes, most::lanes},
+        {"block", &cpu_gradient::block, most::block},
+        {"query_tile", &cpu_gradient::query_tile, most::query_tile},
+        {"key_tile", &cpu_gradient::key_tile, most::key_tile},
+        {"depth_unroll", &cpu_gradient::depth_unroll, most::depth_unroll},
+        {"sum_rows", &cpu_gradient::sum_rows, most::sum_rows},
+        {"sum_channels", &cpu_gradient::sum_channels, most::sum_channels},
+    };
+    static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
 };
 
 template <> struct schedule_fields<gpu_prefill> {

@@ -76,7 +76,7 @@ nlohmann::json with_value_chunk(nlohmann::json object) {
 
 std::string to_json(const schedule& s) {
     nlohmann::ordered_json object = nlohmann::ordered_json::object();
-    object["shapes"] = std::string(name_of(shapes_of(s)));
+    object["shapes"] = std::string(purpose_of(s));
     std::visit(
         [&object]<class Cut>(const Cut& cut) {
             for (const auto& [name, member, most] : schedule_fields<Cut>::own) object[name] = cut.*member;
@@ -94,9 +94,12 @@ schedule schedule_from_json(std::string_view text, const level& target) {
             text.empty() ? "nothing" : shown(std::string(text))));
     const auto shapes = object.find("shapes");
     if (shapes == object.end()) refuse_absent("shapes", names);
-    if (!shapes->is_string()) refuse_value("shapes", "text, \"prefill\" or \"decode\"", *shapes);
-    const bool decode = shape_class_from(shapes->template get<std::string>()) == shape_class::decode;
+    if (!shapes->is_string()) refuse_value("shapes", "text, \"prefill\", \"decode\" or \"gradient\"", *shapes);
+    const std::string_view purpose = purpose_from(shapes->get_ref<const std::string&>());
+    const bool decode = purpose == name_of(shape_class::decode), prefill = purpose == name_of(shape_class::prefill);
+    if (target.is_gpu && !decode && !prefill) refuse_value("shapes", "\"prefill\" or \"decode\" on a GPU", *shapes);
     if (target.is_gpu) return decode ? read_as<gpu_decode>(object) : read_as<gpu_prefill>(object);
+    if (!decode && !prefill) return read_as<cpu_gradient>(object);
     return decode ? read_as<cpu_decode>(object) : read_as<cpu_prefill>(with_value_chunk(object));
 }
 

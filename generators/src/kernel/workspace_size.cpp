@@ -16,8 +16,9 @@ struct kept_sizes {
 
 kept_sizes sizes_of(const schedule& s) {
     return std::visit(
-        [](const auto& cut) {
-            kept_sizes all{.query_block = cut.query_block, .key_block = cut.key_block, .query_tile = cut.query_tile};
+        [blocks = blocks_of(s)](const auto& cut) {
+            kept_sizes all{
+                .query_block = blocks.query_block, .key_block = blocks.key_block, .query_tile = cut.query_tile};
             if constexpr (requires { cut.lanes; }) all.lanes = cut.lanes;
             if constexpr (requires { cut.value_tile; }) all.value_tile = cut.value_tile;
             if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;
@@ -50,7 +51,7 @@ std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes&
     const gradient_plan sums = gradient_plan_of(*request.facts);
     std::vector<int> made = sums.tiles;
     for (const gradient_term& term : sums.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
-    const int width = width_of_sums(request),
+    const int width = width_of_sums(cut.lanes, request.depths),
               contractions = 1 + static_cast<int>(contractions_under(*request.facts, made).size()),
               tiles = static_cast<int>(made.size()) + contractions,
               rows = static_cast<int>(sums.sums.size()) + 2 * contractions;
@@ -132,18 +133,12 @@ std::size_t scratch_bytes(const kernel_request& request) {
     return sizeof(float) * floats + 3 * hoisted_bytes(*facts, cut);
 }
 
-int width_of_sums(const kernel_request& request) {
-    const int lanes = sizes_of(request.schedule).lanes,
-              wider = std::max(request.depths.depth, request.depths.value_depth);
-    return (wider + lanes - 1) / lanes * lanes;
-}
-
 sum_memory sum_memory_of(const kernel_request& request) {
     const graph_facts& facts = *request.facts;
     if (!facts.core.makes(kind::gradient)) return {};
     const gradient_plan plan = gradient_plan_of(facts);
     const depth_pair& depths = request.depths;
-    const auto width = static_cast<std::size_t>(width_of_sums(request));
+    const auto width = static_cast<std::size_t>(width_of_sums(lanes_of(request.schedule), depths));
     sum_memory sums;
     sums.parts = most_parts_of_queries;
     const auto of = [&](bool of_queries, bool per_head) -> std::size_t& {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
+#include <type_traits>
 
 namespace attune::generators {
 namespace {
@@ -180,7 +182,14 @@ machine_model machine_of(const level& isa) {
 }
 
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call) {
-    return std::visit([&](const auto& cut) { return cycles_of(cut, request, hides, call); }, request.schedule);
+    return std::visit(
+        [&]<class Cut>(const Cut& cut) -> double {
+            if constexpr (std::is_same_v<Cut, cpu_gradient>)
+                throw std::logic_error("the cost model knows no gradients");
+            else
+                return cycles_of(cut, request, hides, call);
+        },
+        request.schedule);
 }
 
 }  // namespace attune::generators

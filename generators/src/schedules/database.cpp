@@ -127,12 +127,12 @@ database_entry entry_from(const json& object, const std::string& where) {
         const level& isa = level_named(e.key.level);
         e.key.bucket = shape_bucket_named(bucket);
         e.schedule = schedule_from_json(entry["schedule"].dump(), isa);
-        if (decodes(e.schedule) != (e.key.bucket == shape_bucket::decode))
-            throw std::runtime_error(
-                fmt::format("expected a schedule for {} in the bucket {}, got one for {}",
-                            name_of(decodes(e.schedule) ? shape_class::prefill : shape_class::decode), bucket,
-                            name_of(shapes_of(e.schedule))));
-        check(e.schedule, e.key.depth);
+        const std::string_view wanted =
+            name_of(e.key.bucket == shape_bucket::decode ? shape_class::decode : shape_class::prefill);
+        if (purpose_of(e.schedule) != wanted)
+            throw std::runtime_error(fmt::format("expected a schedule for {} in the bucket {}, got one for {}", wanted,
+                                                 bucket, purpose_of(e.schedule)));
+        check(e.schedule, {e.key.depth, e.key.value_depth});
     } catch (const std::runtime_error& problem) {
         throw std::runtime_error(fmt::format("{}: {}", where, problem.what()));
     }
@@ -193,7 +193,7 @@ const database_entry* database::nearest(const schedule_key& key) const {
         if (level_named(key.level).is_gpu && !(e.key == key))
             continue;  // of other depths it need not fit a GPU's shared memory
         try {
-            check(e.schedule, key.depth);
+            check(e.schedule, {key.depth, key.value_depth});
         } catch (const std::runtime_error&) {
             continue;
         }

@@ -25,8 +25,9 @@ schedule fitted(const database_entry& entry, const listed_kernel& kernel) {
             s.pairing = usual.pairing;  // what the element types and the formula allow; not searched
         if (same_depths) return s;
         s.depth_unroll = usual.depth_unroll;
-        s.query_block =
-            std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
+        if constexpr (requires { s.query_block; })
+            s.query_block =
+                std::min(s.query_block, std::max(s.query_tile, usual.query_block / s.query_tile * s.query_tile));
         if constexpr (std::is_same_v<Cut, cpu_prefill>)
             if (depths.value_depth % s.chunk != 0) s.value_tile = usual.value_tile, s.chunk = usual.chunk;
         return s;
@@ -47,7 +48,7 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
     if (entry == nullptr) return false;
     const schedule s = fitted(*entry, kernel);
     try {
-        check(s, kernel.request.depths.depth);
+        check(s, kernel.request.depths);
     } catch (const std::runtime_error&) {
         return false;
     }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <stdexcept>
+#include <type_traits>
 
 namespace attune::generators {
 namespace {
@@ -19,9 +20,9 @@ std::vector<int> tile_sizes(int vectors, const level& isa) {
     return sizes;
 }
 
-bool keeps_the_rules(const schedule& s, int depth) {
+bool keeps_the_rules(const schedule& s, const depth_pair& depths) {
     try {
-        check(s, depth);
+        check(s, depths);
     } catch (const std::runtime_error&) {
         return false;
     }
@@ -34,7 +35,7 @@ bool is_valid(const Cut& s, const tuned_kernel& of) {
     const kernel_request& request = of.kernel.request;
     if (!fits_registers(s, *request.target)) return false;
     if (plain_scratch_bytes(s, request.depths) > machine_of(*request.target).second_level_bytes) return false;
-    return keeps_the_rules(s, request.depths.depth);
+    return keeps_the_rules(s, request.depths);
 }
 
 /// Of a GPU: enough threads and not too many, each with sums that leave registers for the rest, in the shared memory
@@ -52,7 +53,7 @@ template <class Cut> bool is_valid(const Cut& s, const tuned_kernel& of) {
     kernel_request request = of.kernel.request;
     request.schedule = s;
     if (!fits_device(request, of.shared_memory)) return false;
-    return keeps_the_rules(s, depth);
+    return keeps_the_rules(s, request.depths);
 }
 
 template <class Add> void add_all(const cpu_prefill& usual, const kernel_request& of, const Add& add) {
@@ -169,9 +170,10 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
 std::vector<schedule> candidates(const tuned_kernel& of) {
     std::vector<schedule> all{of.kernel.request.schedule};
     const auto add_spaced = [&]<class Cut>(const Cut usual) {
-        add_all(usual, of.kernel.request, [&](const Cut& s) {
-            if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
-        });
+        if constexpr (!std::is_same_v<Cut, cpu_gradient>)  // of gradients none is searched yet
+            add_all(usual, of.kernel.request, [&](const Cut& s) {
+                if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
+            });
     };
     std::visit(add_spaced, of.kernel.request.schedule);
     return all;

@@ -117,8 +117,7 @@ std::string checked_calls::wrong(const kernel_table& made, const check_call& cal
 }
 
 std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) {
-    const auto [queries, keys] = std::visit(
-        [](const auto& s) { return std::pair<std::int64_t, std::int64_t>(s.query_block, s.key_block); }, cut);
+    const std::int64_t queries = blocks_of(cut).query_block, keys = blocks_of(cut).key_block;
     const auto [tile, key_tile] =
         std::visit([](const auto& s) { return std::pair<std::int64_t, std::int64_t>(s.query_tile, s.key_tile); }, cut);
     const int splits = splits_of(cut);

@@ -92,7 +92,7 @@ schedule drawn_schedule(dice& draw, const formula_case& it) {
         if (few) {
             const cpu_decode s = drawn_decode(draw, lanes);
             if (!is_small(s.query_tile, s)) continue;
-            check(s, it.depth);
+            check(s, {it.depth, it.value_depth});
             return s;
         }
         cpu_prefill s = drawn_prefill(draw, lanes, it.depth);
@@ -102,7 +102,7 @@ schedule drawn_schedule(dice& draw, const formula_case& it) {
             paired.cut = s;
             if (s.key_block % 2 == 0 && can_use_bf16_dot(paired.kernel(variant).request)) s.pairing = 2;
         }
-        check(s, it.depth);
+        check(s, {it.depth, it.value_depth});
         return s;
     }
     throw std::logic_error("no schedule was found within the limits");
