@@ -30,13 +30,8 @@ constexpr gpu_decode few_gpu{.query_block = 16,
                              .value_tile = 8,
                              .chunk = 2,
                              .key_splits = 128};
-constexpr cpu_gradient backward{.lanes = 8,
-                                .block = 48,
-                                .query_tile = 24,
-                                .key_tile = 4,
-                                .depth_unroll = 4,
-                                .sum_rows = 6,
-                                .sum_channels = 16};
+constexpr cpu_gradient backward{
+    .lanes = 8, .block = 48, .query_tile = 24, .key_tile = 4, .depth_unroll = 4, .sum_rows = 6, .sum_channels = 16};
 
 std::string changed(const schedule& s, const std::string& from, const std::string& to) {
     std::string text = to_json(s);
@@ -304,8 +299,8 @@ TEST_CASE("every level and depth has a valid default, whose scratch does not dep
     for (const level& isa : levels())
         for (const std::string depth : {"1", "3", "20", "64", "80", "96", "128", "1000", "4096", "64x4096", "192x128"})
             if (!isa.is_gpu)
-                for (const listed_kernel& k : kernels_of(
-                         {&backward_of_each, 1}, {.targets = {std::string(isa.name)}, .depths = {depth}})) {
+                for (const listed_kernel& k :
+                     kernels_of({&backward_of_each, 1}, {.targets = {std::string(isa.name)}, .depths = {depth}})) {
                     INFO(k.symbol);
                     CHECK(is_for_gradient(k.request.schedule));
                     CHECK_NOTHROW(check(k.request));

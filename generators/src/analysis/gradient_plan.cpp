@@ -12,8 +12,7 @@ using form = gradient_term::form;
 
 class gradient_reader {
 public:
-    explicit gradient_reader(const graph_facts& facts)
-        : graph_(facts.graph), core_(facts.core), depends_(facts.depends) {}
+    gradient_reader(const graph_ir& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
 
     gradient_plan read() {
         for (std::size_t output = 0; output < graph_.outputs.size(); ++output) {
@@ -202,7 +201,6 @@ private:
     }
 
     const graph_ir& graph_;
-    const plan& core_;
     const std::vector<dependence>& depends_;
     std::size_t output_{};
     gradient_plan plan_;
@@ -210,13 +208,16 @@ private:
 
 }  // namespace
 
-gradient_plan gradient_plan_of(const graph_facts& facts) { return gradient_reader(facts).read(); }
+gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependence>& depends) {
+    return gradient_reader(graph, depends).read();
+}
 
-std::vector<further_contraction> contractions_under(const graph_facts& facts, const std::vector<int>& tiles) {
-    const std::vector<bool> made = under(facts.graph, tiles);
+std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
+                                                    const std::vector<int>& tiles) {
+    const std::vector<bool> made = under(graph, tiles);
     std::vector<further_contraction> all;
     for (int n = 0; n < static_cast<int>(made.size()); ++n)
-        if (const auto further = further_contraction_at(facts.graph, facts.depends, n);
+        if (const auto further = further_contraction_at(graph, depends, n);
             further && made[static_cast<std::size_t>(n)])
             all.push_back(*further);
     return all;

@@ -1,5 +1,5 @@
 #pragma once
-#include "analysis/graph_facts.hpp"
+#include "analysis/plan.hpp"
 
 #include <map>
 #include <vector>
@@ -47,10 +47,11 @@ struct gradient_plan {
 };
 
 /// Throws std::runtime_error, a sentence, for what no kernel is made of yet.
-gradient_plan gradient_plan_of(const graph_facts& facts);
+gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependence>& depends);
 
 /// Sums over products of what depends on the query and what depends on the key, beside q * t(k), under some numbers of
 /// pairs.
-std::vector<further_contraction> contractions_under(const graph_facts& facts, const std::vector<int>& tiles);
+std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
+                                                    const std::vector<int>& tiles);
 
 }  // namespace attune::generators

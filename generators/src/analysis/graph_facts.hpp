@@ -1,8 +1,10 @@
 #pragma once
+#include "analysis/gradient_plan.hpp"
 #include "analysis/mask_class.hpp"
 #include "analysis/plan.hpp"
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ struct graph_facts {
     plan core;
     masking hides{};
     std::string decode_unsupported_reason;  ///< why no kernel is made for decode; empty if one is
+    std::optional<gradient_plan> gradient;  ///< if it makes gradients
 };
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.

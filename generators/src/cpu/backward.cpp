@@ -18,7 +18,7 @@ Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size()
 backward_sweep::backward_sweep(kernel_frame& frame)
     : f_(frame),
       cut_(frame.schedule_as<cpu_gradient>()),
-      plan_(gradient_plan_of(*frame.request.facts)),
+      plan_(*frame.request.facts->gradient),
       tasks_(frame),
       lanes_(cut_.lanes),
       width_(width_of_sums(lanes_, frame.request.depths)),

@@ -72,7 +72,7 @@ private:
 
     kernel_frame& f_;
     const cpu_gradient& cut_;
-    const gradient_plan plan_;
+    const gradient_plan& plan_;
     const backward_tasks tasks_;
     const int lanes_;
     const int width_;  ///< channels of a row of sums

@@ -40,7 +40,7 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
       cut_(f.schedule_as<cpu_gradient>()),
       tasks_(tasks),
       wanted_(wanted),
-      further_(contractions_under(*f.request.facts, wanted)),
+      further_(contractions_under(f.graph(), f.depends, wanted)),
       lanes_(cut_.lanes) {
     part = f_.b % tasks_.parts;
     batch = f_.b / tasks_.parts / tasks_.key_heads;

@@ -87,7 +87,7 @@ std::string sentence_of(const block_reason& reason) {
 }
 
 std::vector<block_reason> block_reasons(const kernel_request& request) {
-    const auto& [graph, depends, core, hides, no_decode] = *request.facts;
+    const auto& [graph, depends, core, hides, no_decode, gradient] = *request.facts;
     if (!core.has_core()) return {};
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;

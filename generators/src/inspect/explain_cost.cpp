@@ -1,6 +1,5 @@
 #include "inspect/explain_cost.hpp"
 
-#include "analysis/gradient_plan.hpp"
 #include "base/formatting.hpp"
 #include "inspect/node_text.hpp"
 
@@ -125,12 +124,11 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
         for (const further_contraction& other : sums)
             contracted_over(1, named_number(graph, other.extent, depths, call));
     };
-    if (!facts.core.makes(kind::gradient)) {
+    if (!facts.gradient) {
         further(facts.core.further);
     } else {
-        const gradient_plan plan = gradient_plan_of(facts);
-        further(contractions_under(facts, plan.tiles));
-        for (const gradient_sum& sum : plan.sums)
+        further(contractions_under(graph, facts.depends, facts.gradient->tiles));
+        for (const gradient_sum& sum : facts.gradient->sums)
             if (sum.rows >= 0)
                 contracted_over(1, {sum.of_values ? "Dv" : "D",
                                     static_cast<double>(sum.of_values ? depths.value_depth : depths.depth)});

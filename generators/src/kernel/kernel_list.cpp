@@ -1,6 +1,5 @@
 #include "kernel/kernel_list.hpp"
 
-#include "analysis/gradient_plan.hpp"
 #include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "kernel/cpu_schedule.hpp"
@@ -46,7 +45,7 @@ bool converts_in_8_lanes(const kernel_request& request) {
 }  // namespace
 
 schedule default_prefill(const kernel_request& request) {
-    if (request.core().makes(kind::gradient)) return default_cpu_gradient(request);
+    if (request.facts->gradient) return default_cpu_gradient(request);
     if (request.on_gpu()) return default_gpu_prefill(request);
     cpu_prefill s = default_cpu_prefill(*request.target, request.depths, request.facts->hides);
     if (request.target->bf16_dot && can_use_bf16_dot(request))
@@ -73,7 +72,6 @@ namespace {
 /// The kernels of one graph, for types and depths that are known to be such.
 void add_kernels(std::vector<listed_kernel>& all, const variant& each, const build_request& build) {
     const std::shared_ptr<const graph_facts> facts = facts_of(each.graph);  // refuses one that is not one kernel
-    if (facts->core.makes(kind::gradient)) gradient_plan_of(*facts);
     const bool prefill = wants(build, shape_class::prefill, each.name),
                decode = wants(build, shape_class::decode, each.name);
     const std::string& no_decode = facts->decode_unsupported_reason;

@@ -72,7 +72,7 @@ void check(const kernel_request& request) {
     if (is_for_gpu(request.schedule) != request.on_gpu())
         throw std::runtime_error("expected a schedule for " + std::string(request.on_gpu() ? "a GPU" : "a CPU") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
-    if (const bool gradient = request.core().makes(kind::gradient); gradient != is_for_gradient(request.schedule))
+    if (const bool gradient = request.facts->gradient.has_value(); gradient != is_for_gradient(request.schedule))
         throw std::runtime_error("expected a schedule for " + std::string(gradient ? "a gradient" : "attention") +
                                  ", got " + to_json(request.schedule) + "; try what `explain --json` says");
     check(request.schedule, request.depths);

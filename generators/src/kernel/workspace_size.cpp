@@ -1,4 +1,3 @@
-#include "analysis/gradient_plan.hpp"
 #include "kernel/kernel_request.hpp"
 
 #include <algorithm>
@@ -30,7 +29,7 @@ kept_sizes sizes_of(const schedule& s) {
 
 /// What is hoisted for each query or key in a block: one f32 or i32, and a byte that masks it.
 std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
-    const auto& [graph, depends, core, hides, no_decode] = facts;
+    const auto& [graph, depends, core, hides, no_decode, gradient] = facts;
     std::vector<int> roots, known{core.contraction};
     for (const further_contraction& further : core.further) known.push_back(further.node);
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
@@ -48,16 +47,17 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
 
 /// Blocks of pairs, and rows of queries and keys.
 std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes& cut) {
-    const gradient_plan sums = gradient_plan_of(*request.facts);
-    std::vector<int> made = sums.tiles;
-    for (const gradient_term& term : sums.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
+    const graph_facts& facts = *request.facts;
+    const gradient_plan& plan = *facts.gradient;
+    std::vector<int> made = plan.tiles;
+    for (const gradient_term& term : plan.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
     const int width = width_of_sums(cut.lanes, request.depths),
-              contractions = 1 + static_cast<int>(contractions_under(*request.facts, made).size()),
+              contractions = 1 + static_cast<int>(contractions_under(facts.graph, facts.depends, made).size()),
               tiles = static_cast<int>(made.size()) + contractions,
-              rows = static_cast<int>(sums.sums.size()) + 2 * contractions;
+              rows = static_cast<int>(plan.sums.size()) + 2 * contractions;
     const auto floats = static_cast<std::size_t>(tiles * cut.query_block * cut.key_block +
                                                  rows * (cut.query_block + 2 * cut.lanes) * width);
-    return sizeof(float) * floats + 3 * hoisted_bytes(*request.facts, cut);
+    return sizeof(float) * floats + 3 * hoisted_bytes(facts, cut);
 }
 
 }  // namespace
@@ -78,7 +78,7 @@ std::size_t scratch_bytes(const kernel_request& request) {
     const kept_sizes cut = sizes_of(schedule);
     const graph_ir& graph = facts->graph;
     const plan& core = facts->core;
-    if (core.makes(kind::gradient)) return scratch_of_gradient(request, cut);
+    if (facts->gradient) return scratch_of_gradient(request, cut);
     if (decodes(schedule)) {  // tiles of keys and values that are computed, rows that fill the last
                               // tile, and 32 allocations rounded up
         const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth +
@@ -135,8 +135,8 @@ std::size_t scratch_bytes(const kernel_request& request) {
 
 sum_memory sum_memory_of(const kernel_request& request) {
     const graph_facts& facts = *request.facts;
-    if (!facts.core.makes(kind::gradient)) return {};
-    const gradient_plan plan = gradient_plan_of(facts);
+    if (!facts.gradient) return {};
+    const gradient_plan& plan = *facts.gradient;
     const depth_pair& depths = request.depths;
     const auto width = static_cast<std::size_t>(width_of_sums(lanes_of(request.schedule), depths));
     sum_memory sums;
@@ -145,7 +145,8 @@ sum_memory sum_memory_of(const kernel_request& request) {
         return of_queries ? sums.of_query : per_head ? sums.of_key : sums.of_key_head;
     };
     if (facts.core.contraction >= 0) sums.depths += depths.depth;
-    sums.depths += depths.value_depth * static_cast<int>(contractions_under(facts, plan.tiles).size());
+    sums.depths +=
+        depths.value_depth * static_cast<int>(contractions_under(facts.graph, facts.depends, plan.tiles).size());
     for (const gradient_sum& sum : plan.sums) {
         of(sum.of_queries, sum.per_head) += sizeof(float) * width;
         if (sum.rows >= 0) sums.depths += sum.of_values ? depths.value_depth : depths.depth;
