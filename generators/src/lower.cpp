@@ -201,17 +201,14 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
     return {attention, order};
 }
 
-ordered_pipeline pipeline_of(const cpu_gradient&, kernel_frame& frame) {
+ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame) {
     backward_sweep sweep(frame);
-    sweep.schedule();
-    Pipeline all(sweep.outputs);
-    for (const std::string& loop : sweep.guarded_loops())
-        all.add_custom_lowering_pass(
-            new skip_blocks(loop, [table = sweep.table()](const Internal::Load& load) { return load.name == table; }));
-    all.add_custom_lowering_pass(new allow_empty_inputs);
+    Pipeline gradients(sweep.outputs);
+    apply(cut, sweep, frame, gradients);
+    gradients.add_custom_lowering_pass(new allow_empty_inputs);
     std::vector<int> order(sweep.outputs.size());  // each is a function of its own
     std::iota(order.begin(), order.end(), 0);
-    return {all, order};
+    return {gradients, order};
 }
 
 }  // namespace

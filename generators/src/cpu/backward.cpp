@@ -16,93 +16,89 @@ Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size()
 }  // namespace
 
 backward_sweep::backward_sweep(kernel_frame& frame)
-    : f_(frame),
-      cut_(frame.schedule_as<cpu_gradient>()),
-      plan_(*frame.request.facts->gradient),
-      tasks_(frame),
-      lanes_(cut_.lanes),
-      width_(width_of_sums(lanes_, frame.request.depths)),
-      pairs_(frame, tasks_, plan_.tiles, plan_.sums) {
+    : plan(*frame.request.facts->gradient),
+      tasks(frame),
+      width(width_of_sums(lanes_of(frame.request.schedule), frame.request.depths)),
+      pairs(frame, tasks, plan.tiles, plan.sums),
+      f_(frame) {
     define_visits();
-    if (!plan_.sums.empty()) define_sweep();
+    if (!plan.sums.empty()) define_sweep();
     define_outputs();
 }
 
 Expr backward_sweep::rows_of(const gradient_sum& sum) const {
-    if (sum.of_queries) return tasks_.group * tasks_.blocks_of_part * tasks_.block;
-    return (sum.per_head ? tasks_.group * tasks_.key_blocks : tasks_.key_blocks) * tasks_.block;
+    if (sum.of_queries) return tasks.group * tasks.blocks_of_part * tasks.block;
+    return (sum.per_head ? tasks.group * tasks.key_blocks : tasks.key_blocks) * tasks.block;
 }
 
 Expr backward_sweep::first_row(std::size_t sum) const {
     Expr first = 0;
-    for (std::size_t i = 0; i < sum; ++i) first = first + rows_of(plan_.sums[i]);
+    for (std::size_t i = 0; i < sum; ++i) first = first + rows_of(plan.sums[i]);
     return first;
 }
 
 void backward_sweep::define_visits() {
     // Algorithm
-    const Expr is_there = f_.kb < tasks_.key_blocks && f_.qt < tasks_.query_blocks;
-    visits_(f_.kb, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(is_there && f_.visible(f_.core.scores).may);
+    const Expr is_there = f_.kb < tasks.key_blocks && f_.qt < tasks.query_blocks;
+    visits(f_.kb, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(is_there && f_.visible(f_.core.scores).may);
 }
 
 void backward_sweep::define_sweep() {
-    const int sums = static_cast<int>(plan_.sums.size()), block = tasks_.block;
-    const Expr chunks = (tasks_.key_blocks + chunk_blocks - 1) / chunk_blocks;
-    // Algorithm. Of a block of pairs: row c of the sums number w.
-    within_ = RDom(0, block, "within");
+    const int count = static_cast<int>(plan.sums.size()), block = tasks.block;
+    const Expr chunks = (tasks.key_blocks + chunk_blocks - 1) / chunk_blocks;
+    // Algorithm. Of a block of pairs: a row of the sum of a number.
+    within = RDom(0, block, "within");
     std::vector<Expr> factors;
-    for (const gradient_sum& sum : plan_.sums) {
-        const Func& tile = pairs_.tiles.at(sum.pairs);
-        const Expr pairs =
-            sum.of_queries ? tile(c_, within_, f_.kb, f_.qt, f_.h, f_.b) : tile(within_, c_, f_.kb, f_.qt, f_.h, f_.b);
-        factors.push_back(pairs * pairs_.rows(sum, width_, within_.x));
+    for (const gradient_sum& sum : plan.sums) {
+        const Func& tile = pairs.tiles.at(sum.pairs);
+        const Expr numbers = sum.of_queries ? tile(in_block, within, f_.kb, f_.qt, f_.h, f_.b)
+                                            : tile(within, in_block, f_.kb, f_.qt, f_.h, f_.b);
+        factors.push_back(numbers * pairs.rows(sum, width, within.x));
     }
-    product_(f_.d, c_, w_, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    product_(f_.d, c_, w_, f_.kb, f_.qt, f_.h, f_.b) += any_of(factors, w_);
+    product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
+    product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) += any_of(factors, number);
 
-    sweep_ =
-        RDom({{0, block}, {0, sums}, {0, chunk_blocks}, {0, tasks_.blocks_of_part}, {0, chunks}, {0, tasks_.group}},
-             "sweep");
-    row_ = sweep_[0], which_ = sweep_[1], in_chunk_ = sweep_[2], of_block_ = sweep_[3], chunk_ = sweep_[4],
-    of_group_ = sweep_[5];
-    const Expr key_block = chunk_ * chunk_blocks + in_chunk_;
+    sweep = RDom({{0, block}, {0, count}, {0, chunk_blocks}, {0, tasks.blocks_of_part}, {0, chunks}, {0, tasks.group}},
+                 "sweep");
+    row = sweep[0], which = sweep[1], in_chunk = sweep[2], of_block = sweep[3], chunk = sweep[4], of_group = sweep[5];
+    const Expr key_block = chunk * chunk_blocks + in_chunk;
     const auto here = [&](const Expr& of_task) {
-        return substitute(std::map<std::string, Expr>{{f_.qt.name(), of_block_}, {f_.h.name(), of_group_}}, of_task);
+        return substitute(std::map<std::string, Expr>{{f_.qt.name(), of_block}, {f_.h.name(), of_group}}, of_task);
     };
-    sweep_.where(visits_(key_block, here(f_.qt * tasks_.parts + pairs_.part), here(pairs_.head), pairs_.batch) !=
-                 cast<std::uint8_t>(0));
+    sweep.where(visits(key_block, here(f_.qt * tasks.parts + pairs.part), here(pairs.head), pairs.batch) !=
+                cast<std::uint8_t>(0));
     std::vector<Expr> places;
-    for (std::size_t i = 0; i < plan_.sums.size(); ++i) {
-        const gradient_sum& sum = plan_.sums[i];
-        const Expr keys = min(key_block, tasks_.key_blocks - 1);  // no block beyond them is visited
-        const Expr at = sum.of_queries ? of_group_ * tasks_.blocks_of_part + of_block_
-                        : sum.per_head ? of_group_ * tasks_.key_blocks + keys
+    for (std::size_t i = 0; i < plan.sums.size(); ++i) {
+        const gradient_sum& sum = plan.sums[i];
+        const Expr keys = min(key_block, tasks.key_blocks - 1);  // no block beyond them is visited
+        const Expr at = sum.of_queries ? of_group * tasks.blocks_of_part + of_block
+                        : sum.per_head ? of_group * tasks.key_blocks + keys
                                        : keys;
-        places.push_back(first_row(i) + at * block + row_);
+        places.push_back(first_row(i) + at * block + row);
     }
-    sums_(f_.d, i_, f_.b) = 0.0f;
-    sums_(f_.d, any_of(places, which_), f_.b) += product_(f_.d, row_, which_, key_block, of_block_, of_group_, f_.b);
+    sums(f_.d, i, f_.b) = 0.0f;
+    sums(f_.d, any_of(places, which), f_.b) += product(f_.d, row, which, key_block, of_block, of_group, f_.b);
 }
 
 /// What a sum of the sweep is at a query of a query head, or at a key in a part of the queries.
 Expr backward_sweep::made(std::size_t number, const Expr& d, const Expr& position, const Expr& head, const Expr& part,
                           const Expr& b) const {
-    const gradient_sum& sum = plan_.sums[number];
+    const gradient_sum& sum = plan.sums[number];
     const Expr first = first_row(number);
     const auto at = [&](const Expr& row, const Expr& key_head, const Expr& of_part) {
-        return sums_(d, first + row, tasks_.number(b, key_head, of_part));
+        return sums(d, first + row, tasks.number(b, key_head, of_part));
     };
     const Expr key_head = f_.inputs.key_head(head);
-    const Expr in_group = clamp(head - key_head * tasks_.group, 0, tasks_.group - 1);
+    const Expr in_group = clamp(head - key_head * tasks.group, 0, tasks.group - 1);
     if (!sum.of_queries)
-        return at(sum.per_head ? in_group * tasks_.key_blocks * tasks_.block + position : position, key_head, part);
-    const Expr block = position / tasks_.block, parts = tasks_.parts;
-    return at((in_group * tasks_.blocks_of_part + block / parts) * tasks_.block + position % tasks_.block, key_head,
+        return at(sum.per_head ? in_group * tasks.key_blocks * tasks.block + position : position, key_head, part);
+    const Expr block = position / tasks.block, parts = tasks.parts;
+    return at((in_group * tasks.blocks_of_part + block / parts) * tasks.block + position % tasks.block, key_head,
               block % parts);
 }
 
 /// An output, of the elements of the tensor that it is the gradient of; sums are f32.
-Func backward_sweep::rounded(const Func& sum, std::size_t output) {
+Func backward_sweep::rounded_to(const Func& sum, std::size_t output) {
     const int input = input_of_gradient(f_.graph(), f_.graph().outputs[output]);
     const input_declaration& of = f_.graph().inputs[static_cast<std::size_t>(input)];
     const Type type = of.element == element_type::any ? f_.inputs.tensor(input).type() : Float(32);
@@ -115,26 +111,26 @@ Func backward_sweep::rounded(const Func& sum, std::size_t output) {
 }
 
 void backward_sweep::define_copied(std::size_t output, const std::vector<const gradient_term*>& terms) {
-    const gradient_sum& any = plan_.sums[terms.front()->sums.begin()->second];
+    const gradient_sum& any = plan.sums[terms.front()->sums.begin()->second];
     // Algorithm: the parts' sums, in order
-    const RDom part(0, any.of_queries ? Expr(1) : tasks_.parts, "part");
-    const Expr head = any.of_queries ? Expr(f_.h) : f_.h * tasks_.group;
+    const RDom part(0, any.of_queries ? Expr(1) : tasks.parts, "part");
+    const Expr head = any.of_queries ? Expr(f_.h) : f_.h * tasks.group;
     Expr sum;
     for (const gradient_term* term : terms) {
-        const Expr x = made(term->sums.begin()->second, f_.d, i_, head, part, f_.b);
+        const Expr x = made(term->sums.begin()->second, f_.d, i, head, part, f_.b);
         sum = sum.defined() ? sum + x : x;
     }
     Func gradient("gradient_" + std::string(f_.graph().outputs[output].name));
-    gradient(f_.d, i_, f_.h, f_.b) = 0.0f;
-    gradient(f_.d, i_, f_.h, f_.b) += sum;
-    outputs.push_back(rounded(gradient, output));
-    copied_.push_back({gradient, outputs.back(), any.of_values ? f_.value_depth() : f_.depth()});
+    gradient(f_.d, i, f_.h, f_.b) = 0.0f;
+    gradient(f_.d, i, f_.h, f_.b) += sum;
+    outputs.push_back(rounded_to(gradient, output));
+    copied.push_back({gradient, outputs.back(), any.of_values ? f_.value_depth() : f_.depth()});
 }
 
 void backward_sweep::define_outputs() {
     for (std::size_t output = 0; output < f_.graph().outputs.size(); ++output) {
         std::vector<const gradient_term*> terms;
-        for (const gradient_term& term : plan_.terms)
+        for (const gradient_term& term : plan.terms)
             if (term.output == output) terms.push_back(&term);
         if (std::ranges::all_of(terms, [](const auto* term) { return term->is == gradient_term::form::copied; })) {
             define_copied(output, terms);
@@ -151,8 +147,8 @@ void backward_sweep::define_outputs() {
                 add_by_pair(gradient, *term);
             else
                 add_placed(gradient, *term);
-        outputs.push_back(rounded(gradient, output));
-        rounded_.push_back({gradient, outputs.back()});
+        outputs.push_back(rounded_to(gradient, output));
+        rounded.push_back({gradient, outputs.back()});
     }
 }
 

@@ -2,8 +2,6 @@
 #include "cpu/pair_block.hpp"
 
 #include <list>
-#include <string>
-#include <utility>
 #include <vector>
 
 namespace attune::generators {
@@ -19,35 +17,58 @@ public:
     explicit backward_sweep(kernel_frame& frame);
 
     std::vector<Halide::Func> outputs;  ///< in the graph's order
-    void schedule();
-    /// The loops that the table of visits guards (skip_blocks.hpp), and that table.
-    std::vector<std::string> guarded_loops() const;
-    std::string table() const { return visits_.name(); }
 
-private:
     /// Terms of an output that is placed pair by pair.
     struct pair_pass {
         pair_block pairs;
-        Halide::Func gradient;
-        int stage{};
+        Halide::Func gradient;  ///< as `placed_term` has it
+        int stage{};            ///< its update
         Halide::RDom loops{};
         std::size_t key_block{}, block{}, group{};  ///< places among the loops
         std::size_t first_parallel{};
     };
+    /// A term that is placed by an index of a query or of a key.
     struct placed_term {
-        Halide::Func gradient;
+        Halide::Func gradient;  ///< over the axes of the tensor that it is of, the last one first
         int stage{};
         Halide::RDom loops;
         std::size_t first_parallel{};
     };
+    /// (channel, position, head or key head, batch): the parts' sums, in order; and what is written, which is the same
+    /// unless it is rounded.
     struct copied_sums {
         Halide::Func sum, gradient;
         int depth{};
     };
+    /// What is placed, over the axes of the tensor that it is of; and what is written, as above.
     struct rounded_sums {
         Halide::Func sum, gradient;
     };
-    /// Dimensions of a reduction over tasks, of which the last decide a place: no two tasks there add to one.
+
+    // What there is to schedule.
+    const gradient_plan& plan;
+    const backward_tasks tasks;
+    const int width;                ///< channels of a row of sums
+    Halide::Func visits{"visits"};  ///< (key block, query block, head, batch): whether a pair there may be seen
+    pair_block pairs;
+    /// (channel, row in block, number of the sum, key block, query block in part, head in group, task): of a block of
+    /// pairs, added up over `within`, positions of the other side.
+    Halide::Func product{"product"};
+    Halide::RDom within;
+    Halide::Func sums{"sums"};  ///< (channel, row among those of all sums, task): over `sweep`
+    Halide::RDom sweep;
+    /// Its loops: row in block, number of the sum, key block in chunk, query block in part, chunk of key blocks, head
+    /// in group.
+    Halide::RVar row, which, in_chunk, of_block, chunk, of_group;
+    const Halide::Var in_block{"c"}, number{"w"}, i{"i"};  ///< row in block, number of the sum, position
+    std::list<pair_pass> passes;
+    std::vector<placed_term> placed;
+    std::vector<Halide::Func> of_positions;  ///< (position, head, batch): numbers that placed terms have in common
+    std::vector<copied_sums> copied;
+    std::vector<rounded_sums> rounded;  ///< of what is placed
+
+private:
+    /// Dimensions of a reduction over tasks. The last ones decide a place: no two tasks there add to the same.
     struct task_loops {
         std::vector<Halide::Range> ranges;
         std::size_t part{}, key_head{}, batch{}, first_parallel{};
@@ -56,7 +77,7 @@ private:
     void define_visits();
     void define_sweep();
     void define_outputs();
-    Halide::Func rounded(const Halide::Func& sum, std::size_t output);
+    Halide::Func rounded_to(const Halide::Func& sum, std::size_t output);
     void define_copied(std::size_t output, const std::vector<const gradient_term*>& terms);
     Halide::Expr rows_of(const gradient_sum& sum) const;
     Halide::Expr first_row(std::size_t sum) const;
@@ -64,29 +85,14 @@ private:
                       const Halide::Expr& part, const Halide::Expr& b) const;
     std::vector<Halide::Expr> indices(const gradient_term& term, const place& at) const;
     bool indexes(const gradient_term& term, axis_kind axis, operation by) const;
-    void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool pairs) const;
+    void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool of_pairs) const;
     void add_placed(Halide::Func gradient, const gradient_term& term);
     void add_by_pair(Halide::Func gradient, const gradient_term& term);
-    void schedule_outputs();
-    void schedule_loops(Halide::Func gradient, int stage, const Halide::RDom& loops, std::size_t first_parallel);
 
     kernel_frame& f_;
-    const cpu_gradient& cut_;
-    const gradient_plan& plan_;
-    const backward_tasks tasks_;
-    const int lanes_;
-    const int width_;  ///< channels of a row of sums
-    pair_block pairs_;
-
-    std::list<pair_pass> passes_;
-    std::vector<placed_term> placed_;
-    std::vector<Halide::Func> of_positions_;  ///< numbers of a query or of a key that placed terms have in common
-    std::vector<copied_sums> copied_;
-    std::vector<rounded_sums> rounded_;  ///< of what is placed
-    Halide::Func product_{"product"}, sums_{"sums"}, visits_{"visits"};
-    Halide::RDom within_, sweep_;
-    Halide::RVar row_, which_, in_chunk_, chunk_, of_block_, of_group_;
-    const Halide::Var c_{"c"}, w_{"w"}, i_{"i"};
 };
+
+/// Makes loops of a CPU of a gradient's stages, and adds the passes that finish them.
+void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, Halide::Pipeline& gradients);
 
 }  // namespace attune::generators

@@ -46,7 +46,7 @@ void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term
             if (does == decides) place = loops.ranges.size(), loops.ranges.emplace_back(0, extent);
         };
         add(loops.part, parts, of_part);
-        add(loops.key_head, tasks_.key_heads, of_head);
+        add(loops.key_head, tasks.key_heads, of_head);
         add(loops.batch, max(f_.inputs.batches, 0), of_batch);
     }
 }
@@ -54,7 +54,7 @@ void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term
 /// Adds what a term has of each query, or of each key and part, where its index says.
 void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     const bool per_head = term.sums.empty() || term.of_queries || std::ranges::any_of(term.sums, [&](const auto& each) {
-                              return plan_.sums[each.second].per_head;
+                              return plan.sums[each.second].per_head;
                           });
     // Algorithm
     task_loops loops;
@@ -62,26 +62,26 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
         loops.ranges.emplace_back(0, max(f_.evaluate(term.over[i].extent, {}).value, 0));
     const std::size_t position = loops.ranges.size();
     loops.ranges.emplace_back(0, term.of_queries ? f_.inputs.query_length : f_.inputs.key_length);
-    loops.ranges.emplace_back(0, per_head ? tasks_.group : Expr(1));
-    add_task_loops(loops, term, term.of_queries ? Expr(1) : tasks_.parts, false);
+    loops.ranges.emplace_back(0, per_head ? tasks.group : Expr(1));
+    add_task_loops(loops, term, term.of_queries ? Expr(1) : tasks.parts, false);
     const RDom each(loops.ranges, "placed");
 
-    const Expr at = each[position], b = each[loops.batch], h = each[loops.key_head] * tasks_.group + each[position + 1];
+    const Expr at = each[position], b = each[loops.batch], h = each[loops.key_head] * tasks.group + each[position + 1];
     place here{b, h, at, at, f_.inputs.keys_in_use(b)};
     std::vector<int> sums;
     for (const auto& [node, number] : term.sums) sums.push_back(node);
-    const std::vector<Var> over{i_, f_.h, f_.b};
+    const std::vector<Var> over{i, f_.h, f_.b};
     for (const int n : hoistable(f_.graph(), f_.depends, {term.value}, sums)) {
-        const quantity x = f_.evaluate(n, {f_.b, f_.h, i_, i_, f_.inputs.keys_in_use(f_.b)});
+        const quantity x = f_.evaluate(n, {f_.b, f_.h, i, i, f_.inputs.keys_in_use(f_.b)});
         if (is_const(x.value)) continue;
         const kept_number kept("of_positions_" + std::to_string(n), x, over);
         here.known[n] = kept.at({at, h, b});
-        of_positions_.push_back(kept.values);
+        of_positions.push_back(kept.values);
     }
     for (std::size_t i = 0; i < term.over.size(); ++i)
         here.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
     for (const auto& [node, number] : term.sums) {
-        const int channel = plan_.sums[number].channel;
+        const int channel = plan.sums[number].channel;
         const Expr d = channel < 0 ? Expr(0) : here.indices.at(channel);
         here.known[node] = {made(number, d, at, h, each[loops.part], b), {}};
     }
@@ -92,23 +92,23 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
                                                   : here.key_limit <= 0;
     const Expr adds_nothing = x.masked.defined() ? over_nothing || x.masked : over_nothing;
     gradient(indices(term, here)) += select(adds_nothing, 0.0f, x.value);
-    placed_.push_back({gradient, gradient.num_update_definitions(), each, loops.first_parallel});
+    placed.push_back({gradient, gradient.num_update_definitions(), each, loops.first_parallel});
 }
 
 void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
-    passes_.push_back({pair_block(f_, tasks_, term.tiles, {}), gradient});
-    pair_pass& pass = passes_.back();
+    passes.push_back({pair_block(f_, tasks, term.tiles, {}), gradient});
+    pair_pass& pass = passes.back();
     // Algorithm
     task_loops loops;
     for (std::size_t i = term.over.size(); i-- > 0;)
         loops.ranges.emplace_back(0, max(f_.evaluate(term.over[i].extent, {}).value, 0));
     const std::size_t pair = loops.ranges.size();
     for (const Expr& extent :
-         {Expr(tasks_.block), Expr(tasks_.block), tasks_.key_blocks, tasks_.blocks_of_part, tasks_.group})
+         {Expr(tasks.block), Expr(tasks.block), tasks.key_blocks, tasks.blocks_of_part, tasks.group})
         loops.ranges.emplace_back(0, extent);
-    add_task_loops(loops, term, tasks_.parts, true);
+    add_task_loops(loops, term, tasks.parts, true);
     RDom each(loops.ranges, "pairs");
-    const Expr task = tasks_.number(each[loops.batch], each[loops.key_head], each[loops.part]);
+    const Expr task = tasks.number(each[loops.batch], each[loops.key_head], each[loops.part]);
     const auto here = [&](const Expr& of_block) {
         return substitute(std::map<std::string, Expr>{{f_.ki.name(), each[pair]},
                                                       {f_.qi.name(), each[pair + 1]},
@@ -118,9 +118,8 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
                                                       {f_.b.name(), task}},
                           of_block);
     };
-    each.where(visits_(each[pair + 2], each[pair + 3] * tasks_.parts + each[loops.part],
-                       each[loops.key_head] * tasks_.group + each[pair + 4],
-                       each[loops.batch]) != cast<std::uint8_t>(0));
+    each.where(visits(each[pair + 2], each[pair + 3] * tasks.parts + each[loops.part],
+                      each[loops.key_head] * tasks.group + each[pair + 4], each[loops.batch]) != cast<std::uint8_t>(0));
     place at = pass.pairs.at_pair();
     for (std::size_t i = 0; i < term.over.size(); ++i)
         at.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];

@@ -1,50 +1,46 @@
 #include "cpu/backward.hpp"
+#include "passes/skip_blocks.hpp"
 
 namespace attune::generators {
 using namespace Halide;
 
-std::vector<std::string> backward_sweep::guarded_loops() const {
-    std::vector<std::string> all;
-    if (!plan_.sums.empty()) all.push_back(sums_.name() + ".s1." + in_chunk_.name());
-    for (const pair_pass& pass : passes_)
-        all.push_back(pass.gradient.name() + ".s" + std::to_string(pass.stage) + "." +
-                      pass.loops[static_cast<int>(pass.key_block)].name());
-    return all;
-}
+namespace {
 
-void backward_sweep::schedule() {
+void schedule_sweep(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f) {
     const Var dx("dx");
     const RVar ro("ro"), rx("rx");
-    visits_.compute_root().vectorize(f_.kb, lanes_);
-    schedule_outputs();
-    if (plan_.sums.empty()) return;
+    Func &sums = its.sums, &product = its.product;
     // Schedule
-    sums_.compute_root().bound(f_.d, 0, width_).vectorize(f_.d, lanes_).parallel(f_.b);
-    sums_.update()
-        .reorder(f_.d, row_, which_, in_chunk_, of_block_, chunk_, of_group_, f_.b)
-        .parallel(f_.b)
-        .split(row_, ro, rx, cut_.sum_rows)
-        .split(f_.d, f_.d, dx, cut_.sum_channels)
-        .reorder(dx, rx, f_.d, ro, which_, in_chunk_, of_block_, chunk_, of_group_)
-        .vectorize(dx, lanes_)
+    sums.compute_root().bound(f.d, 0, its.width).vectorize(f.d, cut.lanes).parallel(f.b);
+    sums.update()
+        .reorder(f.d, its.row, its.which, its.in_chunk, its.of_block, its.chunk, its.of_group, f.b)
+        .parallel(f.b)
+        .split(its.row, ro, rx, cut.sum_rows)
+        .split(f.d, f.d, dx, cut.sum_channels)
+        .reorder(dx, rx, f.d, ro, its.which, its.in_chunk, its.of_block, its.chunk, its.of_group)
+        .vectorize(dx, cut.lanes)
         .unroll(dx)
         .unroll(rx)
-        .unroll(which_)
-        .never_partition(std::vector<VarOrRVar>{in_chunk_, of_block_});
-    product_.compute_at(sums_, f_.d)
-        .bound_extent(c_, cut_.sum_rows)
-        .bound_extent(w_, 1)
-        .bound_extent(f_.kb, 1)
-        .bound_extent(f_.qt, 1)
-        .vectorize(f_.d, lanes_)
-        .unroll(f_.d)
-        .unroll(c_);
-    product_.update().reorder(f_.d, c_, within_.x).vectorize(f_.d, lanes_).unroll(f_.d).unroll(c_);
-    pairs_.schedule({{sums_, f_.b}, {sums_, of_group_}, {sums_, of_block_}, {sums_, in_chunk_}});
+        .unroll(its.which)
+        .never_partition(std::vector<VarOrRVar>{its.in_chunk, its.of_block});
+    product.compute_at(sums, f.d)
+        .bound_extent(its.in_block, cut.sum_rows)
+        .bound_extent(its.number, 1)
+        .bound_extent(f.kb, 1)
+        .bound_extent(f.qt, 1)
+        .vectorize(f.d, cut.lanes)
+        .unroll(f.d)
+        .unroll(its.in_block);
+    product.update()
+        .reorder(f.d, its.in_block, its.within.x)
+        .vectorize(f.d, cut.lanes)
+        .unroll(f.d)
+        .unroll(its.in_block);
+    schedule_pairs(cut, its.pairs, f, {{sums, f.b}, {sums, its.of_group}, {sums, its.of_block}, {sums, its.in_chunk}});
 }
 
 /// What decides a place is done in parallel, which Halide cannot know to be right.
-void backward_sweep::schedule_loops(Func gradient, int stage, const RDom& loops, std::size_t first_parallel) {
+void schedule_loops(Func gradient, int stage, const RDom& loops, std::size_t first_parallel) {
     const int dimensions = loops.dimensions(), first = static_cast<int>(first_parallel);
     if (first >= dimensions) return;
     Stage update = gradient.update(stage - 1);
@@ -59,35 +55,54 @@ void backward_sweep::schedule_loops(Func gradient, int stage, const RDom& loops,
     update.parallel(all);
 }
 
-void backward_sweep::schedule_outputs() {
+void schedule_copied(backward_sweep::copied_sums& each, int lanes, const kernel_frame& f) {
     const Var all("all");
     // Schedule
-    for (Func& gradient : outputs)
-        for (int dim = 0; dim < gradient.dimensions(); ++dim) gradient.output_buffer().dim(dim).set_min(0);
-    for (copied_sums& each : copied_) {
-        each.gradient.output_buffer().dim(0).set_bounds(0, each.depth);
-        const bool is_output = each.sum.name() == each.gradient.name();
-        for (Stage stage : {Stage(each.sum), each.sum.update()}) {
-            stage.vectorize(f_.d, lanes_, TailStrategy::GuardWithIf);
-            if (is_output) stage.fuse(f_.h, f_.b, all).parallel(all);
-        }
-        if (is_output) continue;
-        each.sum.compute_at(each.gradient, i_);
-        each.gradient.vectorize(f_.d, lanes_, TailStrategy::GuardWithIf).fuse(f_.h, f_.b, all).parallel(all);
+    each.gradient.output_buffer().dim(0).set_bounds(0, each.depth);
+    const bool is_output = each.sum.name() == each.gradient.name();
+    for (Stage stage : {Stage(each.sum), each.sum.update()}) {
+        stage.vectorize(f.d, lanes, TailStrategy::GuardWithIf);
+        if (is_output) stage.fuse(f.h, f.b, all).parallel(all);
     }
-    for (rounded_sums& each : rounded_) {
+    if (is_output) return;
+    each.sum.compute_at(each.gradient, each.sum.args()[1]);
+    each.gradient.vectorize(f.d, lanes, TailStrategy::GuardWithIf).fuse(f.h, f.b, all).parallel(all);
+}
+
+void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f) {
+    // Schedule
+    for (Func& gradient : its.outputs)
+        for (int dim = 0; dim < gradient.dimensions(); ++dim) gradient.output_buffer().dim(dim).set_min(0);
+    for (backward_sweep::copied_sums& each : its.copied) schedule_copied(each, cut.lanes, f);
+    for (backward_sweep::rounded_sums& each : its.rounded) {
         if (each.sum.name() == each.gradient.name()) continue;
         each.sum.compute_root();
-        each.gradient.vectorize(each.gradient.args()[0], lanes_, TailStrategy::GuardWithIf)
+        each.gradient.vectorize(each.gradient.args()[0], cut.lanes, TailStrategy::GuardWithIf)
             .parallel(each.gradient.args().back());
     }
-    for (Func& values : of_positions_) values.compute_root().vectorize(i_, lanes_).parallel(f_.b);
-    for (const placed_term& each : placed_) schedule_loops(each.gradient, each.stage, each.loops, each.first_parallel);
-    for (pair_pass& pass : passes_) {
+    for (Func& values : its.of_positions) values.compute_root().vectorize(its.i, cut.lanes).parallel(f.b);
+    for (const auto& each : its.placed) schedule_loops(each.gradient, each.stage, each.loops, each.first_parallel);
+    for (backward_sweep::pair_pass& pass : its.passes) {
         const auto at = [&](std::size_t loop) { return LoopLevel(pass.gradient, pass.loops[static_cast<int>(loop)]); };
-        pass.pairs.schedule({at(pass.group), at(pass.group), at(pass.block), at(pass.key_block)});
+        schedule_pairs(cut, pass.pairs, f, {at(pass.group), at(pass.group), at(pass.block), at(pass.key_block)});
         schedule_loops(pass.gradient, pass.stage, pass.loops, pass.first_parallel);
     }
+}
+
+}  // namespace
+
+void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, Pipeline& gradients) {
+    its.visits.compute_root().vectorize(f.kb, cut.lanes);
+    schedule_outputs(cut, its, f);
+    if (!its.plan.sums.empty()) schedule_sweep(cut, its, f);
+    const auto skip = [&](const std::string& loop) {
+        gradients.add_custom_lowering_pass(new skip_blocks(
+            loop, [table = its.visits.name()](const Internal::Load& load) { return load.name == table; }));
+    };
+    if (!its.plan.sums.empty()) skip(its.sums.name() + ".s1." + its.in_chunk.name());
+    for (const backward_sweep::pair_pass& pass : its.passes)
+        skip(pass.gradient.name() + ".s" + std::to_string(pass.stage) + "." +
+             pass.loops[static_cast<int>(pass.key_block)].name());
 }
 
 }  // namespace attune::generators

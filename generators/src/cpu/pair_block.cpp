@@ -36,18 +36,13 @@ quantity kept_number::at(const std::vector<Expr>& place) const {
 
 pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
                        const std::vector<gradient_sum>& sums)
-    : f_(f),
-      cut_(f.schedule_as<cpu_gradient>()),
-      tasks_(tasks),
-      wanted_(wanted),
-      further_(contractions_under(f.graph(), f.depends, wanted)),
-      lanes_(cut_.lanes) {
-    part = f_.b % tasks_.parts;
-    batch = f_.b / tasks_.parts / tasks_.key_heads;
-    head = f_.b / tasks_.parts % tasks_.key_heads * tasks_.group + f_.h;
+    : tasks(tasks), wanted(wanted), f_(f), further_(contractions_under(f.graph(), f.depends, wanted)) {
+    part = f_.b % tasks.parts;
+    batch = f_.b / tasks.parts / tasks.key_heads;
+    head = f_.b / tasks.parts % tasks.key_heads * tasks.group + f_.h;
     // Algorithm
-    keys_(f_.b) = f_.inputs.keys_in_use(batch);
-    last_key_(f_.b) = max(f_.inputs.keys_in_use(batch), 1) - 1;
+    keys_in_use(f_.b) = f_.inputs.keys_in_use(batch);
+    last_key(f_.b) = max(f_.inputs.keys_in_use(batch), 1) - 1;
     std::vector<int> formulas;
     for (const int tensor : {f_.core.query, f_.core.key})
         if (tensor >= 0 && f_.node(tensor).op != operation::input) formulas.push_back(f_.node(tensor).arguments[0]);
@@ -56,21 +51,21 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
         if (sum.rows >= 0) formulas.push_back(sum.rows);
     hoist(formulas);
     define_contractions();
-    hoist(wanted_);
+    hoist(wanted);
     define_tiles();
 }
 
-place pair_block::at_pair() const { return {batch, head, query_at(f_.qi), f_.key_at(f_.ki), keys_(f_.b), known}; }
+place pair_block::at_pair() const { return {batch, head, query_at(f_.qi), f_.key_at(f_.ki), keys_in_use(f_.b), known}; }
 
-Expr pair_block::beyond() const { return f_.key_at(f_.ki) >= keys_(f_.b) || query_at(f_.qi) >= f_.inputs.query_length; }
-
-Expr pair_block::query_at(const Expr& position) const {
-    return (f_.qt * tasks_.parts + part) * tasks_.block + position;
+Expr pair_block::beyond() const {
+    return f_.key_at(f_.ki) >= keys_in_use(f_.b) || query_at(f_.qi) >= f_.inputs.query_length;
 }
+
+Expr pair_block::query_at(const Expr& position) const { return (f_.qt * tasks.parts + part) * tasks.block + position; }
 Expr pair_block::query_read(const Expr& position) const {
     return clamp(query_at(position), 0, f_.inputs.query_length - 1);
 }
-Expr pair_block::key_read(const Expr& position) const { return min(f_.key_at(position), last_key_(f_.b)); }
+Expr pair_block::key_read(const Expr& position) const { return min(f_.key_at(position), last_key(f_.b)); }
 
 /// A load at a bare channel, position, head and batch element of floats: read as it lies.
 bool pair_block::is_plain_row(int node, int channel) const {
@@ -93,7 +88,7 @@ bool pair_block::is_plain_row(int node, int channel) const {
 /// What a formula of a query or of a key is, at a position in the block at hand.
 quantity pair_block::formula(int node, bool of_query, const Expr& position, place where) const {
     const Expr at = of_query ? query_read(position) : key_read(position);
-    where.b = batch, where.h = head, where.q = where.k = at, where.key_limit = keys_(f_.b), where.known = known;
+    where.b = batch, where.h = head, where.q = where.k = at, where.key_limit = keys_in_use(f_.b), where.known = known;
     return f_.evaluate(node, where);
 }
 
@@ -127,11 +122,11 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     // Algorithm
     c.panel = Func("queries_" + name), c.sums = Func("sums_" + name), c.whole = Func("products_" + name);
     c.channels = RDom(0, depth, "channels_" + name);
-    c.panel(f_.qi, n_, f_.qt, f_.h, f_.b) = of_query(n_, f_.qi);
+    c.panel(f_.qi, in_panel, f_.qt, f_.h, f_.b) = of_query(in_panel, f_.qi);
     Expr key = of_key(c.channels, f_.ki);
     if (!keys_as_they_lie) {
         c.keys = Func("keys_" + name);
-        c.keys(n_, f_.ki, f_.kb, f_.h, f_.b) = of_key(n_, f_.ki);
+        c.keys(in_panel, f_.ki, f_.kb, f_.h, f_.b) = of_key(in_panel, f_.ki);
         key = c.keys(c.channels, f_.ki, f_.kb, f_.h, f_.b);
     }
     c.sums(pair_) = 0.0f;
@@ -140,7 +135,7 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     std::set<int> ends{f_.core.contraction};
     for (const further_contraction& each : further_) ends.insert(each.node);
     int readers = 0;
-    for (const int tile : wanted_) {
+    for (const int tile : wanted) {
         const auto reached =
             under(f_.graph(), {tile}, [&](int n) { return ends.contains(n) || (n != tile && is_read_again(n)); });
         if (reached[static_cast<std::size_t>(node)]) ++readers, c.reader = tile;
@@ -148,7 +143,7 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     c.is_kept = readers > 1;
     c.whole(pair_) = c.sums(pair_);
     known[node] = {c.is_kept ? c.whole(pair_) : c.sums(pair_), {}};
-    contractions_.push_back(c);
+    contractions.push_back(c);
 }
 
 void pair_block::define_contractions() {
@@ -181,26 +176,26 @@ void pair_block::hoist(const std::vector<int>& roots) {
     for (const auto& [n, value] : known) before.push_back(n);
     for (const int n : hoistable(f_.graph(), f_.depends, roots, before)) {
         const bool of_query = f_.depends[n].query, of_key = f_.depends[n].key;
-        const quantity x = f_.evaluate(n, {batch, head, query_read(f_.qi), key_read(f_.ki), keys_(f_.b)});
+        const quantity x = f_.evaluate(n, {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)});
         if (is_const(x.value)) continue;
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
         if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
         const kept_number kept("hoisted_" + std::to_string(n), x, over);
         known[n] = kept.at({over.begin(), over.end()});
-        hoisted_.push_back({kept.values, of_query, of_key});
+        hoisted.push_back({kept.values, of_query, of_key});
     }
 }
 
 /// Whether other tiles take a tile as it is: where it is 0 instead of masked, so is what is multiplied by it. Scores
 /// are asked whether they are masked.
 bool pair_block::is_read_again(int node) const {
-    return f_.node(node).kind != kind::scores && std::ranges::find(wanted_, node) != wanted_.end();
+    return f_.node(node).kind != kind::scores && std::ranges::find(wanted, node) != wanted.end();
 }
 
 /// The numbers of pairs that are summed; 0 where a pair is not seen, whatever lies there.
 void pair_block::define_tiles() {
-    for (const int node : wanted_) {
+    for (const int node : wanted) {
         const quantity x = f_.evaluate(node, at_pair());
         // Algorithm
         Func tile("pairs_" + std::to_string(node));
@@ -221,7 +216,7 @@ Expr pair_block::rows(const gradient_sum& sum, int width, const Expr& position) 
     Func copy("rows_" + std::to_string(sum.rows));
     copy(f_.d, i, block, f_.h, f_.b) =
         select(f_.d < depth, factor(sum.rows, sum.channel, min(f_.d, depth - 1), of_query, i), 0.0f);
-    copies_.push_back({copy, width, of_query});
+    copies.push_back({copy, width, of_query});
     return copy(f_.d, position, block, f_.h, f_.b);
 }
 

@@ -4,7 +4,6 @@
 
 #include <functional>
 #include <map>
-#include <utility>
 #include <vector>
 
 namespace attune::generators {
@@ -38,11 +37,10 @@ private:
 /// and `batch` are what they stand for.
 class pair_block {
 public:
-    /// `tiles`: nodes; `rows`: nodes whose rows are asked for.
-    pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& tiles,
+    /// `wanted`: nodes, whose numbers are made; `sums`: those whose rows are asked for.
+    pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
                const std::vector<gradient_sum>& sums);
 
-    std::map<int, Halide::Func> tiles;  ///< over (qi, ki, kb, qt, h, b); 0 where a pair is not seen
     std::map<int, quantity> known;
     Halide::Expr part, batch, head;
 
@@ -53,30 +51,43 @@ public:
     /// The rows of a product's other side, so wide: a tensor as it lies, or a copy.
     Halide::Expr rows(const gradient_sum& sum, int width, const Halide::Expr& position);
 
-    struct levels {
-        Halide::LoopLevel task, group, block, key_block;
-    };
-    void schedule(const levels& at);
-
-private:
     /// Products of queries' and keys' channels, a number a pair.
     struct contraction {
         int node{};
-        Halide::Expr depth;                     ///< constant, or known in the call only
-        Halide::Func panel, keys, sums, whole;  ///< keys: unless they are read as they lie
+        Halide::Expr depth;  ///< constant, or known in the call only
+        Halide::Func panel;  ///< (query in block, channel, query block, head in group, task): queries, in lanes
+        Halide::Func keys;   ///< (channel, key in block, key block, head in group, task), unless read as they lie
+        Halide::Func sums;   ///< of pairs, over `channels`
+        Halide::Func whole;  ///< of pairs: the sums of a block, if it is kept
         Halide::RDom channels;
         bool is_kept{};  ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
-        int reader{-1};
+        int reader{-1};  ///< the last of `wanted` that reads it
     };
-    struct hoisted {
+    /// What is computed once a block: (query in block, query block, head in group, task), or the same of keys, or
+    /// (head in group, task).
+    struct hoisted_number {
         Halide::Func values;
         bool of_query{}, of_key{};
     };
+    /// Rows of one side: (channel, position in block, block, head in group, task), 0 beyond the depth.
     struct side_rows {
         Halide::Func copy;
         int width{};
         bool of_query{};
     };
+
+    // What there is to schedule. Pairs are (query in block, key in block, key block, query block in part, head in
+    // group, task).
+    const backward_tasks& tasks;
+    const std::vector<int> wanted;
+    std::map<int, Halide::Func> tiles;  ///< of pairs; 0 where a pair is not seen
+    std::vector<contraction> contractions;
+    std::vector<hoisted_number> hoisted;
+    std::vector<side_rows> copies;
+    Halide::Func keys_in_use{"keys_in_use"}, last_key{"last_key"};  ///< (task)
+    const Halide::Var in_panel{"n"};                                ///< the channel of panels and keys
+
+private:
     /// A channel, a position in the block at hand.
     using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
 
@@ -94,22 +105,16 @@ private:
     void hoist(const std::vector<int>& roots);
     bool is_read_again(int node) const;
     void define_tiles();
-    void schedule_pairs(Halide::Func pairs, const levels& at);
-    void schedule_contraction(contraction& c, const levels& at);
-    void schedule_tile(Halide::Func tile, int node, const levels& at);
 
     kernel_frame& f_;
-    const cpu_gradient& cut_;
-    const backward_tasks& tasks_;
-    const std::vector<int> wanted_;
     const std::vector<further_contraction> further_;
-    const int lanes_;
-    std::vector<contraction> contractions_;
-    std::vector<hoisted> hoisted_;
-    std::vector<side_rows> copies_;
-    Halide::Func keys_{"keys_in_use"}, last_key_{"last_key"};
-    const Halide::Var n_{"n"};
     const std::vector<Halide::Var> pair_{f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b};
 };
+
+/// The loops in which blocks of pairs are made: of a task, of a head of its group, of a block of queries, of keys.
+struct pair_loops {
+    Halide::LoopLevel task, group, block, key_block;
+};
+void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame& f, const pair_loops& at);
 
 }  // namespace attune::generators
