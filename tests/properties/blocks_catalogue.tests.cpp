@@ -1,5 +1,5 @@
-#include "analysis/node_text.hpp"
 #include "blocks_lab.hpp"
+#include "inspect/node_text.hpp"
 #include "inspect/notes.hpp"
 
 #include <attune/catalogue/biases.hpp>

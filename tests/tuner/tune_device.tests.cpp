@@ -87,7 +87,7 @@ TEST_CASE(
             CHECK(space.front() == of.kernel.request.schedule);
             for (auto s = space.begin(); s != space.end(); ++s) {
                 CHECK(std::find(space.begin(), s, *s) == s);
-                CHECK_NOTHROW(check(*s, of.kernel.request.depths.depth));
+                CHECK_NOTHROW(check(*s, of.kernel.request.depths));
                 kernel_request request = of.kernel.request;
                 request.schedule = *s;
                 CHECK(estimated_shared_memory(request) <= most_shared_memory(*of.kernel.request.target));
@@ -110,7 +110,7 @@ TEST_CASE("decode's space on a GPU splits the keys into more parts and fewer, to
     CHECK(values(space, &gpu_decode::depth_unroll).size() >= 3);
     for (auto s = space.begin(); s != space.end(); ++s) {
         CHECK(std::find(space.begin(), s, *s) == s);
-        CHECK_NOTHROW(check(*s, 128));
+        CHECK_NOTHROW(check(*s, {128, 128}));
         CHECK(decodes(*s));
     }
     // Of the estimates none says that all are alike, or that one costs nothing.
