@@ -28,10 +28,6 @@ TEST_CASE("shards of random graphs, on random cuts, come to the whole in double 
             ++none_left;
             continue;
         }
-        if (std::ranges::find(graph.nodes, operation::keep, &instruction::op) != graph.nodes.end()) {
-            REQUIRE(shard_of(graph).fault == dsl::detail::shard_fault::of_keep);
-            continue;
-        }
         const sharded_graph shard = shard_of(graph);
         INFO("seed " << seed << "\n" << graph.text() << "\n" << shard.graph.text());
         REQUIRE(shard.is_one());
@@ -73,8 +69,8 @@ TEST_CASE("shards of random graphs, on random cuts, come to the whole in double 
                 none_left);
     CHECK(compared >= 300);
     for (const operation_row& row : operation_table::rows_of_all) {
-        const bool refused = row.op == operation::keep || row.op == operation::tokens ||
-                             row.op == operation::sum_over_queries || row.op == operation::mean_over_heads;
+        const bool refused = row.op == operation::tokens || row.op == operation::sum_over_queries ||
+                             row.op == operation::mean_over_heads;
         const bool of_gradients = row.op == operation::each || row.op == operation::deposit;
         const bool behind_the_sum = row.op == operation::as_row || row.op == operation::as_output;
         INFO(row.text);

@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
 
 /// Variants and their shards, of which kernels are made.
 namespace sharded {
@@ -29,9 +30,10 @@ inline constexpr auto documents = outputs(out = softmax(document_scores) * v, ls
                                           output<"top"> = row_maximum(document_scores));
 inline constexpr auto documents_shard = shard(documents);
 
-/// Sums that are not normalised.
+/// Sums that are not normalised, of weights that are dropped by a seed.
 inline constexpr auto sigmoids = unnormalized(mask(sigmoid(scores), causal));
-inline constexpr auto sigmoid_attention = outputs(out = sigmoids * v, output<"sum"> = row_sum(sigmoids));
+inline constexpr auto kept = where(keep(0.25, 4711), sigmoids, 0.0);
+inline constexpr auto sigmoid_attention = outputs(out = kept * v, output<"sum"> = row_sum(kept));
 inline constexpr auto sigmoid_shard = shard(sigmoid_attention);
 
 }  // namespace sharded

@@ -302,7 +302,19 @@ column evaluation::keep(const instruction& n) {
     const double p = value(n.arguments[0])->real.at(0);
     const std::int32_t seed = value(n.arguments[1])->integer.at(0), upper_half = value(n.arguments[2])->integer.at(0);
     column kept = counting(0, n_);
-    for (std::int32_t& key : kept.integer) key = keeps(p, seed, upper_half, b_, h_, q_, key);
+    if (n.argument_count == 3) {
+        for (std::int32_t& key : kept.integer) key = keeps(p, seed, upper_half, b_, h_, q_, key);
+        return kept;
+    }
+    std::array<shared_column, 4> drawn_for;
+    for (std::size_t a = 0; a < drawn_for.size(); ++a) drawn_for[a] = value(n.arguments[a + 3]);
+    for (std::size_t key = 0; key < kept.integer.size(); ++key) {
+        const auto at = [&](std::size_t a) {
+            const auto& of = drawn_for[a]->integer;
+            return of[of.size() == 1 ? 0 : key];
+        };
+        kept.integer[key] = keeps(p, seed, upper_half, at(0), at(1), at(2), at(3));
+    }
     return kept;
 }
 

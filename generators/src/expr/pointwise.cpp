@@ -260,7 +260,10 @@ quantity pointwise::keep(const instruction& node) {
     const auto real = [](double x) { return Internal::make_const(Float(64), x); };
     const Expr exact = probability.op == operation::constant ? real(probability.number) : cast<double>(p);
     const Expr limit = cast<uint64_t>(floor(clamp(exact, real(0), real(1)) * real(4294967296) + real(0.5)));
-    const Expr word = philox(seed, upper, at_.b, at_.h, at_.q, at_.k);
+    std::array<Expr, 4> drawn_for{at_.b, at_.h, at_.q, at_.k};
+    for (std::size_t i = 0; i + 3 < node.argument_count; ++i)
+        drawn_for[i] = evaluate(node.arguments[i + 3], false).value;
+    const Expr word = philox(seed, upper, drawn_for[0], drawn_for[1], drawn_for[2], drawn_for[3]);
     return {word >= cast<uint32_t>(min(limit, cast<uint64_t>(Expr(0xffffffffu)))) &&
                 limit <= cast<uint64_t>(Expr(0xffffffffu)),
             {}};

@@ -303,6 +303,28 @@ template <operand P, operand S, operand U> constexpr auto keep(const P& p, const
         return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half);
 }
 
+/// The draw of another (b, h, q_idx, kv_idx): where a call has a part of what they count, as shards have.
+template <operand P, operand S, operand U, operand B, operand H, operand Q, operand K>
+constexpr auto keep(const P& p, const S& seed, const U& upper_half, const B& batch_element, const H& query_head,
+                    const Q& query_position, const K& key_position) {
+    constexpr unsigned forbidden = use::channel | use::bound | use::late;
+    constexpr unsigned uses = uses_in<B> | uses_in<H> | uses_in<Q> | uses_in<K>;
+    const auto own = keep(p, seed, upper_half);
+    if constexpr (is_rejected<std::remove_const_t<decltype(own)>> || is_rejected<B> || is_rejected<H> ||
+                  is_rejected<Q> || is_rejected<K>)
+        return rejected{};
+    else if constexpr (kind_of<B> != kind::integer || kind_of<H> != kind::integer || kind_of<Q> != kind::integer ||
+                       kind_of<K> != kind::integer || (uses & forbidden)) {
+        static_assert(integer_kind<kind_of<B>> && integer_kind<kind_of<H>> && integer_kind<kind_of<Q>> &&
+                          integer_kind<kind_of<K>> && free_of<uses, forbidden>,
+                      "attune: keep(p, seed, upper half, b, h, q, k): what is drawn for is four integers of (b, h, "
+                      "q_idx, kv_idx)");
+        return rejected{};
+    } else
+        return make<kind::condition, operation::keep>(as_real(lift(p)), seed, upper_half, batch_element, query_head,
+                                                      query_position, key_position);
+}
+
 /// Several named outputs of one graph. What they share is computed once.
 template <class... Named> struct outputs_of {
     detail::hana::basic_tuple<Named...> named;

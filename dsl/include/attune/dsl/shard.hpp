@@ -47,9 +47,6 @@ template <shard_fault Why, name Found> constexpr bool has_a_shard() {
     static_assert(Why != of_tokens || can_be_a_shard<Why, Found>,
                   "attune: attune makes no shard of a graph with tokens, which are made of all heads and keys; make a "
                   "graph of its own of the attention");
-    static_assert(Why != of_keep || can_be_a_shard<Why, Found>,
-                  "attune: attune makes no shard of keep and dropout yet; pass the pairs that are kept as an input, as "
-                  "catalogue::with_dropout takes them");
     static_assert(Why != of_pairs_or_keys || can_be_a_shard<Why, Found>,
                   "attune: the outputs of a shard are sums over the keys, their log_sum_exp and row_maximum; scores, "
                   "weights, columns and head means are not");

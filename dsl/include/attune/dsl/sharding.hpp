@@ -57,7 +57,6 @@ private:
     constexpr void find_faults() {
         for (std::int16_t n = 0; n < whole_.node_count; ++n) {
             if (node(n).op == operation::tokens) fail(shard_fault::of_tokens);
-            if (node(n).op == operation::keep) fail(shard_fault::of_keep);
             if (node(n).kind == kind::gradient) fail(shard_fault::of_a_gradient);
         }
         for (int i = 0; i < whole_.output_count; ++i) {
@@ -174,6 +173,10 @@ private:
         if ((it.op == operation::softmax || it.op == operation::log_sum_exp) && it.argument_count > 1)
             it.arguments[1] =
                 write(where(of_shard::with_sinks != 0, entered<kind::real, use::data>{it.arguments[1]}, -inf));
+        if (it.op == operation::keep && it.argument_count == about(it.op).fewest)
+            for (const std::int16_t drawn_for :
+                 {write(b), write(h), write(of_shard::query_positions(q_idx)), write(of_shard::key_positions(kv_idx))})
+                it.arguments[it.argument_count++] = drawn_for;
         return made_.add(it);
     }
 

@@ -129,8 +129,8 @@ enum class operation : std::uint8_t {
     logical_and,
     logical_or,
     logical_not,
-    keep,  ///< p, seed, upper half of the seed -> condition of (b, h, q_idx, kv_idx): false with probability p
-           ///< (random.hpp of each room)
+    keep,  ///< p, seed, upper half of the seed[, b, h, q, k] -> condition of (b, h, q_idx, kv_idx), or of the four
+           ///< integers: false with probability p (random.hpp of each room)
     // attention
     mask,     ///< scores, condition -> scores
     softmax,  ///< scores[, sink] -> weights, over the keys; the sink, a real of (b, h, q_idx), joins the denominator

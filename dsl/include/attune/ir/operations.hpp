@@ -140,7 +140,7 @@ inline constexpr operation_row rows_of_all[] = {
     {logical_and, logic, " && ", 4, 2, 2, {condition}, condition, all, none, cheap, regular, bounded, flat},
     {logical_or, logic, " || ", 3, 2, 2, {condition}, condition, all, none, cheap, regular, bounded, flat},
     {logical_not, logic, "!", 14, 1, 1, {condition}, condition, all, none, cheap, regular, bounded, flat},
-    {keep, random, "keep", 0, 3, 3, {real, integer, integer}, condition, all, pairs, costly, irregular, open, flat},
+    {keep, random, "keep", 0, 3, 7, {real, integer}, condition, all, pairs, costly, irregular, open, flat},
     // attention
     {mask, attention, "mask", 0, 2, 2, {scores, condition}, scores, all, none, cheap, regular, bounded, stage},
     {softmax, attention, "softmax", 0, 1, 2, {scores, real}, weights, all, score, cheap, regular, open, stage},
