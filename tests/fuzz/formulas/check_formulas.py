@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_formulas.py <fuzz_formulas> agree --seed N (--cases N | --minutes N)   no finding, and few refusals
+"""check_formulas.py <fuzz_formulas> agree --seed N (--cases N | --minutes N)   no finding, and few refusals; headers of findings stay in the folder where it runs
 check_formulas.py <fuzz_formulas> find --compile COMMAND --seed N [--shrink-minutes N --most-nodes N]
     a mistake that is put into the kernels is found, and its header compiles"""
 import argparse, json, os, re, shlex, subprocess, sys, tempfile
@@ -60,8 +60,10 @@ def main():
     parser.add_argument("--shrink-minutes", default="0")
     parser.add_argument("--most-nodes")
     how = parser.parse_args()
+    if how.what == "agree":
+        return agree(how.program, how, os.getcwd())
     with tempfile.TemporaryDirectory() as folder:
-        {"agree": agree, "find": find}[how.what](how.program, how, folder)
+        find(how.program, how, folder)
 
 
 main()
