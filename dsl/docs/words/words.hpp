@@ -149,7 +149,7 @@ inline constexpr auto classes = scored(where(isnan(cap) || isinf(cap) || !isfini
 // index
 inline constexpr auto sums = seen(any(n, extent<1>(ends), kv_idx == ends(b, n)) || all(n, 4, kv_idx > ends(b, n)) ||
                                   sum(n, extent<1>(ends), ends(b, n) <= kv_idx) > 2);
-// `keep(p, seed)` `keep(p, seed, upper half)`: false with probability p, by Philox
+// `keep(p, seed)` `keep(p, seed, upper half)` `keep(p, seed, upper half, b, h, q, k)`: false with probability p
 inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 0) / 0.9 * v);
 
 // # Masks and scores

@@ -1,6 +1,5 @@
 #include "call/indices.hpp"
 #include "base/text.hpp"
-#include "call/small_table.hpp"
 
 #include <attune/runtime/error.hpp>
 
@@ -14,7 +13,7 @@ namespace {
 /// The axes of which a position is a place; `own`: of an input whose axis has a length of its own.
 using is_place = bool (*)(axis_kind along, bool own);
 constexpr is_place no_position = [](axis_kind, bool) { return false; };
-constexpr small_table positions{by_operation<family::terminal, is_place>{
+constexpr by_operation<family::terminal, is_place> positions{
     {operation::b, [](axis_kind along, bool) { return along == axis_kind::batch; }},
     {operation::h, [](axis_kind along, bool) { return along == axis_kind::head || along == axis_kind::key_head; }},
     {operation::q_idx,
@@ -34,7 +33,7 @@ constexpr small_table positions{by_operation<family::terminal, is_place>{
     {operation::key_length, no_position},
     {operation::heads, no_position},
     {operation::key_heads, no_position},
-    {operation::batches, no_position}}};
+    {operation::batches, no_position}};
 
 /// The position itself, along an axis that is as long as there are such positions.
 bool is_own_position(const call_numbers& call, const instruction& load, std::size_t axis) {

@@ -1,6 +1,5 @@
 #include "base/text.hpp"
 #include "call/shape.hpp"
-#include "call/small_table.hpp"
 
 #include <attune/ir/operations.hpp>
 
@@ -50,13 +49,13 @@ struct rounded_down {
 };
 
 using of_two = bool (*)(std::int64_t, std::int64_t);
-constexpr small_table comparisons{by_operation<family::comparison, of_two>{
+constexpr by_operation<family::comparison, of_two> comparisons{
     {operation::equal, [](std::int64_t x, std::int64_t y) { return x == y; }},
     {operation::not_equal, [](std::int64_t x, std::int64_t y) { return x != y; }},
     {operation::less, [](std::int64_t x, std::int64_t y) { return x < y; }},
     {operation::less_equal, [](std::int64_t x, std::int64_t y) { return x <= y; }},
     {operation::greater, [](std::int64_t x, std::int64_t y) { return x > y; }},
-    {operation::greater_equal, [](std::int64_t x, std::int64_t y) { return x >= y; }}}};
+    {operation::greater_equal, [](std::int64_t x, std::int64_t y) { return x >= y; }}};
 
 class number_evaluator {
 public:
@@ -202,7 +201,7 @@ private:
     std::int64_t terminal(const instruction& n) {
         using number_of = std::int64_t (*)(number_evaluator&, const instruction&);
         constexpr number_of differs = nullptr;  // within the call
-        static constexpr small_table numbers{by_operation<family::terminal, number_of>{
+        static constexpr by_operation<family::terminal, number_of> numbers{
             {operation::b, differs},
             {operation::h, differs},
             {operation::q_idx, differs},
@@ -224,7 +223,7 @@ private:
             {operation::batches, [](number_evaluator& e, const instruction&) { return e.shape_[axis_kind::batch]; }},
             {operation::query_length,
              [](number_evaluator& e, const instruction&) { return e.number(axis_kind::query); }},
-            {operation::key_length, [](number_evaluator& e, const instruction&) { return e.number(axis_kind::key); }}}};
+            {operation::key_length, [](number_evaluator& e, const instruction&) { return e.number(axis_kind::key); }}};
         const number_of number = numbers[n.op];
         return number ? number(*this, n) : (refuse(), 0);
     }
@@ -245,7 +244,7 @@ private:
 
     std::int64_t arithmetic(operation op, std::int64_t x, std::int64_t y) const {
         using of_two = std::int64_t (*)(const number_evaluator&, std::int64_t, std::int64_t);
-        static constexpr small_table results{by_operation<family::arithmetic, of_two>{
+        static constexpr by_operation<family::arithmetic, of_two> results{
             {operation::negate, [](const number_evaluator&, std::int64_t x, std::int64_t) { return -x; }},
             {operation::absolute, [](const number_evaluator&, std::int64_t x, std::int64_t) { return std::abs(x); }},
             {operation::add, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x + y; }},
@@ -258,20 +257,20 @@ private:
             {operation::minimum,
              [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::min(x, y); }},
             {operation::maximum,
-             [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::max(x, y); }}}};
+             [](const number_evaluator&, std::int64_t x, std::int64_t y) { return std::max(x, y); }}};
         return checked(results[op](*this, x, y));
     }
 
     std::int64_t of_bits(operation op, std::int64_t x, std::int64_t y) const {
         using of_two = std::int64_t (*)(const number_evaluator&, std::int64_t, std::int64_t);
-        static constexpr small_table results{by_operation<family::bits, of_two>{
+        static constexpr by_operation<family::bits, of_two> results{
             {operation::bit_and, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x & y; }},
             {operation::bit_or, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x | y; }},
             {operation::bit_xor, [](const number_evaluator&, std::int64_t x, std::int64_t y) { return x ^ y; }},
             {operation::shift_left, [](const number_evaluator& e, std::int64_t x,
                                        std::int64_t y) { return x * (std::int64_t{1} << e.bits(y)); }},
             {operation::shift_right,
-             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return x >> e.bits(y); }}}};
+             [](const number_evaluator& e, std::int64_t x, std::int64_t y) { return x >> e.bits(y); }}};
         return checked(results[op](*this, x, y));
     }
 

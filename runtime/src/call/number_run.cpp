@@ -1,5 +1,4 @@
 #include "call/numbers.hpp"
-#include "call/small_table.hpp"
 
 #include <attune/ir/element.hpp>
 #include <attune/ir/operations.hpp>
@@ -23,7 +22,9 @@ bool holds_integers(const instruction& n) { return n.kind == kind::integer || n.
 std::int32_t wrapped(std::uint32_t x) { return static_cast<std::int32_t>(x); }
 
 using integer = std::int32_t;
+
 std::uint32_t bits(integer x) { return static_cast<std::uint32_t>(x); }
+
 integer magnitude(integer x) { return x >= 0 ? x : wrapped(0u - bits(x)); }
 
 std::int32_t truncated(float x) {
@@ -65,7 +66,7 @@ template <class F> constexpr either compared(F f) { return {of_integers(f), is_o
 
 constexpr auto smaller = [](auto x, auto y) { return std::min(x, y); };
 constexpr auto larger = [](auto x, auto y) { return std::max(x, y); };
-constexpr small_table arithmetic{by_operation<family::arithmetic, either>{
+constexpr by_operation<family::arithmetic, either> arithmetic{
     {operation::negate,
      {of_integers([](integer x) { return wrapped(0u - bits(x)); }), of_reals([](float x) { return -x; })}},
     {operation::absolute,
@@ -84,29 +85,26 @@ constexpr small_table arithmetic{by_operation<family::arithmetic, either>{
      {of_integers([](integer x, integer y) { return static_cast<integer>(remainder_of(x, y)); }),
       of_reals([](float) { return std::nanf(""); })}},  // of integers only
     {operation::minimum, {of_integers(smaller), of_reals(smaller)}},
-    {operation::maximum, {of_integers(larger), of_reals(larger)}}}};
+    {operation::maximum, {of_integers(larger), of_reals(larger)}}};
 
-constexpr small_table of_bits{by_operation<family::bits, over_run>{
+constexpr by_operation<family::bits, over_run> of_bits{
     {operation::bit_and, of_integers(std::bit_and<integer>{})},
     {operation::bit_or, of_integers(std::bit_or<integer>{})},
     {operation::bit_xor, of_integers(std::bit_xor<integer>{})},
     {operation::shift_left, of_integers([](integer x, integer y) { return wrapped(bits(x) << (bits(y) & 31)); })},
-    {operation::shift_right, of_integers([](integer x, integer y) { return x >> (bits(y) & 31); })}}};
+    {operation::shift_right, of_integers([](integer x, integer y) { return x >> (bits(y) & 31); })}};
 
-constexpr small_table comparisons{
-    by_operation<family::comparison, either>{{operation::equal, compared(std::equal_to<>{})},
-                                             {operation::not_equal, compared(std::not_equal_to<>{})},
-                                             {operation::less, compared(std::less<>{})},
-                                             {operation::less_equal, compared(std::less_equal<>{})},
-                                             {operation::greater, compared(std::greater<>{})},
-                                             {operation::greater_equal, compared(std::greater_equal<>{})}}};
+constexpr by_operation<family::comparison, either> comparisons{
+    {operation::equal, compared(std::equal_to<>{})},  {operation::not_equal, compared(std::not_equal_to<>{})},
+    {operation::less, compared(std::less<>{})},       {operation::less_equal, compared(std::less_equal<>{})},
+    {operation::greater, compared(std::greater<>{})}, {operation::greater_equal, compared(std::greater_equal<>{})}};
 
-constexpr small_table of_logic{
-    by_operation<family::logic, over_run>{{operation::logical_and, of_integers(std::bit_and<integer>{})},
-                                          {operation::logical_or, of_integers(std::bit_or<integer>{})},
-                                          {operation::logical_not, of_integers([](integer x) { return x == 0; })}}};
+constexpr by_operation<family::logic, over_run> of_logic{
+    {operation::logical_and, of_integers(std::bit_and<integer>{})},
+    {operation::logical_or, of_integers(std::bit_or<integer>{})},
+    {operation::logical_not, of_integers([](integer x) { return x == 0; })}};
 
-constexpr small_table functions{by_operation<family::function, over_run>{
+constexpr by_operation<family::function, over_run> functions{
     {operation::exp, of_reals([](float x) { return std::exp(x); })},
     {operation::log, of_reals([](float x) { return std::log(x); })},
     {operation::tanh, of_reals([](float x) { return std::tanh(x); })},
@@ -131,22 +129,22 @@ constexpr small_table functions{by_operation<family::function, over_run>{
     {operation::trunc, of_reals([](float x) { return std::trunc(x); })},
     {operation::sign, of_reals([](float x) { return x > 0   ? 1.0f
                                                     : x < 0 ? -1.0f
-                                                            : x; })}}};
-constexpr small_table functions_of_two{by_operation<family::function_of_two, over_run>{
+                                                            : x; })}};
+constexpr by_operation<family::function_of_two, over_run> functions_of_two{
     {operation::atan2, of_reals([](float y, float x) { return std::atan2(y, x); })},
     {operation::pow, of_reals([](float x, float y) { return std::pow(x, y); })},
-    {operation::fmod, of_reals([](float x, float y) { return std::fmod(x, y); })}}};
+    {operation::fmod, of_reals([](float x, float y) { return std::fmod(x, y); })}};
 
-constexpr small_table classes{by_operation<family::classification, over_run>{
+constexpr by_operation<family::classification, over_run> classes{
     {operation::is_nan, is_of_reals([](float x) { return std::isnan(x); })},
-    {operation::is_infinite, is_of_reals([](float x) { return std::isinf(x); })}}};
+    {operation::is_infinite, is_of_reals([](float x) { return std::isinf(x); })}};
 
-constexpr small_table conversions{by_operation<family::conversion, either>{
+constexpr by_operation<family::conversion, either> conversions{
     {operation::to_real,
      {each_of<&number::real, &number::integer>([](integer x) { return static_cast<float>(x); }),
       of_reals([](float x) { return x; })}},
     {operation::to_integer,
-     {of_integers([](integer x) { return x; }), is_of_reals([](float x) { return truncated(x); })}}}};
+     {of_integers([](integer x) { return x; }), is_of_reals([](float x) { return truncated(x); })}}};
 
 }  // namespace
 
@@ -246,24 +244,24 @@ void number_run::terminal(int at, values& to) {
         for (int i = 0; number& each : r.room(to))
             each.integer = static_cast<integer>(r.call_.keys_in_use(r.here_[of_batch] + i++));
     };
-    static constexpr small_table numbers{
-        by_operation<family::terminal, fill>{{operation::constant, constant},
-                                             {operation::b, position},
-                                             {operation::h, position},
-                                             {operation::q_idx, position},
-                                             {operation::kv_idx, position},
-                                             {operation::d_idx, position},
-                                             {operation::bound, position},
-                                             {operation::input, tensor},
-                                             {operation::scalar, passed},
-                                             {operation::kv_lengths, in_use},
-                                             {operation::depth, extent_along<axis_kind::depth>},
-                                             {operation::value_depth, extent_along<axis_kind::value_depth>},
-                                             {operation::query_length, extent_along<axis_kind::query>},
-                                             {operation::key_length, extent_along<axis_kind::key>},
-                                             {operation::heads, extent_along<axis_kind::head>},
-                                             {operation::key_heads, extent_along<axis_kind::key_head>},
-                                             {operation::batches, extent_along<axis_kind::batch>}}};
+    static constexpr by_operation<family::terminal, fill> numbers{
+        {operation::constant, constant},
+        {operation::b, position},
+        {operation::h, position},
+        {operation::q_idx, position},
+        {operation::kv_idx, position},
+        {operation::d_idx, position},
+        {operation::bound, position},
+        {operation::input, tensor},
+        {operation::scalar, passed},
+        {operation::kv_lengths, in_use},
+        {operation::depth, extent_along<axis_kind::depth>},
+        {operation::value_depth, extent_along<axis_kind::value_depth>},
+        {operation::query_length, extent_along<axis_kind::query>},
+        {operation::key_length, extent_along<axis_kind::key>},
+        {operation::heads, extent_along<axis_kind::head>},
+        {operation::key_heads, extent_along<axis_kind::key_head>},
+        {operation::batches, extent_along<axis_kind::batch>}};
     numbers[call_.node(at).op](*this, at, to);
 }
 

@@ -1,5 +1,4 @@
 #include "call/numbers.hpp"
-#include "call/small_table.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,7 +26,7 @@ template <class F> number_range of_ends(number_range x, number_range y, F f) {
 using range_of_two = number_range (*)(number_range, number_range);
 constexpr range_of_two unknown = [](number_range, number_range) { return anything; };
 
-constexpr small_table of_arithmetic{by_operation<family::arithmetic, range_of_two>{
+constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
     {operation::negate, [](number_range x, number_range) { return around({-x.lowest, -x.highest}); }},
     {operation::absolute,
      [](number_range x, number_range) {
@@ -53,9 +52,9 @@ constexpr small_table of_arithmetic{by_operation<family::arithmetic, range_of_tw
      }},
     {operation::maximum, [](number_range x, number_range y) {
          return number_range{std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)};
-     }}}};
+     }}};
 
-constexpr small_table of_bits{by_operation<family::bits, range_of_two>{
+constexpr by_operation<family::bits, range_of_two> of_bits{
     {operation::bit_and,
      [](number_range x, number_range y) {
          if (y.lowest >= 0) return number_range{0, x.lowest >= 0 ? std::min(x.highest, y.highest) : y.highest};
@@ -67,7 +66,7 @@ constexpr small_table of_bits{by_operation<family::bits, range_of_two>{
     {operation::shift_right, [](number_range x, number_range y) {
          if (y.lowest < 0 || y.highest > 31) return anything;
          return of_ends(x, y, [](std::int64_t number, std::int64_t by) { return number >> by; });
-     }}}};
+     }}};
 
 number_range exactly(std::int64_t number) { return around({number}); }
 
@@ -78,7 +77,7 @@ template <axis_kind Axis> number_range positions(const call_numbers& call, int) 
 template <axis_kind Axis> number_range extent_along(const call_numbers& call, int) { return exactly(call.shape[Axis]); }
 constexpr range_of_terminal not_below_0 = [](const call_numbers&, int) { return number_range{0, most}; };
 
-constexpr small_table of_terminals{by_operation<family::terminal, range_of_terminal>{
+constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
     {operation::constant, [](const call_numbers& call, int at) { return exactly(call.node(at).integer); }},
     {operation::scalar, [](const call_numbers& call, int at) { return exactly(call.number(at)); }},
     {operation::b, positions<axis_kind::batch>},
@@ -95,7 +94,7 @@ constexpr small_table of_terminals{by_operation<family::terminal, range_of_termi
     {operation::key_length, extent_along<axis_kind::key>},
     {operation::heads, extent_along<axis_kind::head>},
     {operation::key_heads, extent_along<axis_kind::key_head>},
-    {operation::batches, extent_along<axis_kind::batch>}}};
+    {operation::batches, extent_along<axis_kind::batch>}};
 
 number_range of_elements(const call_numbers& call, const instruction& load) {
     const named_argument* const read = call.read_by(load);

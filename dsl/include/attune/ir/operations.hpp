@@ -212,26 +212,40 @@ static_assert(operation_table::is_named<static_cast<operation>(operation_count -
 /// A value for each operation of a family, such as the function that computes it. A table that leaves one out does not
 /// compile.
 template <family Of, class T> class by_operation {
+    /// Room for the family alone, whose operations stand together in graph_ir.hpp.
+    static constexpr bool is_there(std::size_t at) { return about(static_cast<operation>(at)).family == Of; }
+    static constexpr std::size_t first = [] {
+        std::size_t at = 0;
+        while (!is_there(at)) ++at;
+        return at;
+    }();
+    static constexpr std::size_t count = [] {
+        std::size_t last = operation_count - 1;
+        while (!is_there(last)) --last;
+        return last + 1 - first;
+    }();
+    static constexpr std::size_t place_of(operation op) { return static_cast<std::size_t>(op) - first; }
+
 public:
     struct entry {
         operation op;
         T is;
     };
     constexpr by_operation(std::initializer_list<entry> all) {
-        std::array<bool, operation_count> said{};
+        std::array<bool, count> said{};
         for (const entry& each : all) {
             if (family_of(each.op) != Of) throw "attune: an operation of another family";
-            if (said[static_cast<std::size_t>(each.op)]) throw "attune: an operation is there twice";
-            said[static_cast<std::size_t>(each.op)] = true;
-            is_[static_cast<std::size_t>(each.op)] = each.is;
+            if (said[place_of(each.op)]) throw "attune: an operation is there twice";
+            said[place_of(each.op)] = true;
+            is_[place_of(each.op)] = each.is;
         }
         for (const operation_row& row : operation_table::rows_of_all)
-            if (row.family == Of && !said[static_cast<std::size_t>(row.op)]) throw "attune: an operation is left out";
+            if (row.family == Of && !said[place_of(row.op)]) throw "attune: an operation is left out";
     }
-    constexpr const T& operator[](operation op) const { return is_[static_cast<std::size_t>(op)]; }
+    constexpr const T& operator[](operation op) const { return is_[place_of(op)]; }
 
 private:
-    std::array<T, operation_count> is_{};
+    std::array<T, count> is_{};
 };
 
 /// The part of a node that contradicts the table; empty if none does.
