@@ -242,9 +242,13 @@ public:
         for (const operation_row& row : operation_table::rows_of_all)
             if (row.family == Of && !said[place_of(row.op)]) throw "attune: an operation is left out";
     }
-    constexpr const T& operator[](operation op) const { return is_[place_of(op)]; }
+    /// T{} of an operation of another family.
+    constexpr const T& operator[](operation op) const {
+        return is_there(static_cast<std::size_t>(op)) ? is_[place_of(op)] : none;
+    }
 
 private:
+    static constexpr T none{};
     std::array<T, count> is_{};
 };
 
