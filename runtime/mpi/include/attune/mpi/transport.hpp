@@ -1,0 +1,56 @@
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+/// Attention over the ranks of a job. What carries the messages is a `transport`: MPI, or threads of one process.
+namespace attune::mpi {
+
+/// The bytes of a message, and what keeps them. A transport holds `owner` until the message is through: where a peer
+/// died, that may be never, and the network may still write to the bytes or read them. Without an owner the caller sees
+/// to it.
+template <class Byte> struct message {
+    std::span<Byte> bytes;
+    std::shared_ptr<const void> owner{};
+};
+using outgoing = message<const std::byte>;
+using incoming = message<std::byte>;
+
+/// A message under way, of the transport that gave it.
+enum class request : std::uint64_t {};
+
+inline constexpr int any_rank = -1;
+
+/// What carries bytes between the ranks of one context. Nothing blocks: send, receive and agree begin something, and
+/// `test` says whether it is over. All functions are called by one thread. What fails throws attune::error.
+class transport {
+public:
+    virtual ~transport() = default;
+
+    virtual int rank() const = 0;
+    virtual int size() const = 0;
+
+    /// Of any length. Messages from one rank to another with the same tag arrive in the order in which they were sent.
+    virtual request send(outgoing what, int to, int tag) = 0;
+    /// As many bytes as are sent: another number is an error of `test`. `from` may be any_rank.
+    virtual request receive(incoming what, int from, int tag) = 0;
+    /// Everybody's bytes, rank after rank, equally many of each. All ranks call it in the same order.
+    virtual request agree(outgoing mine, incoming all) = 0;
+
+    /// Whether it is over; then the request is gone, and so is the hold on the owner. Messages get on while one asks.
+    virtual bool test(request asked) = 0;
+    /// Gives up: the request is gone. The hold on the owner may last.
+    virtual void cancel(request asked) = 0;
+
+    /// Seconds of a clock that never goes back: deadlines are measured by it.
+    virtual double now() const;
+    /// Called where all requests that somebody waits for are still under way, with how often that was so without a
+    /// break: gives the core away, the longer the more often.
+    virtual void idle(int times);
+};
+
+/// Tags are less than this: what each MPI has at least.
+inline constexpr int tag_limit = 32768;
+
+}  // namespace attune::mpi

@@ -1,0 +1,20 @@
+#include <algorithm>
+#include <attune/mpi/transport.hpp>
+#include <chrono>
+#include <thread>
+
+namespace attune::mpi {
+
+double transport::now() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void transport::idle(int times) {
+    // A message over shared memory takes microseconds, and ranks may be more than cores.
+    if (times < 64)
+        std::this_thread::yield();
+    else
+        std::this_thread::sleep_for(std::chrono::microseconds(std::min(times, 200)));
+}
+
+}  // namespace attune::mpi
