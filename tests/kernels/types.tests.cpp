@@ -85,7 +85,7 @@ double part_of_bound(const workload& call, const reference::results& expected, s
     REQUIRE(values.size() == right.size());
     double worst = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-        if (values[i] == right[i]) continue;
+        if (values[i] == right[i] || (std::isnan(values[i]) && std::isnan(right[i]))) continue;
         const double bound = sums + (pairs ? rounded_weights * largest_value : 0) +
                              rounding_of(got.type()) * std::abs(right[i]) +
                              (got.type() == element_type::f16 ? least_half : 0);
@@ -93,6 +93,43 @@ double part_of_bound(const workload& call, const reference::results& expected, s
         worst = std::max(worst, std::isnan(part) ? std::numeric_limits<double>::infinity() : part);
     }
     return worst;
+}
+
+/// What is not finite, of 16 bits: quiet NaNs of both signs, memory filled with ones, a signalling NaN, infinity.
+std::vector<std::uint16_t> not_finite(element_type type) {
+    if (type == element_type::bf16) return {0x7fc0, 0xffc0, 0xffff, 0x7f81, 0x7f80};
+    return {0x7e00, 0xfe00, 0xffff, 0x7c01, 0x7c00};
+}
+
+/// Puts such numbers into one element of an input, for whatever element types it has 16 bits in, and compares.
+void check_not_finite(const variant& v, const char* input, std::size_t element, bool with_infinity) {
+    for (const types& of : types_of(*v.kernels)) {
+        const shape s{.batches = 2,
+                      .heads = 4,
+                      .key_heads = 2,
+                      .queries = 67,
+                      .keys = 2 * v.kernels->kernels.front().key_block + 9,
+                      .depth = 32,
+                      .value_depth = 32};
+        const workload like = prepared(v, s, 3, of);
+        const element_type type = like.view(input).type();
+        if (type == element_type::f32) continue;
+        std::vector<std::uint16_t> numbers = not_finite(type);
+        if (!with_infinity) numbers.pop_back();
+        for (const std::uint16_t bits : numbers) {
+            workload call = prepared(v, s, 3, of, {static_cast<std::int32_t>(s.keys), 70});
+            call[input].halves.at(element) = bits;
+            const reference::results expected = call.expected();
+            for (const std::string& level : levels_here(*v.kernels)) {
+                call.reset_outputs();
+                detail::call(*v.kernels, call.arguments(), {.target = level});
+                for (const output_declaration& output : v.graph.outputs) {
+                    CAPTURE(v.name, of.text(), level, input, element, bits, output.name);
+                    CHECK(part_of_bound(call, expected, output.name, multiplies_pairs(*v.kernels, of, level)) <= 1);
+                }
+            }
+        }
+    }
 }
 
 void check_bounds(const variant& v, const std::vector<shape>& shapes) {
@@ -262,5 +299,25 @@ TEST_CASE("what is loaded is exact: all numbers of 16 bits, denormal and infinit
     for (const std::string& level : levels_here(*variant_of<under_test::mixed>("mixed").kernels)) {
         check_loads<bfloat16>(element_type::bf16, level);
         check_loads<float16>(element_type::f16, level);
+    }
+}
+
+TEST_CASE("of 16 bits, too, a NaN at a visible pair makes its row NaN, at a masked pair it changes nothing") {
+    constexpr std::size_t row = 32;
+    const variant mixed = variant_of<under_test::mixed>("mixed"), bent = variant_of<under_test::bent_pairs>("bent"),
+                  formed = variant_of<under_test::formed>("formed");
+    for (const variant& v : {mixed, bent, formed})
+        for (const char* const input : {"q", "k"})
+            for (const std::size_t element : {7 * row + 5, 40 * row + 31}) check_not_finite(v, input, element, false);
+    check_not_finite(bent, "slope", 1, false);
+    check_not_finite(bent, "near_bias", 17 + 3, false);
+}
+
+TEST_CASE("of 16 bits, too, what is not finite in the values of a masked key reaches no row") {
+    constexpr std::size_t row = 32;
+    for (const variant& v : {variant_of<under_test::mixed>("mixed"), variant_of<under_test::bent_pairs>("bent")}) {
+        const auto block = static_cast<std::size_t>(v.kernels->kernels.front().key_block);
+        for (const std::size_t key : {std::size_t{0}, block + 1, 2 * block + 8})
+            check_not_finite(v, "v", key * row + 9, true);
     }
 }
