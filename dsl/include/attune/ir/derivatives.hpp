@@ -2,7 +2,6 @@
 #include <attune/ir/builder.hpp>
 #include <attune/ir/operations.hpp>
 
-#include <cstddef>
 #include <optional>
 
 #pragma GCC diagnostic push
@@ -69,10 +68,10 @@ struct differentiated_node {
 };
 
 /// The slope of y(x).
-using slope_of_function = std::int16_t (*)(real_writer&, std::int16_t x, std::int16_t y);
+using slope_of_function = std::optional<std::int16_t (*)(real_writer&, std::int16_t x, std::int16_t y)>;
 
 /// What the table of operations calls flat: nothing flows through it.
-inline constexpr std::nullptr_t flat = nullptr;
+inline constexpr std::nullopt_t flat = std::nullopt;
 
 /// Sources: any table of derivatives. They use y, the function's own value, where they can: it is computed anyhow.
 inline constexpr by_operation<family::function, slope_of_function> slopes_of_functions{
@@ -105,7 +104,7 @@ inline constexpr by_operation<family::function, slope_of_function> slopes_of_fun
     {operation::sign, flat}};
 
 /// Of which argument the derivative is asked: 0 or 1.
-using derivative_by_argument = std::int16_t (*)(real_writer&, const differentiated_node&, int side);
+using derivative_by_argument = std::optional<std::int16_t (*)(real_writer&, const differentiated_node&, int side)>;
 
 /// Half to each where two are equal, as torch.maximum and JAX do.
 template <operation Before>
@@ -168,8 +167,8 @@ inline constexpr by_operation<family::function_of_two, derivative_by_argument> d
 static_assert(
     [] {
         for (const operation_row& row : operation_table::rows_of_all) {
-            const bool has_rule = slopes_of_functions[row.op] != flat || derivatives_of_arithmetic[row.op] != flat ||
-                                  derivatives_of_functions_of_two[row.op] != flat;
+            const bool has_rule = slopes_of_functions[row.op] || derivatives_of_arithmetic[row.op] ||
+                                  derivatives_of_functions_of_two[row.op];
             if (has_rule != (row.derivative == derivative::rule)) return false;
         }
         return true;

@@ -140,11 +140,11 @@ private:
         const differentiated_node here{value(it.arguments[0]), value(it.arguments[it.argument_count - 1]), value(n), e};
         auto w = write();
         if (family_of(it.op) == family::function)
-            return reach(it.arguments[0], w.multiply(e, slopes_of_functions[it.op](w, here.x, here.value)), over);
+            return reach(it.arguments[0], w.multiply(e, (*slopes_of_functions[it.op])(w, here.x, here.value)), over);
         const auto rule = family_of(it.op) == family::arithmetic ? derivatives_of_arithmetic[it.op]
                                                                  : derivatives_of_functions_of_two[it.op];
         for (int side = 0; side < it.argument_count; ++side)
-            if (active_[it.arguments[side]]) reach(it.arguments[side], rule(w, here, side), over);
+            if (active_[it.arguments[side]]) reach(it.arguments[side], (*rule)(w, here, side), over);
     }
 
     constexpr void by_stage(std::int16_t n, std::int16_t e, const domain& over) {
