@@ -5,7 +5,8 @@
 # torch.compile and torch.export ask for; C++ by torch::... or dlopen. PyTorch's headers, 2.10 or later, are taken from the Python of ATTUNE_TORCH_PYTHON, else of
 # the active environment. They are PyTorch's stable ABI: the library loads in version 2.10 and later, in whatever Python. It needs libtorch_cpu.so, which is there
 # where PyTorch is imported, and no more.
-# The library holds the kernels and the runtime; attune.load takes it, too, once PyTorch is imported.
+# The library holds the kernels and the runtime; attune.load takes it, too, once PyTorch is imported. Where a variant cannot become an operator, as kernels that another
+# version of attune built, none does: PyTorch warns, and attune.torch.load raises what attune_torch_problem() says.
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/attune_find_python_package.cmake")
 
@@ -42,8 +43,10 @@ static const attune::torch_operators::library<@functions@> operators(\"@arg_NAME
 
 extern \"C\" __attribute__((visibility(\"default\"))) const char* attune_torch_namespace() noexcept;
 extern \"C\" const char* attune_torch_namespace() noexcept { return \"@arg_NAMESPACE@\"; }
+extern \"C\" __attribute__((visibility(\"default\"))) const char* attune_torch_problem() noexcept;
+extern \"C\" const char* attune_torch_problem() noexcept { return operators.problem(); }
 ")
-    attune_add_shared(${name} ${arg_KERNELS} "${folder}" "attune_torch_namespace;" ${graphs})
+    attune_add_shared(${name} ${arg_KERNELS} "${folder}" "attune_torch_namespace; attune_torch_problem;" ${graphs})
     target_sources(${name} PRIVATE "${folder}/${name}.cpp")
     set_source_files_properties("${folder}/${name}.cpp" PROPERTIES COMPILE_OPTIONS -fvisibility=hidden)  # as PyTorch's classes are, which its own hold
     get_property(doors GLOBAL PROPERTY ATTUNE_DOORS)

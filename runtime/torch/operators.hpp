@@ -12,10 +12,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
+#include <memory>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -279,24 +282,53 @@ template <const attune_variant* (*Variant)(), bool Out> void boxed(StableIValue*
     }
 }
 
-/// Defines torch.ops.<space>.<name> of each variant when the library is loaded.
+/// Defines torch.ops.<space>.<name> of each variant when the library is loaded; none of them, if one cannot be. Nobody
+/// could catch an exception there: what is wrong is PyTorch's warning, and what attune.torch.load says.
 template <const attune_variant* (*... Variants)()> class library {
 public:
-    explicit library(const char* space)
-        : definitions_(torch::stable::detail::StableLibrary::Kind::DEF, space, nullptr, __FILE__, __LINE__),
-          kernels_(torch::stable::detail::StableLibrary::Kind::IMPL, space, "CPU", __FILE__, __LINE__) {
+    explicit library(const char* space) noexcept {
         forked();
-        (add<Variants>(), ...);
+        try {
+            (operation_of<Variants>(), ...);
+            define(space);
+        } catch (const std::exception& caught) {
+            kernels_.reset(), names_.reset();
+            problem_ = caught.what();
+            aoti_torch_warn(space, __FILE__, __LINE__, caught.what());
+        }
     }
+
+    /// The sentence, or null.
+    const char* problem() const noexcept { return problem_.empty() ? nullptr : problem_.c_str(); }
 
 private:
-    template <const attune_variant* (*Variant)()> void add() {
-        const operation& of = operation_of<Variant>();
-        definitions_.def(schema(of, false).c_str()).def(schema(of, true).c_str());
-        kernels_.impl(of.name.c_str(), boxed<Variant, false>).impl((of.name + ".out").c_str(), boxed<Variant, true>);
+    struct remover {
+        void operator()(TorchLibraryHandle made) const { aoti_torch_delete_library_object(made); }
+    };
+    using handle = std::unique_ptr<std::remove_pointer_t<TorchLibraryHandle>, remover>;
+
+    /// As PyTorch's StableLibrary does, which goes on where PyTorch refuses.
+    void define(const char* space) {
+        const std::string names =
+            "take " + std::string(space) + " as a namespace, got a refusal; try a NAMESPACE that nothing else has";
+        const std::string kernels = "take the operators of " + std::string(space);
+        TorchLibraryHandle made = nullptr;
+        check(aoti_torch_library_init_def(space, __FILE__, __LINE__, &made), names.c_str());
+        names_.reset(made);
+        check(aoti_torch_library_init_impl(space, "CPU", __FILE__, __LINE__, &made), kernels.c_str());
+        kernels_.reset(made);
+        const auto add = [&](const operation& of, bool out, auto function) {
+            const std::string name = of.name + (out ? ".out" : "");
+            check(aoti_torch_library_def(names_.get(), schema(of, out).c_str()), kernels.c_str());
+            check(torch_library_impl(kernels_.get(), name.c_str(), function, TORCH_ABI_VERSION), kernels.c_str());
+        };
+        ((add(operation_of<Variants>(), false, boxed<Variants, false>),
+          add(operation_of<Variants>(), true, boxed<Variants, true>)),
+         ...);
     }
 
-    torch::stable::detail::StableLibrary definitions_, kernels_;
+    handle names_, kernels_;
+    std::string problem_;
 };
 
 }  // namespace attune::torch_operators

@@ -20,6 +20,7 @@ CURED = {
 ALLOWED = {
     "python.torch": "PyTorch is gigabytes, and tests/benchmarks compares with it; ./tests/run full:torch installs it, ATTUNE_TORCH_PYTHON names one that is there",
     "python.torch_operators": "as python.torch",
+    "python.torch_refusals": "as python.torch",
     "python.torch_gradients": "as python.torch",
     "example.training_beside_torch": "as python.torch",
     "python.jax_functions": "JAX is 200 MB; ./tests/run full:jax installs it, ATTUNE_JAX_PYTHON names one that is there",

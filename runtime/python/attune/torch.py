@@ -26,6 +26,11 @@ def load(path: str | os.PathLike[str]) -> Any:
     if not os.path.exists(where):
         raise Error(f"attune: expected a library of attune_add_torch_library, got {path}, which is not there; try the path of lib<name>.so")
     torch.ops.load_library(where)
+    said = getattr(ctypes.CDLL(where), "attune_torch_problem", None)
+    if said is not None:
+        said.restype = ctypes.c_char_p
+        if problem := said():
+            raise Error(problem.decode())
     library = Library(where)
     try:
         named = library._interface.library.attune_torch_namespace
