@@ -31,9 +31,7 @@ void expect(bool truth, const char* what) {
     if (!truth) failed(what);
 }
 
-template <class T, std::size_t Count> const T& one_of(const T (&list)[Count], std::mt19937& random) {
-    return list[random() % Count];
-}
+}  // namespace
 
 std::uint64_t hash(std::uint64_t seed, const float* data, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
@@ -44,7 +42,6 @@ std::uint64_t hash(std::uint64_t seed, const float* data, std::int64_t count) {
     return seed;
 }
 
-/// The same call gives the same bits, however many threads it has and whatever runs beside it.
 void remember(const std::string& call, std::uint64_t result) {
     const auto other = [&] {
         const std::lock_guard lock(mutex);
@@ -54,6 +51,14 @@ void remember(const std::string& call, std::uint64_t result) {
 }
 
 attune::options drawn_options(std::mt19937& random) { return {.threads = static_cast<int>(random() % 4)}; }
+
+std::vector<float> filled(std::int64_t count, float step) {
+    std::vector<float> data(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < data.size(); ++i) data[i] = step * (static_cast<float>(i % 977) / 488 - 1);
+    return data;
+}
+
+namespace {
 
 /// Any variant of the kernels' tests: score modifications, masks, statistics, weights, computed tensors, every kind of
 /// output.
@@ -102,11 +107,6 @@ struct common_call {
                        result = filled(batches * heads * queries * depth, 0);
     std::int64_t q_shape[4] = {batches, heads, queries, depth}, k_shape[4] = {batches, key_heads, keys, depth};
 
-    static std::vector<float> filled(std::int64_t count, float step) {
-        std::vector<float> data(static_cast<std::size_t>(count));
-        for (std::size_t i = 0; i < data.size(); ++i) data[i] = step * (static_cast<float>(i % 977) / 488 - 1);
-        return data;
-    }
     attune::tensor Q() { return attune::tensor(q_data.data(), q_shape); }
     attune::tensor K() { return attune::tensor(k_data.data(), k_shape); }
     attune::tensor V() { return attune::tensor(v_data.data(), k_shape); }
@@ -180,7 +180,7 @@ void refused(std::mt19937& random) {
 }  // namespace
 
 void call_once(std::mt19937& random) {
-    switch (random() % 16) {
+    switch (random() % 20) {
         case 0: refused(random); break;
         case 1: std::thread([&] { ready_made(random); }).join(); break;  // a thread that ends takes its scratch along
         case 2:
@@ -189,6 +189,10 @@ void call_once(std::mt19937& random) {
         case 5:
         case 6:
         case 7: ready_made(random); break;
+        case 8: packed_queries(random); break;
+        case 9: pages(random); break;
+        case 10: prepared(random); break;
+        case 11: gradient(random); break;
         default: variant_under_test(random); break;
     }
     ++calls;

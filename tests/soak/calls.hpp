@@ -1,7 +1,10 @@
 #pragma once
+#include <attune/runtime.hpp>
+
 #include <cstdint>
 #include <random>
 #include <string>
+#include <vector>
 
 namespace soak {
 
@@ -12,5 +15,22 @@ void call_once(std::mt19937& random);
 std::int64_t calls_made();
 void failed(const std::string& what);
 std::string problem();  ///< what failed first, or nothing
+
+// What servers and trainers call.
+void packed_queries(std::mt19937& random);
+void pages(std::mt19937& random);
+void prepared(std::mt19937& random);
+void gradient(std::mt19937& random);
+
+// What calls are made of.
+template <class T, std::size_t Count> const T& one_of(const T (&list)[Count], std::mt19937& random) {
+    return list[random() % Count];
+}
+attune::options drawn_options(std::mt19937& random);
+std::vector<float> filled(std::int64_t count, float step);
+
+/// The same call gives the same bits, however many threads it has and whatever runs beside it.
+void remember(const std::string& call, std::uint64_t result);
+std::uint64_t hash(std::uint64_t seed, const float* data, std::int64_t count);
 
 }  // namespace soak
