@@ -9,12 +9,12 @@ double transport::now() const {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void transport::idle(int times) {
-    // A message over shared memory takes microseconds, and ranks may be more than cores.
+void transport::idle(int times, double until) {
+    // A message over shared memory takes microseconds; and there may be more ranks than cores.
     if (times < 64)
         std::this_thread::yield();
     else
-        std::this_thread::sleep_for(std::chrono::microseconds(std::min(times, 200)));
+        std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(until - now(), 0.0, 2e-4)));
 }
 
 }  // namespace attune::mpi

@@ -22,6 +22,9 @@ enum class request : std::uint64_t {};
 
 inline constexpr int any_rank = -1;
 
+/// Tags are less than this: what each MPI has at least.
+inline constexpr int tag_limit = 32768;
+
 /// What carries bytes between the ranks of one context. Nothing blocks: send, receive and agree begin something, and
 /// `test` says whether it is over. All functions are called by one thread. What fails throws attune::error.
 class transport {
@@ -33,24 +36,21 @@ public:
 
     /// Of any length. Messages from one rank to another with the same tag arrive in the order in which they were sent.
     virtual request send(outgoing what, int to, int tag) = 0;
-    /// As many bytes as are sent: another number is an error of `test`. `from` may be any_rank.
+    /// As many bytes as are sent: another number is an error of `test`. `from` may be any_rank, for less than 1 GiB.
     virtual request receive(incoming what, int from, int tag) = 0;
     /// Everybody's bytes, rank after rank, equally many of each. All ranks call it in the same order.
     virtual request agree(outgoing mine, incoming all) = 0;
 
-    /// Whether it is over; then the request is gone, and so is the hold on the owner. Messages get on while one asks.
+    /// Whether it is over; then, and where it throws, the request is gone. Messages get on while one asks.
     virtual bool test(request asked) = 0;
-    /// Gives up: the request is gone. The hold on the owner may last.
+    /// Gives up, where the request is not gone already. The hold on the owner may last.
     virtual void cancel(request asked) = 0;
 
     /// Seconds of a clock that never goes back: deadlines are measured by it.
     virtual double now() const;
-    /// Called where all requests that somebody waits for are still under way, with how often that was so without a
-    /// break: gives the core away, the longer the more often.
-    virtual void idle(int times);
+    /// Gives the core away for a while, at most until `now()` is `until`; called where a test found nothing over, with
+    /// how often that was so without a break.
+    virtual void idle(int times, double until);
 };
-
-/// Tags are less than this: what each MPI has at least.
-inline constexpr int tag_limit = 32768;
 
 }  // namespace attune::mpi

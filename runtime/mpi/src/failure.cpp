@@ -1,0 +1,45 @@
+#include "mpi/src/failure.hpp"
+
+#include <algorithm>
+#include <attune/mpi/agree.hpp>
+
+#include "base/text.hpp"
+
+namespace attune::mpi {
+
+using detail::say;
+
+std::string in_seconds(double seconds) { return detail::in_short(seconds) + " s"; }
+
+void notice::say(std::string_view sentence) {
+    const auto end = std::copy_n(sentence.begin(), std::min(sentence.size(), text.size() - 1), text.begin());
+    std::fill(end, text.end(), '\0');
+}
+
+std::string verdict(std::span<const std::optional<notice>> told) {
+    std::vector<int> silent;
+    for (std::size_t rank = 0; rank < told.size(); ++rank)
+        if (!told[rank]) silent.push_back(static_cast<int>(rank));
+    const auto first = [&](auto&& wanted) {
+        const auto at = std::find_if(told.begin(), told.end(), [&](const auto& each) { return each && wanted(*each); });
+        return at == told.end() ? nullptr : &**at;
+    };
+    if (const notice* const one = first([](const notice& each) { return each.what == notice::thrown; }))
+        return say("attune: on rank ", one->rank, ": ", one->sentence());
+    // A rank that is waited for may itself wait for another: to blame is one of which nothing is heard.
+    const auto for_silent = [&](const notice& each) {
+        return each.what == notice::waiting && std::find(silent.begin(), silent.end(), each.awaited) != silent.end();
+    };
+    if (const notice* const one = first(for_silent)) return std::string(one->sentence());
+    const auto joins = [](const notice& each) { return each.what == notice::joining; };
+    if (const notice* const one = first(joins); one && !silent.empty())
+        return say("attune: expected rank", silent.size() > 1 ? "s " : " ", list_of_ranks(silent), " in ",
+                   one->sentence());
+    // All are there, and wait for each other.
+    const notice* one = first([](const notice& each) { return each.late != 0; });
+    if (!one) one = first([](const notice&) { return true; });
+    return one->what == notice::joining ? say("attune: expected all ranks in ", one->sentence())
+                                        : std::string(one->sentence());
+}
+
+}  // namespace attune::mpi

@@ -1,0 +1,34 @@
+#pragma once
+#include <array>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// A call that failed after the agreement: every rank tells every other what it met or what it waits for, and all judge
+/// by the same notices, so that all throw one sentence.
+namespace attune::mpi {
+
+/// What a rank tells of itself. Plain bytes of a fixed size: it is a message as it is.
+struct notice {
+    enum kind : int {
+        thrown,   ///< an error of its own
+        waiting,  ///< for a message of `awaited`
+        joining,  ///< an agreement or a gather, which need all ranks
+    };
+    int rank{}, what{}, awaited{};
+    int late{};  ///< it waited until the deadline
+    std::array<char, 496> text{};
+
+    void say(std::string_view sentence);
+    std::string_view sentence() const { return text.data(); }
+};
+
+/// The sentence, of what each rank told, or nothing of those that told nothing.
+std::string verdict(std::span<const std::optional<notice>> told);
+
+/// "60 s"
+std::string in_seconds(double seconds);
+
+}  // namespace attune::mpi
