@@ -1,0 +1,30 @@
+#pragma once
+#include <attune/mpi/stages.hpp>
+
+namespace attune::mpi {
+
+/// What a call costs by the model: a rank computes, and sends and receives at the same time; what of the two is less
+/// hides behind the other but for a stage's part of it; each stage joins its results with those before.
+struct cost {
+    double seconds{};    ///< of the slowest rank
+    double computing{};  ///< seconds, of the rank with most work
+    double sending{};    ///< seconds, of the rank with most to send or receive
+    double balance{};    ///< the most work of a rank, in means
+    double received{};   ///< bytes, of all ranks
+    double ring{};       ///< bytes that a ring would send, which sends all keys to all ranks
+    int stages{};
+};
+
+namespace detail {
+
+/// What travels and what is joined, in bytes a token.
+struct bytes_of_token {
+    double keys{}, results{};
+};
+
+/// The cost with the number of stages for which it is least, or with the one that is asked for.
+cost cost_of(const work_table& graph, const chunks& tokens, const std::vector<int>& owner, int ranks,
+             const bytes_of_token& bytes, const rates& speed, int stages = 0);
+
+}  // namespace detail
+}  // namespace attune::mpi

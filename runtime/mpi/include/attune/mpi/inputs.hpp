@@ -1,0 +1,50 @@
+#pragma once
+#include <attune/dsl/shard.hpp>
+#include <attune/ir/graph_ir.hpp>
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+/// What a shard's inputs are to a call over ranks.
+namespace attune::mpi::detail {
+
+enum class role : std::uint8_t {
+    supplied,  ///< by the plan or by the calls before: positions, lengths of the whole, earlier results
+    travels,   ///< this rank's keys, which go to the ranks that need them
+    own_rows,  ///< this rank's queries
+    whole,     ///< the same on every rank
+};
+
+/// Whether a call over ranks passes an input itself. `Graph`: of a call, or of the compiler's check of one.
+template <class Graph> constexpr bool is_supplied(const Graph& shard, std::string_view input) {
+    using namespace dsl::of_shard;
+    for (const std::string_view own : {query_positions.label, key_positions.label, all_queries.label, all_keys.label,
+                                       lengths.label, with_sinks.label})
+        if (input == own) return true;
+    constexpr std::string_view ending = "_before";
+    if (!input.ends_with(ending)) return false;
+    for (const output_declaration& output : shard.outputs)
+        if (!output.name.empty() && input.substr(0, input.size() - ending.size()) == output.name) return true;
+    return false;
+}
+
+role role_of(const graph_ir& shard, const input_declaration& input);
+
+/// The place of an axis in an input's declaration.
+std::optional<int> axis_of(const input_declaration& input, axis_kind kind);
+
+/// The input as which an output of the calls before is passed; null if the shard reads none.
+const input_declaration* before_of(const graph_ir& shard, std::string_view output);
+
+/// Whether an output of the calls before the first is -infinity, as log-sum-exps and maxima are, and not 0.
+bool begins_at_minus_infinity(const graph_ir& shard, const output_declaration& output);
+
+/// What the conditions of the scores depend on. Without lengths for each batch element all keys are in use.
+struct deciders {
+    std::vector<bool> inputs;  ///< by their place in the graph
+    bool by_head{}, by_batch{};
+};
+deciders deciders_of(const graph_ir& shard, bool with_lengths);
+
+}  // namespace attune::mpi::detail

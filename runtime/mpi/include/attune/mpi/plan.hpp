@@ -1,0 +1,122 @@
+#pragma once
+#include <attune/mpi/context.hpp>
+#include <attune/mpi/cost.hpp>
+#include <attune/runtime/run.hpp>
+
+#include <string>
+#include <vector>
+
+namespace attune::mpi {
+
+/// Rows of one rank's keys that travel together: from `first` on among the rows of the rank that has them.
+struct run_of_keys {
+    int rank;  ///< that has them, or of what is sent: that needs them
+    std::int64_t first, count;
+    bool operator==(const run_of_keys&) const = default;
+};
+
+/// What one rank receives at once, and then computes with.
+struct stage {
+    std::vector<int> chunks;
+    std::vector<run_of_keys> runs;
+    std::int64_t tokens{};
+};
+
+/// What one graph's calls exchange.
+struct exchange_plan {
+    std::string variant;
+    std::uint64_t fingerprint{};
+    std::vector<stage> stages;                       ///< of this rank, after that of its own keys
+    std::vector<std::pair<int, run_of_keys>> sends;  ///< with their stage, in the order in which they are sent
+    cost predicted;
+    std::vector<std::pair<arrangement, cost>> considered;  ///< what was asked of the model
+    double work{}, all_work{};                             ///< multiplications and additions, of this rank and of all
+    detail::bytes_of_token bytes;
+    int travellers{};  ///< inputs whose rows are sent, each by messages of its own
+
+    std::int64_t tokens_received() const;
+    std::int64_t tokens_sent() const;
+    std::int64_t messages_received() const;
+    std::int64_t messages_sent() const { return std::ssize(sends) * travellers; }
+};
+
+/// What a plan is, in words: `layout.explain().text()`.
+struct plan_explanation {
+    std::string sentences;
+    const std::string& text() const { return sentences; }
+};
+
+/// Which tokens a rank has, and what it sends and receives in the calls of some graphs. The same on every rank.
+class layout {
+public:
+    /// This rank's tokens: row i of its q, k, v and outputs is the token positions()[i] of the whole sequence.
+    /// Ascending, unless they are the caller's own.
+    std::span<const std::int32_t> positions() const { return positions_; }
+    plan_explanation explain() const;
+
+    const planning& made_for() const { return made_for_; }
+    arrangement chosen() const { return chosen_; }
+    int rank() const { return rank_; }
+    int ranks() const { return ranks_; }
+    const mpi::chunks& chunks() const { return chunks_; }
+    const std::vector<int>& owners() const { return owner_; }  ///< the rank of each chunk
+    std::uint64_t hash() const { return hash_; }               ///< of everything that all ranks have alike
+    const exchange_plan& of(std::uint64_t fingerprint) const;
+    std::span<const exchange_plan> graphs() const { return graphs_; }
+
+    /// The plan of one rank, from what the masks leave.
+    layout(const planning& what, int rank, int ranks, mpi::chunks tokens, const std::vector<int>& owner_of_own,
+           std::vector<work_table> work, std::vector<exchange_plan> graphs);
+
+private:
+    void choose(const std::vector<int>& owner_of_own, std::span<const work_table> work);
+    void plan_stages(const work_table& work, exchange_plan& graph);
+
+    planning made_for_;
+    int rank_, ranks_;
+    mpi::chunks chunks_;
+    arrangement chosen_{};
+    std::vector<int> owner_;
+    std::vector<std::int64_t> place_;  // of a chunk's first row among its rank's
+    std::vector<std::int32_t> positions_;
+    std::vector<exchange_plan> graphs_;
+    std::uint64_t hash_{};
+};
+
+namespace detail {
+
+struct graph_to_plan {
+    const kernel_table& table;
+    std::vector<named_argument> given;  ///< that decide what is visible
+};
+layout plan(context& world, const planning& what, std::span<const graph_to_plan> graphs, const attune::options& how);
+
+template <const auto& Graph, class... Arguments> graph_to_plan to_plan(const Arguments&... arguments) {
+    graph_to_plan made{attune::detail::table_of<Graph>(), {}};
+    const auto enter = [&]<class Argument>(const Argument& argument) {
+        if constexpr (!attune::detail::is_options<Argument>)
+            for (const input_declaration& input : made.table.graph.inputs)
+                if (input.name == Argument::label) made.given.push_back(attune::detail::named(argument));
+    };
+    (enter(arguments), ...);
+    return made;
+}
+
+}  // namespace detail
+
+/// A layout for the calls of some shards, in which all ranks take part: what is visible to whom is asked of the
+/// kernels' own blocks, each rank asking for its part. Arguments are the inputs on which the masks depend, of all
+/// tokens and on each rank; others need not be passed.
+template <const auto&... Graphs, class... Arguments>
+layout plan(context& world, const planning& what, const Arguments&... arguments) {
+    static_assert(sizeof...(Graphs) > 0, "attune: a plan is made for graphs: plan<my::alibi_shard>(world, ...)");
+    attune::options how{};
+    const auto find = [&]<class Argument>(const Argument& argument) {
+        if constexpr (attune::detail::is_options<Argument>) how = argument;
+    };
+    (find(arguments), ...);
+    const detail::graph_to_plan graphs[] = {detail::to_plan<Graphs>(arguments...)...};
+    return detail::plan(world, what, graphs, how);
+}
+
+}  // namespace attune::mpi

@@ -1,0 +1,46 @@
+#pragma once
+#include <attune/ir/element_type.hpp>
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace attune::mpi {
+
+/// Which rank has which tokens: equally many chunks each.
+enum class arrangement : std::uint8_t {
+    best,        ///< the one that the cost model says is fastest
+    contiguous,  ///< a rank has one piece of the sequence
+    zigzag,      ///< one from the front and one from the back
+    striped,     ///< every so many chunks
+    documents,   ///< pieces between which few pairs are visible stay together where they fit
+    affinity,    ///< the longest chunk first, to the rank among the least loaded that needs most of its keys already
+    greedy,      ///< the longest chunk first, to the least loaded rank
+    own,         ///< the caller's positions
+};
+
+std::string_view name_of(arrangement a);
+
+/// What a rank does in a second, for the choice between arrangements.
+struct rates {
+    double flops = 0;       ///< multiplications and additions; 0: flops_of_a_thread times the threads of a rank
+    double bytes = 12.5e9;  ///< sent, and as many received at the same time
+    double latency = 5e-6;  ///< seconds of a message
+    double merged = 4e9;    ///< bytes of results that a further stage reads and writes again
+};
+inline constexpr double flops_of_a_thread = 60e9;  ///< of an f32 kernel of depth 64, x86-64-v4, on a server's core
+
+/// What a plan is for: one attention call of all ranks together, and what is asked of the plan. Alike on all ranks, but
+/// for `positions`.
+struct planning {
+    std::int64_t batches = 1, heads = 1, key_heads = 1, tokens = 0;
+    int depth = 0, value_depth = 0;  ///< 0: those of the first kernel
+    element_type element{};          ///< of q, k and v; any: those of the first kernel
+    arrangement layout{};
+    int stages = 0;  ///< of a call; 0: as many as the cost model says
+    rates speed{};
+    std::span<const std::int32_t> positions{};  ///< of this rank, for arrangement::own; all ranks' are each token once
+    std::span<const double> weights{};          ///< of several graphs: the calls of each; empty: one of each
+};
+
+}  // namespace attune::mpi

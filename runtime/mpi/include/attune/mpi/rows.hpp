@@ -1,0 +1,19 @@
+#pragma once
+#include <attune/runtime/tensor.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+/// Rows of a tensor along one axis, one after another in memory: a chunk of keys is then one run of bytes.
+namespace attune::mpi::detail {
+
+std::size_t bytes_of_row(const tensor& from, int axis);
+
+/// Copies the rows `which`, in this order.
+void copy_rows(const tensor& from, int axis, std::span<const std::int32_t> which, std::byte* to);
+
+/// `count` rows that lie at `data`, as a tensor with the axes of `like`.
+tensor of_rows(const tensor& like, int axis, std::int64_t count, const std::byte* data);
+
+}  // namespace attune::mpi::detail

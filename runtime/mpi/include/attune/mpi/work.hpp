@@ -1,0 +1,39 @@
+#pragma once
+#include <attune/mpi/chunks.hpp>
+#include <attune/mpi/planning.hpp>
+#include <attune/runtime/detail/call.hpp>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace attune::mpi {
+
+/// How many pairs of queries and keys a mask leaves, chunk by chunk, over all batch elements and heads, as the kernels
+/// skip blocks: pairs of blocks that are wholly visible, and half of those that are partly so. In units, of which each
+/// visited block has one or two, so that a chunk of keys is needed where there are any.
+struct work_table {
+    int count{};                       ///< of chunks
+    double flops{};                    ///< multiplications and additions that a unit stands for
+    std::vector<std::uint32_t> units;  ///< (query chunk, key chunk)
+
+    std::span<const std::uint32_t> row(int query_chunk) const {
+        const auto width = static_cast<std::size_t>(count);
+        return std::span(units).subspan(static_cast<std::size_t>(query_chunk) * width, width);
+    }
+};
+
+namespace detail {
+
+using attune::detail::named_argument;
+
+/// The kernel for a shard's calls over many queries, which has the depths and types of `of`. It completes them.
+const kernel& kernel_for(const kernel_table& table, planning& of, const attune::options& how);
+
+/// The rows of the table for the query chunks first .. last - 1, asked of the kernel's own blocks. `given` are the
+/// inputs that decide what is visible, over all tokens.
+work_table work_of(const kernel_table& table, planning of, std::span<const named_argument> given, const chunks& tokens,
+                   int first, int last, const attune::options& how);
+
+}  // namespace detail
+}  // namespace attune::mpi

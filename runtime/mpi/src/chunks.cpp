@@ -1,0 +1,38 @@
+#include <attune/mpi/chunks.hpp>
+
+#include <algorithm>
+#include <numeric>
+
+namespace attune::mpi {
+namespace {
+
+constexpr std::int64_t fewest_tokens = 256, most_tokens = 2048;
+constexpr std::int64_t chunks_wanted = 8;   // few balance badly, many are needed in pieces by everybody
+constexpr std::int64_t most_chunks = 4096;  // of all ranks: the plan looks at each pair of them
+
+std::int64_t even(std::int64_t count) { return (count + 1) / 2 * 2; }
+
+}  // namespace
+
+std::int64_t chunks_of_rank(std::int64_t tokens) {
+    const std::int64_t size = std::clamp(tokens / chunks_wanted, fewest_tokens, most_tokens);
+    // Two at least, and as many from the front as from the back of the sequence.
+    return std::max<std::int64_t>(2, even(tokens / size));
+}
+
+chunks cut(std::int64_t tokens, int ranks) {
+    const std::int64_t of_rank = tokens / ranks;
+    std::int64_t count = tokens;
+    if (of_rank >= 2) {
+        const std::int64_t room = std::max<std::int64_t>(2, most_chunks / ranks / 2 * 2);
+        count = ranks * std::min({chunks_of_rank(of_rank), room, of_rank / 2 * 2});
+    }
+    chunks made;
+    made.order.resize(static_cast<std::size_t>(tokens));
+    std::iota(made.order.begin(), made.order.end(), 0);
+    made.begin.resize(static_cast<std::size_t>(count) + 1);
+    for (std::int64_t c = 0; c <= count; ++c) made.begin[static_cast<std::size_t>(c)] = count ? tokens * c / count : 0;
+    return made;
+}
+
+}  // namespace attune::mpi

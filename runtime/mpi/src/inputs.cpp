@@ -1,0 +1,81 @@
+#include <attune/mpi/inputs.hpp>
+
+#include <algorithm>
+
+namespace attune::mpi::detail {
+namespace {
+
+const instruction& node_of(const graph_ir& graph, std::int16_t n) { return graph.nodes[static_cast<std::size_t>(n)]; }
+
+/// Marks what a node is made of.
+void reach(const graph_ir& graph, std::int16_t from, std::vector<bool>& reached) {
+    if (reached[static_cast<std::size_t>(from)]) return;
+    reached[static_cast<std::size_t>(from)] = true;
+    const instruction& n = node_of(graph, from);
+    for (std::size_t a = 0; a < n.argument_count; ++a) reach(graph, n.arguments[a], reached);
+}
+
+bool is_lengths(const graph_ir& graph, const instruction& load) {
+    const instruction& read = node_of(graph, load.arguments[0]);
+    return read.op == operation::input &&
+           graph.inputs[static_cast<std::size_t>(read.input)].name == dsl::of_shard::lengths.label;
+}
+
+bool has_scores(operation op) {
+    return op == operation::softmax || op == operation::unnormalized || op == operation::log_sum_exp ||
+           op == operation::row_maximum;
+}
+
+}  // namespace
+
+std::optional<int> axis_of(const input_declaration& input, axis_kind kind) {
+    for (int a = 0; a < input.rank; ++a)
+        if (input.axes[static_cast<std::size_t>(a)].kind == kind) return a;
+    return std::nullopt;
+}
+
+const input_declaration* before_of(const graph_ir& shard, std::string_view output) {
+    const auto found = std::ranges::find_if(shard.inputs, [&](const input_declaration& input) {
+        return input.name.size() == output.size() + 7 && input.name.starts_with(output) &&
+               input.name.ends_with("_before");
+    });
+    return found == shard.inputs.end() ? nullptr : &*found;
+}
+
+role role_of(const graph_ir& shard, const input_declaration& input) {
+    if (is_supplied(shard, input.name)) return role::supplied;
+    if (axis_of(input, axis_kind::query)) return role::own_rows;
+    return axis_of(input, axis_kind::key) ? role::travels : role::whole;
+}
+
+bool begins_at_minus_infinity(const graph_ir& shard, const output_declaration& output) {
+    if (node_of(shard, output.node).kind != kind::row) return false;
+    std::vector<bool> reached(shard.nodes.size());
+    reach(shard, output.node, reached);
+    for (std::size_t n = 0; n < shard.nodes.size(); ++n)
+        if (reached[n] && shard.nodes[n].op == operation::row_sum) return false;
+    return true;
+}
+
+deciders deciders_of(const graph_ir& shard, bool with_lengths) {
+    std::vector<bool> in_scores(shard.nodes.size()), decides(shard.nodes.size());
+    for (std::size_t n = 0; n < shard.nodes.size() && !with_lengths; ++n)
+        if (const instruction& it = shard.nodes[n]; it.op == operation::load && is_lengths(shard, it))
+            decides[n] = true;  // all_keys, whatever b is
+    for (const instruction& n : shard.nodes)
+        if (has_scores(n.op)) reach(shard, n.arguments[0], in_scores);
+    for (std::size_t n = 0; n < shard.nodes.size(); ++n)  // what is dropped at random is computed all the same
+        if (in_scores[n] && shard.nodes[n].kind == kind::condition && shard.nodes[n].op != operation::keep)
+            reach(shard, static_cast<std::int16_t>(n), decides);
+    deciders found{std::vector<bool>(shard.inputs.size())};
+    for (std::size_t n = 0; n < shard.nodes.size(); ++n) {
+        if (!decides[n]) continue;
+        const instruction& it = shard.nodes[n];
+        if (it.input >= 0) found.inputs[static_cast<std::size_t>(it.input)] = true;
+        found.by_head = found.by_head || it.op == operation::h;
+        found.by_batch = found.by_batch || it.op == operation::b;
+    }
+    return found;
+}
+
+}  // namespace attune::mpi::detail

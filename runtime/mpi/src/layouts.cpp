@@ -1,0 +1,169 @@
+#include <attune/mpi/layouts.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <numeric>
+
+namespace attune::mpi {
+
+std::string_view name_of(arrangement a) {
+    switch (a) {
+        case arrangement::best: return "best";
+        case arrangement::contiguous: return "contiguous";
+        case arrangement::zigzag: return "zigzag";
+        case arrangement::striped: return "striped";
+        case arrangement::documents: return "documents whole";
+        case arrangement::affinity: return "greedy with affinity";
+        case arrangement::greedy: return "greedy";
+        case arrangement::own: return "the caller's positions";
+    }
+    return "?";
+}
+
+namespace detail {
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// The key chunks that a query chunk needs, a bit for each.
+class bits {
+public:
+    explicit bits(int count) : words_(at(count + 63) / 64) {}
+    void add(int i) { words_[at(i) / 64] |= std::uint64_t{1} << (at(i) % 64); }
+    void add(const bits& other) {
+        for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+    }
+    int common(const bits& other) const {
+        int count = 0;
+        for (std::size_t w = 0; w < words_.size(); ++w) count += std::popcount(words_[w] & other.words_[w]);
+        return count;
+    }
+
+private:
+    std::vector<std::uint64_t> words_;
+};
+
+std::vector<bits> needs(std::span<const work_table> graphs) {
+    const int count = graphs[0].count;
+    std::vector<bits> all(at(count), bits(count));
+    for (const work_table& graph : graphs)
+        for (int q = 0; q < count; ++q) {
+            const auto row = graph.row(q);
+            for (int k = 0; k < count; ++k)
+                if (row[at(k)] != 0) all[at(q)].add(k);
+        }
+    return all;
+}
+
+std::vector<int> longest_first(const std::vector<double>& work) {
+    std::vector<int> order(work.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, [&](int a, int b) { return work[at(a)] > work[at(b)]; });
+    return order;
+}
+
+/// Chunks in the order of their work, each to the rank that has least and has room; or, by keys, to the one of those
+/// that have little more which needs most of the chunk's keys already.
+std::vector<int> greedy(std::span<const work_table> graphs, int ranks, bool by_keys) {
+    const std::vector<double> work = work_of_chunks(graphs);
+    const int count = graphs[0].count, room = (count + ranks - 1) / ranks;
+    const double mean = std::accumulate(work.begin(), work.end(), 0.0) / ranks;
+    const std::vector<bits> need = by_keys ? needs(graphs) : std::vector<bits>();
+    std::vector<bits> needed(by_keys ? at(ranks) : 0, bits(count));
+    std::vector<double> load(at(ranks));
+    std::vector<int> has(at(ranks)), owner(at(count));
+    for (const int chunk : longest_first(work)) {
+        double least = -1;
+        for (int r = 0; r < ranks; ++r)
+            if (has[at(r)] < room && (least < 0 || load[at(r)] < least)) least = load[at(r)];
+        int best = -1, most = -1;
+        for (int r = 0; r < ranks; ++r) {
+            if (has[at(r)] >= room || load[at(r)] > least + (by_keys ? 0.03 * mean : 0.0)) continue;
+            const int common = by_keys ? needed[at(r)].common(need[at(chunk)]) : 0;
+            if (common > most) best = r, most = common;
+        }
+        owner[at(chunk)] = best, load[at(best)] += work[at(chunk)], ++has[at(best)];
+        if (by_keys) needed[at(best)].add(need[at(chunk)]);
+    }
+    return owner;
+}
+
+/// The first chunk of each piece: of what lies before it, hardly more than the chunk in which the boundary lies is seen
+/// from behind it.
+std::vector<int> pieces(std::span<const work_table> graphs) {
+    const int count = graphs[0].count;
+    std::vector<int> crossing(at(count) + 1);  // pairs of chunks on both sides of a boundary, as differences
+    for (const work_table& graph : graphs)
+        for (int q = 0; q < count; ++q) {
+            const auto row = graph.row(q);
+            for (int k = 0; k < count; ++k)
+                if (row[at(k)] != 0) ++crossing[at(std::min(q, k) + 1)], --crossing[at(std::max(q, k) + 1)];
+        }
+    std::vector<int> first{0};
+    for (int c = 1, crossed = 0; c < count; ++c)
+        if ((crossed += crossing[at(c)]) <= 2 * static_cast<int>(graphs.size())) first.push_back(c);
+    first.push_back(count);
+    return first;
+}
+
+/// Whole pieces, the longest first, to the least loaded rank with room for all of one; what fits nowhere is filled in.
+std::vector<int> whole_documents(std::span<const work_table> graphs, int ranks) {
+    const std::vector<double> work = work_of_chunks(graphs);
+    const int count = graphs[0].count, room = (count + ranks - 1) / ranks;
+    const std::vector<int> first = pieces(graphs);
+    std::vector<double> load(at(ranks)), of_piece;
+    std::vector<int> has(at(ranks)), owner(at(count), -1);
+    for (std::size_t p = 0; p + 1 < first.size(); ++p)
+        of_piece.push_back(std::accumulate(work.begin() + first[p], work.begin() + first[p + 1], 0.0));
+    const auto give = [&](int from, int to) {
+        int best = -1;
+        for (int r = 0; r < ranks; ++r)
+            if (has[at(r)] + to - from <= room && (best < 0 || load[at(r)] < load[at(best)])) best = r;
+        for (int c = from; c < to && best >= 0; ++c)
+            owner[at(c)] = best, load[at(best)] += work[at(c)], ++has[at(best)];
+    };
+    for (const int p : longest_first(of_piece)) give(first[at(p)], first[at(p) + 1]);
+    for (int c = 0; c < count; ++c)
+        if (owner[at(c)] < 0) give(c, c + 1);
+    return owner;
+}
+
+}  // namespace
+
+std::vector<double> work_of_chunks(std::span<const work_table> graphs) {
+    std::vector<double> work(at(graphs[0].count));
+    for (const work_table& graph : graphs)
+        for (int q = 0; q < graph.count; ++q) {
+            const auto row = graph.row(q);
+            work[at(q)] += graph.flops * static_cast<double>(std::accumulate(row.begin(), row.end(), std::uint64_t{}));
+        }
+    return work;
+}
+
+std::vector<int> owners(arrangement how, std::span<const work_table> graphs, int ranks) {
+    const int count = graphs[0].count;
+    std::vector<int> owner(at(count));
+    if (count % (2 * ranks) != 0) how = arrangement::contiguous;  // a token a chunk, and not one for each rank
+    switch (how) {
+        case arrangement::greedy: return greedy(graphs, ranks, false);
+        case arrangement::affinity: return greedy(graphs, ranks, true);
+        case arrangement::documents: return whole_documents(graphs, ranks);
+        case arrangement::zigzag:
+            for (int c = 0; c < count; ++c) {
+                const int piece = c / (count / (2 * ranks));
+                owner[at(c)] = std::min(piece, 2 * ranks - 1 - piece);
+            }
+            return owner;
+        case arrangement::striped:
+            for (int c = 0; c < count; ++c) owner[at(c)] = c % ranks;
+            return owner;
+        case arrangement::contiguous:
+        case arrangement::best:
+        case arrangement::own: break;
+    }
+    for (int c = 0; c < count; ++c) owner[at(c)] = static_cast<int>(std::int64_t{ranks} * c / count);
+    return owner;
+}
+
+}  // namespace detail
+}  // namespace attune::mpi

@@ -1,0 +1,292 @@
+#include "base/text.hpp"
+
+#include <attune/dsl/shard.hpp>
+#include <attune/mpi/inputs.hpp>
+#include <attune/mpi/plan.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+
+namespace attune::mpi {
+
+using attune::detail::fail, attune::detail::say;
+
+namespace {
+
+std::size_t at(int i) { return static_cast<std::size_t>(i); }
+
+/// A hash of integers.
+struct digest {
+    std::uint64_t value = 1;
+    void add(std::uint64_t number) {
+        value = (value ^ number) * 0x9e3779b97f4a7c15;
+        value ^= value >> 32;
+    }
+};
+
+/// Simpler ones first: another has to be faster by more than the model can know.
+constexpr std::array candidates{arrangement::contiguous, arrangement::zigzag,   arrangement::striped,
+                                arrangement::documents,  arrangement::affinity, arrangement::greedy};
+constexpr double faster = 0.99;
+
+}  // namespace
+
+std::int64_t exchange_plan::tokens_received() const {
+    std::int64_t all = 0;
+    for (const stage& each : stages) all += each.tokens;
+    return all;
+}
+std::int64_t exchange_plan::tokens_sent() const {
+    std::int64_t all = 0;
+    for (const auto& [stage, run] : sends) all += run.count;
+    return all;
+}
+
+std::int64_t exchange_plan::messages_received() const {
+    std::int64_t all = 0;
+    for (const stage& each : stages) all += std::ssize(each.runs) * travellers;
+    return all;
+}
+
+layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, const std::vector<int>& owner_of_own,
+               std::vector<work_table> work, std::vector<exchange_plan> graphs)
+    : made_for_(what), rank_(rank), ranks_(ranks), chunks_(std::move(tokens)), graphs_(std::move(graphs)) {
+    made_for_.positions = {}, made_for_.weights = {};
+    for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].flops *= what.weights[g];
+    choose(owner_of_own, work);
+
+    std::vector<std::int64_t> rows(at(ranks));
+    place_.resize(owner_.size());
+    digest all;
+    for (int c = 0; c < chunks_.count(); ++c) {
+        place_[at(c)] = rows[at(owner_[at(c)])], rows[at(owner_[at(c)])] += chunks_.tokens(c);
+        const auto own = chunks_.positions(c);
+        if (owner_[at(c)] == rank_) positions_.insert(positions_.end(), own.begin(), own.end());
+        all.add(static_cast<std::uint64_t>(owner_[at(c)]));
+        for (const std::int32_t position : own) all.add(static_cast<std::uint64_t>(position));
+    }
+    for (std::size_t g = 0; g < graphs_.size(); ++g) {
+        all.add(graphs_[g].fingerprint), all.add(static_cast<std::uint64_t>(graphs_[g].predicted.stages));
+        for (const std::uint32_t units : work[g].units) all.add(units);
+        plan_stages(work[g], graphs_[g]);
+    }
+    hash_ = all.value;
+}
+
+void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_table> work) {
+    double least = 0;
+    const auto consider = [&](arrangement each) {
+        std::vector<int> owner = each == arrangement::own ? owner_of_own : detail::owners(each, work, ranks_);
+        std::vector<cost> costs;
+        double seconds = 0;
+        for (std::size_t g = 0; g < graphs_.size(); ++g) {
+            costs.push_back(
+                detail::cost_of(work[g], chunks_, owner, ranks_, graphs_[g].bytes, made_for_.speed, made_for_.stages));
+            graphs_[g].considered.emplace_back(each, costs.back());
+            seconds += costs.back().seconds;
+        }
+        if (!owner_.empty() && seconds >= faster * least) return;
+        least = seconds, chosen_ = each, owner_ = std::move(owner);
+        for (std::size_t g = 0; g < graphs_.size(); ++g) graphs_[g].predicted = costs[g];
+    };
+    if (made_for_.layout != arrangement::best) return consider(made_for_.layout);
+    for (const arrangement each : candidates) consider(each);
+}
+
+void layout::plan_stages(const work_table& work, exchange_plan& graph) {
+    const detail::rank_work of_ranks(work, owner_, ranks_);
+    const auto runs_of = [&](const std::vector<int>& needed) {
+        stage made{needed, {}, 0};
+        for (const int c : needed) {
+            const int from = owner_[at(c)];
+            if (!made.runs.empty() && made.runs.back().rank == from &&
+                made.runs.back().first + made.runs.back().count == place_[at(c)])
+                made.runs.back().count += chunks_.tokens(c);
+            else
+                made.runs.push_back({from, place_[at(c)], chunks_.tokens(c)});
+            made.tokens += chunks_.tokens(c);
+        }
+        return made;
+    };
+    // The ranks before this one first: they begin with this rank's keys.
+    for (int away = 0; away < ranks_; ++away) {
+        const int to = (rank_ - away + ranks_) % ranks_;
+        const auto needed = detail::stages_of(to, of_ranks.row(to), owner_, ranks_, graph.predicted.stages);
+        for (std::size_t s = 0; s < needed.size(); ++s) {
+            const stage made = runs_of(needed[s]);
+            for (const run_of_keys& each : made.runs)
+                if (each.rank == rank_)
+                    graph.sends.emplace_back(static_cast<int>(s), run_of_keys{to, each.first, each.count});
+            if (to == rank_) graph.stages.push_back(made);
+        }
+    }
+    std::ranges::stable_sort(graph.sends, {}, &std::pair<int, run_of_keys>::first);
+    for (int r = 0; r < ranks_; ++r) {
+        std::uint64_t units = 0;
+        for (const std::uint32_t each : of_ranks.row(r)) units += each;
+        graph.all_work += work.flops * static_cast<double>(units);
+        if (r == rank_) graph.work = work.flops * static_cast<double>(units);
+    }
+}
+
+const exchange_plan& layout::of(std::uint64_t fingerprint) const {
+    const auto found = std::ranges::find(graphs_, fingerprint, &exchange_plan::fingerprint);
+    if (found == graphs_.end()) {
+        std::string names;
+        for (const exchange_plan& each : graphs_) attune::detail::add_part(names, each.variant);
+        fail(say("a call of ", names, ", for which the layout was planned"), "another variant",
+             "plan<...>(...) with all variants of the model");
+    }
+    return *found;
+}
+
+namespace detail {
+namespace {
+
+/// Of what travels with a token, and of the results of one.
+bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<const named_argument> given) {
+    const auto elements = [&](const input_declaration& input) {
+        double count = 1;
+        for (std::size_t a = 0; a < input.rank; ++a) {
+            const auto passed = std::ranges::find(given, input.name, &named_argument::name);
+            switch (input.axes[a].kind) {
+                case axis_kind::batch: count *= static_cast<double>(of.batches); break;
+                case axis_kind::head: count *= static_cast<double>(of.heads); break;
+                case axis_kind::key_head: count *= static_cast<double>(of.key_heads); break;
+                case axis_kind::depth: count *= of.depth; break;
+                case axis_kind::value_depth: count *= of.value_depth; break;
+                case axis_kind::free:
+                    if (passed != given.end()) count *= static_cast<double>(passed->view.extent(static_cast<int>(a)));
+                    break;
+                case axis_kind::query:
+                case axis_kind::key:
+                case axis_kind::position: break;
+            }
+        }
+        return count * attune::bytes_of(input.element == element_type::any ? of.element : input.element);
+    };
+    bytes_of_token all;
+    for (const input_declaration& input : shard.inputs) {
+        if (role_of(shard, input) == role::travels) all.keys += elements(input);
+        for (const output_declaration& output : shard.outputs)
+            if (before_of(shard, output.name) == &input) all.results += 2 * elements(input);
+    }
+    return all;
+}
+
+/// Every rank's positions, as chunks that lie where they are.
+std::pair<mpi::chunks, std::vector<int>> chunks_of_own(context& world, const planning& what) {
+    std::int64_t most = std::ssize(what.positions);
+    const std::vector<std::byte> counts = world.gather(std::as_bytes(std::span(&most, 1)), "numbers of positions");
+    std::vector<std::int64_t> of_rank(at(world.size()));
+    std::memcpy(of_rank.data(), counts.data(), counts.size());
+    most = std::ranges::max(of_rank);
+    std::vector<std::int32_t> mine(what.positions.begin(), what.positions.end());
+    mine.resize(static_cast<std::size_t>(most));
+    const std::vector<std::byte> bytes = world.gather(std::as_bytes(std::span(mine)), "positions");
+    std::pair<mpi::chunks, std::vector<int>> made;
+    auto& [all, owner] = made;
+    std::vector<bool> seen(static_cast<std::size_t>(what.tokens));
+    for (int r = 0; r < world.size(); ++r) {
+        const std::int64_t count = of_rank[at(r)], pieces = count == 0 ? 0 : std::min(count, chunks_of_rank(count));
+        std::vector<std::int32_t> own(static_cast<std::size_t>(count));
+        if (count)
+            std::memcpy(own.data(), bytes.data() + static_cast<std::size_t>(r * most) * 4,
+                        static_cast<std::size_t>(count) * 4);
+        for (const std::int32_t position : own) {
+            if (position < 0 || position >= what.tokens || seen[static_cast<std::size_t>(position)])
+                fail(say("each position from 0 to ", what.tokens - 1, " on one rank"),
+                     say(position, position < 0 || position >= what.tokens ? " on " : " again on ", r),
+                     "positions that are together all tokens");
+            seen[static_cast<std::size_t>(position)] = true;
+        }
+        for (std::int64_t piece = 1; piece <= pieces; ++piece)
+            all.begin.push_back(std::ssize(all.order) + count * piece / pieces), owner.push_back(r);
+        all.order.insert(all.order.end(), own.begin(), own.end());
+    }
+    if (std::ssize(all.order) != what.tokens)
+        fail(say("each position from 0 to ", what.tokens - 1, " on one rank"), say(all.order.size(), " positions"),
+             "positions that are together all tokens");
+    return made;
+}
+
+void check(const planning& what, std::size_t graphs) {
+    if (what.batches < 1 || what.heads < 1 || what.key_heads < 1 || what.heads % what.key_heads != 0)
+        fail("batch elements, and heads that share key heads evenly",
+             say("batches ", what.batches, ", heads ", what.heads, ", key_heads ", what.key_heads),
+             "the extents of the whole q and k");
+    if (what.tokens < 0 || what.tokens > std::numeric_limits<std::int32_t>::max())
+        fail("tokens of all ranks together, at most 2147483647", say(what.tokens), "{.tokens = ...}");
+    if (what.stages < 0 || what.stages > most_stages)
+        fail(say("0 to ", most_stages, " stages"), say(what.stages), "0, for as many as the cost model says");
+    if (!what.weights.empty() && what.weights.size() != graphs)
+        fail(say("a weight for each of ", graphs, " graphs"), say(what.weights.size()), "the calls of each");
+}
+
+/// What all ranks must plan alike.
+void state(statement& mine, const planning& what, std::span<const graph_to_plan> graphs) {
+    const std::int64_t shape[] = {what.batches, what.heads, what.key_heads, what.tokens};
+    mine.add("batches, heads, key heads and tokens", attune::detail::list_of(shape), "the same plan on all ranks");
+    mine.add("layout", say(name_of(what.layout), ", stages ", what.stages), "the same plan on all ranks");
+    std::string numbers;
+    for (const double each : {what.speed.flops, what.speed.bytes, what.speed.latency, what.speed.merged})
+        attune::detail::add_part(numbers, attune::detail::in_short(each));
+    mine.add("rates", numbers, "the same rates on all ranks");
+    for (const double each : what.weights) mine.add("weight", attune::detail::in_short(each), "the same weights");
+    for (const graph_to_plan& each : graphs)
+        mine.add("variant", say(each.table.variant, " ", each.table.graph.fingerprint), "one build on all ranks");
+}
+
+/// All rows of a graph's table, of which each rank has asked for an equal part.
+work_table gathered(context& world, work_table mine, int rows) {
+    mine.units.resize(at(rows) * at(mine.count));
+    const std::vector<std::byte> all = world.gather(std::as_bytes(std::span(mine.units)), "visits of chunks");
+    mine.units.resize(at(mine.count) * at(mine.count));
+    if (!mine.units.empty()) std::memcpy(mine.units.data(), all.data(), mine.units.size() * sizeof(std::uint32_t));
+    return mine;
+}
+
+}  // namespace
+
+layout plan(context& world, const planning& asked, std::span<const graph_to_plan> graphs, const attune::options& how) {
+    planning what = asked;
+    world.agree("plan", [&](statement& mine) {
+        check(what, graphs.size());
+        state(mine, what, graphs);
+    });
+    auto [tokens, owner] = what.layout == arrangement::own
+                               ? chunks_of_own(world, what)
+                               : std::pair(cut(what.tokens, world.size()), std::vector<int>());
+    const int count = tokens.count(), rows = (count + world.size() - 1) / world.size(),
+              first = std::min(count, world.rank() * rows), last = std::min(count, first + rows);
+    std::vector<work_table> parts;
+    std::vector<exchange_plan> exchanges;
+    world.agree("plan", [&](statement& mine) {
+        for (const graph_to_plan& each : graphs) {
+            planning of = what;
+            kernel_for(each.table, of, how);
+            parts.push_back(work_of(each.table, of, each.given, tokens, first, last, how));
+            mine.add("work of a block", attune::detail::in_short(parts.back().flops),
+                     "kernels of one target on all ranks: ATTUNE_TARGET");
+            exchange_plan& made = exchanges.emplace_back();
+            made.variant = each.table.variant, made.fingerprint = each.table.graph.fingerprint;
+            made.bytes = bytes_of(each.table.graph, of, each.given);
+            for (const input_declaration& input : each.table.graph.inputs)
+                made.travellers += role_of(each.table.graph, input) == role::travels;
+        }
+    });
+    for (work_table& part : parts) part = gathered(world, std::move(part), rows);
+    if (what.speed.flops == 0) {  // as fast as the rank with the fewest threads
+        const double own = flops_of_a_thread * (how.threads > 0 ? how.threads : threads());
+        std::vector<double> all(at(world.size()));
+        const auto bytes = world.gather(std::as_bytes(std::span(&own, 1)), "numbers of threads");
+        std::memcpy(all.data(), bytes.data(), bytes.size());
+        what.speed.flops = std::ranges::min(all);
+    }
+    return {what, world.rank(), world.size(), std::move(tokens), owner, std::move(parts), std::move(exchanges)};
+}
+
+}  // namespace detail
+}  // namespace attune::mpi

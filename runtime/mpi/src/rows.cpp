@@ -1,0 +1,52 @@
+#include <attune/mpi/rows.hpp>
+
+#include <array>
+#include <cstring>
+
+namespace attune::mpi::detail {
+namespace {
+
+/// All elements of the axes from `axis` on but one, dense, outermost first.
+std::byte* copy(const tensor& from, int skipped, int axis, std::int64_t offset, std::byte* to) {
+    if (axis == skipped) ++axis;
+    const auto size = static_cast<std::size_t>(bytes_of(from.type()));
+    const auto* at = static_cast<const std::byte*>(from.data()) + offset * static_cast<std::int64_t>(size);
+    if (axis >= from.rank()) return static_cast<std::byte*>(std::memcpy(to, at, size)) + size;
+    const std::int64_t count = from.extent(axis), stride = from.stride(axis);
+    if (axis == from.rank() - 1 && stride == 1) {
+        const std::size_t bytes = size * static_cast<std::size_t>(count);
+        return static_cast<std::byte*>(std::memcpy(to, at, bytes)) + bytes;
+    }
+    for (std::int64_t i = 0; i < count; ++i) to = copy(from, skipped, axis + 1, offset + i * stride, to);
+    return to;
+}
+
+}  // namespace
+
+std::size_t bytes_of_row(const tensor& from, int axis) {
+    auto bytes = static_cast<std::size_t>(bytes_of(from.type()));
+    for (int a = 0; a < from.rank(); ++a)
+        if (a != axis) bytes *= static_cast<std::size_t>(from.extent(a));
+    return bytes;
+}
+
+void copy_rows(const tensor& from, int axis, std::span<const std::int32_t> which, std::byte* to) {
+    if (bytes_of_row(from, axis) == 0) return;
+    for (const std::int32_t row : which) to = copy(from, axis, 0, row * from.stride(axis), to);
+}
+
+tensor of_rows(const tensor& like, int axis, std::int64_t count, const std::byte* data) {
+    std::array<std::int64_t, tensor::max_axes> extents{}, strides{};
+    std::int64_t inside = 1;
+    for (int a = like.rank(); a-- > 0;) {
+        const auto at = static_cast<std::size_t>(a);
+        if (a == axis) continue;
+        extents[at] = like.extent(a), strides[at] = inside, inside *= extents[at];
+    }
+    extents[static_cast<std::size_t>(axis)] = count, strides[static_cast<std::size_t>(axis)] = inside;
+    const auto rank = static_cast<std::size_t>(like.rank());
+    return {like.type(), static_cast<const void*>(data), std::span(extents).first(rank),
+            std::span(strides).first(rank)};
+}
+
+}  // namespace attune::mpi::detail

@@ -1,0 +1,36 @@
+#include <attune/mpi/stages.hpp>
+
+#include <algorithm>
+
+namespace attune::mpi::detail {
+
+rank_work::rank_work(const work_table& table, const std::vector<int>& owner, int ranks)
+    : count_(static_cast<std::size_t>(table.count)), units_(static_cast<std::size_t>(ranks) * count_) {
+    for (int q = 0; q < table.count; ++q) {
+        const auto row = table.row(q);
+        std::uint32_t* const to = units_.data() + static_cast<std::size_t>(owner[static_cast<std::size_t>(q)]) * count_;
+        for (std::size_t k = 0; k < count_; ++k) to[k] += row[k];
+    }
+}
+
+std::vector<std::vector<int>> stages_of(int rank, std::span<const std::uint32_t> units, const std::vector<int>& owner,
+                                        int ranks, int most) {
+    const auto at = [](int i) { return static_cast<std::size_t>(i); };
+    std::vector<int> needed;
+    std::uint64_t all = 0;
+    for (int c = 0; c < static_cast<int>(units.size()); ++c)
+        if (units[at(c)] != 0 && owner[at(c)] != rank) needed.push_back(c), all += units[at(c)];
+    const auto distance = [&](int c) { return (owner[at(c)] - rank + ranks) % ranks; };
+    std::ranges::stable_sort(needed, {}, distance);
+    std::vector<std::vector<int>> stages;
+    std::uint64_t before = 0, last = static_cast<std::uint64_t>(most);
+    for (const int c : needed) {
+        const std::uint64_t stage = before * static_cast<std::uint64_t>(most) / all;
+        if (stage != last) stages.emplace_back();
+        stages.back().push_back(c);
+        last = stage, before += units[at(c)];
+    }
+    return stages;
+}
+
+}  // namespace attune::mpi::detail

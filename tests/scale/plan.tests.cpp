@@ -1,0 +1,212 @@
+// Plans without kernels: who has which tokens, who sends what to whom, against all pairs one by one.
+#include <attune/mpi/plan.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+
+using namespace attune;
+
+namespace {
+
+using mask = std::function<bool(std::int64_t q, std::int64_t k)>;
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Each visible pair is a unit.
+mpi::work_table table_of(const mpi::chunks& tokens, const mask& visible) {
+    mpi::work_table made{tokens.count(), 1000, {}};
+    made.units.assign(at(tokens.count()) * at(tokens.count()), 0);
+    for (int q = 0; q < made.count; ++q)
+        for (int k = 0; k < made.count; ++k)
+            for (const std::int32_t query : tokens.positions(q))
+                for (const std::int32_t key : tokens.positions(k))
+                    made.units[at(q) * at(made.count) + at(k)] += visible(query, key);
+    return made;
+}
+
+mpi::exchange_plan graph_plan() {
+    mpi::exchange_plan graph;
+    graph.variant = "test", graph.fingerprint = 1, graph.bytes = {.keys = 1024, .results = 1024}, graph.travellers = 2;
+    return graph;
+}
+
+mpi::layout layout_of(std::int64_t tokens, int rank, int ranks, mpi::arrangement how, const mask& visible,
+                      int stages = 0) {
+    mpi::planning what{.tokens = tokens, .layout = how, .stages = stages};
+    what.speed.flops = 1e9;
+    const mpi::chunks all = mpi::cut(tokens, ranks);
+    return {what, rank, ranks, all, {}, {table_of(all, visible)}, {graph_plan()}};
+}
+
+/// How often a rank has each key: its own, and those that arrive in its stages.
+std::vector<int> keys_of(const mpi::layout& plan) {
+    std::vector<int> times(at(plan.chunks().tokens()));
+    for (const std::int32_t own : plan.positions()) ++times[at(own)];
+    for (const mpi::stage& stage : plan.graphs()[0].stages) {
+        std::int64_t in_runs = 0, in_chunks = 0;
+        for (const int c : stage.chunks) {
+            in_chunks += plan.chunks().tokens(c);
+            for (const std::int32_t key : plan.chunks().positions(c)) ++times[at(key)];
+        }
+        for (const mpi::run_of_keys& run : stage.runs) in_runs += run.count;
+        CHECK((in_runs == stage.tokens && in_chunks == stage.tokens && stage.tokens > 0));
+    }
+    return times;
+}
+
+struct named_mask {
+    const char* name;
+    mask visible;
+};
+std::vector<named_mask> masks(std::int64_t tokens) {
+    std::mt19937 random(static_cast<unsigned>(tokens));
+    std::vector<std::int64_t> document(at(tokens));
+    for (std::int64_t t = 1; t < tokens; ++t) document[at(t)] = document[at(t - 1)] + (random() % 13 == 0);
+    return {{"everything", [](auto, auto) { return true; }},
+            {"nothing", [](auto, auto) { return false; }},
+            {"causal", [](auto q, auto k) { return k <= q; }},
+            {"window", [](auto q, auto k) { return k <= q && k > q - 5; }},
+            {"the first key", [](auto, auto k) { return k == 0; }},
+            {"the last query", [tokens](auto q, auto) { return q == tokens - 1; }},
+            {"documents", [document](auto q, auto k) { return document[at(q)] == document[at(k)] && k <= q; }},
+            {"scattered", [](auto q, auto k) { return (q * 7919 + k * 104729) % 97 == 0; }}};
+}
+
+constexpr mpi::arrangement arrangements[] = {
+    mpi::arrangement::best,      mpi::arrangement::contiguous, mpi::arrangement::zigzag, mpi::arrangement::striped,
+    mpi::arrangement::documents, mpi::arrangement::affinity,   mpi::arrangement::greedy};
+
+/// The plans of all ranks.
+void check(std::int64_t tokens, int ranks, mpi::arrangement how, const mask& visible) {
+    std::vector<mpi::layout> plans;
+    for (int r = 0; r < ranks; ++r) plans.push_back(layout_of(tokens, r, ranks, how, visible));
+    std::vector<int> owner(at(tokens), -1);
+    std::size_t fewest = at(tokens), most = 0;
+    std::int64_t received = 0;
+    bool once = true, alike = true, complete = true, matched = true;
+    for (const mpi::layout& plan : plans) {
+        alike = alike && plan.hash() == plans[0].hash() && plan.owners() == plans[0].owners();
+        for (const std::int32_t own : plan.positions()) once = once && std::exchange(owner[at(own)], plan.rank()) < 0;
+        CHECK(std::ranges::is_sorted(plan.positions()));
+        fewest = std::min(fewest, plan.positions().size()), most = std::max(most, plan.positions().size());
+        received += plan.graphs()[0].tokens_received();
+    }
+    for (std::int64_t q = 0; q < tokens; ++q) once = once && owner[at(q)] >= 0;
+    for (const mpi::layout& plan : plans) {
+        const std::vector<int> times = keys_of(plan);
+        for (std::int64_t k = 0; k < tokens; ++k) {
+            complete = complete && times[at(k)] <= 1;
+            for (const std::int32_t q : plan.positions()) complete = complete && (!visible(q, k) || times[at(k)] == 1);
+        }
+        // What a rank waits for is sent, in the same order.
+        for (const mpi::layout& from : plans) {
+            std::vector<std::pair<int, mpi::run_of_keys>> sent, awaited;
+            for (const auto& [stage, run] : from.graphs()[0].sends)
+                if (run.rank == plan.rank()) sent.push_back({stage, {from.rank(), run.first, run.count}});
+            for (std::size_t s = 0; s < plan.graphs()[0].stages.size(); ++s)
+                for (const mpi::run_of_keys& run : plan.graphs()[0].stages[s].runs)
+                    if (run.rank == from.rank()) awaited.emplace_back(static_cast<int>(s), run);
+            matched = matched && sent == awaited;
+        }
+    }
+    INFO(tokens << " tokens, " << ranks << " ranks, " << name_of(how));
+    CHECK(once);
+    CHECK(alike);
+    CHECK(complete);
+    CHECK(matched);
+    CHECK(most - fewest <= at(std::max<std::int64_t>(1, plans[0].chunks().count() / ranks)));
+    CHECK(received <= tokens * (ranks - 1));
+}
+
+}  // namespace
+
+TEST_CASE("each rank receives every key that one of its queries sees, once, from the rank that has it") {
+    for (const std::int64_t tokens : {1, 2, 7, 64, 97})
+        for (const int ranks : {1, 2, 3, 5, 8, 13})
+            for (const auto& [name, visible] : masks(tokens)) {
+                INFO(name);
+                for (const mpi::arrangement how : arrangements) check(tokens, ranks, how, visible);
+            }
+}
+
+TEST_CASE("no tokens are no work") {
+    const mpi::layout none = layout_of(0, 1, 3, mpi::arrangement::best, [](auto, auto) { return true; });
+    CHECK((none.positions().empty() && none.graphs()[0].stages.empty() && none.graphs()[0].sends.empty()));
+    CHECK(none.explain().text().find("0 tokens here") != std::string::npos);
+}
+
+TEST_CASE("a thousand ranks have plans, of which some are looked at") {
+    const auto causal = [](std::int64_t q, std::int64_t k) { return k <= q; };
+    for (const int ranks : {255, 1000})
+        for (const mpi::arrangement how : arrangements) {
+            const std::int64_t tokens = 2345;
+            std::int64_t received = 0;
+            for (const int rank : {0, ranks / 2, ranks - 1}) {
+                const mpi::layout plan = layout_of(tokens, rank, ranks, how, causal);
+                const std::vector<int> times = keys_of(plan);
+                for (const std::int32_t q : plan.positions())
+                    CHECK(std::all_of(times.begin(), times.begin() + q + 1, [](int n) { return n == 1; }));
+                received += plan.graphs()[0].tokens_received();
+            }
+            CHECK(received <= 3 * tokens);
+        }
+}
+
+TEST_CASE("stages are as many as are asked for, and of like work") {
+    const auto all = [](auto, auto) { return true; };
+    for (int stages = 1; stages <= 8; ++stages) {
+        const mpi::layout plan = layout_of(4096, 3, 16, mpi::arrangement::contiguous, all, stages);
+        CHECK(std::ssize(plan.graphs()[0].stages) == stages);
+        std::int64_t fewest = 4096, most = 0;
+        for (const mpi::stage& each : plan.graphs()[0].stages)
+            fewest = std::min(fewest, each.tokens), most = std::max(most, each.tokens);
+        CHECK(most - fewest <= 2 * plan.chunks().tokens(0));
+        CHECK(plan.graphs()[0].stages[0].runs[0].rank == 4);  // another one for each rank
+    }
+}
+
+TEST_CASE("the model prefers what suits a mask") {
+    const std::int64_t tokens = 2048;
+    const auto chosen = [&](const mask& visible) { return layout_of(tokens, 0, 8, mpi::arrangement::best, visible); };
+    const auto balance = [](const mpi::layout& plan) { return plan.graphs()[0].predicted.balance; };
+    const mpi::layout window = chosen([](auto q, auto k) { return k <= q && k > q - 100; });
+    CHECK(window.chosen() == mpi::arrangement::contiguous);
+    CHECK(window.graphs()[0].predicted.received < 0.15 * window.graphs()[0].predicted.ring);
+    const mpi::layout causal = chosen([](auto q, auto k) { return k <= q; });
+    CHECK(causal.chosen() == mpi::arrangement::zigzag);
+    CHECK(balance(causal) < 1.01);
+    // Two long documents in front, short ones behind.
+    const auto document = [](std::int64_t t) { return t < 1024 ? t / 512 : 2 + t / 32; };
+    const mask documents = [&](auto q, auto k) { return document(q) == document(k); };
+    CHECK(balance(chosen(documents)) < 0.8 * balance(layout_of(tokens, 0, 8, mpi::arrangement::contiguous, documents)));
+    CHECK(balance(layout_of(tokens, 0, 8, mpi::arrangement::affinity, documents)) < 1.1);
+    CHECK(balance(layout_of(tokens, 0, 8, mpi::arrangement::greedy, documents)) < 1.1);
+    const std::string text = causal.explain().text();
+    std::printf("%s", text.c_str());
+    for (const char* said : {"layout     zigzag", "receives", "sends", "predicted", "contiguous:", "FLOPs here of"})
+        CHECK(text.find(said) != std::string::npos);
+}
+
+TEST_CASE("one layout serves several graphs, weighed") {
+    const mpi::chunks tokens = mpi::cut(1024, 4);
+    const mpi::work_table window = table_of(tokens, [](auto q, auto k) { return k <= q && k > q - 64; }),
+                          causal = table_of(tokens, [](auto q, auto k) { return k <= q; });
+    mpi::exchange_plan other = graph_plan();
+    other.fingerprint = 2;
+    const auto chosen = [&](const std::vector<double>& weights) {
+        mpi::planning what{.tokens = 1024, .weights = weights};
+        what.speed.flops = 1e9, what.speed.bytes = 1e8;
+        return mpi::layout(what, 1, 4, tokens, {}, {window, causal}, {graph_plan(), other});
+    };
+    CHECK(chosen({1000, 1}).chosen() == mpi::arrangement::contiguous);
+    const mpi::layout both = chosen({1, 1});
+    CHECK(both.chosen() == mpi::arrangement::zigzag);
+    CHECK(both.of(1).tokens_received() < both.of(2).tokens_received());
+    CHECK_THROWS_AS(both.of(3), error);
+}
