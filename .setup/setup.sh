@@ -65,7 +65,7 @@ boost_package() {
 by_hand() {
     local name absent=() catch2=catch2
     [ "$(release)" = bookworm ] && catch2=
-    for name in "$@" g++ python3-venv "$(boost_package)" libfmt-dev nlohmann-json3-dev libcli11-dev libutf8proc-dev $catch2; do
+    for name in "$@" g++ python3-venv "$(boost_package)" libfmt-dev nlohmann-json3-dev libcli11-dev libdlpack-dev libutf8proc-dev $catch2; do
         dpkg-query -W -f '${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || [[ " ${absent[*]} " = *" $name "* ]] || absent+=("$name")
     done
     printf '    sudo apt-get update && sudo apt-get install -y --no-install-recommends %s\n' "${absent[*]}"
@@ -213,6 +213,7 @@ install_missing() {
             fmt) packages+=(libfmt-dev) ;;
             nlohmann_json) packages+=(nlohmann-json3-dev) ;;
             CLI11) packages+=(libcli11-dev) ;;
+            DLPack) packages+=(libdlpack-dev) ;;
             utf8proc) packages+=(libutf8proc-dev) ;;
             Catch2) catch2=yes ;;
             Halide) halide=yes ;;

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
 """Whether every C++ file is as clang-format writes it: check_format.py SOURCES CLANG-FORMAT [--fix]
 
-Other versions write other things, so that there is one: that of .setup/packages.txt, which set-up installs. --fix rewrites the files.
-What was taken over from others (dlpack.h) stays as it is."""
+Other versions write other things, so that there is one: that of .setup/packages.txt, which set-up installs. --fix rewrites the files."""
 import os
 import re
 import subprocess
@@ -24,7 +23,7 @@ files = [
     for top in ("dsl", "generators", "runtime", "tests", "examples")
     for where, _, names in os.walk(os.path.join(sources, top))
     for name in names
-    if name.endswith((".cpp", ".hpp", ".c", ".h")) and name != "dlpack.h"
+    if name.endswith((".cpp", ".hpp", ".c", ".h"))
 ]
 if len(files) < 100:
     sys.exit(f"expected the files of attune in {sources}, found {len(files)}")

@@ -1,5 +1,5 @@
 /* attune/c.h as a C99 program sees it: calls, refusals that write nothing, answers, threads, DLPack. */
-#include <attune/dlpack/dlpack.h>
+#include <attune/dlpack.h>
 #include <attune_common.h>
 
 #include <math.h>

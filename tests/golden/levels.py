@@ -33,7 +33,7 @@ def build(level, cache, how):
     cross = []
     if level == "aarch64" and os.uname().machine != "aarch64":
         cross = ["-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DCMAKE_CXX_COMPILER={CROSS}g++", f"-DCMAKE_C_COMPILER={CROSS}gcc"]
-        cross += [f"-D{name}={cache[name]}" for name in ("Halide_DIR", "HalideHelpers_DIR", "Boost_DIR", "Catch2_DIR", "fmt_DIR", "nlohmann_json_DIR", "CLI11_DIR") if name in cache]
+        cross += [f"-D{name}={cache[name]}" for name in ("Halide_DIR", "HalideHelpers_DIR", "Boost_DIR", "Catch2_DIR", "fmt_DIR", "nlohmann_json_DIR", "CLI11_DIR", "ATTUNE_DLPACK_INCLUDE") if name in cache]
     configure = ["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DATTUNE_TUNED_FOR=generic", f"-DATTUNE_TARGETS={level}",
                  f"-DATTUNE_HOST_GENERATORS={how.host}", "-DATTUNE_BUILD_EXAMPLES=OFF", *cross]
     if how.groups:

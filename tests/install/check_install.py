@@ -6,6 +6,7 @@
     kernels        has a project install its kernels as a library of its own, static and shared, moves that, and links it from C
                    (pkg-config, no CMake) and from C++ (find_package)
     build_tree     the skeleton and the project of twenty lines with find_package against the build folder, nothing installed
+    dlpack         DLPack's header, which is another project's: asked for by name, not installed
     warnings       every installed header, templates instantiated, and a registry: no compiler warns, whatever an application asks it for
     common         a project of twenty lines on attune::common, which compiles no kernels
     archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
@@ -283,6 +284,26 @@ def warnings(user):
               os.path.join(prefix, "include", "attune_common.h")))
 
 
+def dlpack(user):
+    """DLPack's header is another project's: asked for by name where it is needed, and only there."""
+    prefix, folder = user.install("dsl", "runtime"), user.options.dlpack
+    expect(not any(name.startswith("dlpack") for where, _, names in os.walk(prefix) for name in names if not where.endswith("include/attune")), "expected DLPack's header not to be installed")
+    refused = subprocess.run([user.options.cmake, "-S", user.options.source, "-B", user.work("refused"), *user.common, f"-DHalide_DIR={user.options.halide}",
+                              f"-DCMAKE_PREFIX_PATH={user.options.prefix_path}", f"-DCMAKE_IGNORE_PATH={folder}", "-DATTUNE_BUILD_TESTS=OFF", "-DATTUNE_BUILD_EXAMPLES=OFF"],
+                             capture_output=True, text=True)
+    with open(os.path.join(user.work("refused"), "missing"), encoding="utf-8") as missing:
+        expect(refused.returncode != 0 and "DLPack's header (libdlpack-dev" in refused.stderr and "DLPack" in missing.read().split(), f"expected DLPack to be asked for by name, got {refused.stderr}")
+
+    def said_of(header, *flags):
+        return subprocess.run([user.options.compiler, "-std=c++20", "-fsyntax-only", f"-I{prefix}/include", *flags, "-include", f"attune/{header}", "-x", "c++", os.devnull],
+                              capture_output=True, text=True, env={**os.environ, "LC_ALL": "C"}).stderr
+
+    expect(said_of("dlpack.hpp", "-idirafter", folder) == "" and said_of("runtime.hpp", "-DDLPACK_MAJOR_VERSION=2") == "", "expected both headers to compile")
+    for flags, words in ((["-nostdinc"], "expected DLPack's header dlpack/dlpack.h, got none; try Debian's libdlpack-dev"),
+                         (["-DDLPACK_DLPACK_H_", "-DDLPACK_MAJOR_VERSION=2"], "expected DLPack's header of version 1 or earlier, got a later one")):
+        expect(words in said_of("dlpack.h", *flags), f"expected {words}, got {said_of('dlpack.h', *flags)}")
+
+
 def small_project(user, prefix, name, of_attune=()):
     project = user.work("projects", "small")
     if not os.path.exists(project):
@@ -419,12 +440,12 @@ def cross(user):
     build, source = user.work("build"), user.options.source
     user.common[-1] = f"-DCMAKE_CXX_COMPILER={user.options.cross_prefix}g++"
     user.build(source, build, "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_SYSTEM_NAME=Linux", "-DCMAKE_SYSTEM_PROCESSOR=aarch64", f"-DHalide_DIR={user.options.halide}",
-               f"-DBoost_DIR={user.options.boost}", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", "-DATTUNE_BUILD_TESTS=OFF", "-DATTUNE_BUILD_EXAMPLES=OFF",
+               f"-DBoost_DIR={user.options.boost}", f"-DATTUNE_DLPACK_INCLUDE={user.options.dlpack}", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", "-DATTUNE_BUILD_TESTS=OFF", "-DATTUNE_BUILD_EXAMPLES=OFF",
                of_attune=[source])
     library, app = os.path.join(build, "libattune_common.so"), user.work("app")
     expect("AArch64" in run("readelf", "-h", library), "expected a library for AArch64")
     user.needs_little(library)
-    run(user.options.cross_prefix + "gcc", "-std=c99", "-O1", f"-I{build}/attune_common_kernels/include", f"-I{source}/runtime/include",
+    run(user.options.cross_prefix + "gcc", "-std=c99", "-O1", f"-I{build}/attune_common_kernels/include", f"-I{source}/runtime/include", "-idirafter", user.options.dlpack,
         os.path.join(source, "tests", "c", "c_api.c"), "-o", app, library, "-lm")
     # A limit for this machine's levels is none for the emulated one's.
     environment = {name: value for name, value in os.environ.items() if name != "ATTUNE_MAX_LEVEL"}
@@ -500,10 +521,10 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, dlpack, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
-    for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide"):
+    for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide", "dlpack"):
         parser.add_argument("--" + name, required=True)
     for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels", "level"):
         parser.add_argument("--" + name, default="")

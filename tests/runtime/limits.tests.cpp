@@ -246,10 +246,10 @@ TEST_CASE("DLPack's axes and versions are within the same limits") {
     CHECK(attune::from_dlpack(given).data() == x + 1);
     DLManagedTensorVersioned managed{};
     managed.dl_tensor = given;
-    managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    managed.version = {1, 1};
     CHECK(attune::from_dlpack(managed).rank() == 1);
     for (const int step : {-1, 1}) {
-        managed.version.major = static_cast<std::uint32_t>(DLPACK_MAJOR_VERSION + step);
+        managed.version.major = static_cast<std::uint32_t>(1 + step);
         CHECK(refuses([&] { (void)attune::from_dlpack(managed); }));
     }
 }

@@ -1,15 +1,10 @@
 #pragma once
 /// Tensors from and for other frameworks, by DLPack. Not included by attune/runtime.hpp.
-#include <attune/dlpack/dlpack.h>  // DLPack 1.1; an application's own copy of it has the same include guard and may come first
+#include <attune/dlpack.h>
 #include <attune/runtime/tensor.hpp>
 
 #include <memory>
 #include <string_view>
-
-#ifndef DLPACK_MAJOR_VERSION
-#error \
-    "attune/dlpack.hpp: expected DLPack 1.0 or later, got a dlpack.h of an older version, included earlier; try including attune/dlpack.hpp first"
-#endif
 
 namespace attune {
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +16,11 @@ namespace {
 
 using detail::fail;
 using detail::say;
+
+// What some versions of the header have no names for.
+constexpr std::uint8_t code_of_bool = 6, code_of_f8_e4m3 = 10, code_of_f8_e5m2 = 12;
+constexpr std::uint64_t padded = 1u << 2;
+constexpr DLPackVersion spoken{1, 1};
 
 struct element_pair {
     element_type element;
@@ -25,10 +32,10 @@ constexpr element_pair elements[] = {
     {element_type::bf16, {kDLBfloat, 16, 1}},
     {element_type::i32, {kDLInt, 32, 1}},
     {element_type::u8, {kDLUInt, 8, 1}},
-    {element_type::boolean, {kDLBool, 8, 1}},
+    {element_type::boolean, {code_of_bool, 8, 1}},
     {element_type::i8, {kDLInt, 8, 1}},
-    {element_type::f8_e4m3, {kDLFloat8_e4m3fn, 8, 1}},
-    {element_type::f8_e5m2, {kDLFloat8_e5m2, 8, 1}},
+    {element_type::f8_e4m3, {code_of_f8_e4m3, 8, 1}},
+    {element_type::f8_e5m2, {code_of_f8_e5m2, 8, 1}},
     {element_type::i64, {kDLInt, 64, 1}},
     {element_type::i16, {kDLInt, 16, 1}},
 };
@@ -38,15 +45,15 @@ std::string spelling(DLDataType type) {
     static constexpr std::string_view letters[] = {"i", "u", "f", "handle", "bf", "complex", "bool"};
     std::string text = type.code >= std::size(letters)
                            ? say("type code ", int{type.code}, " of ", int{type.bits}, " bits")
-                       : type.code == kDLBool && type.bits == 8 ? "bool"
-                                                                : say(letters[type.code], int{type.bits});
+                       : type.code == code_of_bool && type.bits == 8 ? "bool"
+                                                                     : say(letters[type.code], int{type.bits});
     return type.lanes == 1 ? text : say(text, " in vectors of ", int{type.lanes});
 }
 
 /// A type of attune's that holds what elements of this one usually are: whole numbers, truths or reals.
 std::string_view nearest(DLDataType type) {
     if (type.code == kDLInt || type.code == kDLUInt) return "i32";
-    return type.code == kDLBool ? "bool" : "f32";
+    return type.code == code_of_bool ? "bool" : "f32";
 }
 
 /// "q", or what is said of a tensor without a name.
@@ -79,7 +86,11 @@ struct place {
 
 /// Pinned memory of a driver is the host's.
 place place_of(const DLDevice& given, std::string_view called) {
-    switch (given.device_type) {
+    // An enumeration of an older header has no room for all numbers that come.
+    std::int32_t type = 0;
+    static_assert(sizeof type == sizeof given.device_type);
+    std::memcpy(&type, &given.device_type, sizeof type);
+    switch (type) {
         case kDLCPU:
         case kDLCUDAHost:
         case kDLROCMHost: return {};
@@ -88,12 +99,12 @@ place place_of(const DLDevice& given, std::string_view called) {
         case kDLOpenCL: return {memory::opencl, given.device_id};
         default: break;
     }
-    const char* const name = given.device_type == kDLVulkan  ? "Vulkan"
-                             : given.device_type == kDLMetal ? "Metal"
-                             : given.device_type == kDLROCM  ? "ROCm"
-                                                             : nullptr;
+    const char* const name = type == kDLVulkan  ? "Vulkan"
+                             : type == kDLMetal ? "Metal"
+                             : type == kDLROCM  ? "ROCm"
+                                                : nullptr;
     fail(say(known_as(called), " in memory of the CPU, of CUDA or in an OpenCL buffer"),
-         name ? say("one of ", name) : say("device type ", static_cast<int>(given.device_type)), "a copy on the CPU");
+         name ? say("one of ", name) : say("device type ", type), "a copy on the CPU");
 }
 
 DLDevice device_of(const tensor& view) {
@@ -149,10 +160,10 @@ tensor from_dlpack(const DLManagedTensor& given, std::string_view name) {
 }
 
 tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name) {
-    if (given.version.major != DLPACK_MAJOR_VERSION)
-        fail(say(known_as(name), " of DLPack's version ", DLPACK_MAJOR_VERSION),
+    if (given.version.major != spoken.major)
+        fail(say(known_as(name), " of DLPack's version ", spoken.major),
              say("version ", given.version.major, ".", given.version.minor), "asking its producer for that version");
-    if (given.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED)
+    if (given.flags & padded)
         fail(say("elements of f32, f16, bf16, i32, u8, i8, f8_e4m3, f8_e5m2 or bool in ", known_as(name)),
              say(spelling(given.dl_tensor.dtype), ", padded"), "a copy with elements of u8");
     return from_dlpack(given.dl_tensor, (given.flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0, name);
@@ -160,7 +171,7 @@ tensor from_dlpack(const DLManagedTensorVersioned& given, std::string_view name)
 
 DLManagedTensorVersioned* to_dlpack(const tensor& view, std::shared_ptr<const void> owner) {
     auto* const made = export_as<DLManagedTensorVersioned>(view, std::move(owner));
-    made->version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+    made->version = spoken;
     made->flags = view.read_only() ? DLPACK_FLAG_BITMASK_READ_ONLY : 0;
     return made;
 }

@@ -1,7 +1,7 @@
 /* Tensors in OpenCL buffers as a C99 program passes them: through attune/c.h and through DLPack, asynchronously, and
    what is refused. What comes back is compared with the same call of tensors in the host's memory, bit by bit, and that
    with double precision. */
-#include <attune/dlpack/dlpack.h>
+#include <attune/dlpack.h>
 #include <under_test_opencl.h>
 
 #include <dlfcn.h>
