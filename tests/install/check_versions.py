@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""check_versions.py SOURCES: attune's version is CMakeLists.txt's, and all that repeats it agrees: the wheel, the list of changes, the page on upgrading, find_package in pages and
+tests. So does the number in SONAMEs, which is that of attune/c.h."""
+import os
+import re
+import sys
+
+SOURCES = sys.argv[1]
+wrong = []
+
+
+def text_of(name):
+    with open(os.path.join(SOURCES, name), encoding="utf-8") as file:
+        return file.read()
+
+
+def expect(truth, sentence):
+    if not truth:
+        wrong.append(sentence)
+
+
+cmake, changes, wheel = text_of("CMakeLists.txt"), text_of("CHANGELOG.md"), text_of("pyproject.toml")
+version = re.search(r"project\(attune VERSION ([0-9.]+) ", cmake)[1]
+minor = version.rpartition(".")[0]
+provider = re.search(r"\[tool\.scikit-build\.metadata\.version\]\nprovider = \"scikit_build_core\.metadata\.regex\"\ninput = \"CMakeLists\.txt\"\nregex = '(.*)'", wheel)
+expect(provider and re.search(provider[1], cmake)["value"] == version and 'dynamic = ["version"]' in wheel, f"pyproject.toml: expected the version {version} of CMakeLists.txt")
+
+entries = re.findall(r"^## (\S+), (.+)$", changes, re.M)
+expect(len(entries) == len(re.findall(r"^## ", changes, re.M)) > 1, "CHANGELOG.md: expected entries `## <version>, <date>`")
+expect(entries[0][0] == version, f"CHANGELOG.md: expected the newest entry to be of {version}, got {entries[0][0]}")
+for at, (entry, date) in enumerate(entries):
+    expect(re.fullmatch(r"\d{4}-\d\d-\d\d", date) or (at == 0 and date == "unreleased"), f"CHANGELOG.md: expected {entry} to have a date, got {date}")
+numbers = [tuple(map(int, entry.split("."))) for entry, _ in entries]
+expect(numbers == sorted(set(numbers), reverse=True), "CHANGELOG.md: expected the newest entry first, each version once")
+before = next((".".join(entry.split(".")[:2]) for entry, _ in entries if not entry.startswith(minor + ".")), "")
+upgrading = re.search(r"^## From (\S+) to (\S+)$", text_of("runtime/docs/upgrading.md"), re.M)
+expect((upgrading[1], upgrading[2]) == (before, minor), f"upgrading.md: expected it to begin with the way from {before} to {minor}, got from {upgrading[1]} to {upgrading[2]}")
+
+of_c = re.search(r"define ATTUNE_C_VERSION (\d+)", text_of("runtime/include/attune/c.h"))[1]
+expect(re.search(r"attune_common_shared PROPERTIES VERSION \$\{attune_VERSION\} SOVERSION \$\{attune_c_version\}", cmake), "CMakeLists.txt: expected attune/c.h's version in the SONAME")
+asked = sonames = 0
+for where, folders, files in os.walk(SOURCES):
+    folders[:] = [folder for folder in folders if folder not in ("build", ".git", "corpus", "shared", "files")]
+    for file in files:
+        path = os.path.relpath(os.path.join(where, file), SOURCES)
+        if not file.endswith((".md", ".txt", ".cmake", ".in", ".py", ".hpp")) or path == os.path.relpath(os.path.abspath(__file__), os.path.abspath(SOURCES)):
+            continue
+        text = text_of(path)
+        for found in re.findall(r"find_package\(attune ([0-9.]+)", text):
+            asked += 1
+            expect(found in (minor, version), f"{path}: expected find_package(attune {minor}), got {found}")
+        for found in re.findall(r"libattune_common\.so\.(\d+)", text):
+            sonames += 1
+            expect(found == of_c, f"{path}: expected libattune_common.so.{of_c}, as attune/c.h has it, got {found}")
+expect(asked > 1 and sonames > 1, f"expected find_package and a SONAME in pages, got {asked} and {sonames}")
+print("\n".join(wrong) or f"{version}: {asked} calls of find_package, {sonames} SONAMEs, {len(entries)} entries")
+sys.exit(bool(wrong))
