@@ -421,19 +421,45 @@ def reproducible(user):
 
 
 def reproducible_sources(user):
-    """The same of attune's own sources, compiled in two folders without a cache: minutes."""
+    """The same of attune's own sources, compiled in two folders without a cache: minutes. Of the generators, of which this build has one set for both, the rooms that say what a
+    kernel is, by a file of each."""
     os.environ.pop("ATTUNE_KERNEL_CACHE", None)
-    builds = []
+    builds, objects = [], []
     for place in ("first", os.path.join("another", "folder", "second")):
         source = user.work(place, "attune")
         for part in ("CMakeLists.txt", "LICENSE", "dsl", "runtime", "generators", os.path.join("examples", "00_skeleton"), os.path.join("tests", "install", "as_subdirectory")):
             whole = os.path.join(user.options.source, part)
             os.makedirs(os.path.dirname(os.path.join(source, part)), exist_ok=True)
             (shutil.copytree if os.path.isdir(whole) else shutil.copyfile)(whole, os.path.join(source, part))
+        objects.append(of_generators(user, source))
         builds.append(user.work(place, "build"))
         user.build(os.path.join(source, "tests", "install", "as_subdirectory"), builds[-1], f"-DHalide_DIR={user.options.halide}", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_COMPILER_LAUNCHER=",
                    f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", of_attune=[user.options.source])
-    expect_same(builds, "attune/runtime/libattune_runtime.a", "libmy_kernels.a", "app")
+    expect(objects[0] == objects[1], f"expected the same objects of the generators, got others in {[name for name in objects[0] if objects[0][name] != objects[1][name]]}")
+    kernels = [name for name in bytes_of(builds[0]) if re.search(r"my_kernels_kernels/.*[.]o$", name)]
+    expect(len(kernels) > 1, f"expected objects of kernels, got {kernels}")
+    expect_same(builds, "attune/runtime/libattune_runtime.a", "libmy_kernels.a", "app", *kernels)
+
+
+GENERATORS = ("analysis/plan.cpp", "kernel/kernel_list.cpp", "expr/pointwise.cpp", "lower.cpp", "codegen/object.cpp")
+
+
+def of_generators(user, source):
+    """Objects by name, of sources that lie at `source`, compiled as this build compiles its own, without a cache."""
+    with open(os.path.join(user.options.build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = {os.path.relpath(row["file"], user.options.source): row for row in json.load(file)}
+    own, made = re.compile(rf"{re.escape(user.options.source)}/(=|(dsl|runtime|generators)/)"), {}
+    for name in GENERATORS:
+        row, to = commands[f"generators/src/{name}"], os.path.join(source, name.replace("/", "_") + ".o")
+        words = [own.sub(rf"{source}/\1", word) for word in shlex.split(row["command"])]
+        if words[0].endswith("ccache"):
+            del words[0]
+        words[words.index("-o") + 1] = to
+        run(*words, cwd=row["directory"])
+        with open(to, "rb") as file:
+            made[name] = file.read()
+        os.remove(to)
+    return made
 
 
 def cross(user):
