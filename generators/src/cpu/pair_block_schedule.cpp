@@ -73,8 +73,8 @@ void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame
     for (Func each : {its.keys_in_use, its.last_key}) each.compute_at(at.task);
     for (pair_block::hoisted_number& each : its.hoisted) {
         Func& values = each.values;
-        if (each.of_query)
-            values.compute_at(at.block).bound_extent(f.qi, cut.block).bound_extent(f.qt, 1);
+        if (each.of_query)  // of all blocks: chunks of keys have them in common
+            values.compute_at(at.group).bound_extent(f.qi, cut.block);
         else if (each.of_key)
             values.compute_at(at.key_block).bound_extent(f.ki, cut.block).bound_extent(f.kb, 1);
         else

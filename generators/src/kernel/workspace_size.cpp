@@ -45,12 +45,17 @@ std::size_t hoisted_bytes(const graph_facts& facts, const kept_sizes& cut) {
     return (kept.size() + 1) * 5 * static_cast<std::size_t>(cut.query_block + cut.key_block);
 }
 
+std::vector<int> numbers_of_pairs(const gradient_plan& plan) {
+    std::vector<int> made = plan.tiles;
+    for (const gradient_term& term : plan.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
+    return made;
+}
+
 /// Blocks of pairs, and rows of queries and keys.
 std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes& cut) {
     const graph_facts& facts = *request.facts;
     const gradient_plan& plan = *facts.gradient;
-    std::vector<int> made = plan.tiles;
-    for (const gradient_term& term : plan.terms) made.insert(made.end(), term.tiles.begin(), term.tiles.end());
+    const std::vector<int> made = numbers_of_pairs(plan);
     const int width = width_of_sums(cut.lanes, request.depths),
               contractions = 1 + static_cast<int>(contractions_under(facts.graph, facts.depends, made).size()),
               tiles = static_cast<int>(made.size()) + contractions,
@@ -141,6 +146,10 @@ sum_memory sum_memory_of(const kernel_request& request) {
     const auto width = static_cast<std::size_t>(width_of_sums(lanes_of(request.schedule), depths));
     sum_memory sums;
     sums.parts = most_parts_of_queries;
+    const int of_each_query = static_cast<int>(
+        std::ranges::count_if(hoistable(facts.graph, facts.depends, numbers_of_pairs(plan), {facts.core.contraction}),
+                              [&](int n) { return facts.depends[static_cast<std::size_t>(n)].query; }));
+    sums.of_query = 5 * static_cast<std::size_t>(of_each_query);  // kept of a task, as in hoisted_bytes
     const auto of = [&](bool of_queries, bool per_head) -> std::size_t& {
         return of_queries ? sums.of_query : per_head ? sums.of_key : sums.of_key_head;
     };
