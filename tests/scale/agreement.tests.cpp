@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks.hpp"
+#include "on_ranks.hpp"
 
 namespace {
 
@@ -26,7 +26,7 @@ std::string sentence(const std::vector<statement>& all) { return disagreement(al
 template <class Work> std::vector<std::string> thrown(int ranks, Work&& work) {
     std::vector<std::string> all(static_cast<std::size_t>(ranks));
     std::mutex lock;
-    run_local(ranks, {}, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(ranks, {}, [&](std::unique_ptr<transport> carrier) {
         context world(std::move(carrier));
         std::string mine = "nothing";
         try {
@@ -147,7 +147,7 @@ TEST_CASE("calls that one rank made and another did not are named") {
 
 TEST_CASE("bytes are gathered by rank") {
     for (const int ranks : {1, 2, 5})
-        run_local(ranks, {}, [&](std::unique_ptr<transport> carrier) {
+        on_ranks(ranks, {}, [&](std::unique_ptr<transport> carrier) {
             context world(std::move(carrier));
             const std::vector<std::byte> mine(3, std::byte(world.rank() + 1));
             const auto all = world.gather(mine, "threes");
@@ -158,7 +158,7 @@ TEST_CASE("bytes are gathered by rank") {
 
 TEST_CASE("times that are no times are refused") {
     for (const options how : {options{.timeout = -1}, options{.grace = -0.5}})
-        run_local(1, {}, [&](std::unique_ptr<transport> carrier) {
+        on_ranks(1, {}, [&](std::unique_ptr<transport> carrier) {
             std::string said;
             try {
                 context world(std::move(carrier), how);

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "ranks.hpp"
+#include "on_ranks.hpp"
 
 namespace {
 
@@ -64,7 +64,7 @@ std::vector<outcome> outcomes(const trial& t) {
     std::vector<outcome> all(static_cast<std::size_t>(t.ranks));
     std::vector<std::weak_ptr<const void>> owners;
     std::mutex lock;
-    run_local(t.ranks, t.script, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(t.ranks, t.script, [&](std::unique_ptr<transport> carrier) {
         std::vector<std::weak_ptr<const void>> mine_owned;
         const auto noted = [&](void*) {
             const std::lock_guard guard(lock);
@@ -171,7 +171,7 @@ TEST_CASE("what one rank throws, all throw") {
 TEST_CASE("a rank that is late is named where nobody died") {
     // Rank 2 makes no second call, and lives: its context is there until all others have failed.
     std::vector<std::string> said(4);
-    run_local(4, {}, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(4, {}, [&](std::unique_ptr<transport> carrier) {
         context world(std::move(carrier), {.timeout = 5});
         std::vector<std::byte> got(1), sent(1);
         world.begin("run");
@@ -205,7 +205,7 @@ TEST_CASE("contexts fail by themselves") {
         }
         return false;
     };
-    run_local(2, {}, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(2, {}, [&](std::unique_ptr<transport> carrier) {
         const int rank = carrier->rank();
         context broken(std::move(carrier));
         std::vector<std::byte> byte(1);

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "ranks.hpp"
+#include "on_ranks.hpp"
 
 namespace {
 
@@ -33,7 +33,7 @@ TEST_CASE("messages with one tag keep their order, others overtake") {
     for (const bool jumps : {true, false}) {
         script.clock_jumps = jumps;
         if (!jumps) script.delay = [](int, int, std::size_t, int index) { return index == 0 ? 0.02 : 0.0; };
-        run_local(2, script, [&](std::unique_ptr<transport> carrier) {
+        on_ranks(2, script, [&](std::unique_ptr<transport> carrier) {
             const std::array<std::byte, 3> values{std::byte(1), std::byte(2), std::byte(3)};
             if (carrier->rank() == 0) {
                 const std::span all(values);
@@ -58,7 +58,7 @@ TEST_CASE("messages with one tag keep their order, others overtake") {
 }
 
 TEST_CASE("a long message is over for its sender when it is received") {
-    run_local(2, {.eager = 16}, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(2, {.eager = 16}, [&](std::unique_ptr<transport> carrier) {
         const auto data = filled(17, 5);
         if (carrier->rank() == 0) {
             const request short_one = carrier->send({std::span(data).first(16)}, 1, 1);
@@ -78,7 +78,7 @@ TEST_CASE("a long message is over for its sender when it is received") {
 }
 
 TEST_CASE("a message of another length is an error") {
-    run_local(2, {}, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(2, {}, [&](std::unique_ptr<transport> carrier) {
         std::vector<std::byte> data(carrier->rank() == 0 ? 10 : 12);
         if (carrier->rank() == 0) return finish(*carrier, carrier->send({data}, 1, 1));
         std::string said;
@@ -93,7 +93,7 @@ TEST_CASE("a message of another length is an error") {
 
 TEST_CASE("ranks that wait for each other without a deadline are told so") {
     std::vector<std::string> said(3);
-    run_local(3, {}, [&](std::unique_ptr<transport> carrier) {
+    on_ranks(3, {}, [&](std::unique_ptr<transport> carrier) {
         context world(std::move(carrier), {.timeout = 0});
         const auto rank = static_cast<std::size_t>(world.rank());
         std::vector<std::byte> got(1);
@@ -117,7 +117,7 @@ TEST_CASE("all to all in any order of arrival") {
             CAPTURE(ranks, jumps);
             local_script script{.delay = scattered, .eager = 100, .clock_jumps = jumps};
             if (!jumps) script.delay = [](auto... all) { return 1e-3 * scattered(all...); };
-            run_local(ranks, script, [&](std::unique_ptr<transport> carrier) {
+            on_ranks(ranks, script, [&](std::unique_ptr<transport> carrier) {
                 context world(std::move(carrier));
                 const int mine = world.rank();
                 for (int call = 0; call < 3; ++call) {
