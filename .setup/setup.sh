@@ -255,6 +255,12 @@ vulkan_for_tests() {
     for_tests Vulkan libvulkan1 mesa-vulkan-drivers
 }
 
+# Calls over several ranks: an MPI, with what starts its programs.
+mpi_for_tests() {
+    have mpirun && have mpicxx && return 0
+    for_tests MPI libopenmpi-dev openmpi-bin
+}
+
 # What only CI installs, where no test is to be skipped: a compiler and an emulator for another CPU, NVIDIA's assembler, a model.
 rest_for_tests() {
     have pkg-config || for_tests "the pkg-config files" pkg-config
@@ -306,6 +312,7 @@ in_ci() { [[ "${CI:-false}" != false ]]; }
 setup_for_tests() {
     opencl_for_tests
     vulkan_for_tests
+    mpi_for_tests
     format_for_tests
     wheel_for_tests
     ! in_ci || rest_for_tests

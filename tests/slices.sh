@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./tests/run: the parts of what takes long, each by itself. build/default is built by then; what follows the slice goes to ctest, or to what is named here.
 
-slices="long levels differences formulas mutants sanitizers soak fuzzers torch jax"  # torch and jax: tests/run itself, before it builds everything
+slices="long levels differences formulas mutants sanitizers soak fuzzers mpi torch jax"  # torch and jax: tests/run itself, before it builds everything
 
 # The tests with the label `full`.
 slice_long() { ctest --preset default --label-regex '^full$' "$@"; }
@@ -37,3 +37,17 @@ slice_soak() { build/default/bin/attune_soak --seconds "${1:-3600}"; }
 
 # libFuzzer, five minutes each; with clang only.
 slice_fuzzers() { tests/fuzz/run "${@:-300}"; }
+
+# Calls over 1 to 8 ranks with the MPI that CMake finds, then with MPICH.
+slice_mpi() {
+    ctest --preset default -R '^mpi([.]ranks)?$' "$@"
+    if ! have mpicxx.mpich || ! have mpiexec.mpich; then
+        say "skipped: needs libmpich-dev and mpich"
+        return 0
+    fi
+    say "With MPICH"
+    cmake --preset default -B build/mpich -DMPI_CXX_COMPILER=mpicxx.mpich -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)" \
+        -DATTUNE_HOST_GENERATORS="$PWD/build/default/bin" >build/.setup/mpich.log 2>&1 || { cat build/.setup/mpich.log >&2; return 1; }
+    cmake --build build/mpich --target mpi_ranks
+    ctest --test-dir build/mpich --output-on-failure -R '^mpi([.]ranks)?$' "$@"
+}

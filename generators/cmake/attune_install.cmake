@@ -1,5 +1,5 @@
-# The install rules: headers, the static libraries, a relocatable CMake package with the components dsl, runtime, generators and common,
-# attune-runtime.pc, and packages (cpack). Halide is not part of it: the generators ask for it where kernels are compiled, applications never do.
+# The install rules: headers, the static libraries, a relocatable CMake package with the components dsl, runtime, generators, common and mpi,
+# attune-runtime.pc, attune-mpi.pc, and packages (cpack). Halide is not part of it: the generators ask for it where kernels are compiled, applications never do.
 # find_package finds the build folder, too: the same package stands in its lib/cmake/attune.
 include(CMakePackageConfigHelpers)
 set(build_package_folder "${attune_BINARY_DIR}/lib/cmake/attune")
@@ -44,9 +44,22 @@ if(TARGET attune_common)
     install(FILES "${c_header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT common)
 endif()
 
+if(TARGET attune_mpi)
+    set_target_properties(attune_ranks PROPERTIES EXPORT_NAME ranks)
+    set_target_properties(attune_mpi PROPERTIES EXPORT_NAME mpi)
+    install(DIRECTORY "${attune_SOURCE_DIR}/runtime/mpi/include/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT mpi)
+    install(TARGETS attune_ranks attune_mpi EXPORT attune_mpi ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT mpi)
+    install(EXPORT attune_mpi NAMESPACE attune:: FILE attune_mpi.cmake DESTINATION "${package_folder}" COMPONENT mpi)
+    export(EXPORT attune_mpi NAMESPACE attune:: FILE "${build_package_folder}/attune_mpi.cmake")
+endif()
+
 file(RELATIVE_PATH prefix_from_pc "/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/")
 configure_file("${CMAKE_CURRENT_LIST_DIR}/attune-runtime.pc.in" "${attune_BINARY_DIR}/package/attune-runtime.pc" @ONLY)
 install(FILES "${attune_BINARY_DIR}/package/attune-runtime.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT runtime)
+if(TARGET attune_mpi)
+    configure_file("${CMAKE_CURRENT_LIST_DIR}/attune-mpi.pc.in" "${attune_BINARY_DIR}/package/attune-mpi.pc" @ONLY)
+    install(FILES "${attune_BINARY_DIR}/package/attune-mpi.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT mpi)
+endif()
 
 foreach(door IN ITEMS torch jax)  # compiled where PyTorch or jaxlib is
     install(DIRECTORY "${attune_SOURCE_DIR}/runtime/${door}" DESTINATION "${CMAKE_INSTALL_DATADIR}/attune" COMPONENT dsl)

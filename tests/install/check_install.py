@@ -16,6 +16,7 @@
     reproducible_sources   attune's sources in two folders, with the skeleton's project: all that is built is the same bytes
     cross          builds attune::common for aarch64 with the generators of this build and runs it in an emulator
     rebuilds       which kernels are compiled again after edits: of a graph, of what does not say what a kernel is, and of what does
+    mpi            a project over MPI, by find_package and by pkg-config, and what is said to one that asks for MPI where there is none
     sizes          the runtime and a library of kernels, stripped
 
 Everything happens in --work, which is emptied first; nothing is downloaded. Nothing of attune's source and build folders may be in a
@@ -533,6 +534,43 @@ def rebuilds(user):
     expect(sorted(compiled()) == ["first", "second", "third"], "expected an edit of what says what a kernel is to compile all three")
 
 
+def mpi(user):
+    """The component mpi, and all others without it."""
+    options, project = user.options, user.copied("tests", "install", "over_mpi")
+    prefix = user.install("dsl", "runtime", "mpi")
+    start = [os.path.join(options.source, "tests", "scale", "run"), "2"]
+
+    def runs(app):
+        said = run(*start, app, env={**os.environ, "MPIRUN": options.mpirun})
+        expect(said.split() == ["agreed", "agreed"], f"expected two ranks to agree, got {said}")
+
+    build = user.work("over_mpi_build")
+    user.build(project, build, "-DCOMPONENT=mpi", prefixes=[prefix])
+    runs(os.path.join(build, "app"))
+
+    library = {name: os.path.join(where, name) for where, _, names in os.walk(prefix) for name in names if name.endswith(".a")}
+    for name, file in library.items():
+        has = "MPI_" in run("nm", file)
+        expect(has == (name == "libattune_mpi.a"), f"expected MPI in libattune_mpi.a alone, got {'some' if has else 'none'} in {name}")
+    if shutil.which("pkg-config"):
+        folder = os.path.join(os.path.dirname(library["libattune_mpi.a"]), "pkgconfig")
+        flags = shlex.split(run("pkg-config", "--cflags", "--libs", "attune-mpi", env={**os.environ, "PKG_CONFIG_PATH": folder}))
+        app = user.work("by_pkg_config")
+        run(options.mpi_compiler, "-std=c++20", os.path.join(project, "main.cpp"), "-o", app, *flags)
+        runs(app)
+
+    def refused(expected, *settings):
+        said = subprocess.run([*user.hide, options.cmake, "-S", project, "-B", user.work("refused"), *user.common, f"-DCMAKE_PREFIX_PATH={prefix};{options.prefix_path}", *settings],
+                              capture_output=True, text=True)
+        expect(said.returncode != 0 and expected in " ".join(said.stderr.split()), f"expected {expected}, got {said.stderr}")
+
+    no_mpi = "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=TRUE"
+    refused("MPI", "-DCOMPONENT=mpi", no_mpi)
+    user.build(project, user.work("without_mpi_build"), "-DCOMPONENT=runtime", no_mpi, prefixes=[prefix])
+    os.remove(next(os.path.join(where, name) for where, _, names in os.walk(prefix) for name in names if name == "attune_mpi.cmake"))
+    refused("attune::mpi is not there: attune was built where CMake found no MPI", "-DCOMPONENT=mpi")
+
+
 def sizes(user):
     """One variant of f32 and bf16, two depths, three ISA levels, prefill and decode in under 3 MB; the runtime in under 400 KB."""
     stripped, found = user.work("stripped"), {}
@@ -547,12 +585,12 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, dlpack, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, dlpack, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, mpi, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide", "dlpack"):
         parser.add_argument("--" + name, required=True)
-    for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels", "level"):
+    for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels", "level", "mpirun", "mpi-compiler"):
         parser.add_argument("--" + name, default="")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)

@@ -1,0 +1,242 @@
+#include <algorithm>
+#include <array>
+#include <attune/mpi.hpp>
+#include <climits>
+#include <iterator>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "base/text.hpp"
+#include "mpi/src/failure.hpp"
+
+namespace attune::mpi {
+
+namespace {
+
+using detail::say;
+
+struct operation {
+    std::vector<MPI_Request> pieces{};
+    std::shared_ptr<const void> owner{};
+    std::size_t received{};  ///< bytes that are to come
+    int from{any_rank};
+    bool is_receive{};
+};
+
+/// What MPI may still write to or read when its transport is gone. It is never freed: a rank that died will not say
+/// that it is done.
+std::vector<operation>& abandoned() {
+    static auto& all = *new std::vector<operation>();
+    return all;
+}
+
+bool is_finalized() {
+    int finalized = 0;
+    MPI_Finalized(&finalized);
+    return finalized != 0;
+}
+
+void check(int code, std::string_view doing) {
+    if (code == MPI_SUCCESS) return;
+    std::array<char, MPI_MAX_ERROR_STRING> text{};
+    int length = 0;
+    MPI_Error_string(code, text.data(), &length);
+    detail::fail(say("MPI to ", doing), text.data(), "what MPI's documentation says of it");
+}
+
+void check_start(MPI_Comm communicator) {
+    constexpr std::string_view start = "MPI_Init_thread(..., MPI_THREAD_FUNNELED, ...) before and MPI_Finalize after";
+    int initialized = 0, provided = 0, is_main = 0, is_between = 0;
+    MPI_Initialized(&initialized);
+    if (!initialized) detail::fail("MPI to be initialized", "a process that did not", start);
+    if (is_finalized()) detail::fail("MPI to be initialized", "a process after MPI_Finalize", start);
+    MPI_Query_thread(&provided);
+    if (provided == MPI_THREAD_SINGLE) detail::fail("MPI for threads", "MPI_THREAD_SINGLE, as of MPI_Init", start);
+    MPI_Is_thread_main(&is_main);
+    if (provided == MPI_THREAD_FUNNELED && !is_main)
+        detail::fail("the thread that initialized MPI", "another",
+                     "MPI_THREAD_SERIALIZED, or a context in the main thread");
+    if (communicator == MPI_COMM_NULL) detail::fail("a communicator", "MPI_COMM_NULL", "MPI_COMM_WORLD");
+    MPI_Comm_test_inter(communicator, &is_between);
+    if (is_between) detail::fail("ranks of one group", "an intercommunicator", "MPI_Intercomm_merge");
+}
+
+class mpi_transport final : public transport {
+public:
+    mpi_transport(MPI_Comm communicator, const options& how, std::size_t piece)
+        : piece_(static_cast<int>(std::min<std::size_t>(piece, INT_MAX))) {
+        check_start(communicator);
+        duplicate(communicator, how.timeout);
+        check(MPI_Comm_set_errhandler(mine_, MPI_ERRORS_RETURN), "return its errors");
+        check(MPI_Comm_rank(mine_, &rank_), "say which rank this is");
+        check(MPI_Comm_size(mine_, &size_), "say how many ranks there are");
+    }
+
+    ~mpi_transport() override {
+        if (is_finalized()) {
+            for (auto& [asked, each] : under_way_) abandoned_.push_back(std::move(each));
+        } else {
+            while (!under_way_.empty()) cancel(request{under_way_.begin()->first});
+            std::erase_if(abandoned_, [](operation& each) { return is_over(each); });
+            // With a message under way the communicator is not done with; nor can a rank that died free it.
+            if (abandoned_.empty()) MPI_Comm_free(&mine_);
+        }
+        std::move(abandoned_.begin(), abandoned_.end(), std::back_inserter(abandoned()));
+    }
+
+    int rank() const override { return rank_; }
+    int size() const override { return size_; }
+
+    request send(outgoing what, int to, int tag) override {
+        check_alive();
+        operation made{.owner = std::move(what.owner)};
+        for_pieces(what.bytes, [&](auto bytes, int count) {
+            return MPI_Isend(bytes, count, MPI_BYTE, to, tag, mine_, &made.pieces.emplace_back(MPI_REQUEST_NULL));
+        });
+        return began(std::move(made));
+    }
+
+    request receive(incoming what, int from, int tag) override {
+        check_alive();
+        operation made{.owner = std::move(what.owner), .received = what.bytes.size(), .from = from, .is_receive = true};
+        const int source = from == any_rank ? MPI_ANY_SOURCE : from;
+        for_pieces(what.bytes, [&](auto bytes, int count) {
+            return MPI_Irecv(bytes, count, MPI_BYTE, source, tag, mine_, &made.pieces.emplace_back(MPI_REQUEST_NULL));
+        });
+        return began(std::move(made));
+    }
+
+    request agree(outgoing mine, incoming all) override {
+        check_alive();
+        const std::size_t each = mine.bytes.size();
+        if (each > INT_MAX) detail::fail("less than 2 GiB of each rank", detail::in_bytes(each), "several gathers");
+        // Both are needed as long as the gather is under way.
+        using owners = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
+        operation made{.owner = std::make_shared<owners>(std::move(mine.owner), std::move(all.owner))};
+        const int count = static_cast<int>(each);
+        check(MPI_Iallgather(mine.bytes.data(), count, MPI_BYTE, all.bytes.data(), count, MPI_BYTE, mine_,
+                             &made.pieces.emplace_back(MPI_REQUEST_NULL)),
+              "gather");
+        return began(std::move(made));
+    }
+
+    bool test(request asked) override {
+        check_alive();
+        const auto found = under_way_.find(static_cast<std::uint64_t>(asked));
+        if (found == under_way_.end()) throw std::logic_error("a request that is gone was tested");
+        operation& it = found->second;
+        statuses_.resize(it.pieces.size());
+        int over = 0;
+        const int code = MPI_Testall(static_cast<int>(it.pieces.size()), it.pieces.data(), &over, statuses_.data());
+        if (code != MPI_SUCCESS) {
+            const bool each = code == MPI_ERR_IN_STATUS;
+            operation failed = std::move(it);
+            under_way_.erase(found);
+            const auto wrong = std::find_if(statuses_.begin(), statuses_.end(), [](const MPI_Status& one) {
+                return one.MPI_ERROR != MPI_SUCCESS && one.MPI_ERROR != MPI_ERR_PENDING;
+            });
+            const int reason = each && wrong != statuses_.end() ? wrong->MPI_ERROR : code;
+            const std::string doing = failed.is_receive
+                                          ? say("receive ", failed.received, " bytes of rank ", failed.from)
+                                          : "carry a message";
+            if (!is_over(failed)) abandoned_.push_back(std::move(failed));
+            check(reason, doing);
+        }
+        if (!over) return false;
+        const operation done = std::move(it);
+        under_way_.erase(found);
+        if (done.is_receive) check_received(done, statuses_);
+        return true;
+    }
+
+    void cancel(request asked) override {
+        const auto found = under_way_.find(static_cast<std::uint64_t>(asked));
+        if (found == under_way_.end()) return;
+        operation gone = std::move(found->second);
+        under_way_.erase(found);
+        if (!is_finalized()) {
+            // MPI takes back what it would receive and nothing that it sends. What is half through may stay so.
+            if (gone.is_receive)
+                for (MPI_Request& each : gone.pieces)
+                    if (each != MPI_REQUEST_NULL) MPI_Cancel(&each);
+            if (is_over(gone)) return;
+        }
+        abandoned_.push_back(std::move(gone));
+    }
+
+private:
+    static void check_alive() {
+        if (is_finalized())
+            detail::fail("MPI", "a process after MPI_Finalize", "MPI_Finalize after the last call of a context");
+    }
+
+    static bool is_over(operation& it) {
+        int over = 0;
+        const int code = MPI_Testall(static_cast<int>(it.pieces.size()), it.pieces.data(), &over, MPI_STATUSES_IGNORE);
+        return code == MPI_SUCCESS && over != 0;
+    }
+
+    /// MPI_Comm_dup would wait for ever for a rank that does not come.
+    void duplicate(MPI_Comm communicator, double timeout) {
+        struct copying {
+            MPI_Comm made{MPI_COMM_NULL};
+        };
+        const auto copy = std::make_shared<copying>();
+        operation made{.pieces = {MPI_REQUEST_NULL}, .owner = copy};
+        check(MPI_Comm_idup(communicator, &copy->made, made.pieces.data()), "duplicate a communicator");
+        const double until = timeout > 0 ? now() + timeout : std::numeric_limits<double>::infinity();
+        for (int times = 0; !is_over(made); ++times) {
+            if (now() >= until) {
+                abandoned().push_back(std::move(made));
+                detail::fail(say("all ranks to make the context within ", in_seconds(timeout)), "not all of them",
+                             "contexts in the same order on every rank, or a longer timeout");
+            }
+            idle(times, until);
+        }
+        mine_ = copy->made;
+    }
+
+    template <class Byte, class Begin> void for_pieces(std::span<Byte> bytes, Begin&& begin) {
+        do {
+            const int count = static_cast<int>(std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(piece_)));
+            check(begin(bytes.data(), count), "begin a message");
+            bytes = bytes.subspan(static_cast<std::size_t>(count));
+        } while (!bytes.empty());
+    }
+
+    request began(operation made) {
+        under_way_.emplace(next_, std::move(made));
+        return request{next_++};
+    }
+
+    static void check_received(const operation& done, const std::vector<MPI_Status>& statuses) {
+        std::size_t bytes = 0;
+        for (const MPI_Status& each : statuses) {
+            int count = 0;
+            MPI_Get_count(&each, MPI_BYTE, &count);
+            bytes += static_cast<std::size_t>(count);
+        }
+        if (bytes != done.received)
+            detail::fail(say(done.received, " bytes of rank ", statuses.front().MPI_SOURCE), std::to_string(bytes),
+                         "the same calls on every rank");
+    }
+
+    MPI_Comm mine_{MPI_COMM_NULL};
+    int rank_{}, size_{}, piece_;
+    std::uint64_t next_{1};
+    std::unordered_map<std::uint64_t, operation> under_way_;
+    std::vector<operation> abandoned_;
+    std::vector<MPI_Status> statuses_;  ///< of one test
+};
+
+}  // namespace
+
+std::unique_ptr<transport> transport_of<MPI_Comm>::make(MPI_Comm communicator, const options& how, std::size_t piece) {
+    return std::make_unique<mpi_transport>(communicator, how, piece);
+}
+
+}  // namespace attune::mpi
