@@ -1,9 +1,12 @@
 """Rewrites the checks of a C++ source, so that it holds all mutants of them at once: see mutants.hpp.
 
 Text alone: the sources are formatted, so an `if`, a statement and an operator are known by how they stand."""
+import os
 import re
 
-REFUSALS = re.compile(r"\b(?:detail::)?(?:fail|refuse|refused)\(|\bthrow kernel_failure\(")
+ROOT = "runtime/src"  # an include folder of the runtime
+HEADER = "runtime/src/mutants.hpp"
+REFUSALS = re.compile(r"\b(?:detail::)?(?:fail|refuse|refused)\(|\bthrow (?:kernel_failure|std::(?:bad_alloc|invalid_argument|runtime_error))\(")
 CHECKS = re.compile(r"(?<=\n)( +)(check_\w+\([^;{}]*\);)")
 
 
@@ -177,4 +180,8 @@ def rewrite(name, text, first):
     """The text with all its mutants, and what they are."""
     it = rewriting(name, text, first)
     body = it.run()
-    return (f'#include "mutants.hpp"\n{body}' if it.mutants and "#pragma once" not in text else body.replace("#pragma once\n", '#pragma once\n#include "mutants.hpp"\n', 1) if it.mutants else body), it.mutants
+    if not it.mutants:
+        return text, []
+    include = f'#include "{os.path.relpath(HEADER, os.path.dirname(name) if name.endswith(".hpp") else ROOT)}"\n'
+    once = "#pragma once\n"
+    return (body.replace(once, once + include, 1) if once in body else include + body), it.mutants

@@ -1,5 +1,4 @@
-"""Calls of ready-made kernels through the wheel, against NumPy in double precision; and what is refused."""
-import fractions
+"""Calls of ready-made kernels through the wheel, against NumPy in double precision."""
 import inspect
 import os
 import threading
@@ -96,40 +95,8 @@ drawn = xml.etree.ElementTree.fromstring(blocks._repr_svg_())
 assert drawn.tag.endswith("svg") and f"{np.count_nonzero(states)} of {states.size}" in "".join(drawn.itertext())
 assert common.plain_attention.kernels()[0]["element_types"] == "f32"
 
-# Refusals, in sentences.
-refused(["q", "f64"], common.plain_attention, q.astype(np.float64), k, v)
-refused(["slope", "slopes"], common.alibi_attention, q, k, v, slope=slopes)
-refused(["left"], common.window_attention, q, k, v, right=1)
-refused(["left", "64 bits"], common.window_attention, q, k, v, left=2**64 + 1, right=0)
-refused(["threads", "4294967298"], attune.Options, threads=2**32 + 2)
-refused(["device"], attune.Options, device=-1)
-refused(["threads"], common.set_threads, 2**32 + 2)
-refused(["at most 3"], common.plain_attention, q, k, v, out)
-refused(["twice"], common.plain_attention, q, k, v, q=q)
-refused(["__dlpack__", "list"], common.plain_attention, q.tolist(), k, v)
-for wrong, words in ((q.astype(object), ["object", "float32"]), (q.astype("U3"), ["<U3"]), (q.astype(">f4"), [">f4", "q.astype(q.dtype.newbyteorder('='))"])):
-    refused(["q to be shared by DLPack, got a numpy.ndarray of ", *words], common.plain_attention, wrong, k, v)
-    refused(["kv_lengths to be shared by DLPack", *words[:1]], common.plain_attention, q, k, v, kv_lengths=wrong)
-one = np.zeros(1, np.float32)  # tensors by strides alone: nothing beyond 2^31 elements is read
-for words, shape, strides in ((["2147483647 elements from the first to the last along key of k", "33554433 steps of 64"], (1, 1, 2**25 + 1, 64), (0, 0, 256, 4)),
-                              (["extent from 0 to 2147483647 along key of k", "got 4294967296"], (1, 1, 2**32, 64), (0, 0, 0, 4)),
-                              (["stride of at most 2147483647 elements along key_head of k", "got 4294967296"], (1, 2, 2, 64), (0, 2**34, 256, 4))):
-    far = np.lib.stride_tricks.as_strided(one, shape, strides)
-    refused(words, common.plain_attention, np.zeros((1, shape[1], 1, 64), np.float32), far, far)
 got = common.window_attention(q, k, v, left=np.int64(3), right=np.uint8(3))
 assert np.array_equal(got, common.window_attention(q, k, v, left=3, right=3))
-refused(["left", "got 2.0"], common.window_attention, q, k, v, left=np.float32(2), right=0)
-refused(["left", "bool", "left.item()"], common.window_attention, q, k, v, left=np.bool_(True), right=0)
-refused(["left", "Fraction"], common.window_attention, q, k, v, left=fractions.Fraction(1, 3), right=0)
-refused(["depth"], common.plain_attention, q[..., :48], k[..., :48], v)
-refused(["x86-64-v0"], common.plain_attention, q, k, v, options=attune.Options(target="x86-64-v0"))
-refused(["no_such.so"], attune.load, "no_such.so")
-refused(["attune/c.h"], attune.load, "libm.so.6")
-try:
-    common.no_such_attention
-    raise AssertionError("expected no such variant")
-except AttributeError as problem:
-    assert "causal_attention" in str(problem)
 
 # Several threads of the application at once, each with tensors of its own.
 wrong = []

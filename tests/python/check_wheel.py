@@ -126,7 +126,8 @@ def main():
     settings = {"env": in_environment, "cwd": options.work}
     print(run(python, "-c", "import attune; print(attune.__version__, *attune.common)", **settings))  # with neither NumPy nor a compiler
     lend(options, python)
-    print(run(python, "-B", HERE / "calls.py", **settings))
+    for script in ("calls.py", "refusals.py"):
+        print(run(python, "-B", HERE / script, **settings))
 
     library = run(python, "-c", "import attune; print(attune.common.path)", **settings).strip()
     expect(library.startswith(run(python, "-m", "attune", "prefix", **settings).strip()), f"expected the ready-made kernels in the package, got {library}")

@@ -150,7 +150,4 @@ for _ in range(30):
     except RuntimeError:
         pass
 assert megabytes() - before < 200, "a refused call keeps its outputs"
-
-refused(["gradient of v", "wrt"], lambda: ops.capped(q, k, v.clone().requires_grad_(), 5.0, 7))
-refused(["dlse", "of("], lambda: ops.alibi(q.clone().requires_grad_(), k, v, slopes)[1].sum().backward())
 print("all as expected")

@@ -38,13 +38,18 @@ struct call {
     void keys(std::int64_t length) { reals("k", {batches, key_heads, length, depth}); }
     void values(std::int64_t length) { reals("v", {batches, key_heads, length, value_depth}); }
 
+    static attune::kernel kernel_of(int of_keys = depth, int of_values = value_depth) {
+        constexpr auto f32 = attune::element_type::f32;
+        return {"noted", formulas::level, f32, f32, f32, f32, of_keys, of_values, 16, 32, 1000, "{}", note, nullptr};
+    }
+    static attune::kernel_table table_of(const attune::graph_ir& graph, const attune::kernel& only) {
+        return {.version = attune::kernel_table_version, .variant = "noted", .graph = graph, .kernels = {&only, 1}};
+    }
+
     /// The message of a refusal, which has written nothing; empty if the kernel was called.
     std::string made(const attune::graph_ir& graph, int of_keys = depth, int of_values = value_depth) {
-        constexpr auto f32 = attune::element_type::f32;
-        const attune::kernel only{"noted", formulas::level, f32, f32, f32, f32, of_keys, of_values, 16, 32, 1000, "{}",
-                                  note,    nullptr};
-        const attune::kernel_table table{
-            .version = attune::kernel_table_version, .variant = "noted", .graph = graph, .kernels = {&only, 1}};
+        const attune::kernel only = kernel_of(of_keys, of_values);
+        const attune::kernel_table table = table_of(graph, only);
         const std::string said = refusal_of([&] { attune::detail::call(table, given, how); });
         CHECK(refusal_of([&] { attune::detail::call(*attune::detail::prepare(table, given, how)); }) == said);
         return said;

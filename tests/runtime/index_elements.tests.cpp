@@ -1,4 +1,4 @@
-// Indices are read from elements of every type.
+// Indices are read from elements of every type; and those of sums.
 #include "index_call.hpp"
 
 #include <catch2/catch_template_test_macros.hpp>
@@ -43,4 +43,16 @@ TEMPLATE_TEST_CASE("an index is checked whatever elements it is read from", "", 
     places[(2 * length + 1) * stride] = TestType(real ? -2.5f : flag ? 1.0f : 77.0f);
     if constexpr (flag) c.given[c.given.size() - 2].view = {c.plenty.data(), {3}};
     CHECK_THAT(c.made<my::attention<TestType>>(), ContainsSubstring(real ? "got -5" : flag ? "got 3" : "got 77"));
+}
+
+TEST_CASE("a sum says how long is what it adds, whatever another one says at the same index") {
+    using namespace index_calls;
+    call c;
+    c.keys(4), c.values(4);
+    c.reals("qr", {batches, heads, queries, 6}), c.reals("kr", {batches, 4, 6});
+    for (const std::int64_t longer : {5, 6, 7, 60}) {
+        c.reals("gains", {batches, longer});
+        CHECK(c.made<formulas::of_two_lengths>().empty());
+        c.given.pop_back();
+    }
 }

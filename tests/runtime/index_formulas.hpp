@@ -66,6 +66,10 @@ inline constexpr auto turned_at_the_end =
 inline constexpr auto qr = input<"qr", f32>(batch, head, query, axis<"rope">);
 inline constexpr auto kr = input<"kr", f32>(batch, key, axis<"rope">);
 inline constexpr auto decoupled = softmax(q * t(k) + sum(n, extent<2>(kr), qr(b, h, q_idx, n) * kr(b, kv_idx, n))) * v;
+inline constexpr auto gains = input<"gains", f32>(batch, axis<"gain">);
+inline constexpr auto of_two_lengths = softmax(q * t(k) + sum(n, extent<2>(kr), qr(b, h, q_idx, n) * kr(b, kv_idx, n)) +
+                                               sum(n, extent<1>(gains), gains(b, n))) *
+                                       v;
 
 // Gradients of what is read at an index: these are added up there.
 inline constexpr auto slot = input<"slot", i32>(batch, query);

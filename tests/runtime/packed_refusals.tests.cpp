@@ -79,6 +79,11 @@ TEST_CASE("what does not fit cu_seqlens_q is refused, with the number") {
         call.set("k", {c.k.data(), {4, c.key_heads, c.keys, c.depth}});
         check_refused(call, "batch extent 5 or 1 in k, as there are sequences in cu_seqlens_q");
     }
+    SECTION("but one cache and one length for all sequences do") {
+        call.set("k", {c.k.data(), {1, c.key_heads, c.keys, c.depth}});
+        call.set("kv_lengths", {c.lengths.data(), {1}});
+        CHECK(fake::refusal(call.all).empty());
+    }
     SECTION("lengths") {
         call.set("kv_lengths", {c.lengths.data(), {4}});
         check_refused(call, "batch extent 5 or 1 in kv_lengths");

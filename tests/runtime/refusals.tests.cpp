@@ -87,6 +87,50 @@ struct on_devices : graph {
 
 }  // namespace
 
+TEST_CASE("outputs and cotangents have one element type, which need not be that of q, k or v") {
+    graph g;  // as of a gradient, but with what is saved first
+    static constexpr std::initializer_list<axis_kind> rows = {axis_kind::batch, axis_kind::head, axis_kind::query,
+                                                              axis_kind::value_depth};
+    const node_id saved = g.input("saved", element_type::any, rows), dout = g.input("dout", element_type::any, rows);
+    const node_id made = g.attend(g.softmax(g.scores(g.q(), g.k())), g.v());
+    g.output("out", g.add(operation::add, kind::output, {made, g.add(operation::add, kind::tensor, {saved, dout})}));
+    std::vector<float> memory(4096);
+    const auto with = [&](element_type q, element_type k, element_type v, element_type saved, element_type dout) {
+        float* at = memory.data();
+        const auto given = [&](std::string_view name, element_type type, tensor::extent_list shape) {
+            return view(name, tensor(type, at += 512, {shape.begin(), shape.size()}));
+        };
+        return call(g, {given("q", q, {1, 2, 3, 8}), given("k", k, {1, 2, 7, 8}), given("v", v, {1, 2, 7, 4}),
+                        given("saved", saved, {1, 2, 3, 4}), given("dout", dout, {1, 2, 3, 4}),
+                        given("out", saved, {1, 2, 3, 4})});
+    };
+    using enum element_type;
+    CHECK(with(f32, f32, f32, f32, f32).empty());
+    for (const auto& [one, other] : {std::pair{f32, bf16}, {bf16, f32}})
+        CHECK_THAT(with(f32, f32, f32, one, other),
+                   StartsWith("attune: expected " + std::string(name_of(one)) +
+                              " elements in dout, as in the other outputs and their cotangents, got elements of " +
+                              std::string(name_of(other)) + "; try a tensor of " + std::string(name_of(one))));
+    for (const std::string& said :
+         {with(bf16, f32, f32, f32, f32), with(f32, bf16, f32, f32, f32), with(f32, f32, bf16, f32, f32)})
+        CHECK_THAT(said, StartsWith("attune: expected element types that by::hand was compiled for (f32), got q:"));
+}
+
+TEST_CASE("an innermost axis of one element has any stride") {
+    graph g;
+    g.output("out", g.attend(g.softmax(g.scores(g.q(), g.k())), g.v()));
+    std::vector<float> memory(256);
+    float* at = memory.data();
+    const auto given = [&](std::string_view name, tensor::extent_list shape, tensor::extent_list strides) {
+        return view(name, tensor(at += 48, shape, strides));
+    };
+    CHECK(call(g,
+               {given("q", {1, 2, 3, 1}, {6, 3, 1, 7}), given("k", {1, 2, 4, 1}, {8, 4, 1, 7}),
+                given("v", {1, 2, 4, 1}, {8, 4, 1, 7}), given("out", {1, 2, 3, 1}, {6, 3, 1, 7})},
+               {{1, 1}})
+              .empty());
+}
+
 TEST_CASE("kernels of another layout are refused by every question before another field is read") {
     fake::call c;
     const auto all = c.arguments();

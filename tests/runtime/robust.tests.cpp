@@ -2,6 +2,7 @@
 #include "allocations.hpp"
 #include "by_hand.hpp"
 #include "fake_variant.hpp"
+#include "index_call.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
@@ -9,8 +10,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <new>
+#include <string>
 #include <thread>
+#include <vector>
 
 using Catch::Matchers::ContainsSubstring;
 
@@ -22,6 +26,54 @@ struct wide_call : fake::call {
         fill();
     }
 };
+
+/// A variant whose kernel keeps two rows for itself.
+struct keeps_rows {
+    by_hand::graph g;
+    std::vector<attune::kernel> kernels;
+    std::vector<float> q = std::vector<float>(2 * 4 * 5 * 8), k = std::vector<float>(2 * 2 * 7 * 8),
+                       lse = std::vector<float>(2 * 4 * 5);
+    by_hand::arguments all{by_hand::view("k", attune::tensor(k.data(), {2, 2, 7, 8})),
+                           by_hand::view("q", attune::tensor(q.data(), {2, 4, 5, 8})),
+                           by_hand::view("lse", attune::tensor(lse.data(), {2, 4, 5}))};
+    keeps_rows() {
+        using namespace by_hand;
+        g.saved_rows = 2;
+        const node_id length = g.add(operation::extent, kind::integer, {g.k()}, 2);
+        const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {0}), length});
+        g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
+        kernels = kernels_of(g);
+    }
+    attune::kernel_table table() const {
+        return {
+            .version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
+    }
+};
+
+/// What a call says where each allocation in turn is refused, until one is made without any refused.
+std::vector<std::string> refusals_without_memory(const attune::kernel_table& table, const by_hand::arguments& all) {
+    std::vector<std::string> said;
+    for (bool done = false; !done && said.size() < 100;) {
+        const char* what = "it can do without";
+        std::string text;
+        std::thread([&] {  // which has kept no scratch from earlier calls
+            const allocations::counted count;
+            allocations::until_refusal = static_cast<long>(said.size());
+            try {
+                attune::detail::call(table, all, {.threads = 1});
+                done = allocations::until_refusal >= 0;
+            } catch (const attune::error& e) {
+                allocations::until_refusal = -1;
+                text = e.what(), what = text.c_str();
+            } catch (const std::bad_alloc&) {
+                what = "no memory";
+            }
+        })
+            .join();
+        if (!done) said.emplace_back(what);
+    }
+    return said;
+}
 
 }  // namespace
 
@@ -52,23 +104,11 @@ TEST_CASE("the second call of a kind takes nothing from the system") {
 
 TEST_CASE("a call with rows that the kernel keeps takes nothing from the system either") {
     if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
-    using namespace by_hand;
-    graph g;
-    g.saved_rows = 2;
-    const node_id length = g.add(operation::extent, kind::integer, {g.k()}, 2);
-    const node_id keys = g.add(operation::keys, kind::tensor, {g.add(operation::load, kind::real, {0}), length});
-    g.output("lse", g.add(operation::log_sum_exp, kind::row, {g.scores(g.q(), keys)}));
-    auto kernels = kernels_of(g);
-    kernels[0].call = [](void**) { return 0; };
-    const attune::kernel_table table{
-        .version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
-    std::vector<float> q(2 * 4 * 5 * 8), k(2 * 2 * 7 * 8), lse(2 * 4 * 5);
-    const arguments all{view("k", attune::tensor(k.data(), {2, 2, 7, 8})),
-                        view("q", attune::tensor(q.data(), {2, 4, 5, 8})),
-                        view("lse", attune::tensor(lse.data(), {2, 4, 5}))};
-    attune::detail::call(table, all, {});
+    keeps_rows call;
+    call.kernels[0].call = [](void**) { return 0; };
+    attune::detail::call(call.table(), call.all, {});
     const allocations::counted count;
-    attune::detail::call(table, all, {});
+    attune::detail::call(call.table(), call.all, {});
     CHECK(allocations::taken == 0);
 }
 
@@ -119,6 +159,32 @@ TEST_CASE("wherever memory ends, a call is an error that leaves nothing behind")
     }
     CHECK(wrong == 0);
     c.expect_right_results();
+}
+
+TEST_CASE("where memory ends while indices are looked at, no kernel is called") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    index_calls::call c;
+    std::vector<std::int32_t> row_of(index_calls::batches * index_calls::queries, 2);
+    c.keys(4), c.values(4), c.reals("rows", {5});
+    c.add("row_of", {row_of.data(), {index_calls::batches, index_calls::queries}});
+    const attune::kernel only = index_calls::call::kernel_of();
+    const auto table = index_calls::call::table_of(attune::dsl::ir_of<formulas::by_query>, only);
+    const int before = index_calls::calls_made;
+    const auto said = refusals_without_memory(table, c.given);
+    CHECK(std::ranges::count(said, "no memory") >= 3);
+    CHECK(index_calls::calls_made == before + 1 + std::ranges::count(said, "it can do without"));
+}
+
+TEST_CASE("where memory ends for the rows that a kernel keeps, the call says so") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    keeps_rows call;
+    call.kernels[0].call = [](void** arguments) {
+        return static_cast<halide_buffer_t*>(arguments[5])->host ? 0 : 1;  // after inputs, lengths and the output
+    };
+    const auto said = refusals_without_memory(call.table(), call.all);
+    CHECK(std::ranges::count_if(said, [](const std::string& each) {
+              return each.starts_with("attune: expected memory for 320 bytes of rows that the kernel keeps");
+          }) == 1);
 }
 
 TEST_CASE("a pool for which there is no memory is done without") {
