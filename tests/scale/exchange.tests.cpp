@@ -14,6 +14,7 @@
 #include <limits>
 #include <list>
 #include <mutex>
+#include <random>
 #include <string>
 
 using namespace attune;
@@ -148,4 +149,136 @@ TEST_CASE("calls over 1 to 5 ranks come to one call, and send what was planned")
     check<sharded::windowed, sharded::windowed_shard>("window, slopes, sinks", shape, {});
     check<sharded::documents, sharded::documents_shard>("documents", shape, {"document"});
     check<sharded::sigmoid_attention, sharded::sigmoid_shard>("causal sigmoids", shape, {});
+}
+
+namespace {
+
+/// What each of two ranks throws, which is the same; then the ranks make a call that is right.
+template <class Wrong> std::string refusal_of(const Wrong& wrong) {
+    const support::shape shape{.heads = 2, .key_heads = 1, .queries = 90, .keys = 90};
+    const graph_ir of_whole = dsl::ir_of<sharded::documents>, shard = dsl::ir_of<sharded::documents_shard>;
+    const whole_call whole(of_whole, shape, 3);
+    const std::string deciding[] = {"document"};
+    std::string thrown[2];
+    double worst = 0;
+    std::mutex one;
+    mpi::run_local(2, {}, [&](std::unique_ptr<mpi::transport> carrier) {
+        mpi::context world(std::move(carrier));
+        const int rank = world.rank();
+        auto graphs = to_plan<sharded::documents_shard>(whole.call, deciding);
+        mpi::planning what = planning_of(shape);
+        const mpi::layout good = mpi::detail::plan(world, what, graphs, {.threads = 1});
+        arguments_of_rank mine(whole.call, of_whole, shard, whole.expected, good.positions());
+        const auto right = mine.all;
+        try {
+            wrong(world, what, graphs, mine.all, good);
+        } catch (const error& refusal) {
+            thrown[rank] = refusal.what();
+        }
+        mpi::detail::run(world, good, detail::table_of<sharded::documents_shard>(), right, {.threads = 1});
+        const std::lock_guard lock(one);
+        worst = std::max(worst, mine.largest_difference());
+    });
+    CHECK(thrown[0] == thrown[1]);
+    CHECK(worst < 2e-5);
+    return thrown[0];
+}
+
+using given_arguments = std::vector<detail::named_argument>;
+using graphs_to_plan = std::vector<mpi::detail::graph_to_plan>;
+
+detail::named_argument& of_name(given_arguments& given, std::string_view name) {
+    return *std::ranges::find(given, name, &detail::named_argument::name);
+}
+
+}  // namespace
+
+TEST_CASE("what one rank would compute wrongly is refused by all of them, and they go on") {
+    const auto& table = detail::table_of<sharded::documents_shard>();
+    const auto has = [](const std::string& sentence, const char* part) {
+        INFO(sentence);
+        CHECK(sentence.find(part) != std::string::npos);
+    };
+    std::vector<std::int32_t> other(90);
+    other[7] = 1;
+    has(refusal_of([&](mpi::context& world, auto&, auto&, given_arguments& given, const mpi::layout& plan) {
+            if (world.rank() == 1) of_name(given, "document").view = tensor(other.data(), {90});
+            mpi::detail::run(world, plan, table, given, {});
+        }),
+        "expected document as planned, because it decides who needs which keys, got another value");
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, given_arguments& given, auto&) {
+            what.heads = 1;
+            mpi::detail::run(world, mpi::detail::plan(world, what, graphs, {}), table, given, {});
+        }),
+        "expected head extent 1 in q, as planned");
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+            graphs[0].given.clear();
+            mpi::detail::plan(world, what, graphs, {});
+        }),
+        "expected document in the plan, because it decides what is visible, got none");
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+            if (world.rank() == 0) what.layout = mpi::arrangement::striped;
+            mpi::detail::plan(world, what, graphs, {});
+        }),
+        "striped");
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, given_arguments& given,
+                       const mpi::layout& good) {
+            what.layout = mpi::arrangement::zigzag;
+            const mpi::layout zigzag = mpi::detail::plan(world, what, graphs, {});
+            mpi::detail::run(world, world.rank() ? zigzag : good, table, given, {});
+        }),
+        "layout");
+    has(refusal_of([&](mpi::context& world, auto&, auto&, given_arguments& given, const mpi::layout& plan) {
+            tensor& k = of_name(given, "k").view;
+            if (world.rank() == 1) k = tensor(static_cast<const float*>(k.data()), {1, 1, 44, 32});
+            mpi::detail::run(world, plan, table, given, {});
+        }),
+        "on rank 1: expected key extent 44 in v, as in k");
+    has(refusal_of([&](mpi::context& world, auto&, auto&, given_arguments& given, const mpi::layout& plan) {
+            std::erase_if(given, [](const auto& each) { return each.name == "lse"; });
+            mpi::detail::run(world, plan, table, given, {});
+        }),
+        "expected a tensor for the output lse");
+    has(refusal_of([&](mpi::context& world, auto&, auto&, given_arguments& given, const mpi::layout& plan) {
+            mpi::detail::run(world, plan, detail::table_of<sharded::windowed_shard>(), given, {});
+        }),
+        "expected a call of sharded::documents_shard, for which the layout was planned");
+    for (const auto& [positions, sentence] : {std::pair(std::vector<std::int32_t>{0, 1, 2, 0}, "again on 0"),
+                                              {{0, 90}, "got 90 on 0"},
+                                              {{0}, "got 2 positions"}})
+        has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+                const std::vector<std::int32_t> of_other{89};
+                what.layout = mpi::arrangement::own, what.positions = world.rank() ? of_other : positions;
+                mpi::detail::plan(world, what, graphs, {});
+            }),
+            sentence);
+}
+
+TEST_CASE("ranks have the positions that the caller says, in any order, and pass arguments by name") {
+    using namespace attune::dsl;
+    const support::shape shape{.heads = 2, .key_heads = 2, .queries = 120, .keys = 120};
+    const whole_call whole(ir_of<sharded::windowed>, shape, 5);
+    std::vector<std::vector<std::int32_t>> of_rank(3);
+    std::mt19937 random(1);
+    for (std::int32_t t = 0; t < 120; ++t) of_rank[random() % 2 * 2].push_back(t);  // nothing on the second
+    std::ranges::shuffle(of_rank[0], random);
+    double worst = 0;
+    std::mutex one;
+    mpi::run_local(3, {}, [&](std::unique_ptr<mpi::transport> carrier) {
+        mpi::context world(std::move(carrier));
+        const auto& own = of_rank[static_cast<std::size_t>(world.rank())];
+        const mpi::layout plan = mpi::plan<sharded::windowed_shard>(
+            world, {.heads = 2, .key_heads = 2, .tokens = 120, .layout = mpi::arrangement::own, .positions = own});
+        arguments_of_rank mine(whole.call, ir_of<sharded::windowed>, ir_of<sharded::windowed_shard>, whole.expected,
+                               own);
+        const auto view = [&](std::string_view name) { return of_name(mine.all, name).view; };
+        mpi::run<sharded::windowed_shard>(world, plan, q = view("q"), k = view("k"), v = view("v"),
+                                          sharded::by_key = view("by_key"), sharded::slopes = view("slopes"),
+                                          sharded::sinks = view("sinks"), out = view("out"), lse = view("lse"),
+                                          attune::options{.threads = 1});
+        const std::lock_guard lock(one);
+        CHECK(std::ranges::equal(plan.positions(), own));
+        worst = std::max(worst, mine.largest_difference());
+    });
+    CHECK(worst < 2e-5);
 }

@@ -115,11 +115,12 @@ TEST_CASE("what decides what is visible must be given, of all tokens") {
 TEST_CASE("planning 1M tokens on 64 ranks", "[.time]") {
     constexpr std::int64_t tokens = 1 << 20;
     constexpr int ranks = 64;
-    const mpi::planning what{.heads = 32, .key_heads = 8, .tokens = tokens};
-    const std::vector<std::int32_t> document = random_documents(tokens, 32768, 1);
+    const std::vector<std::int32_t> document = random_documents(tokens / 4, 32768, 1);
     const auto milliseconds = [] { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
-    const auto measure = [&](const char* name, const kernel_table& table, std::vector<detail::named_argument> given) {
-        const mpi::chunks all = mpi::cut(tokens, ranks);
+    const auto measure = [&](const char* name, const kernel_table& table, std::vector<detail::named_argument> given,
+                             std::int64_t length) {
+        const mpi::planning what{.heads = 32, .key_heads = 8, .tokens = length};
+        const mpi::chunks all = mpi::cut(length, ranks);
         const int rows = all.count() / ranks;
         for (const int rank : {0, ranks / 2, ranks - 1}) {
             const double began = milliseconds();
@@ -127,16 +128,17 @@ TEST_CASE("planning 1M tokens on 64 ranks", "[.time]") {
             std::printf("%s: rank %d asks for its blocks in %.1f ms\n", name, rank, milliseconds() - began);
         }
     };
-    measure("window of 40", detail::table_of<sharded::windowed_shard>(), {});
-    measure("documents", detail::table_of<sharded::documents_shard>(), {documents_of(document)});
-    measure("causal", detail::table_of<sharded::sigmoid_shard>(), {});
+    measure("window of 40", detail::table_of<sharded::windowed_shard>(), {}, tokens);
+    measure("documents, 256K tokens", detail::table_of<sharded::documents_shard>(), {documents_of(document)},
+            tokens / 4);
+    measure("causal", detail::table_of<sharded::sigmoid_shard>(), {}, tokens);
 
     const mpi::chunks all = mpi::cut(tokens, ranks);
-    mpi::work_table causal{all.count(), 1e6, {}};
+    mpi::work_table causal{all.count(), 3.4e10, {}};  // 32 heads of depth 128
     for (int q = 0; q < all.count(); ++q)
         for (int k = 0; k < all.count(); ++k) causal.units.push_back(k < q ? 2 : k == q);
-    mpi::planning fast = what;
-    fast.speed.flops = 1e12;
+    mpi::planning fast{.heads = 32, .key_heads = 8, .tokens = tokens};
+    fast.speed.flops = 5.6e12;
     mpi::exchange_plan graph;
     graph.bytes = {.keys = 16384, .results = 32768}, graph.travellers = 2;
     const double began = milliseconds();

@@ -9,6 +9,9 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
 
 namespace attune::mpi::detail {
 namespace {
@@ -35,8 +38,34 @@ staged_call::staged_call(const layout& plan, const kernel_table& table, std::spa
     for (const named_argument& each : given_)
         if (each.is == named_argument::form::view && each.view.where() != memory::host)
             fail(say(each.name, " in host memory"), each.view.description(), "a copy of it");
+    check_planned_for();
     find_travellers(given_);
     prepare_stages(of_all_stages(given_), how);
+}
+
+/// What decides who needs whose keys is as it was when that was planned.
+void staged_call::check_planned_for() const {
+    const planning& planned = plan_.made_for();
+    for (const input_declaration& input : table_.graph.inputs) {
+        const named_argument* const passed = find(given_, input.name);
+        if (!passed || passed->is != named_argument::form::view || passed->view.rank() != input.rank) continue;
+        for (const auto& [axis, extent] :
+             {std::pair(axis_kind::batch, planned.batches), std::pair(axis_kind::head, planned.heads),
+              std::pair(axis_kind::key_head, planned.key_heads)})
+            if (const auto at = axis_of(input, axis)) {
+                const std::int64_t got = passed->view.extent(*at);
+                if (got != extent && (got != 1 || input.name == "q" || input.name == "k" || input.name == "v"))
+                    fail(say(name_of(axis), " extent ", extent, " in ", input.name, ", as planned"),
+                         passed->view.description(), "plan<...>(...) with the extents of the call");
+            }
+    }
+    const auto now = decided_by(table_.graph, given_, std::nullopt);
+    for (const auto& [name, hash] : now)
+        if (std::ranges::find(exchange_.decided_by, std::pair(name, hash)) == exchange_.decided_by.end())
+            fail(say(name, " as planned, because it decides who needs which keys"), "another value",
+                 "a plan with this one");
+    for (const auto& [name, hash] : exchange_.decided_by)
+        if (!find(given_, name)) fail(say(name, " as planned"), "none", say("passing ", name, " = ..."));
 }
 
 void staged_call::find_travellers(std::span<const named_argument> given) {

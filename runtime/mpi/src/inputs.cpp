@@ -1,6 +1,9 @@
 #include <attune/mpi/inputs.hpp>
+#include <attune/mpi/rows.hpp>
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
 
 namespace attune::mpi::detail {
 namespace {
@@ -76,6 +79,33 @@ deciders deciders_of(const graph_ir& shard, bool with_lengths) {
         found.by_batch = found.by_batch || it.op == operation::b;
     }
     return found;
+}
+
+std::vector<std::pair<std::string_view, std::uint64_t>> decided_by(
+    const graph_ir& shard, std::span<const attune::detail::named_argument> given,
+    std::optional<std::span<const std::int32_t>> own) {
+    using attune::detail::named_argument;
+    const deciders decide = deciders_of(shard, true);
+    std::vector<std::pair<std::string_view, std::uint64_t>> all;
+    for (std::size_t i = 0; i < shard.inputs.size(); ++i) {
+        const input_declaration& input = shard.inputs[i];
+        const auto passed = std::ranges::find(given, input.name, &named_argument::name);
+        const bool callers = role_of(shard, input) != role::supplied || input.name == dsl::of_shard::lengths.label;
+        if (!decide.inputs[i] || !callers || passed == given.end()) continue;
+        if (passed->is != named_argument::form::view || passed->view.rank() != input.rank || input.rank == 0) {
+            all.emplace_back(input.name,
+                             static_cast<std::uint64_t>(passed->integer) ^ std::bit_cast<std::uint64_t>(passed->real));
+            continue;
+        }
+        const auto cut =
+            axis_of(input, axis_kind::query) ? axis_of(input, axis_kind::query) : axis_of(input, axis_kind::key);
+        const int axis = cut.value_or(0);
+        std::vector<std::int32_t> rows(static_cast<std::size_t>(passed->view.extent(axis)));
+        std::iota(rows.begin(), rows.end(), 0);
+        if (own && cut && rows.size() != 1) rows.assign(own->begin(), own->end());
+        all.emplace_back(input.name, hash_of_rows(passed->view, axis, rows));
+    }
+    return all;
 }
 
 }  // namespace attune::mpi::detail

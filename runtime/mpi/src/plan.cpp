@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <numeric>
+#include <limits>
 
 namespace attune::mpi {
 
@@ -285,7 +285,10 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
         std::memcpy(all.data(), bytes.data(), bytes.size());
         what.speed.flops = std::ranges::min(all);
     }
-    return {what, world.rank(), world.size(), std::move(tokens), owner, std::move(parts), std::move(exchanges)};
+    layout made(what, world.rank(), world.size(), std::move(tokens), owner, std::move(parts), std::move(exchanges));
+    for (std::size_t g = 0; g < graphs.size(); ++g)
+        made.graphs_[g].decided_by = decided_by(graphs[g].table.graph, graphs[g].given, made.positions());
+    return made;
 }
 
 }  // namespace detail

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <cstring>
+#include <vector>
 
 namespace attune::mpi::detail {
 namespace {
@@ -33,6 +34,20 @@ std::size_t bytes_of_row(const tensor& from, int axis) {
 void copy_rows(const tensor& from, int axis, std::span<const std::int32_t> which, std::byte* to) {
     if (bytes_of_row(from, axis) == 0) return;
     for (const std::int32_t row : which) to = copy(from, axis, 0, row * from.stride(axis), to);
+}
+
+std::uint64_t hash_of_rows(const tensor& from, int axis, std::span<const std::int32_t> which) {
+    const std::size_t bytes = which.size() * bytes_of_row(from, axis);
+    std::vector<std::byte> all((bytes + 7) / 8 * 8);
+    copy_rows(from, axis, which, all.data());
+    std::uint64_t hash = bytes;
+    for (std::size_t at = 0; at < all.size(); at += 8) {
+        std::uint64_t word = 0;
+        std::memcpy(&word, all.data() + at, 8);
+        hash = (hash ^ word) * 0x9e3779b97f4a7c15;
+        hash ^= hash >> 32;
+    }
+    return hash;
 }
 
 tensor of_rows(const tensor& like, int axis, std::int64_t count, const std::byte* data) {

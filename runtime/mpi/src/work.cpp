@@ -62,6 +62,18 @@ public:
         return call;
     }
 
+    /// The most queries, or keys, with which every tensor is small enough.
+    std::int64_t most_rows(axis_kind along) const {
+        std::int64_t largest = 1;
+        for (const input_declaration& input : graph_.inputs) {
+            std::int64_t of_row = 1;
+            for (std::size_t a = 0; a < input.rank; ++a)
+                if (input.axes[a].kind != along) of_row *= extent(input.axes[a].kind);
+            if (axis_of(input, along)) largest = std::max(largest, of_row);
+        }
+        return most_elements / largest;
+    }
+
 private:
     const graph_ir& graph_;
     const kernel& chosen_;
@@ -114,8 +126,8 @@ private:
             case axis_kind::batch: return of_.batches;
             case axis_kind::head: return of_.heads;
             case axis_kind::key_head: return of_.key_heads;
-            case axis_kind::query: return std::ssize(*queries_);
-            case axis_kind::key: return std::ssize(*keys_);
+            case axis_kind::query: return queries_ ? std::ssize(*queries_) : 1;
+            case axis_kind::key: return keys_ ? std::ssize(*keys_) : 1;
             case axis_kind::depth: return chosen_.depth;
             case axis_kind::value_depth: return chosen_.value_depth;
             case axis_kind::position:
@@ -165,22 +177,21 @@ void add(const block_map& map, const chunks& tokens, int query, int query_end, i
 }
 
 /// Nothing where another kernel than the one with these tiles would be called; then its tiles are put there.
-std::optional<work_table> ask(const kernel_table& table, question& asked, const planning& of, const chunks& tokens,
-                              int first, int last, tiles& tile, const attune::options& how) {
+std::optional<work_table> ask(const kernel_table& table, question& asked, const chunks& tokens, int first, int last,
+                              tiles& tile, const attune::options& how) {
     work_table made{tokens.count(), 0, {}};
     made.units.assign(static_cast<std::size_t>(last - first) * static_cast<std::size_t>(made.count), 0);
-    const std::int64_t room = most_elements / (of.batches * of.heads * std::max(of.depth, of.value_depth));
-    const auto end_of_question = [&](int from, int to) {
+    const auto end_of_question = [&](int from, int to, std::int64_t room) {
         int end = from;
         for (std::int64_t size = 0; end < to && (end == from || size + tokens.tokens(end) <= room);)
             size += tokens.tokens(end++);
         return end;
     };
     for (int q = first, q_end = 0; q < last; q = q_end) {
-        q_end = end_of_question(q, last);
+        q_end = end_of_question(q, last, asked.most_rows(axis_kind::query));
         const auto queries = in_tiles(tokens, q, q_end, tile.queries);
         for (int k = 0, k_end = 0; k < made.count; k = k_end) {
-            k_end = end_of_question(k, made.count);
+            k_end = end_of_question(k, made.count, asked.most_rows(axis_kind::key));
             const auto keys = in_tiles(tokens, k, k_end, tile.keys);
             const block_map map = attune::detail::blocks(table, asked.arguments(queries, keys), how);
             if (map.query_block != tile.queries || map.key_block != tile.keys) {
@@ -224,7 +235,7 @@ work_table work_of(const kernel_table& table, planning of, std::span<const named
     tiles of_kernel{chosen.query_block, chosen.key_block};
     question asked(table, chosen, of, given);
     while (true)
-        if (auto made = ask(table, asked, of, tokens, first, last, of_kernel, how)) {
+        if (auto made = ask(table, asked, tokens, first, last, of_kernel, how)) {
             made->flops = static_cast<double>(alike) * of_kernel.queries * of_kernel.keys * chosen.depths_of_pair;
             return *made;
         }

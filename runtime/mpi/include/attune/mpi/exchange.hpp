@@ -2,8 +2,12 @@
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/plan.hpp>
 
+#include <array>
+#include <cstddef>
+#include <cstdint>
 #include <list>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace attune::mpi {
@@ -41,6 +45,7 @@ private:
     };
     using arguments = std::vector<named_argument>;
 
+    void check_planned_for() const;
     void find_travellers(std::span<const named_argument> given);
     arguments of_all_stages(std::span<const named_argument> given);
     void prepare_stages(const arguments& common, const attune::options& how);

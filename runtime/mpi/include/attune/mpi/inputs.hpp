@@ -1,9 +1,13 @@
 #pragma once
 #include <attune/dsl/shard.hpp>
 #include <attune/ir/graph_ir.hpp>
+#include <attune/runtime/detail/call.hpp>
 
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 /// What a shard's inputs are to a call over ranks.
@@ -46,5 +50,11 @@ struct deciders {
     bool by_head{}, by_batch{};
 };
 deciders deciders_of(const graph_ir& shard, bool with_lengths);
+
+/// The inputs that a caller passes and on which the conditions depend, each with a hash of its value: of what is over
+/// queries or keys, of the rows `own` of the plan's tensors, or of all rows of a call's.
+std::vector<std::pair<std::string_view, std::uint64_t>> decided_by(
+    const graph_ir& shard, std::span<const attune::detail::named_argument> given,
+    std::optional<std::span<const std::int32_t>> own);
 
 }  // namespace attune::mpi::detail

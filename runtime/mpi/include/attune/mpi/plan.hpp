@@ -3,10 +3,20 @@
 #include <attune/mpi/cost.hpp>
 #include <attune/runtime/run.hpp>
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace attune::mpi {
+
+class layout;
+namespace detail {
+struct graph_to_plan;
+layout plan(context& world, const planning& what, std::span<const graph_to_plan> graphs, const attune::options& how);
+}  // namespace detail
 
 /// Rows of one rank's keys that travel together: from `first` on among the rows of the rank that has them.
 struct run_of_keys {
@@ -32,6 +42,7 @@ struct exchange_plan {
     std::vector<std::pair<arrangement, cost>> considered;  ///< what was asked of the model
     double work{}, all_work{};                             ///< multiplications and additions, of this rank and of all
     detail::bytes_of_token bytes;
+    std::vector<std::pair<std::string_view, std::uint64_t>> decided_by;  ///< inputs, with a hash of their values here
     int travellers{};  ///< inputs whose rows are sent, each by messages of its own
 
     std::int64_t tokens_received() const;
@@ -69,6 +80,8 @@ public:
            std::vector<work_table> work, std::vector<exchange_plan> graphs);
 
 private:
+    friend layout detail::plan(context& world, const planning& what, std::span<const detail::graph_to_plan> graphs,
+                               const attune::options& how);
     void choose(const std::vector<int>& owner_of_own, std::span<const work_table> work);
     void plan_stages(const work_table& work, exchange_plan& graph);
 
@@ -89,11 +102,10 @@ struct graph_to_plan {
     const kernel_table& table;
     std::vector<named_argument> given;  ///< that decide what is visible
 };
-layout plan(context& world, const planning& what, std::span<const graph_to_plan> graphs, const attune::options& how);
 
 template <const auto& Graph, class... Arguments> graph_to_plan to_plan(const Arguments&... arguments) {
     graph_to_plan made{attune::detail::table_of<Graph>(), {}};
-    const auto enter = [&]<class Argument>(const Argument& argument) {
+    [[maybe_unused]] const auto enter = [&]<class Argument>(const Argument& argument) {
         if constexpr (!attune::detail::is_options<Argument>)
             for (const input_declaration& input : made.table.graph.inputs)
                 if (input.name == Argument::label) made.given.push_back(attune::detail::named(argument));
@@ -111,7 +123,7 @@ template <const auto&... Graphs, class... Arguments>
 layout plan(context& world, const planning& what, const Arguments&... arguments) {
     static_assert(sizeof...(Graphs) > 0, "attune: a plan is made for graphs: plan<my::alibi_shard>(world, ...)");
     attune::options how{};
-    const auto find = [&]<class Argument>(const Argument& argument) {
+    [[maybe_unused]] const auto find = [&]<class Argument>(const Argument& argument) {
         if constexpr (attune::detail::is_options<Argument>) how = argument;
     };
     (find(arguments), ...);

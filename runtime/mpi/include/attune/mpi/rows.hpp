@@ -16,4 +16,7 @@ void copy_rows(const tensor& from, int axis, std::span<const std::int32_t> which
 /// `count` rows that lie at `data`, as a tensor with the axes of `like`.
 tensor of_rows(const tensor& like, int axis, std::int64_t count, const std::byte* data);
 
+/// A hash of their elements.
+std::uint64_t hash_of_rows(const tensor& from, int axis, std::span<const std::int32_t> which);
+
 }  // namespace attune::mpi::detail
