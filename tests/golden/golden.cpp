@@ -113,6 +113,25 @@ std::vector<reference::argument> arguments_of(const graph_ir& graph, const suppo
     return arguments;
 }
 
+std::vector<attune::detail::named_argument> as_named(const graph_ir& graph,
+                                                     const std::vector<reference::argument>& arguments) {
+    using form = attune::detail::named_argument::form;
+    std::vector<attune::detail::named_argument> all;
+    for (const reference::argument& a : arguments) {
+        attune::detail::named_argument& named = all.emplace_back();
+        named.name = a.name;
+        if (const auto* view = std::get_if<tensor>(&a.value)) {
+            named.view = *view;
+            continue;
+        }
+        const auto input = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
+        named.is = input->element == element_type::i32 ? form::integer : form::real;
+        named.real = std::get<double>(a.value);
+        named.integer = static_cast<std::int64_t>(named.real);
+    }
+    return all;
+}
+
 support::file_tensor reals(std::string name, std::vector<std::int64_t> shape) {
     support::file_tensor t{std::move(name), element_type::f32, std::move(shape), {}};
     t.bytes.resize(static_cast<std::size_t>(t.count()) * sizeof(float));
@@ -165,20 +184,7 @@ int golden_run::with_kernels(const attune::options& how) {
             keep(by_reference(graph));
             continue;
         }
-        using form = attune::detail::named_argument::form;
-        std::vector<attune::detail::named_argument> arguments;
-        for (const reference::argument& a : arguments_of(graph, now_)) {
-            attune::detail::named_argument named{.name = a.name};
-            if (const auto* view = std::get_if<tensor>(&a.value)) {
-                named.view = *view;
-            } else {
-                const auto input = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
-                named.is = input->element == element_type::i32 ? form::integer : form::real;
-                named.real = std::get<double>(a.value);
-                named.integer = static_cast<std::int64_t>(named.real);
-            }
-            arguments.push_back(named);
-        }
+        std::vector<attune::detail::named_argument> arguments = as_named(graph, arguments_of(graph, now_));
         std::vector<support::file_tensor> written;
         written.reserve(graph.outputs.size());
         for (const output_declaration& output : graph.outputs) {

@@ -36,7 +36,8 @@ template <const auto& Graph> recipe computes(std::string_view stem) { return {st
 
 // One function a variant header, in cases/; a program has those that ATTUNE_GOLDEN_CASES lists.
 std::vector<recipe> plain_cases(), causal_cases(), window_cases(), document_cases(), position_cases(), image_cases(),
-    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases(), gradient_cases();
+    tile_cases(), score_cases(), table_cases(), statistic_cases(), layer_cases(), gradient_cases(),
+    gradient_kernel_cases();
 
 const std::vector<recipe>& all_recipes();
 /// Some of them again: those that every build runs on a device.
@@ -58,6 +59,10 @@ std::string filter();
 /// What the graph reads, by name: tensors of the file, scalars of its params. Throws std::runtime_error where it lacks
 /// one.
 std::vector<reference::argument> arguments_of(const graph_ir& graph, const support::tensor_file& file);
+
+/// The same as a call takes them.
+std::vector<attune::detail::named_argument> as_named(const graph_ir& graph,
+                                                     const std::vector<reference::argument>& arguments);
 
 /// A dense f32 tensor, all NaN.
 support::file_tensor reals(std::string name, std::vector<std::int64_t> shape);

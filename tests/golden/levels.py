@@ -2,8 +2,9 @@
 """tests/golden/levels.py [--levels NAME...] [--json] [--host FOLDER] [--build FOLDER] [--jobs N]
 
 The golden files on every ISA level: kernels for each are built by the generators of build/default, those for aarch64 run in an emulator. Printed are, for
-each level, the largest difference from what the files say, as a part of what they allow, and the largest difference from the first level that ran. A level that this machine
-lacks is left out, and said. An output that is further off than its file allows is a failure."""
+each level, the largest difference from what the files say, as a part of what they allow, and the largest difference from the first level that ran: of f32, of gradients,
+and of bf16 (some groups, whose inputs are rounded: what is allowed is what generators/docs/element_types.md states of a reference on the same numbers). A level that
+this machine lacks is left out, and said. An output that is further off than allowed is a failure, and so is an instruction in a kernel that is beyond its level."""
 import argparse, array, json, os, re, shutil, subprocess, sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -36,6 +37,7 @@ def build(level, cache, how):
         cross += [f"-D{name}={cache[name]}" for name in ("Halide_DIR", "HalideHelpers_DIR", "Boost_DIR", "Catch2_DIR", "fmt_DIR", "nlohmann_json_DIR", "CLI11_DIR", "ATTUNE_DLPACK_INCLUDE") if name in cache]
     configure = ["cmake", "-S", SOURCE, "-B", folder, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DATTUNE_TUNED_FOR=generic", f"-DATTUNE_TARGETS={level}",
                  f"-DATTUNE_HOST_GENERATORS={how.host}", "-DATTUNE_BUILD_EXAMPLES=OFF", *cross]
+    configure.append(f"-DATTUNE_GOLDEN_BF16_GROUPS={';'.join(how.bf16)}")
     if how.groups:
         configure.append(f"-DATTUNE_GOLDEN_GROUPS={';'.join(how.groups)}")
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(how.jobs), "--target", "golden_differences"]):
@@ -66,9 +68,9 @@ def difference(one, other):
     return max((abs(a - b) if abs(a - b) == abs(a - b) else float("inf") for a, b in zip(one, other) if a != b and not (a != a and b != b)), default=0.0)
 
 
-def summary(level, rows, first):
+def summary(level, kind, rows, first):
     far = max(rows, key=lambda r: part(r))
-    result = {"level": level, "outputs": len(rows), "failing": [f"{r['file']}: {r['output']}" for r in rows if r["error"] > r["tolerance"]],
+    result = {"level": level, "kind": kind, "outputs": len(rows), "failing": [f"{r['file']}: {r['output']}" for r in rows if r["error"] > r["tolerance"]],
               "largest_part_of_tolerance": part(far), "of": f"{far['file']}: {far['output']}", "error": far["error"]}
     if first is not rows:
         apart = max(((difference(a["values"], b["values"]), b) for a, b in zip(first, rows)), key=lambda pair: pair[0])
@@ -84,6 +86,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--levels", nargs="+", default=LEVELS, choices=LEVELS, metavar="NAME", help=", ".join(LEVELS))
     parser.add_argument("--groups", nargs="+", metavar="GROUP", help="of golden files, as tests/golden/CMakeLists.txt names them; all unless given")
+    parser.add_argument("--bf16", nargs="*", default=["plain", "causal", "windows"], metavar="GROUP", help="of those, in bf16 too: plain causal windows unless given")
     parser.add_argument("--host", default=os.path.join(SOURCE, "build/default/bin"), help="the folder of the generators")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build/levels"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
@@ -98,19 +101,27 @@ def main():
             print(f"{level} ...", file=sys.stderr, flush=True)
             rows = run(level, build(level, cache, how), how)
             first = first or rows
-            report.append(summary(level, rows, first))
+            for kind in dict.fromkeys(row["kind"] for row in rows):
+                of = [row for row in rows if row["kind"] == kind]
+                report.append(summary(level, kind, of, of if first is rows else [row for row in first if row["kind"] == kind]))
         if not how.json:
-            print(line_of(report[-1]), flush=True)
+            print("\n".join(line_of(row) for row in report if row["level"] == level), flush=True)
     if how.json:
         print(json.dumps(report, indent=2))
     ran = [row for row in report if "left_out" not in row]
-    sys.exit(1 if not ran or any(row["failing"] for row in ran) else 0)
+    sys.exit(1 if not ran or any(row["failing"] for row in ran) or beyond(how) else 0)
+
+
+def beyond(how):
+    """Whether one of the kernels has an instruction beyond its level."""
+    check = [sys.executable, os.path.join(SOURCE, "tests/kernels/check_levels.py"), how.build, os.path.join(SOURCE, "runtime/src/base/cpu.cpp")]
+    return subprocess.run(check, stdout=sys.stderr if how.json else None).returncode not in (0, 77)
 
 
 def line_of(row):
     if "left_out" in row:
         return f"{row['level']:<15} left out: {row['left_out']}"
-    text = f"{row['level']:<15} {row['outputs']} outputs, {len(row['failing'])} beyond what their files allow; the furthest {row['largest_part_of_tolerance']:.2f} of it, {row['error']:.2e} ({row['of']})"
+    text = f"{row['level']:<15} {row['kind']:<9} {row['outputs']} outputs, {len(row['failing'])} beyond what is allowed; the furthest {row['largest_part_of_tolerance']:.2f} of it, {row['error']:.2e} ({row['of']})"
     if "there" in row:
         text += f"; from the first level {row['largest_difference_from_first']:.2e} ({row['there']})"
     return "\n    ".join([text, *row["failing"]])

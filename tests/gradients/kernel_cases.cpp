@@ -1,4 +1,5 @@
-#include "kernel_cases.hpp"
+// Graphs of variants.hpp whose gradients have kernels: the forward pass by the reference, what is made of it by them.
+#include "../golden/golden.hpp"
 #include "variants.hpp"
 
 namespace attune::testing {

@@ -1,6 +1,6 @@
+#include "../golden/golden.hpp"
 #include "functions.hpp"
 #include "gradient_call.hpp"
-#include "kernel_cases.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
