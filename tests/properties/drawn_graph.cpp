@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <utility>
 
@@ -68,6 +69,11 @@ std::string expression(const drawn_graph& graph, const instruction& n) {
 
 }  // namespace
 
+std::string_view lasting(const std::string& name) {
+    static std::set<std::string> names;
+    return *names.insert(name).first;
+}
+
 void drawn_graph::forget_unused() {
     std::vector<bool> used(nodes.size());
     for (const output_declaration& o : outputs) used[static_cast<std::size_t>(o.node)] = true;
@@ -113,6 +119,35 @@ std::string drawn_graph::fault() const {
     return {};
 }
 
+drawn_graph drawn_graph::made_of(const dsl::detail::ir_builder& list, std::uint64_t fingerprint) {
+    drawn_graph made;
+    made.nodes.assign(list.nodes.begin(), list.nodes.begin() + list.node_count);
+    made.inputs.assign(list.inputs.begin(), list.inputs.begin() + list.input_count);
+    made.outputs.assign(list.outputs.begin(), list.outputs.begin() + list.output_count);
+    made.indices.assign(list.indices.begin(), list.indices.begin() + list.index_count);
+    made.fingerprint = fingerprint + made.nodes.size();
+    return made;
+}
+
+dsl::detail::ir_builder drawn_graph::list() const {
+    dsl::detail::ir_builder list;
+    for (const std::string_view index : indices) list.add_index(index);
+    for (const input_declaration& input : inputs) list.add_input(input, lasting(std::string("d").append(input.name)));
+    for (const instruction& n : nodes) list.nodes[static_cast<std::size_t>(list.node_count++)] = n;
+    for (const output_declaration& o : outputs) {
+        const std::string name(o.name);
+        list.add_output(o.name, o.node, lasting(std::string("d").append(name)), lasting(name + "_before"));
+    }
+    return list;
+}
+
+std::string drawn_graph::node_of_input(std::string_view input) const {
+    const auto at = std::ranges::find_if(nodes, [&](const instruction& n) {
+        return n.op == operation::input && inputs[static_cast<std::size_t>(n.input)].name == input;
+    });
+    return name_of_node(at - nodes.begin());
+}
+
 std::string drawn_graph::text() const {
     std::ostringstream to;
     for (std::size_t i = 0; i < nodes.size(); ++i)
@@ -121,7 +156,7 @@ std::string drawn_graph::text() const {
     return to.str();
 }
 
-std::string drawn_graph::header(std::string_view name) const {
+std::string drawn_graph::header(std::string_view name, std::string_view made) const {
     std::ostringstream to;
     to << "#pragma once\n#include <attune/dsl.hpp>\n\nnamespace fuzzed {\nnamespace " << name
        << "_parts {\nusing namespace attune::dsl;\n";
@@ -131,8 +166,8 @@ std::string drawn_graph::header(std::string_view name) const {
     to << "inline constexpr auto all = outputs(";
     for (const output_declaration& o : outputs)
         to << (&o == outputs.data() ? "" : ", ") << "output<\"" << o.name << "\"> = " << name_of_node(o.node);
-    to << ");\n}  // namespace " << name << "_parts\ninline constexpr auto " << name << " = " << name
-       << "_parts::all;\n}  // namespace fuzzed\n";
+    to << ");\ninline constexpr auto made = " << made << ";\n}  // namespace " << name
+       << "_parts\ninline constexpr auto " << name << " = " << name << "_parts::made;\n}  // namespace fuzzed\n";
     return to.str();
 }
 

@@ -8,7 +8,6 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
-#include <set>
 #include <stdexcept>
 #include <string>
 
@@ -16,12 +15,6 @@ namespace attune::testing {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-
-/// A name that lives as long as the program.
-std::string_view lasting(const std::string& name) {
-    static std::set<std::string> names;
-    return *names.insert(name).first;
-}
 
 std::vector<positions> random_sets(std::int64_t count, std::mt19937& random) {
     const auto below = [&](unsigned n) { return random() % n; };
@@ -79,22 +72,10 @@ drawn_graph copy_of(const graph_ir& graph) {
 }
 
 sharded_graph shard_of(const drawn_graph& graph) {
-    dsl::detail::ir_builder list;
-    for (const std::string_view index : graph.indices) list.add_index(index);
-    for (const input_declaration& input : graph.inputs) list.add_input(input);
-    for (const instruction& n : graph.nodes) list.nodes[static_cast<std::size_t>(list.node_count++)] = n;
-    for (const output_declaration& o : graph.outputs)
-        list.add_output(o.name, o.node, {}, lasting(std::string(o.name) + "_before"));
-    const dsl::detail::ir_builder made = dsl::detail::sharding(list).run();
+    const dsl::detail::ir_builder made = dsl::detail::sharding(graph.list()).run();
     if (!made.declared_twice.empty() || made.too_long) throw std::runtime_error("a shard that is no graph");
     sharded_graph result{{}, made.unshardable};
-    if (!result.is_one()) return result;
-    const auto count = [](int n) { return static_cast<std::size_t>(n); };
-    result.graph.nodes.assign(made.nodes.begin(), made.nodes.begin() + made.node_count);
-    result.graph.inputs.assign(made.inputs.begin(), made.inputs.begin() + made.input_count);
-    result.graph.outputs.assign(made.outputs.begin(), made.outputs.begin() + made.output_count);
-    result.graph.indices.assign(made.indices.begin(), made.indices.begin() + made.index_count);
-    result.graph.fingerprint = graph.fingerprint + count(made.node_count);
+    if (result.is_one()) result.graph = drawn_graph::made_of(made, graph.fingerprint);
     return result;
 }
 
@@ -255,6 +236,13 @@ void place(const reference::array& rows, const positions& queries, std::int64_t 
 }  // namespace
 
 reference::results in_parts(const whole_call& whole, const graph_ir& shard, const cut& by, std::mt19937& random) {
+    return in_parts(whole, shard, by, random, [&](const std::vector<reference::argument>& call) {
+        return reference::evaluate(shard, call, whole.how).outputs;
+    });
+}
+
+reference::results in_parts(const whole_call& whole, const graph_ir& shard, const cut& by, std::mt19937& random,
+                            const shard_call& run) {
     reference::results all;
     for (const output_declaration& output : whole.graph.outputs)
         all.outputs.push_back({std::string(output.name), {}, {}});
@@ -266,7 +254,7 @@ reference::results in_parts(const whole_call& whole, const graph_ir& shard, cons
         for (std::size_t part = 0; part < by.keys.size(); ++part) {
             std::vector<reference::argument> call = arguments.of(queries, by.keys[part], part == sinks_in);
             left.pass_to(call);
-            left.outputs = reference::evaluate(shard, call, whole.how).outputs;
+            left.outputs = run(call);
         }
         for (std::size_t i = 0; i < left.outputs.size(); ++i)
             place(left.outputs[i], queries, whole.queries, all.outputs[i]);

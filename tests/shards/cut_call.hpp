@@ -5,6 +5,7 @@
 #include <attune/reference.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <random>
 #include <span>
 #include <vector>
@@ -68,6 +69,10 @@ private:
 
 /// The shard's calls, for each set of queries one a set of keys: their outputs, where the whole call has them.
 reference::results in_parts(const whole_call& whole, const graph_ir& shard, const cut& by, std::mt19937& random);
+/// The same, each call made by another than the reference evaluator: the outputs of one.
+using shard_call = std::function<std::vector<reference::array>(const std::vector<reference::argument>&)>;
+reference::results in_parts(const whole_call& whole, const graph_ir& shard, const cut& by, std::mt19937& random,
+                            const shard_call& run);
 
 /// The largest difference from the whole call, as a part of 1 + what is expected; infinities must agree.
 double largest_difference(const reference::results& got, const whole_call& whole);

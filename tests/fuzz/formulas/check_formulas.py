@@ -19,6 +19,9 @@ def agree(program, how, folder):
     print(json.dumps(got, indent=2))
     if got["agreed"] + refused != got["cases"] or refused > got["cases"] / 10:
         sys.exit(f"expected at most a tenth of {got['cases']} cases to be refused by the generators, got {refused}")
+    absent = {"graph", "packed graph", "gradient", "packed gradient", "shard"} - set(got["kinds"])
+    if got["cases"] >= 100 and absent:
+        sys.exit(f"expected cases of every kind, got none of {', '.join(sorted(absent))}")
 
 
 def find(program, how, folder):

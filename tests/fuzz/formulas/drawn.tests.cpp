@@ -1,4 +1,4 @@
-// What the fuzzer of formulas draws from: the whole language but gradients, and nothing beside it.
+// What the fuzzer of formulas draws from, and makes gradients and shards of: the whole language, and nothing beside it.
 #include "../../properties/random_graph.hpp"
 
 #include <attune/ir/operations.hpp>

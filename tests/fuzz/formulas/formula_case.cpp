@@ -1,9 +1,11 @@
 #include "formula_case.hpp"
 
 #include "../../properties/random_graph.hpp"
+#include "../../shards/cut_call.hpp"
 
 #include <attune/runtime/cpu.hpp>
 #include "analysis/plan.hpp"
+#include "call/packed.hpp"
 
 #include <fmt/format.h>
 
@@ -18,7 +20,9 @@
 namespace fuzz {
 namespace {
 
-using attune::generators::cpu_decode, attune::generators::cpu_prefill, attune::generators::schedule;
+using attune::element_type, attune::testing::drawn_graph;
+using attune::generators::cpu_decode, attune::generators::cpu_gradient, attune::generators::cpu_prefill,
+    attune::generators::schedule;
 
 class dice {
 public:
@@ -77,11 +81,25 @@ cpu_decode drawn_decode(dice& draw, int lanes) {
     return s;
 }
 
+cpu_gradient drawn_gradient(dice& draw, int lanes, const attune::generators::depth_pair& depths) {
+    cpu_gradient s{};
+    s.lanes = lanes;
+    s.query_tile = lanes * draw.spread(1, 4);
+    s.key_tile = draw.spread(1, 8);
+    s.block = std::lcm(s.query_tile, s.key_tile) * draw.spread(1, 4);
+    s.depth_unroll = std::gcd(depths.depth, draw.from(1, 8));
+    s.sum_channels = lanes * std::gcd(width_of_sums(lanes, depths) / lanes, draw.from(1, 8));
+    s.sum_rows = std::gcd(s.block, draw.from(1, 16));
+    return s;
+}
+
 /// Within all limits, and so small that it compiles in seconds.
 schedule drawn_schedule(dice& draw, const formula_case& it) {
     constexpr std::array all_lanes{4, 8, 16};
-    const attune::generators::variant variant = it.variant();
-    const bool decodes = attune::generators::facts_of(it.graph.view())->decode_unsupported_reason.empty();
+    const drawn_graph compiled = it.compiled();
+    const attune::generators::variant variant{"fuzzed", compiled.view()};
+    const auto facts = attune::generators::facts_of(compiled.view());
+    const bool decodes = facts->decode_unsupported_reason.empty();
     const bool few = decodes && draw.one_in(3);
     const attune::generators::level& isa = attune::generators::level_named(it.level);
     const auto is_small = [](int vectors, const auto& s) {
@@ -89,6 +107,14 @@ schedule drawn_schedule(dice& draw, const formula_case& it) {
     };
     for (int tries = 0; tries < 1000; ++tries) {
         const int lanes = draw.one_in(3) ? draw.any(all_lanes) : isa.lanes;
+        if (facts->gradient) {
+            const cpu_gradient s = drawn_gradient(draw, lanes, {it.depth, it.value_depth});
+            const bool small = s.query_tile / lanes * s.key_tile * s.depth_unroll <= 96 &&
+                               s.sum_rows * s.sum_channels / lanes <= 32 && s.block <= 256;
+            if (!small) continue;
+            check(s, {it.depth, it.value_depth});
+            return s;
+        }
         if (few) {
             const cpu_decode s = drawn_decode(draw, lanes);
             if (!is_small(s.query_tile, s)) continue;
@@ -121,7 +147,8 @@ attune::support::shape drawn_shape(dice& draw, const formula_case& it) {
                                        : std::max(1, draw.from(1, 2) * queries + draw.from(-queries, 5));
     s.keys = draw.one_in(12) ? draw.from(0, 2) : std::max(1, draw.from(1, 3) * keys + draw.from(-keys, 5));
     s.depth = it.depth, s.value_depth = it.value_depth;
-    constexpr std::int64_t most = 24000;  // pairs, each of which the reference evaluates node by node
+    // Pairs, each of which the reference evaluates node by node; a gradient channel by channel, too.
+    const std::int64_t most = it.kernel_of.made == pass::none ? 24000 : 4000;
     while (s.batches * s.heads * s.queries * s.keys > most)
         if (s.batches > 1)
             --s.batches;
@@ -159,21 +186,44 @@ attune::generators::listed_kernel formula_case::kernel(const attune::generators:
 std::string formula_case::text() const {
     std::ostringstream to;
     to << "level " << level << ", elements " << types << ", " << shape.text() << ", " << threads << " threads"
-       << (relaid ? ", relaid" : "") << (broadcast ? ", broadcast" : "");
+       << (relaid ? ", relaid" : "") << (broadcast ? ", broadcast" : "") << (hidden_nan ? ", NaN in hidden keys" : "");
     for (const auto& [name, length] : lengths)
         if (!name.empty()) to << ", " << name << ' ' << length;
     if (!kv_lengths.empty()) to << ", kv_lengths";
     for (const std::int32_t length : kv_lengths) to << ' ' << length;
-    to << "\nschedule " << to_json(cut);
+    if (!cu_seqlens_q.empty()) to << ", cu_seqlens_q";
+    for (const std::int32_t start : cu_seqlens_q) to << ' ' << start;
+    to << "\nof " << kernel_of.text(graph) << ", schedule " << to_json(cut);
     return to.str();
 }
 
+std::string formula_case::kind() const {
+    return std::string(cu_seqlens_q.empty() ? "" : "packed ").append(name_of(kernel_of.made));
+}
+
 schedule usual_schedule(const formula_case& of) {
-    const attune::generators::variant variant = of.variant();
+    const drawn_graph compiled = of.compiled();
+    const attune::generators::variant variant{"fuzzed", compiled.view()};
     return usual_kernel(of, variant).request.schedule;
 }
 
-void settle(formula_case& it) {
+namespace {
+
+/// As many sequences as batch elements, from queries 0 to the last one of the shape.
+void settle_packing(formula_case& it) {
+    std::vector<std::int32_t>& starts = it.cu_seqlens_q;
+    if (starts.empty()) return;
+    const auto queries = static_cast<std::int32_t>(it.shape.queries);
+    starts.resize(static_cast<std::size_t>(it.shape.batches) + 1, queries);
+    for (std::int32_t& start : starts) start = std::min(start, queries);
+    starts.front() = 0, starts.back() = queries;
+}
+
+}  // namespace
+
+bool settle(formula_case& it) try {
+    const drawn_graph compiled = it.compiled();
+    if (!it.cu_seqlens_q.empty() && attune::detail::needs_whole_batch(compiled.view())) return false;
     if (it.has_input("block_table")) {
         std::int64_t& slot = it.lengths["slot"];
         slot = std::max<std::int64_t>(slot, 1);
@@ -183,22 +233,99 @@ void settle(formula_case& it) {
     }
     it.lengths["joined"] = it.shape.heads * it.shape.value_depth;
     it.lengths[""] = it.lengths["width"];  // channels of tokens that come out
-    if (it.kv_lengths.empty()) return;
+    settle_packing(it);
+    if (it.kv_lengths.empty()) return true;
     it.kv_lengths.resize(static_cast<std::size_t>(it.shape.batches), 1);
     for (std::int32_t& length : it.kv_lengths) length = std::min(length, static_cast<std::int32_t>(it.shape.keys));
+    return true;
+} catch (const std::invalid_argument&) {
+    return false;
 }
+
+namespace {
+
+/// Other integers, and numbers of the call in twice as many bits, where the graph has 32.
+void draw_elements(dice& draw, drawn_graph& graph) {
+    constexpr std::array integers{element_type::i32, element_type::i32, element_type::i64, element_type::i16};
+    for (attune::input_declaration& d : graph.inputs)
+        if (!d.is_scalar && d.element == element_type::i32)
+            d.element = draw.any(integers);
+        else if (d.is_scalar && d.element == element_type::f32 && draw.one_in(2))
+            d.element = element_type::f64;
+}
+
+template <class T> std::vector<T> some_of(dice& draw, const std::vector<T>& all) {
+    std::vector<T> some;
+    for (const T& each : all)
+        if (draw.one_in(2)) some.push_back(each);
+    return some;
+}
+
+/// Whether it has a kernel: not every gradient has.
+bool can_be_compiled(const formula_case& it) try {
+    const drawn_graph compiled = it.compiled();
+    (void)attune::generators::facts_of(compiled.view());
+    return true;
+} catch (const std::exception&) {
+    return false;
+}
+
+/// Another graph for the case, or one that is left as it was.
+void draw_gradient(dice& draw, formula_case& it) {
+    formula_case made = it;
+    if (!make_differentiable(made.graph)) return;
+    made.kernel_of.made = pass::gradient;
+    std::vector<std::string_view> outputs;
+    for (const auto& o : made.graph.outputs) outputs.push_back(o.name);
+    if (draw.one_in(2)) made.kernel_of.of = some_of(draw, outputs);
+    const std::vector<std::string_view> tensors = tensors_of_reals(made.graph);
+    for (int tries = 0; tries < 6; ++tries) {
+        if (can_be_compiled(made)) return void(it = std::move(made));
+        made.kernel_of.wrt = some_of(draw, tensors);
+    }
+}
+
+void draw_shard(formula_case& it) {
+    formula_case made = it;
+    if (!attune::testing::make_shardable(made.graph)) return;
+    made.kernel_of.made = pass::shard;
+    if (can_be_compiled(made)) it = std::move(made);
+}
+
+std::string drawn_types(dice& draw, pass made) {
+    constexpr std::array of_one{"f32", "f32", "bf16", "f16"};
+    if (made == pass::shard) return "f32";  // what calls leave is not rounded on the way
+    return made == pass::gradient ? draw.any(of_one) : draw.any(all_types);
+}
+
+void draw_packing(dice& draw, formula_case& it) {
+    const drawn_graph compiled = it.compiled();
+    if (it.kernel_of.made == pass::shard || attune::detail::needs_whole_batch(compiled.view())) return;
+    const auto queries = static_cast<int>(it.shape.queries);
+    for (std::int64_t b = 0; b <= it.shape.batches; ++b) it.cu_seqlens_q.push_back(draw.from(0, queries));
+    std::ranges::sort(it.cu_seqlens_q);
+}
+
+}  // namespace
 
 formula_case drawn_case(unsigned seed) {
     dice draw(seed);
     formula_case it;
     it.seed = seed;
     it.graph = attune::testing::random_graph(seed);
+    draw_elements(draw, it.graph);
+    switch (draw.from(0, 5)) {
+        case 0:
+        case 1: draw_gradient(draw, it); break;
+        case 2: draw_shard(it); break;
+        default: break;
+    }
     std::vector<std::string> here;
     for (const attune::generators::level& each : attune::generators::levels())
         if (!each.is_gpu && attune::runs(each.name)) here.emplace_back(each.name);
     if (here.empty()) throw std::runtime_error("no ISA level of attune's runs on this machine");
     it.level = draw.one_in(2) ? here.front() : draw.any(here);
-    it.types = draw.any(all_types);
+    it.types = drawn_types(draw, it.kernel_of.made);
     constexpr std::array depths{2, 4, 8, 8, 16, 16, 20, 36};
     it.depth = draw.any(depths);
     it.value_depth = draw.one_in(2) ? it.depth : draw.spread(1, 40);
@@ -207,7 +334,11 @@ formula_case drawn_case(unsigned seed) {
     it.lengths = {{"entry", draw.spread(1, 60)}, {"byte", draw.spread(1, 50)},  {"choice", draw.from(1, 6)},
                   {"short", draw.from(1, 5)},    {"width", draw.spread(1, 40)}, {"slot", 1 << draw.from(0, 5)}};
     it.threads = draw.from(1, 4);
-    it.relaid = !draw.one_in(4), it.broadcast = draw.one_in(3);
+    it.relaid = !draw.one_in(4);
+    it.broadcast = it.kernel_of.made == pass::none && draw.one_in(3);
+    // Kernels of gradients multiply NaN in a masked key by a 0: beyond kv_lengths alone it may lie anywhere.
+    it.hidden_nan = draw.one_in(2) && it.kernel_of.made == pass::none;
+    if (draw.one_in(3)) draw_packing(draw, it);
     settle(it);
     if (draw.one_in(2))
         for (std::int64_t b = 0; b < it.shape.batches; ++b)

@@ -1,5 +1,5 @@
 #pragma once
-#include "../../properties/drawn_graph.hpp"
+#include "passes.hpp"
 
 #include <attune/workload.hpp>
 #include "kernel/kernel_list.hpp"
@@ -15,20 +15,26 @@ namespace fuzz {
 struct formula_case {
     unsigned seed = 0;
     attune::testing::drawn_graph graph;
+    passed kernel_of;
     std::string level, types;
     int depth = 0, value_depth = 0;
     attune::generators::schedule cut;
     attune::support::shape shape;
     std::map<std::string, std::int64_t> lengths;  ///< of free axes
     std::vector<std::int32_t> kv_lengths;         ///< none: all keys are in use
+    /// Where each sequence's queries begin, the queries of the shape one after another; none: as many of each.
+    std::vector<std::int32_t> cu_seqlens_q;
     int threads = 1;
     bool relaid = false;  ///< other orders of axes, gaps, strides below 0, memory between pages that may not be touched
-    bool broadcast = false;  ///< extents of 1 and strides of 0
+    bool broadcast = false;   ///< extents of 1 and strides of 0
+    bool hidden_nan = false;  ///< NaN in keys and values that no query sees
 
     bool has_input(std::string_view name) const;
-    /// The kernel: of `variant`, which has to live as long.
+    /// What is compiled: throws std::invalid_argument where the graph has no gradient or shard.
+    attune::testing::drawn_graph compiled() const { return kernel_of.graph(graph); }
+    /// The kernel: of `variant`, of what is compiled, which has to live as long.
     attune::generators::listed_kernel kernel(const attune::generators::variant& variant) const;
-    attune::generators::variant variant() const { return {"fuzzed", graph.view()}; }
+    std::string kind() const;  ///< "graph", "gradient", "packed gradient" ...
     std::string text() const;  ///< but for the graph
 };
 
@@ -37,8 +43,8 @@ formula_case drawn_case(unsigned seed);
 /// The schedule that a kernel of this case has unless another is asked for.
 attune::generators::schedule usual_schedule(const formula_case& of);
 
-/// Shapes and lengths that fit the graph again, after either was made smaller.
-void settle(formula_case& it);
+/// Shapes and lengths that fit the graph again, after either was made smaller. False where nothing can be compiled.
+bool settle(formula_case& it);
 
 enum class outcome_kind : std::uint8_t {
     agrees,

@@ -1,7 +1,7 @@
-// fuzz_formulas [--minutes N | --cases N] [--seed N] [--json]: random graphs of the language, each with a random
-// schedule, level, element types, shape, strides and number of threads, compiled in process and compared with the
-// double-precision reference. A case is known by its seed. One that fails is made smaller, and written as a header that
-// can be compiled, with the command that runs it again.
+// fuzz_formulas [--minutes N | --cases N] [--seed N] [--json]: random graphs of the language, some of their gradients
+// and shards, each with a random schedule, level, element types, shape, strides and number of threads, compiled in
+// process and compared with the double-precision reference. A case is known by its seed. One that fails is made
+// smaller, and written as a header that can be compiled, with the command that runs it again.
 #include "forked.hpp"
 #include "reductions.hpp"
 
@@ -44,7 +44,7 @@ struct tally {
     unsigned cases = 0, agreed = 0;
     double largest = 0;
     unsigned largest_at = 0;
-    std::map<std::string, unsigned> refused;
+    std::map<std::string, unsigned> kinds, refused;
     std::vector<finding> findings;
 };
 
@@ -77,7 +77,8 @@ void write_header(finding& f, const asked& how) {
     std::string about =
         fmt::format("{}: {}\n{}\nAgain: {}", name_of(f.found.kind), f.found.text, f.at.text(), again(f));
     for (std::size_t at = 0; (at = about.find('\n', at)) != std::string::npos;) about.replace(at, 1, "\n// "), at += 4;
-    to << "// " << about << "\n" << f.at.graph.header("graph_" + std::to_string(f.at.seed));
+    to << "// " << about << "\n"
+       << f.at.graph.header("graph_" + std::to_string(f.at.seed), f.at.kernel_of.text(f.at.graph));
     if (!to) fmt::print(stderr, "expected a folder for headers, got {}; try --headers\n", how.headers);
 }
 
@@ -110,13 +111,10 @@ void print(const tally& all, const asked& how, double minutes) {
     unsigned refused = 0;
     for (const auto& [why, times] : all.refused) refused += times;
     if (how.json) {
-        const nlohmann::ordered_json report{{"first_seed", how.seed},
-                                            {"cases", all.cases},
-                                            {"minutes", minutes},
-                                            {"agreed", all.agreed},
-                                            {"refused", all.refused},
-                                            {"largest_error", all.largest},
-                                            {"largest_error_seed", all.largest_at},
+        const nlohmann::ordered_json report{{"first_seed", how.seed},       {"cases", all.cases},
+                                            {"minutes", minutes},           {"kinds", all.kinds},
+                                            {"agreed", all.agreed},         {"refused", all.refused},
+                                            {"largest_error", all.largest}, {"largest_error_seed", all.largest_at},
                                             {"findings", findings}};
         fmt::print("{}\n", report.dump(2));
         return;
@@ -125,6 +123,7 @@ void print(const tally& all, const asked& how, double minutes) {
         "{} cases from seed {} in {:.1f} minutes: {} agree, {} refused, {} findings; largest error {:.2f} of "
         "the allowed, of seed {}\n",
         all.cases, how.seed, minutes, all.agreed, refused, all.findings.size(), all.largest, all.largest_at);
+    for (const auto& [kind, times] : all.kinds) fmt::print("  {} times of a {}\n", times, kind);
     for (const auto& [why, times] : all.refused) fmt::print("  refused {} times: {}\n", times, why);
 }
 
@@ -165,7 +164,7 @@ int main(int argc, char** argv) try {
         take(it, how.steps);
         const fuzz::outcome got =
             how.alone ? fuzz::outcome_of(it, how.mistaken) : fuzz::outcome_of_fork(it, how.limit, how.mistaken);
-        ++all.cases;
+        ++all.cases, ++all.kinds[it.kind()];
         if (got.error > all.largest) all.largest = got.error, all.largest_at = seed;
         if (got.kind == outcome_kind::agrees)
             ++all.agreed;

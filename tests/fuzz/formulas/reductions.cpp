@@ -19,9 +19,12 @@ struct list {
 
     template <class Change> void add(Change change) {
         formula_case smaller = from;
-        change(smaller);
-        settle(smaller);
-        made.push_back(std::move(smaller));
+        try {
+            change(smaller);
+        } catch (const std::runtime_error&) {
+            return;  // the generators have no kernel for it
+        }
+        if (settle(smaller)) made.push_back(std::move(smaller));
     }
     template <class T> void less(T formula_case::* part, T value) {
         if (from.*part != value) add([&](formula_case& it) { it.*part = value; });
@@ -35,6 +38,19 @@ void fewer_outputs(list& to) {
             it.graph.outputs.erase(it.graph.outputs.begin() + static_cast<std::ptrdiff_t>(i));
             it.graph.forget_unused();
         });
+}
+
+/// The graph itself; fewer cotangents and fewer gradients.
+void simpler_pass(list& to) {
+    const passed& now = to.from.kernel_of;
+    if (now.made == pass::none) return;
+    to.add([](formula_case& it) { it.kernel_of = {}, it.cut = usual_schedule(it); });
+    if (now.made != pass::gradient) return;
+    const auto alone = [&](std::vector<std::string_view> passed::* list, std::string_view name) {
+        if (now.*list != std::vector{name}) to.add([=](formula_case& it) { it.kernel_of.*list = {name}; });
+    };
+    for (const auto& o : to.from.graph.outputs) alone(&passed::of, o.name);
+    for (const std::string_view name : tensors_of_reals(to.from.graph)) alone(&passed::wrt, name);
 }
 
 void simpler_call(list& to) {
@@ -52,6 +68,8 @@ void simpler_call(list& to) {
     to.less(&formula_case::threads, 1);
     to.less(&formula_case::relaid, false);
     to.less(&formula_case::broadcast, false);
+    to.less(&formula_case::hidden_nan, false);
+    to.less(&formula_case::cu_seqlens_q, {});
     to.less(&formula_case::kv_lengths, {});
     to.less(&formula_case::types, std::string("f32"));
     for (const auto& [name, length] : to.from.lengths)
@@ -71,6 +89,7 @@ void simpler_kernel(list& to) {
                     while (depth % cut.depth_unroll != 0) cut.depth_unroll /= 2;
                 },
                 it.cut);
+            if (is_for_gradient(it.cut)) it.cut = usual_schedule(it);  // its sums are as wide as the depths
         });
     };
     depths(2, 1);
@@ -84,8 +103,7 @@ void replace(list& to, std::size_t node, const instruction& by) {
     smaller.graph.nodes[node] = by;
     smaller.graph.forget_unused();
     if (smaller.graph.nodes.size() > to.from.graph.nodes.size() || !smaller.graph.fault().empty()) return;
-    settle(smaller);
-    to.made.push_back(std::move(smaller));
+    if (settle(smaller)) to.made.push_back(std::move(smaller));
 }
 
 void replace_by_argument(list& to, std::size_t node, std::size_t argument) {
@@ -99,8 +117,7 @@ void replace_by_argument(list& to, std::size_t node, std::size_t argument) {
         if (output.node == static_cast<std::int16_t>(node)) output.node = by;
     smaller.graph.forget_unused();
     if (!smaller.graph.fault().empty()) return;
-    settle(smaller);
-    to.made.push_back(std::move(smaller));
+    if (settle(smaller)) to.made.push_back(std::move(smaller));
 }
 
 void simpler_formulas(list& to) {
@@ -130,6 +147,7 @@ void simpler_formulas(list& to) {
 std::vector<formula_case> reductions_of(const formula_case& it) {
     list to{it, {}};
     fewer_outputs(to);
+    simpler_pass(to);
     simpler_formulas(to);
     simpler_kernel(to);
     simpler_call(to);

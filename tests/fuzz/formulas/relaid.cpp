@@ -85,4 +85,18 @@ std::vector<std::byte> elements_of(const tensor& t) {
     return elements;
 }
 
+std::vector<double> numbers_in(const tensor& t) {
+    std::vector<double> numbers;
+    const auto read = [&]<class T, class Wider>(T, Wider) {
+        attune::support::for_each_offset(t, [&](std::int64_t at) {
+            numbers.push_back(static_cast<double>(static_cast<Wider>(static_cast<const T*>(t.data())[at])));
+        });
+    };
+    if (t.type() == attune::element_type::f64) read(double{}, double{});
+    if (t.type() == attune::element_type::f32) read(float{}, float{});
+    if (t.type() == attune::element_type::bf16) read(attune::bfloat16{}, float{});
+    if (t.type() == attune::element_type::f16) read(attune::float16{}, float{});
+    return numbers;
+}
+
 }  // namespace fuzz

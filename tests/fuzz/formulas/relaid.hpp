@@ -38,5 +38,7 @@ private:
 
 /// The elements of any tensor, outermost axis first.
 std::vector<std::byte> elements_of(const attune::tensor& t);
+/// The same as numbers, of a tensor of f32, bf16, f16 or f64.
+std::vector<double> numbers_in(const attune::tensor& t);
 
 }  // namespace fuzz
