@@ -21,14 +21,16 @@ enum class arrangement : std::uint8_t {
 
 std::string_view name_of(arrangement a);
 
-/// What a rank does in a second, for the choice between arrangements.
+/// What a rank does in a second, for the choice between arrangements. Bytes and latency are those of a network of 100
+/// Gb/s, and `merged` is a guess: measure your own.
 struct rates {
     double flops = 0;       ///< multiplications and additions; 0: flops_of_a_thread times the threads of a rank
     double bytes = 12.5e9;  ///< sent, and as many received at the same time
     double latency = 5e-6;  ///< seconds of a message
     double merged = 4e9;    ///< bytes of results that a further stage reads and writes again
 };
-inline constexpr double flops_of_a_thread = 60e9;  ///< of an f32 kernel of depth 64, x86-64-v4, on a server's core
+/// Measured: full attention in f32, depth 64, on two cores of AMD EPYC Zen 4 (tests/benchmarks/results.md).
+inline constexpr double flops_of_a_thread = 189e9 / 2;
 
 /// What a plan is for: one attention call of all ranks together, and what is asked of the plan. Alike on all ranks, but
 /// for `positions`.
