@@ -2,6 +2,7 @@
 """`tune` and `merge` of a generator program, end to end.
 
     search   a short search: log, database, table, JSON and pictures; its replay chooses the same; what it left is used by `explain`; refusals
+    gradient a gradient is timed, searched and replayed, and explain finds what was kept
     kill     searches killed at random times leave a valid database and a log that goes on
 """
 import argparse
@@ -137,6 +138,26 @@ def search(options, scratch):
     refused([options.program, "merge", os.path.join(scratch, "cut.json"), "--into", both], "cut short or damaged")
 
 
+def gradient(options, scratch):
+    folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
+    before = options.kernel.index("--targets")
+    kernel = [*options.kernel[:before], "--targets", levels_here(options)[0]]
+    (timed,) = json.loads(run([options.program, "bench", *kernel, "--shape", "1x2x40x40", "--seconds", "0", "--json", "--schedule", '{"shapes": "gradient", "depth_unroll": 2}']).stdout)
+    check(timed["median_s"] > 0 and timed["schedule"]["depth_unroll"] == 2, f"expected the time of a gradient under that schedule, got {timed}")
+    check(timed["flops_of_all_pairs"] == 5 * 2 * 2 * 40 * 40 * 32, f"expected five products, got {timed['flops_of_all_pairs']}")
+
+    program = [options.program, "tune", *kernel, "--buckets", "gradient"]
+    (made,) = json.loads(run(program + ["--budget", "2", "--schedules", folder, "--log", log, "--json"]).stdout)
+    check(made["search"].endswith(" gradient") and made["tried"] == 2 and made["schedule"]["shapes"] == "gradient" and made["wrong"] == [], f"expected a search of a gradient, got {made}")
+    check(made["rank_correlation"] is None, "expected no word of the cost model, which knows no gradients")
+    replay = json.loads(run(program + ["--replay", log, "--json"]).stdout)
+    check(replay == [made], f"expected a replay to give {made}, got {replay}")
+    (entry,) = json.load(open(the_database(folder)))["entries"]
+    check(entry["bucket"] == "gradient" and entry["schedule"] == made["schedule"], f"expected the schedule that was chosen, got {entry}")
+    explained = json.loads(run([options.program, "explain", *kernel, "--schedules", folder, "--tuned-for", "native", "--json"]).stdout)
+    check([k["schedule"] for v in explained for k in v["kernels"]] == [made["schedule"]], f"expected kernels with the schedule that is kept, got {explained}")
+
+
 def kill(options, scratch):
     """The budget lets no search end, so that each is killed in the middle of something. Kills fall within the time that two candidates take on this machine."""
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
@@ -200,14 +221,14 @@ def kill(options, scratch):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("check", choices=["search", "kill"])
+    parser.add_argument("check", choices=["search", "gradient", "kill"])
     parser.add_argument("program")
     parser.add_argument("--times", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("kernel", nargs="+", help="what tells tune which kernel; --buckets <bucket> last")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        {"search": search, "kill": kill}[options.check](options, scratch)
+        {"search": search, "gradient": gradient, "kill": kill}[options.check](options, scratch)
     for sentence in wrong:
         print("FAILED  " + sentence)
     return 1 if wrong else 0

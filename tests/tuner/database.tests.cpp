@@ -108,6 +108,8 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
     database of_a_gradient = some();
     of_a_gradient.entries.front().schedule = cpu_gradient{8, 48, 24, 4, 4, 6, 16};
     refuses(to_json(of_a_gradient), "expected a schedule for prefill in the bucket prefill, got one for gradient");
+    refuses(changed(R"("bucket":"prefill")", R"("bucket":"gradient")"),
+            "expected a schedule for gradient in the bucket gradient, got one for prefill");
     database twice = some();
     twice.entries.push_back(twice.entries.back());
     refuses(to_json(twice), "entries are in the order of their keys, each once");
@@ -206,6 +208,30 @@ TEST_CASE("what a formula and its element types allow is theirs, whatever an ent
     CHECK(pairing_of(tuned("bf16", 1, 4).request.schedule) == 2);
     CHECK(tuned("bf16", 1, 3).request.schedule == of_types("bf16").front().request.schedule);  // 63 keys do not pair
     CHECK(tuned("bf16", 1, 3).schedule_from == "the default");
+}
+
+TEST_CASE("gradients have entries of their own, which serve them and nothing else") {
+    database all = some();
+    database_entry e = entry(64, shape_bucket::gradient);
+    e.schedule = cpu_gradient{8, 96, 24, 4, 4, 6, 16};
+    all.put(e);
+    CHECK(database_from_json(to_json(all), "x.json").entries == all.entries);
+    const auto with = [](const database& measured, const char* depths) {
+        std::vector<listed_kernel> list{kernel_of(backward_of_causal, depths, "x86-64-v3")};
+        use_measured_schedules(list, measured, "x.json");
+        REQUIRE(list.size() == 1);
+        return list.front();
+    };
+    CHECK(with(all, "64").request.schedule == e.schedule);
+    CHECK_THAT(with(all, "64").schedule_from, ContainsSubstring("x.json: masked f32 64x64 x86-64-v3 gradient, "));
+    CHECK(with(all, "128").request.schedule == e.schedule);
+    CHECK(with(all, "24").request.schedule == kernel_of(backward_of_causal, "24", "x86-64-v3").request.schedule);
+    CHECK(with(some(), "64").schedule_from == "the default");
+    std::vector<listed_kernel> full{kernel_of(backward_of_full, "64", "x86-64-v3")};
+    use_measured_schedules(full, all, "x.json");
+    CHECK(full.front().schedule_from == "the default");
+    use_measured_schedules(full, {{}, "model"});
+    CHECK(full.front().schedule_from == "the default");
 }
 
 TEST_CASE("kernels have the measured schedules of the CPU that a build is for, and say so") {

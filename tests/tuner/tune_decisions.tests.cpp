@@ -74,6 +74,33 @@ TEST_CASE("a space for few queries holds at least 300 candidates too, the defaul
         }
 }
 
+TEST_CASE("a space for gradients holds at least 200 candidates, the default first, and begins with its neighbours") {
+    for (const char* level : {"x86-64-v3", "x86-64-v4"})
+        for (const char* depths : {"64", "128", "80x48"}) {
+            const tuned_kernel k{kernel_of(backward_of_causal, depths, level), shape_bucket::gradient};
+            const std::vector<schedule> space = candidates(k);
+            CAPTURE(level, depths, space.size());
+            CHECK(space.size() >= 200);
+            CHECK(space.front() == k.kernel.request.schedule);
+            for (const schedule& s : space) {
+                CHECK_NOTHROW(check(s, k.kernel.request.depths));
+                CHECK(fits_registers(std::get<cpu_gradient>(s), *k.kernel.request.target));
+                CHECK(std::ranges::count(space, s) == 1);
+            }
+            const auto differences = costs_of(k, space);
+            CHECK(differences.front() == 0);
+            CHECK(std::ranges::count(differences, 0) == 1);
+            const search_state state(space, differences, 1, {}, false);
+            const auto first = std::ranges::find(space, state.order().front()) - space.begin();
+            CHECK(differences[static_cast<std::size_t>(first)] == 1);
+        }
+    const tuned_kernel k{kernel_of(backward_of_full, "64", "x86-64-v4"), shape_bucket::gradient};
+    auto s = std::get<cpu_gradient>(k.kernel.request.schedule);
+    CHECK(fits_registers(s, *k.kernel.request.target));
+    s.sum_rows = 8;  // 8 x 4 sums beside operands, of 32 registers
+    CHECK_FALSE(fits_registers(s, *k.kernel.request.target));
+}
+
 TEST_CASE("register tiles that do not fit the registers are no candidates") {
     const tuned_kernel k = kernel(full, "64", "x86-64-v3");
     auto s = std::get<cpu_prefill>(k.kernel.request.schedule);

@@ -19,12 +19,21 @@ inline constexpr auto full_attention = softmax(q * t(k) * rsqrt(depth)) * v;
 inline constexpr auto causal_attention = softmax(mask(q * t(k) * rsqrt(depth), causal)) * v;
 inline constexpr auto left = scalar<"left", i32>;
 inline constexpr auto window_attention = softmax(mask(q * t(k) * rsqrt(depth), window(left, 0))) * v;
+inline constexpr auto seen_scores = mask(q * t(k) * rsqrt(depth), causal);
+inline constexpr auto trained_causal = outputs(out = softmax(seen_scores) * v, lse = log_sum_exp(seen_scores));
+inline constexpr auto trained_full =
+    outputs(out = softmax(q * t(k) * rsqrt(depth)) * v, lse = log_sum_exp(q * t(k) * rsqrt(depth)));
+inline constexpr auto causal_gradient = gradient(trained_causal);
+inline constexpr auto full_gradient = gradient(trained_full);
 }  // namespace formulas
-using formulas::causal_attention, formulas::full_attention, formulas::window_attention;
+using formulas::causal_attention, formulas::full_attention, formulas::window_attention, formulas::causal_gradient,
+    formulas::full_gradient;
 
 inline const generators::variant full{"full_attention", dsl::ir_of<full_attention>},
     causal{"causal_attention", dsl::ir_of<causal_attention>},
-    window_of_call{"window_attention", dsl::ir_of<window_attention>};
+    window_of_call{"window_attention", dsl::ir_of<window_attention>},
+    backward_of_full{"full_gradient", dsl::ir_of<full_gradient>},
+    backward_of_causal{"causal_gradient", dsl::ir_of<causal_gradient>};
 
 /// The kernel of one class of shapes; `of` must outlive it.
 inline generators::listed_kernel kernel_of(const generators::variant& of, const std::string& depths,

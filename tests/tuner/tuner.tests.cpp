@@ -54,6 +54,31 @@ TEST_CASE("a candidate whose results are wrong is reported with what is wrong, a
     CHECK_FALSE(result.choice.schedule == *planted);
 }
 
+TEST_CASE("a gradient is searched as others are: wrong candidates are found, and the log gives the same entry again") {
+    const tuned_kernel of{kernel_of(backward_of_causal, "8", best_level_here()), shape_bucket::gradient};
+    const temporary_path file("gradient");
+    tune_options how = few(2);
+    how.jobs = 1;
+    std::optional<schedule> planted;
+    how.compile = [&](const listed_kernel& k) {
+        listed_kernel other = k;
+        if (!planted && !(k.request.schedule == of.kernel.request.schedule)) planted = k.request.schedule;
+        if (k.request.schedule == planted) other.request.facts = facts_of(backward_of_full.graph);  // no mask, so wrong
+        return std::make_unique<jit_kernel>(other);
+    };
+    tune_log log(file.path, false);
+    const tune_result result = tune(of, how, log, no_progress, no_incumbent);
+    REQUIRE(planted);
+    CHECK(result.wrong == std::vector{*planted});
+    REQUIRE(result.record.tried.size() == 2);
+    CHECK_THAT(result.record.tried[0].wrong, ContainsSubstring("of the double-precision reference, got an error of"));
+    CHECK(result.record.tried[1].wrong.empty());
+    CHECK_FALSE(result.record.tried[1].rounds.empty());
+    const database_entry entry = entry_of(result);
+    CHECK(entry.key.text() == "masked f32 8x8 " + std::string(best_level_here()) + " gradient");
+    CHECK(entry_of(replayed(of, tune_log::read(file.path).at(name_of_search(of)))) == entry);
+}
+
 TEST_CASE("a default schedule whose results are wrong is no start for a search") {
     const tuned_kernel of = small_kernel();
     tune_log log({}, false);

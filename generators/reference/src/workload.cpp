@@ -3,6 +3,7 @@
 #include "index_limits.hpp"
 
 #include <attune/ir/element.hpp>
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/operations.hpp>
 
 #include <algorithm>
@@ -66,6 +67,10 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
     for (const output_declaration& output : graph.outputs) {
         const kind is = graph.nodes[static_cast<std::size_t>(output.node)].kind;
         std::vector<std::int64_t> extents;
+        if (const int of = input_of_gradient(graph, output); of >= 0) {
+            const input_declaration& same = graph.inputs[static_cast<std::size_t>(of)];
+            for (std::size_t a = 0; a < same.rank; ++a) extents.push_back(extent(same.axes[a]));
+        }
         for (const axis_kind axis : reference::axes_of(is)) extents.push_back(extent({axis, {}}));
         add(output.name, element_type::f32, extents, of.gaps && is == kind::output);
     }

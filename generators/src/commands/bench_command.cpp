@@ -7,8 +7,8 @@
 #include "inspect/explain_cost.hpp"
 #include "schedules/schedule_source.hpp"
 #include "tuner/jit_kernel.hpp"
+#include "tuner/trials.hpp"
 
-#include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime.hpp>
 #include <attune/workload.hpp>
 
@@ -56,13 +56,7 @@ support::workload workload_of(const listed_kernel& kernel, const support::shape&
                 fmt::format("expected a number for `{0}`, which {1} reads, got none; try --set {0}=...", input.name,
                             kernel.of->name));
     support::workload call(graph, shape, 1, numbers, lengths);
-    const element_types& types = kernel.request.types;
-    for (const input_declaration& input : graph.inputs)
-        if (input.element == element_type::any)
-            call.convert(input.name, input.name == "q" ? types.query : input.name == "k" ? types.key : types.value);
-    for (const output_declaration& output : graph.outputs)
-        if (graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
-            call.convert(output.name, types.output);
+    convert(call, kernel.request);
     return call;
 }
 
@@ -107,11 +101,7 @@ void bench_command::run(std::span<const variant> variants) const {
     const call_sizes sizes = call_sizes_from(shape_);
     if (!variant_.empty()) variants = {&variant_named(variants, variant_), 1};
     auto kernels = scheduled_kernels(variants, what_);
-    std::erase_if(kernels, [](const listed_kernel& k) {
-        const bool gradient = makes_gradients(k.request.graph());
-        if (gradient) fmt::print(stderr, "{}: left out, for bench times no gradients yet\n", k.of->name);
-        return gradient || !runs(k.request.target->name);
-    });
+    std::erase_if(kernels, [](const listed_kernel& k) { return !runs(k.request.target->name); });
     std::erase_if(kernels, [&](const listed_kernel& k) {
         return sizes.queries < k.from_queries || sizes.queries > k.to_queries;
     });
@@ -119,14 +109,14 @@ void bench_command::run(std::span<const variant> variants) const {
         throw std::runtime_error(
             "expected a kernel for this shape at an ISA level that this machine runs, got none; try --targets "
             "x86-64-v3");
+    use_schedule(kernels, schedule_);
     options how;
     how.threads = threads_;
     nlohmann::ordered_json rows = nlohmann::ordered_json::array();
     if (!json_)
         fmt::print("{} of {} threads, {} kernels\n{:>12} {:>12} {:>9}  kernel\n", shape_,
                    threads_ > 0 ? threads_ : threads(), kernels.size(), "median ms", "fastest ms", "GFLOP/s");
-    for (listed_kernel& k : kernels) {
-        k.request.schedule = schedule_for(k, schedule_, "--schedule");
+    for (const listed_kernel& k : kernels) {
         const auto compiled = about(k.of->name, [&] { return std::make_unique<jit_kernel>(k); });
         const auto& [depth, value_depth] = k.request.depths;
         const auto whole = [](double x) { return static_cast<std::int64_t>(x); };

@@ -39,27 +39,6 @@ void add_to(CLI::App& command, build_request& what) {
         ->capture_default_str();
 }
 
-/// Kernels under another schedule: the fields that a JSON object names, of the kernels that it says it is for or of
-/// those for prefill.
-void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
-    if (fields.empty()) return;
-    const std::string_view purpose = about("--schedule", [&] { return purpose_named(fields); });
-    std::string others;
-    bool used = false;
-    for (listed_kernel& kernel : kernels) {
-        if (const std::string_view other = purpose_of(kernel.request.schedule); other != purpose) {
-            others = other;
-            continue;
-        }
-        kernel.request.schedule = schedule_for(kernel, fields, "--schedule");
-        kernel.schedule_from = "--schedule", used = true;
-    }
-    if (!used && !others.empty())
-        throw std::runtime_error(fmt::format(
-            "--schedule: expected one for {}, as the kernels are, got one for {}; try it with \"shapes\": \"{}\"",
-            others, purpose, others));
-}
-
 struct emit_command {
     build_request what;
     std::string target, graph, object, key, registry, header, c_header, cut, cache, sanitizer, passes;

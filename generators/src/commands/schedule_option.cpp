@@ -1,6 +1,7 @@
 #include "commands/schedule_option.hpp"
 
 #include "base/about.hpp"
+#include "base/formatting.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -39,6 +40,25 @@ schedule schedule_for(const listed_kernel& kernel, const std::string& text, cons
         check(under);
         return under.schedule;
     });
+}
+
+void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields) {
+    if (fields.empty()) return;
+    const std::string_view purpose = about("--schedule", [&] { return purpose_named(fields); });
+    std::string others;
+    bool used = false;
+    for (listed_kernel& kernel : kernels) {
+        if (const std::string_view other = purpose_of(kernel.request.schedule); other != purpose) {
+            others = other;
+            continue;
+        }
+        kernel.request.schedule = schedule_for(kernel, fields, "--schedule");
+        kernel.schedule_from = "--schedule", used = true;
+    }
+    if (!used && !others.empty())
+        throw std::runtime_error(fmt::format(
+            "--schedule: expected one for {}, as the kernels are, got one for {}; try it with \"shapes\": \"{}\"",
+            others, purpose, others));
 }
 
 }  // namespace attune::generators

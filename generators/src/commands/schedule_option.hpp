@@ -14,4 +14,8 @@ std::string_view purpose_named(const std::string& text);
 /// The kernel's schedule with those fields, checked for it. What is thrown names the graph and the option that said it.
 schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option);
 
+/// Kernels under another schedule: the fields that a JSON object names, of the kernels that it says it is for or of
+/// those for prefill.
+void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields);
+
 }  // namespace attune::generators

@@ -9,7 +9,6 @@
 #include "tuner/report.hpp"
 #include "tuner/trials.hpp"
 
-#include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime/cpu.hpp>
 
 #include <unistd.h>
@@ -98,7 +97,7 @@ json json_of(const tune_result& r) {
             {"noise", c.over_default.noise()},
             {"confidence", c.over_default.confidence},
             {"machine_scatter", r.noise},
-            {"rank_correlation", r.rank_correlation},
+            {"rank_correlation", r.is_modelled() ? json(r.rank_correlation) : json()},
             {"schedule", json::parse(to_json(c.schedule))},
             {"up_to_queries", entry_of(r).up_to_queries},
             {"is_default", c.schedule == r.of.kernel.request.schedule},
@@ -117,9 +116,10 @@ std::string table_of(const std::vector<tune_result>& all) {
                                    "tuned", "gain", "noise", "tried", "model");
     for (const tune_result& r : all)
         text +=
-            fmt::format("{:<{}}  {:>9.3f} ms {:>9.3f} ms {:>8} {:>5.1f} % {:>4}/{:<4} {:>6.2f}\n", r.search, width,
+            fmt::format("{:<{}}  {:>9.3f} ms {:>9.3f} ms {:>8} {:>5.1f} % {:>4}/{:<4} {:>6}\n", r.search, width,
                         1e3 * r.choice.default_seconds, 1e3 * r.choice.seconds, speed_text(r.choice.over_default.ratio),
-                        100 * r.choice.over_default.noise(), r.record.tried.size(), r.space - 1, r.rank_correlation);
+                        100 * r.choice.over_default.noise(), r.record.tried.size(), r.space - 1,
+                        r.is_modelled() ? fmt::format("{:.2f}", r.rank_correlation) : "-");
     text += fmt::format(
         "gain and noise: medians of {} interleaved rounds ({} where the machine is noisy) and half of their {:.0f} % "
         "interval; model: rank correlation of estimates and times\n",
@@ -149,7 +149,7 @@ void tune_command::add_to(CLI::App& command) {
                                "be named: the first such device's")
                    ->capture_default_str();
     command.add_option("--buckets", buckets_,
-                       "kinds of calls among prefill, short, decode; else those that a kernel serves");
+                       "kinds of calls among prefill, short, decode, gradient; else those that a kernel serves");
     command.add_option("--schedules", schedules_, "the folder of schedules, a file a CPU or GPU, that is updated")
         ->capture_default_str();
     command.add_option("--budget", budget_, "of each search: a time, 90s or 3m, or a number of candidates")
@@ -219,16 +219,11 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
     std::vector<tuned_kernel> all;
     std::set<std::string> keys;  // variants of a class share an entry: the first is searched for all of them
     for (const listed_kernel& kernel : kernels_of(variants, here)) {
-        if (makes_gradients(kernel.request.graph())) {
-            fmt::print(stderr, "{}: left out, for attune tunes no gradients yet\n", kernel.of->name);
-            continue;
-        }
-        const bool decodes = generators::decodes(kernel.request.schedule);
         for (const shape_bucket bucket : shape_buckets()) {
             const bool asked = buckets.empty() || std::find(buckets.begin(), buckets.end(), bucket) != buckets.end();
             const bool on_device = kernel.request.on_gpu();
             if (on_device && bucket == shape_bucket::short_prefill) continue;  // it has no kernel of its own there
-            if ((bucket == shape_bucket::decode) != decodes || !asked ||
+            if (!serves(kernel.request.schedule, bucket) || !asked ||
                 !keys.insert(key_of(kernel, bucket).text()).second)
                 continue;
             tuned_kernel each{kernel, bucket};

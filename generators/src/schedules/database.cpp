@@ -127,11 +127,11 @@ database_entry entry_from(const json& object, const std::string& where) {
         const level& isa = level_named(e.key.level);
         e.key.bucket = shape_bucket_named(bucket);
         e.schedule = schedule_from_json(entry["schedule"].dump(), isa);
-        const std::string_view wanted =
-            name_of(e.key.bucket == shape_bucket::decode ? shape_class::decode : shape_class::prefill);
-        if (purpose_of(e.schedule) != wanted)
-            throw std::runtime_error(fmt::format("expected a schedule for {} in the bucket {}, got one for {}", wanted,
-                                                 bucket, purpose_of(e.schedule)));
+        if (!serves(e.schedule, e.key.bucket))
+            throw std::runtime_error(
+                fmt::format("expected a schedule for {} in the bucket {}, got one for {}",
+                            name_of(e.key.bucket == shape_bucket::short_prefill ? shape_bucket::prefill : e.key.bucket),
+                            bucket, purpose_of(e.schedule)));
         check(e.schedule, {e.key.depth, e.key.value_depth});
     } catch (const std::runtime_error& problem) {
         throw std::runtime_error(fmt::format("{}: {}", where, problem.what()));

@@ -3,8 +3,6 @@
 #include "base/formatting.hpp"
 #include "schedules/search_space.hpp"
 
-#include <attune/ir/gradient_outputs.hpp>
-
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
@@ -42,7 +40,6 @@ std::string provenance(const database_entry& entry, const schedule_key& wanted, 
 }
 
 bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
-    if (makes_gradients(kernel.request.graph())) return false;  // measured were others
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
     if (entry == nullptr) return false;
@@ -64,9 +61,8 @@ bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, c
 
 /// What the cost model takes for the fastest of a kernel's space.
 void use_model(listed_kernel& kernel) {
-    if (kernel.request.on_gpu() || makes_gradients(kernel.request.graph())) return;
-    const auto [best, part] =
-        modelled_choice({kernel, decodes(kernel.request.schedule) ? shape_bucket::decode : shape_bucket::prefill});
+    if (kernel.request.on_gpu() || is_for_gradient(kernel.request.schedule)) return;
+    const auto [best, part] = modelled_choice({kernel, bucket_of(kernel.request.schedule)});
     if (best == kernel.request.schedule) return;
     kernel.request.schedule = best;
     kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * part);
@@ -87,10 +83,10 @@ std::string names_in(const fs::path& folder) {
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const database& measured, const std::string& file) {
     std::vector<listed_kernel> all;
     for (listed_kernel& kernel : kernels) {
-        const bool decodes = generators::decodes(kernel.request.schedule);
+        const shape_bucket usual = bucket_of(kernel.request.schedule);
         listed_kernel short_prefill = kernel;
-        use(kernel, measured, decodes ? shape_bucket::decode : shape_bucket::prefill, file);
-        if (!decodes) {
+        use(kernel, measured, usual, file);
+        if (usual == shape_bucket::prefill) {
             const database_entry* const entry = measured.nearest(key_of(kernel, shape_bucket::short_prefill));
             if (entry != nullptr && entry->up_to_queries > 0 && entry->up_to_queries < kernel.to_queries &&
                 use(short_prefill, measured, shape_bucket::short_prefill, file) &&

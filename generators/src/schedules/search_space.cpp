@@ -29,13 +29,21 @@ bool keeps_the_rules(const schedule& s, const depth_pair& depths) {
     return true;
 }
 
+std::size_t scratch_of(const cpu_gradient& s, const kernel_request& request) {
+    kernel_request there = request;
+    there.schedule = s;
+    return scratch_bytes(there);
+}
+template <class Cut> std::size_t scratch_of(const Cut& s, const kernel_request& request) {
+    return plain_scratch_bytes(s, request.depths);
+}
+
 template <class Cut>
     requires requires(Cut s) { s.lanes; }
 bool is_valid(const Cut& s, const tuned_kernel& of) {
     const kernel_request& request = of.kernel.request;
-    if (!fits_registers(s, *request.target)) return false;
-    if (plain_scratch_bytes(s, request.depths) > machine_of(*request.target).second_level_bytes) return false;
-    return keeps_the_rules(s, request.depths);
+    return fits_registers(s, *request.target) && keeps_the_rules(s, request.depths) &&
+           scratch_of(s, request) <= machine_of(*request.target).second_level_bytes;
 }
 
 /// Of a GPU: enough threads and not too many, each with sums that leave registers for the rest, in the shared memory
@@ -94,6 +102,36 @@ template <class Add> void add_all(const cpu_decode& usual, const kernel_request&
                     }
 }
 
+/// Blocks of pairs, register tiles of what is summed and register tiles of sums. The latter take at least three
+/// eighths of the registers, as the default's do.
+template <class Add> void add_all(const cpu_gradient& usual, const kernel_request& of, const Add& add) {
+    const level& isa = *of.target;
+    const int vectors_of_row = width_of_sums(usual.lanes, of.depths) / usual.lanes;
+    const auto add_sums = [&](cpu_gradient s) {
+        for (const int vectors : {1, 2, 3, 4, 5, 6, 7, 8})
+            for (const int rows : {1, 2, 3, 4, 6, 8, 12, 16}) {
+                if (vectors_of_row % vectors != 0 || 8 * vectors * rows < 3 * isa.registers) continue;
+                s.sum_channels = vectors * s.lanes, s.sum_rows = rows;
+                for (const int unroll : {2, 4, 8}) s.depth_unroll = unroll, add(s);
+            }
+    };
+    for (const int block : {32, 48, 64, 96, 128})
+        for (const int vectors : {1, 2, 3, 4, 6})
+            for (const int key_tile : tile_sizes(vectors, isa)) {
+                cpu_gradient s = usual;
+                s.block = block, s.query_tile = vectors * s.lanes, s.key_tile = key_tile;
+                add_sums(s);
+            }
+}
+
+/// What the cost model does not know is tried in the order of what it has of its own: its block, its tiles of pairs,
+/// its sums, its steps.
+double differences(const cpu_gradient& s, const cpu_gradient& usual) {
+    return (s.block != usual.block) + (s.query_tile != usual.query_tile || s.key_tile != usual.key_tile) +
+           (s.sum_rows != usual.sum_rows || s.sum_channels != usual.sum_channels) +
+           (s.depth_unroll != usual.depth_unroll);
+}
+
 template <class Add> void add_all(const gpu_prefill& usual, const kernel_request&, const Add& add) {
     for (const int query_block : {16, 32, 64, 128})
         for (const int key_block : {8, 16, 32, 64})
@@ -139,6 +177,11 @@ bool fits_registers(const cpu_decode& s, const level& isa) {
     return s.query_tile * s.key_tile <= most && s.query_tile * s.value_tile <= most;
 }
 
+bool fits_registers(const cpu_gradient& s, const level& isa) {
+    const int most = isa.registers - 2;
+    return s.query_tile / s.lanes * s.key_tile <= most && s.sum_rows * (s.sum_channels / s.lanes) <= most;
+}
+
 bool fits_device(const kernel_request& request, int shared_memory) {
     const int every_one = most_shared_memory(*request.target),
               most = shared_memory > 0 ? std::min(every_one, shared_memory) : every_one;
@@ -151,6 +194,10 @@ bool fits_device(const kernel_request& request, int shared_memory) {
 std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space) {
     kernel_request request = of.kernel.request;
     std::vector<double> costs;
+    if (const auto* usual = std::get_if<cpu_gradient>(&request.schedule)) {
+        for (const schedule& s : space) costs.push_back(differences(std::get<cpu_gradient>(s), *usual));
+        return costs;
+    }
     for (const schedule& s : space) {
         request.schedule = s;
         costs.push_back(estimated_cycles(request, request.facts->hides, of.shape));
@@ -170,10 +217,9 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
 std::vector<schedule> candidates(const tuned_kernel& of) {
     std::vector<schedule> all{of.kernel.request.schedule};
     const auto add_spaced = [&]<class Cut>(const Cut usual) {
-        if constexpr (!std::is_same_v<Cut, cpu_gradient>)  // of gradients none is searched yet
-            add_all(usual, of.kernel.request, [&](const Cut& s) {
-                if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
-            });
+        add_all(usual, of.kernel.request, [&](const Cut& s) {
+            if (is_valid(s, of) && std::ranges::find(all, schedule(s)) == all.end()) all.push_back(s);
+        });
     };
     std::visit(add_spaced, of.kernel.request.schedule);
     return all;

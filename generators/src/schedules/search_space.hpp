@@ -20,7 +20,8 @@ struct tuned_kernel {
 /// sums fit its registers, and what a block keeps fits shared memory. The cost model then says which are fast.
 std::vector<schedule> candidates(const tuned_kernel& of);
 
-/// The cost model's estimate of each, for the shape that is measured.
+/// The cost model's estimate of each, for the shape that is measured. Of gradients, which it does not know: in how many
+/// ways each differs from the default.
 std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>& space);
 
 /// The schedule that the cost model expects to be fastest, and its cycles over the default's. It is the default if no
@@ -30,6 +31,7 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of);
 /// Whether the accumulators of both products, an operand and a broadcast fit the registers of a level.
 bool fits_registers(const cpu_prefill& s, const level& isa);
 bool fits_registers(const cpu_decode& s, const level& isa);
+bool fits_registers(const cpu_gradient& s, const level& isa);
 
 /// Whether a GPU has room for a kernel under its schedule, as far as can be said before it is compiled.
 /// `shared_memory`: bytes that a block of threads may have; 0: what every GPU has.

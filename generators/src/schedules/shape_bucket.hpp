@@ -1,18 +1,25 @@
 #pragma once
+#include "kernel/schedule.hpp"
+
 #include <cstdint>
 #include <span>
 #include <string_view>
 
 namespace attune::generators {
 
-/// Kinds of calls, each with schedules of its own.
-enum class shape_bucket : std::uint8_t { prefill, short_prefill, decode };
+/// Kinds of calls, each with schedules of its own. Those of gradients are one kind, whatever their shapes.
+enum class shape_bucket : std::uint8_t { prefill, short_prefill, decode, gradient };
 
-/// "prefill", "short", "decode".
+/// "prefill", "short", "decode", "gradient".
 std::string_view name_of(shape_bucket bucket);
 std::span<const shape_bucket> shape_buckets();
 /// Throws std::runtime_error, which lists them, for any other name.
 shape_bucket shape_bucket_named(std::string_view name);
+
+/// The kind of the usual calls that a kernel with such a schedule serves.
+shape_bucket bucket_of(const schedule& s);
+/// Whether a kernel with such a schedule serves a kind of calls.
+bool serves(const schedule& s, shape_bucket bucket);
 
 /// Sizes of a call.
 struct call_shape {

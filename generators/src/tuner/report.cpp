@@ -133,12 +133,13 @@ std::string drawn(const tune_result& r) {
     const std::vector<std::pair<schedule, double>> scores = scores_of(r);
     const search_choice& c = r.choice;
     std::string svg = label(20, 26, r.search, "start", 16, "#000");
-    svg +=
-        label(20, 46,
-              fmt::format("default {:.3f} ms, tuned {:.3f} ms: {:+.1f} % speed, {:.1f} % noise; threads: {}; estimates "
-                          "and times correlate by {:.2f} (ranks)",
-                          1e3 * c.default_seconds, 1e3 * c.seconds, 100 * (1 / c.over_default.ratio - 1),
-                          100 * c.over_default.noise(), r.record.begin.at("threads").get<int>(), r.rank_correlation));
+    svg += label(20, 46,
+                 fmt::format("default {:.3f} ms, tuned {:.3f} ms: {:+.1f} % speed, {:.1f} % noise; threads: {}{}",
+                             1e3 * c.default_seconds, 1e3 * c.seconds, 100 * (1 / c.over_default.ratio - 1),
+                             100 * c.over_default.noise(), r.record.begin.at("threads").get<int>(),
+                             r.is_modelled()
+                                 ? fmt::format("; estimates and times correlate by {:.2f} (ranks)", r.rank_correlation)
+                                 : ""));
     svg += label(20, 64, to_json(c.schedule), "start", 11, "#555");
     svg += drawn_order(r, scores, {60, 100, 520, 290});
     svg += drawn_tiles(r, scores, {680, 116, 290, 274});

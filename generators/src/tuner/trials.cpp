@@ -3,6 +3,7 @@
 #include "analysis/plan.hpp"
 #include "base/formatting.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
@@ -39,14 +40,7 @@ support::workload typed_workload(const kernel_request& of, const call_shape& sha
                                  const std::vector<std::int32_t>& key_lengths) {
     support::workload w(of.graph(), shape_of(of, shape), 17, numbers_for(of.graph(), shape));
     if (!key_lengths.empty()) w.set_lengths(key_lengths);
-    for (const input_declaration& input : of.graph().inputs)
-        if (input.element == element_type::any)
-            w.convert(input.name, input.name == "q"   ? of.types.query
-                                  : input.name == "k" ? of.types.key
-                                                      : of.types.value);
-    for (const output_declaration& output : of.graph().outputs)
-        if (of.graph().nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
-            w.convert(output.name, of.types.output);
+    convert(w, of);
     return w;
 }
 
@@ -68,6 +62,18 @@ bool grows_with_distance(const graph_facts& facts) {
 }
 
 }  // namespace
+
+void convert(support::workload& call, const kernel_request& of) {
+    const graph_ir& graph = of.graph();
+    for (const input_declaration& input : graph.inputs)
+        if (input.element == element_type::any) call.convert(input.name, element_of(input, of.types));
+    for (const output_declaration& output : graph.outputs) {
+        if (!has_open_element(graph, output)) continue;
+        const int input = input_of_gradient(graph, output);
+        call.convert(output.name,
+                     input < 0 ? of.types.output : element_of(graph.inputs[static_cast<std::size_t>(input)], of.types));
+    }
+}
 
 checked_calls::checked_calls(const kernel_request& of, std::string_view target)
     : of_(of), target_(target), grows_with_distance_(grows_with_distance(*of.facts)) {}
@@ -139,6 +145,8 @@ std::string checked_calls::wrong(const kernel_table& made, const schedule& cut) 
         {{1, 1, 1, 1, 1}, {}, {}},
         // Each split of the keys has a second block, the first of them a third.
         {{1, 2, 1, 1, splits > 1 ? (2 * splits + 1) * keys - 1 : 0}, {}, {}},
+        // The queries of a gradient have two parts, the second of them a block less.
+        {{1, 2, 1, is_for_gradient(cut) ? 2 * fewest_blocks_of_part * queries + 1 : 0, key_tile + 1}, {}, {}},
     };
     for (const check_call& call : calls) {
         if (call.shape.queries < 1 || call.shape.keys < 1) continue;

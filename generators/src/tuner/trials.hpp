@@ -14,6 +14,9 @@
 
 namespace attune::generators {
 
+/// Gives the tensors of a call whose elements the graph leaves open those of a kernel.
+void convert(support::workload& call, const kernel_request& of);
+
 /// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks.
 /// Several threads may ask at a time.
 class checked_calls {

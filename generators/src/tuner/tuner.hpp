@@ -46,6 +46,9 @@ struct tune_result {
     double noise{};               ///< how much one kernel's own times differed
     double rank_correlation{};    ///< of the cost model's estimates and the times
     std::vector<schedule> wrong;  ///< candidates whose results were wrong: bugs
+
+    /// Whether the cost model knows such kernels: not those of gradients.
+    bool is_modelled() const { return of.bucket != shape_bucket::gradient; }
 };
 
 /// What schedules of a kernel are measured on.
