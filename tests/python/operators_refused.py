@@ -24,11 +24,6 @@ def refused(words, call, *given, **named):
     raise AssertionError(f"expected a refusal with {words}, got none")
 
 
-# Without attune's Python: the process goes on, PyTorch has warned, and no operator is half there.
-program = f"import torch; torch.ops.load_library({old!r}); print(hasattr(torch.ops.attune_old_ops, 'capped'), hasattr(torch.ops.attune_old_ops, 'old'))"
-done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-assert done.returncode == 0 and done.stdout == "False False\n" and layout in done.stderr, done
-
 # By attune's Python, the first time and again; another library still loads.
 for _ in range(2):
     refused([layout, "; try building the variant again"], attune.torch.load, old)
@@ -79,4 +74,9 @@ shared = attune.load(common).plain_attention
 for words, other in ((["require gradient", "try q.detach()"], q.clone().requires_grad_()), (["layout", "try q.to_dense()"], q.to_sparse()),
                      (["conjugate", "try q.real"], q.to(torch.complex64).conj()), (["meta", "try a tensor that has elements"], q.to("meta"))):
     refused(["q to be shared by DLPack, got a torch.Tensor of torch.", *words], shared, other, k, v)
+
+# Without attune's Python: the process goes on, PyTorch has warned, and no operator is half there.
+program = f"import torch; torch.ops.load_library({old!r}); print(hasattr(torch.ops.attune_old_ops, 'capped'), hasattr(torch.ops.attune_old_ops, 'old'))"
+done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+assert done.returncode == 0 and done.stdout == "False False\n" and layout in done.stderr, done
 print("all as expected")
