@@ -33,6 +33,13 @@ void limit_time(int seconds) {
     alarm(static_cast<unsigned>(10 * seconds));
 }
 
+/// So that a case that takes everything ends itself, and not what else runs on the machine.
+void limit_memory() {
+    constexpr rlim_t most = rlim_t{6} << 30;
+    const rlimit limit{most, most};
+    setrlimit(RLIMIT_AS, &limit);
+}
+
 std::string read_all(int from) {
     std::string bytes;
     std::array<char, 4096> some{};
@@ -57,6 +64,7 @@ outcome outcome_of_fork(const formula_case& it, int limit_seconds, bool mistaken
     if (child == 0) {
         close(ends[0]);
         limit_time(limit_seconds);
+        limit_memory();
         write_outcome(ends[1], outcome_of(it, mistaken));
         _exit(0);  // nothing of the parent's is undone
     }
