@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -86,6 +87,8 @@ inline const graph* called = nullptr;
 inline void (*also)(void** arguments) = nullptr;  ///< done within the kernel
 
 inline int note(void** arguments) {
+    static std::mutex one_at_a_time;  // kernels of packed queries run beside each other
+    const std::lock_guard lock(one_at_a_time);
     seen.buffers.clear();
     ++seen.calls;
     const std::size_t inputs = called->inputs.size(),
