@@ -76,11 +76,15 @@ def main():
     parser.add_argument("--ranks", type=int, nargs="+", default=[2])
     parser.add_argument("--long", action="store_true", help="of 2 ranks a thousand calls and a message over 2 GiB, too")
     options = parser.parse_args()
+    said = subprocess.run([options.mpirun, "--version"], capture_output=True, text=True).stdout
+    survives = "Open MPI" in said or "OpenRTE" in said
+    if not survives:
+        print("left out: ranks that are killed, of which nothing was heard with an MPI other than Open MPI 4.1")
     failed = []
     for ranks in options.ranks:
         parts = ["messages", "misplaced", "after_the_end"]
         if ranks > 1:
-            parts += ["wrong", "killed_before", "killed_in_call"]
+            parts += ["wrong", *(["killed_before", "killed_in_call"] if survives else [])]
         if options.long and ranks == 2:
             parts += ["many", "long"]
         for part in parts:
