@@ -2,7 +2,7 @@
 // views.
 #include "input.hpp"
 
-#include <attune/dlpack/dlpack.h>
+#include <attune/dlpack.h>
 #include <attune_common.h>
 
 #include <optional>
