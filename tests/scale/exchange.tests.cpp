@@ -7,6 +7,8 @@
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -281,4 +283,14 @@ TEST_CASE("ranks have the positions that the caller says, in any order, and pass
         worst = std::max(worst, mine.largest_difference());
     });
     CHECK(worst < 2e-5);
+}
+
+TEST_CASE("an argument that no planned graph has is refused") {
+    mpi::run_local(1, {}, [](std::unique_ptr<mpi::transport> carrier) {
+        mpi::context world(std::move(carrier));
+        std::vector<float> slopes(2);
+        CHECK_THROWS_WITH(mpi::plan<sharded::documents_shard>(world, {.heads = 2, .key_heads = 1, .tokens = 90},
+                                                              sharded::slopes = tensor(slopes.data(), {2})),
+                          Catch::Matchers::ContainsSubstring("inputs of the graphs that are planned, got slopes; try"));
+    });
 }

@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/mpi/context.hpp>
 #include <attune/mpi/cost.hpp>
+#include <attune/runtime/error.hpp>
 #include <attune/runtime/run.hpp>
 
 #include <cstdint>
@@ -114,11 +115,22 @@ template <const auto& Graph, class... Arguments> graph_to_plan to_plan(const Arg
     return made;
 }
 
+/// Refuses an argument that no graph has: the plan would be made without it.
+template <class Argument> void check_is_input(const Argument&, std::span<const graph_to_plan> graphs) {
+    if constexpr (!attune::detail::is_options<Argument>) {
+        for (const graph_to_plan& graph : graphs)
+            for (const input_declaration& input : graph.table.graph.inputs)
+                if (input.name == Argument::label) return;
+        attune::detail::fail("inputs of the graphs that are planned", Argument::label,
+                             "what their masks depend on, by its name in the formula");
+    }
+}
+
 }  // namespace detail
 
 /// A layout for the calls of some shards, in which all ranks take part: what is visible to whom is asked of the
 /// kernels' own blocks, each rank asking for its part. Arguments are the inputs on which the masks depend, of all
-/// tokens and on each rank; others need not be passed.
+/// tokens and on each rank; others need not be passed. An argument that none of the graphs has is refused.
 template <const auto&... Graphs, class... Arguments>
 layout plan(context& world, const planning& what, const Arguments&... arguments) {
     static_assert(sizeof...(Graphs) > 0, "attune: a plan is made for graphs: plan<my::alibi_shard>(world, ...)");
@@ -128,6 +140,7 @@ layout plan(context& world, const planning& what, const Arguments&... arguments)
     };
     (find(arguments), ...);
     const detail::graph_to_plan graphs[] = {detail::to_plan<Graphs>(arguments...)...};
+    (detail::check_is_input(arguments, graphs), ...);
     return detail::plan(world, what, graphs, how);
 }
 
