@@ -219,6 +219,18 @@ TEST_CASE("what one rank would compute wrongly is refused by all of them, and th
         }),
         "expected document in the plan, because it decides what is visible, got none");
     has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+            const double weight[] = {world.rank() == 0 ? 0.12345 : 0.12349};
+            what.weights = weight;
+            mpi::detail::plan(world, what, graphs, {});
+        }),
+        "0.12349");
+    std::vector<std::int32_t> own(45);
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+            what.positions = own;
+            mpi::detail::plan(world, what, graphs, {});
+        }),
+        "expected no positions, or those of a layout of your own, got 45 positions; try .layout = arrangement::own");
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
             if (world.rank() == 0) what.layout = mpi::arrangement::striped;
             mpi::detail::plan(world, what, graphs, {});
         }),

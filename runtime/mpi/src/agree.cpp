@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <attune/mpi/agree.hpp>
+#include <charconv>
 #include <cstring>
 #include <map>
 
@@ -135,6 +136,11 @@ std::optional<std::string> disagreement(std::span<const statement> all) {
         if (said.differ()) return detail::refusal(say("one ", fact->what, " on all ranks"), said.text(), fact->attempt);
     }
     return std::nullopt;
+}
+
+std::string exactly(double number) {
+    char text[32];
+    return {text, std::to_chars(text, text + sizeof text, number).ptr};
 }
 
 }  // namespace attune::mpi

@@ -186,7 +186,7 @@ void staged_call::state(statement& mine) const {
         if (!passed) continue;
         std::string value;
         if (passed->is != named_argument::form::view)
-            value = say(passed->integer, " ", attune::detail::in_short(passed->real));
+            value = say(passed->integer, " ", exactly(passed->real));
         else {
             value = say(name_of(passed->view.type()), " (");
             for (int a = 0; a < passed->view.rank(); ++a) {

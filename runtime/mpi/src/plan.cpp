@@ -219,6 +219,9 @@ void check(const planning& what, std::size_t graphs) {
              "the extents of the whole q and k");
     if (what.tokens < 0 || what.tokens > std::numeric_limits<std::int32_t>::max())
         fail("tokens of all ranks together, at most 2147483647", say(what.tokens), "{.tokens = ...}");
+    if (!what.positions.empty() && what.layout != arrangement::own)
+        fail("no positions, or those of a layout of your own", say(what.positions.size(), " positions"),
+             ".layout = arrangement::own");
     if (what.stages < 0 || what.stages > most_stages)
         fail(say("0 to ", most_stages, " stages"), say(what.stages), "0, for as many as the cost model says");
     if (!what.weights.empty() && what.weights.size() != graphs)
@@ -232,11 +235,13 @@ void state(statement& mine, const planning& what, std::span<const graph_to_plan>
     mine.add("layout", say(name_of(what.layout), ", stages ", what.stages), "the same plan on all ranks");
     std::string numbers;
     for (const double each : {what.speed.flops, what.speed.bytes, what.speed.latency, what.speed.merged})
-        attune::detail::add_part(numbers, attune::detail::in_short(each));
+        attune::detail::add_part(numbers, exactly(each));
     mine.add("rates", numbers, "the same rates on all ranks");
-    for (const double each : what.weights) mine.add("weight", attune::detail::in_short(each), "the same weights");
-    for (const graph_to_plan& each : graphs)
-        mine.add("variant", say(each.table.variant, " ", each.table.graph.fingerprint), "one build on all ranks");
+    for (std::size_t w = 0; w < what.weights.size(); ++w)
+        mine.add(say("weight ", w), exactly(what.weights[w]), "the same weights");
+    for (std::size_t g = 0; const graph_to_plan& each : graphs)
+        mine.add(say("variant ", g++), say(each.table.variant, " ", each.table.graph.fingerprint),
+                 "one build on all ranks");
 }
 
 /// All rows of a graph's table, of which each rank has asked for an equal part.
@@ -268,7 +273,7 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
             planning of = what;
             kernel_for(each.table, of, how);
             parts.push_back(work_of(each.table, of, each.given, tokens, first, last, how));
-            mine.add("work of a block", attune::detail::in_short(parts.back().flops),
+            mine.add(say("work of a block of ", each.table.variant), exactly(parts.back().flops),
                      "kernels of one target on all ranks: ATTUNE_TARGET");
             exchange_plan& made = exchanges.emplace_back();
             made.variant = each.table.variant, made.fingerprint = each.table.graph.fingerprint;

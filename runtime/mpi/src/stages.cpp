@@ -1,15 +1,23 @@
 #include <attune/mpi/stages.hpp>
 
 #include <algorithm>
+#include <limits>
 
 namespace attune::mpi::detail {
+
+namespace {
+/// Units say who needs what: a sum that wrapped around to 0 would leave keys out.
+std::uint32_t added(std::uint32_t a, std::uint32_t b) {
+    return b > std::numeric_limits<std::uint32_t>::max() - a ? std::numeric_limits<std::uint32_t>::max() : a + b;
+}
+}  // namespace
 
 rank_work::rank_work(const work_table& table, const std::vector<int>& owner, int ranks)
     : count_(static_cast<std::size_t>(table.count)), units_(static_cast<std::size_t>(ranks) * count_) {
     for (int q = 0; q < table.count; ++q) {
         const auto row = table.row(q);
         std::uint32_t* const to = units_.data() + static_cast<std::size_t>(owner[static_cast<std::size_t>(q)]) * count_;
-        for (std::size_t k = 0; k < count_; ++k) to[k] += row[k];
+        for (std::size_t k = 0; k < count_; ++k) to[k] = added(to[k], row[k]);
     }
 }
 

@@ -8,6 +8,7 @@
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <list>
 #include <numeric>
 #include <optional>
@@ -172,7 +173,10 @@ void add(const block_map& map, const chunks& tokens, int query, int query_end, i
         for (int q = query; q < query_end; ++q) {
             std::uint32_t* const row = to.units.data() + static_cast<std::ptrdiff_t>(q - first) * to.count;
             for (int tile = tiles_of(q, map.query_block); tile > 0; --tile)
-                for (const int c : chunk_of_key) row[c] += *state++;
+                for (const int c : chunk_of_key)
+                    if (const std::uint32_t units = *state++;
+                        row[c] <= std::numeric_limits<std::uint32_t>::max() - units)
+                        row[c] += units;  // a sum that wrapped around to 0 would leave keys out
         }
 }
 

@@ -42,6 +42,9 @@ private:
 /// What is wrong with the ranks' statements, in the one sentence that all of them throw.
 std::optional<std::string> disagreement(std::span<const statement> all);
 
+/// The shortest decimal that is this number and no other: 0.1. For facts, which are compared as text.
+std::string exactly(double number);
+
 /// "0", "0 and 3", "0 to 62 and 64", "0, 2, 4 and 17 others"
 std::string list_of_ranks(std::span<const int> ranks);
 
