@@ -5,8 +5,8 @@
 # torch.compile and torch.export ask for; C++ by torch::... or dlopen. PyTorch's headers, 2.10 or later, are taken from the Python of ATTUNE_TORCH_PYTHON, else of
 # the active environment. They are PyTorch's stable ABI: the library loads in version 2.10 and later, in whatever Python. It needs libtorch_cpu.so, which is there
 # where PyTorch is imported, and no more.
-# The library holds the kernels and the runtime; attune.load takes it, too, once PyTorch is imported. Where a variant cannot become an operator, as kernels that another
-# version of attune built, none does: PyTorch warns, and attune.torch.load raises what attune_torch_problem() says.
+# The library holds the kernels and the runtime; attune.load takes it, too, once PyTorch is imported. If one variant cannot become an operator, for instance because another
+# version of attune built its kernels, none does: PyTorch warns, and attune.torch.load raises what attune_torch_problem() says.
 include_guard(GLOBAL)
 include("${CMAKE_CURRENT_LIST_DIR}/attune_find_python_package.cmake")
 

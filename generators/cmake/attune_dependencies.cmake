@@ -41,11 +41,11 @@ macro(attune_find_dependencies)
     find_package(Threads REQUIRED)
 endmacro()
 
-# attune_find_dlpack(): one header, of any version. Debian's package describes itself to CMake, others' do not.
+# attune_find_dlpack(): one header, of version 1 or earlier. Debian's package describes itself to CMake, others' do not.
 macro(attune_find_dlpack)
     find_path(ATTUNE_DLPACK_INCLUDE dlpack/dlpack.h DOC "The folder that dlpack/dlpack.h is in")
     mark_as_advanced(ATTUNE_DLPACK_INCLUDE)
-    if(NOT ATTUNE_DLPACK_INCLUDE)
+    if(NOT EXISTS "${ATTUNE_DLPACK_INCLUDE}/dlpack/dlpack.h")
         list(APPEND attune_missing DLPack)
         string(APPEND attune_advice "  DLPack's header (libdlpack-dev; conda's or vcpkg's dlpack; or -DATTUNE_DLPACK_INCLUDE=<the folder that dlpack/dlpack.h is in>)\n")
     endif()

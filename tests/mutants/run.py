@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tests/mutants/run.py [--list] [--only TEXT] [--json FILE] [--build FOLDER] [--jobs N]
+"""tests/mutants/run.py [--list] [--only TEXT] [--json FILE] [--build FOLDER] [--jobs N] [--budget SECONDS] [--torch PYTHON] [--jax PYTHON] [--verbose]
 
 What the tests of the runtime's refusals are worth, and of its doors' to Python, PyTorch and JAX: each refusal is removed or made weaker in turn, and a test has to
 fail. All mutants are compiled at once into a copy of the sources (rewrite.py, rewrite_python.py), and the environment says which one lives, so that one costs only
@@ -244,7 +244,7 @@ def main():
     closed = {door: [m for m in mutants if re.match(DOORS[door][0], m["file"])] for door in DOORS if door not in doors}
     not_run = {m["number"] for those in closed.values() for m in those}
     wanted = [m for m in mutants if how.only in identity(m) and m["number"] not in not_run]
-    found = findings(os.path.join(how.build, "build/found.jsonl"), f"{sources} {sorted(doors)} {how.budget}")
+    found = findings(os.path.join(how.build, "build/found.jsonl"), f"{sources} {sorted(doors)} {how.torch} {how.jax} {sorted(c.name for c in cases)} {how.budget}")
     began, killed = time.monotonic(), 0
     with concurrent.futures.ThreadPoolExecutor(how.jobs) as pool:
         for done, (m, by) in enumerate(zip(wanted, pool.map(lambda m: found.of(m, cases, how.budget), wanted)), 1):

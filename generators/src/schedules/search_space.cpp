@@ -103,7 +103,7 @@ template <class Add> void add_all(const cpu_decode& usual, const kernel_request&
 }
 
 /// Blocks of pairs, register tiles of what is summed and register tiles of sums. The latter take at least three
-/// eighths of the registers, as the default's do.
+/// eighths of the registers, as those of most defaults do.
 template <class Add> void add_all(const cpu_gradient& usual, const kernel_request& of, const Add& add) {
     const level& isa = *of.target;
     const int vectors_of_row = width_of_sums(usual.lanes, of.depths) / usual.lanes;

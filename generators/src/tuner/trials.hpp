@@ -14,7 +14,7 @@
 
 namespace attune::generators {
 
-/// Gives the tensors of a call whose elements the graph leaves open those of a kernel.
+/// Converts the tensors whose element types the graph leaves open to the kernel's element types.
 void convert(support::workload& call, const kernel_request& of);
 
 /// Compares kernels of one graph with the double-precision reference, by calls at the edges of their tiles and blocks.

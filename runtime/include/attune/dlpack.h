@@ -1,6 +1,6 @@
 #ifndef ATTUNE_DLPACK_H
 #define ATTUNE_DLPACK_H
-/* DLPack's header, of whatever version is there, and what versions before 1.0 lack. For C and C++. An application that
+/* DLPack's header, of version 1 or earlier, and what versions before 1.0 lack. For C and C++. An application that
  * has DLPack tensors has that header; if it is a framework's own copy elsewhere, include that first. */
 #if !defined(DLPACK_DLPACK_H_) && defined(__has_include)
 #if !__has_include(<dlpack/dlpack.h>)
