@@ -193,14 +193,15 @@ detail::named_argument& of_name(given_arguments& given, std::string_view name) {
     return *std::ranges::find(given, name, &detail::named_argument::name);
 }
 
+void has(const std::string& sentence, std::string_view part) {
+    INFO(sentence);
+    CHECK(sentence.find(part) != std::string::npos);
+}
+
 }  // namespace
 
 TEST_CASE("what one rank would compute wrongly is refused by all of them, and they go on") {
     const auto& table = detail::table_of<sharded::documents_shard>();
-    const auto has = [](const std::string& sentence, const char* part) {
-        INFO(sentence);
-        CHECK(sentence.find(part) != std::string::npos);
-    };
     std::vector<std::int32_t> other(90);
     other[7] = 1;
     has(refusal_of([&](mpi::context& world, auto&, auto&, given_arguments& given, const mpi::layout& plan) {
@@ -266,6 +267,62 @@ TEST_CASE("what one rank would compute wrongly is refused by all of them, and th
                 mpi::detail::plan(world, what, graphs, {});
             }),
             sentence);
+}
+
+TEST_CASE("rates and weights with which no model can count are refused") {
+    // Both have the same numbers, in this order.
+    has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+            what.speed = {2, 1, world.rank() ? 4.0 : 1.0, 4};
+            mpi::detail::plan(world, what, graphs, {});
+        }),
+        "one rates on all ranks, got flops 2, bytes 1, latency 1, merged 4 on 0 and flops 2, bytes 1, latency 4");
+    const double nan = std::nan("");
+    for (const mpi::rates& speed : {mpi::rates{.flops = -1},
+                                    {.flops = nan},
+                                    {.bytes = 0},
+                                    {.bytes = -1},
+                                    {.bytes = infinity},
+                                    {.latency = -1},
+                                    {.latency = nan},
+                                    {.merged = 0},
+                                    {.merged = -infinity}})
+        has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+                if (world.rank() == 1) what.speed = speed;
+                mpi::detail::plan(world, what, graphs, {});
+            }),
+            "on rank 1: expected finite rates of at least 0, and bytes and merged above 0, got flops ");
+    for (const double weight : {0.0, -0.5, nan, static_cast<double>(infinity)})
+        has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+                if (world.rank() == 1) what.weights = std::span(&weight, 1);
+                mpi::detail::plan(world, what, graphs, {});
+            }),
+            "on rank 1: expected finite weights of at least 0, and one above 0, got ");
+}
+
+TEST_CASE("what decides which kernel runs, and how, is alike on all ranks") {
+    for (const auto& [change, sentence] :
+         {std::pair(
+              +[](mpi::planning& what, options&) { what.depth = 32; },
+              "one depth, value depth and element on all ranks, got 0, 0 and any on 0 and 32, 0 and any on 1"),
+          {+[](mpi::planning& what, options&) { what.value_depth = 32; }, "0, 32 and any on 1"},
+          {+[](mpi::planning& what, options&) { what.element = element_type::f32; }, "0, 0 and f32 on 1"},
+          {+[](mpi::planning&, options& how) { how.deterministic = true; },
+           "one options::deterministic on all ranks, got false on 0 and true on 1"},
+          {+[](mpi::planning&, options& how) {
+               how.target = detail::table_of<sharded::documents_shard>().kernels[0].target;
+           },
+           "one options::target on all ranks, got none on 0 and "}})
+        has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
+                options how{.threads = 1};
+                if (world.rank() == 1) change(what, how);
+                mpi::detail::plan(world, what, graphs, how);
+            }),
+            sentence);
+    has(refusal_of([&](mpi::context& world, auto&, auto&, given_arguments& given, const mpi::layout& plan) {
+            mpi::detail::run(world, plan, detail::table_of<sharded::documents_shard>(), given,
+                             {.deterministic = world.rank() == 0});
+        }),
+        "one options::deterministic on all ranks, got true on 0 and false on 1; try the same options");
 }
 
 TEST_CASE("ranks have the positions that the caller says, in any order, and pass arguments by name") {

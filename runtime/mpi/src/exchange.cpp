@@ -255,6 +255,7 @@ traffic run(context& world, const layout& plan, const kernel_table& table, std::
     world.agree(say("run of ", table.variant), [&](statement& mine) {
         call.emplace(plan, table, given, how, poison);
         call->state(mine);
+        state(mine, how);
     });
     return world.guard([&] { return call->run(world); });
 }

@@ -62,27 +62,43 @@ std::vector<int> longest_first(const std::vector<double>& work) {
     return order;
 }
 
+/// How many chunks the ranks have, of which none gets two more than another.
+class places {
+public:
+    places(int count, int ranks) : fewest_(count / ranks), with_one_more_(count % ranks), has_(at(ranks)) {}
+    bool fit(int rank, int chunks = 1) const {
+        const int all = has_[at(rank)] + chunks;
+        return all <= fewest_ || (all == fewest_ + 1 && with_one_more_ > 0);
+    }
+    void take(int rank) { with_one_more_ -= ++has_[at(rank)] > fewest_; }
+
+private:
+    int fewest_, with_one_more_;
+    std::vector<int> has_;
+};
+
 /// Chunks in the order of their work, each to the rank that has least and has room; or, by keys, to the one of those
 /// that have little more which needs most of the chunk's keys already.
 std::vector<int> greedy(std::span<const work_table> graphs, int ranks, bool by_keys) {
     const std::vector<double> work = work_of_chunks(graphs);
-    const int count = graphs[0].count, room = (count + ranks - 1) / ranks;
+    const int count = graphs[0].count;
     const double mean = std::accumulate(work.begin(), work.end(), 0.0) / ranks;
     const std::vector<bits> need = by_keys ? needs(graphs) : std::vector<bits>();
     std::vector<bits> needed(by_keys ? at(ranks) : 0, bits(count));
     std::vector<double> load(at(ranks));
-    std::vector<int> has(at(ranks)), owner(at(count));
+    std::vector<int> owner(at(count));
+    places room(count, ranks);
     for (const int chunk : longest_first(work)) {
         double least = -1;
         for (int r = 0; r < ranks; ++r)
-            if (has[at(r)] < room && (least < 0 || load[at(r)] < least)) least = load[at(r)];
+            if (room.fit(r) && (least < 0 || load[at(r)] < least)) least = load[at(r)];
         int best = -1, most = -1;
         for (int r = 0; r < ranks; ++r) {
-            if (has[at(r)] >= room || load[at(r)] > least + (by_keys ? 0.03 * mean : 0.0)) continue;
+            if (!room.fit(r) || load[at(r)] > least + (by_keys ? 0.03 * mean : 0.0)) continue;
             const int common = by_keys ? needed[at(r)].common(need[at(chunk)]) : 0;
             if (common > most) best = r, most = common;
         }
-        owner[at(chunk)] = best, load[at(best)] += work[at(chunk)], ++has[at(best)];
+        owner[at(chunk)] = best, load[at(best)] += work[at(chunk)], room.take(best);
         if (by_keys) needed[at(best)].add(need[at(chunk)]);
     }
     return owner;
@@ -109,18 +125,19 @@ std::vector<int> pieces(std::span<const work_table> graphs) {
 /// Whole pieces, the longest first, to the least loaded rank with room for all of one; what fits nowhere is filled in.
 std::vector<int> whole_documents(std::span<const work_table> graphs, int ranks) {
     const std::vector<double> work = work_of_chunks(graphs);
-    const int count = graphs[0].count, room = (count + ranks - 1) / ranks;
+    const int count = graphs[0].count;
     const std::vector<int> first = pieces(graphs);
     std::vector<double> load(at(ranks)), of_piece;
-    std::vector<int> has(at(ranks)), owner(at(count), -1);
+    std::vector<int> owner(at(count), -1);
+    places room(count, ranks);
     for (std::size_t p = 0; p + 1 < first.size(); ++p)
         of_piece.push_back(std::accumulate(work.begin() + first[p], work.begin() + first[p + 1], 0.0));
     const auto give = [&](int from, int to) {
         int best = -1;
         for (int r = 0; r < ranks; ++r)
-            if (has[at(r)] + to - from <= room && (best < 0 || load[at(r)] < load[at(best)])) best = r;
+            if (room.fit(r, to - from) && (best < 0 || load[at(r)] < load[at(best)])) best = r;
         for (int c = from; c < to && best >= 0; ++c)
-            owner[at(c)] = best, load[at(best)] += work[at(c)], ++has[at(best)];
+            owner[at(c)] = best, load[at(best)] += work[at(c)], room.take(best);
     };
     for (const int p : longest_first(of_piece)) give(first[at(p)], first[at(p) + 1]);
     for (int c = 0; c < count; ++c)
@@ -135,7 +152,8 @@ std::vector<double> work_of_chunks(std::span<const work_table> graphs) {
     for (const work_table& graph : graphs)
         for (int q = 0; q < graph.count; ++q) {
             const auto row = graph.row(q);
-            work[at(q)] += graph.flops * static_cast<double>(std::accumulate(row.begin(), row.end(), std::uint64_t{}));
+            const std::uint64_t units = std::accumulate(row.begin(), row.end(), std::uint64_t{});
+            work[at(q)] += graph.calls * (graph.flops * static_cast<double>(units));
         }
     return work;
 }
@@ -143,14 +161,13 @@ std::vector<double> work_of_chunks(std::span<const work_table> graphs) {
 std::vector<int> owners(arrangement how, std::span<const work_table> graphs, int ranks) {
     const int count = graphs[0].count;
     std::vector<int> owner(at(count));
-    if (count % (2 * ranks) != 0) how = arrangement::contiguous;  // a token a chunk, and not one for each rank
     switch (how) {
         case arrangement::greedy: return greedy(graphs, ranks, false);
         case arrangement::affinity: return greedy(graphs, ranks, true);
         case arrangement::documents: return whole_documents(graphs, ranks);
         case arrangement::zigzag:
             for (int c = 0; c < count; ++c) {
-                const int piece = c / (count / (2 * ranks));
+                const int piece = c / std::max(1, count / (2 * ranks));  // of too few chunks none is at the back
                 owner[at(c)] = std::min(piece, 2 * ranks - 1 - piece);
             }
             return owner;

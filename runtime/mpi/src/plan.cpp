@@ -1,4 +1,6 @@
 #include "base/text.hpp"
+#include "call/bind.hpp"
+#include "execution/threads.hpp"
 
 #include <attune/dsl/shard.hpp>
 #include <attune/mpi/inputs.hpp>
@@ -6,8 +8,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 namespace attune::mpi {
 
@@ -54,7 +58,7 @@ layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, co
                std::vector<work_table> work, std::vector<exchange_plan> graphs)
     : made_for_(what), rank_(rank), ranks_(ranks), chunks_(std::move(tokens)), graphs_(std::move(graphs)) {
     made_for_.positions = {}, made_for_.weights = {};
-    for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].flops *= what.weights[g];
+    for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].calls = what.weights[g];
     choose(owner_of_own, work);
 
     std::vector<std::int64_t> rows(at(ranks));
@@ -85,7 +89,7 @@ void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_t
             costs.push_back(
                 detail::cost_of(work[g], chunks_, owner, ranks_, graphs_[g].bytes, made_for_.speed, made_for_.stages));
             graphs_[g].considered.emplace_back(each, costs.back());
-            seconds += costs.back().seconds;
+            seconds += work[g].calls * costs.back().seconds;
         }
         if (!owner_.empty() && seconds >= faster * least) return;
         least = seconds, chosen_ = each, owner_ = std::move(owner);
@@ -176,8 +180,8 @@ bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<con
     return all;
 }
 
-/// Every rank's positions, as chunks that lie where they are.
-std::pair<mpi::chunks, std::vector<int>> chunks_of_own(context& world, const planning& what) {
+/// Every rank's positions, which together are all tokens.
+std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what) {
     std::int64_t most = std::ssize(what.positions);
     const std::vector<std::byte> counts = world.gather(std::as_bytes(std::span(&most, 1)), "numbers of positions");
     std::vector<std::int64_t> of_rank(at(world.size()));
@@ -186,30 +190,48 @@ std::pair<mpi::chunks, std::vector<int>> chunks_of_own(context& world, const pla
     std::vector<std::int32_t> mine(what.positions.begin(), what.positions.end());
     mine.resize(static_cast<std::size_t>(most));
     const std::vector<std::byte> bytes = world.gather(std::as_bytes(std::span(mine)), "positions");
-    std::pair<mpi::chunks, std::vector<int>> made;
-    auto& [all, owner] = made;
+    std::vector<std::vector<std::int32_t>> all(at(world.size()));
     std::vector<bool> seen(static_cast<std::size_t>(what.tokens));
     for (int r = 0; r < world.size(); ++r) {
-        const std::int64_t count = of_rank[at(r)], pieces = count == 0 ? 0 : std::min(count, chunks_of_rank(count));
-        std::vector<std::int32_t> own(static_cast<std::size_t>(count));
-        if (count)
-            std::memcpy(own.data(), bytes.data() + static_cast<std::size_t>(r * most) * 4,
-                        static_cast<std::size_t>(count) * 4);
-        for (const std::int32_t position : own) {
+        const auto count = static_cast<std::size_t>(of_rank[at(r)]);
+        all[at(r)].resize(count);
+        if (count) std::memcpy(all[at(r)].data(), bytes.data() + at(r) * static_cast<std::size_t>(most) * 4, count * 4);
+        for (const std::int32_t position : all[at(r)]) {
             if (position < 0 || position >= what.tokens || seen[static_cast<std::size_t>(position)])
                 fail(say("each position from 0 to ", what.tokens - 1, " on one rank"),
                      say(position, position < 0 || position >= what.tokens ? " on " : " again on ", r),
                      "positions that are together all tokens");
             seen[static_cast<std::size_t>(position)] = true;
         }
-        for (std::int64_t piece = 1; piece <= pieces; ++piece)
-            all.begin.push_back(std::ssize(all.order) + count * piece / pieces), owner.push_back(r);
-        all.order.insert(all.order.end(), own.begin(), own.end());
     }
-    if (std::ssize(all.order) != what.tokens)
-        fail(say("each position from 0 to ", what.tokens - 1, " on one rank"), say(all.order.size(), " positions"),
+    const std::int64_t together = std::accumulate(of_rank.begin(), of_rank.end(), std::int64_t{});
+    if (together != what.tokens)
+        fail(say("each position from 0 to ", what.tokens - 1, " on one rank"), say(together, " positions"),
              "positions that are together all tokens");
-    return made;
+    return all;
+}
+
+std::string list_of(std::span<const double> numbers) {
+    std::string all;
+    for (const double each : numbers) all += say(all.empty() ? "" : ", ", exactly(each));
+    return all;
+}
+
+std::string list_of(const rates& speed) {
+    return say("flops ", exactly(speed.flops), ", bytes ", exactly(speed.bytes), ", latency ", exactly(speed.latency),
+               ", merged ", exactly(speed.merged));
+}
+
+/// What the model divides by and multiplies with: of other numbers it would make a choice that means nothing.
+void check_numbers(const rates& speed, std::span<const double> weights) {
+    const auto usable = [](double each) { return std::isfinite(each) && each >= 0; };
+    if (!usable(speed.flops) || !usable(speed.bytes) || !usable(speed.latency) || !usable(speed.merged) ||
+        speed.bytes == 0 || speed.merged == 0)
+        fail("finite rates of at least 0, and bytes and merged above 0", list_of(speed),
+             "what a rank does in a second, or leaving them out");
+    if (!std::ranges::all_of(weights, usable) ||
+        (!weights.empty() && std::ranges::all_of(weights, [](double each) { return each == 0; })))
+        fail("finite weights of at least 0, and one above 0", list_of(weights), "the calls of each graph");
 }
 
 void check(const planning& what, std::size_t graphs) {
@@ -226,6 +248,7 @@ void check(const planning& what, std::size_t graphs) {
         fail(say("0 to ", most_stages, " stages"), say(what.stages), "0, for as many as the cost model says");
     if (!what.weights.empty() && what.weights.size() != graphs)
         fail(say("a weight for each of ", graphs, " graphs"), say(what.weights.size()), "the calls of each");
+    check_numbers(what.speed, what.weights);
 }
 
 /// What all ranks must plan alike.
@@ -233,10 +256,9 @@ void state(statement& mine, const planning& what, std::span<const graph_to_plan>
     const std::int64_t shape[] = {what.batches, what.heads, what.key_heads, what.tokens};
     mine.add("batches, heads, key heads and tokens", attune::detail::list_of(shape), "the same plan on all ranks");
     mine.add("layout", say(name_of(what.layout), ", stages ", what.stages), "the same plan on all ranks");
-    std::string numbers;
-    for (const double each : {what.speed.flops, what.speed.bytes, what.speed.latency, what.speed.merged})
-        attune::detail::add_part(numbers, exactly(each));
-    mine.add("rates", numbers, "the same rates on all ranks");
+    mine.add("depth, value depth and element", say(what.depth, ", ", what.value_depth, " and ", name_of(what.element)),
+             "the same plan on all ranks");
+    mine.add("rates", list_of(what.speed), "the same rates on all ranks");
     for (std::size_t w = 0; w < what.weights.size(); ++w)
         mine.add(say("weight ", w), exactly(what.weights[w]), "the same weights");
     for (std::size_t g = 0; const graph_to_plan& each : graphs)
@@ -255,14 +277,23 @@ work_table gathered(context& world, work_table mine, int rows) {
 
 }  // namespace
 
+void state(statement& mine, const attune::options& how) {
+    std::string_view by;
+    const std::string_view target = attune::detail::forced_target(how, by);
+    mine.add("options::target", target.empty() ? "none" : target, "the same options and ATTUNE_TARGET on all ranks");
+    mine.add("options::deterministic", attune::detail::is_deterministic(how) ? "true" : "false",
+             "the same options and ATTUNE_DETERMINISTIC on all ranks");
+}
+
 layout plan(context& world, const planning& asked, std::span<const graph_to_plan> graphs, const attune::options& how) {
     planning what = asked;
     world.agree("plan", [&](statement& mine) {
         check(what, graphs.size());
         state(mine, what, graphs);
+        state(mine, how);
     });
     auto [tokens, owner] = what.layout == arrangement::own
-                               ? chunks_of_own(world, what)
+                               ? cut(own_positions(world, what))
                                : std::pair(cut(what.tokens, world.size()), std::vector<int>());
     const int count = tokens.count(), rows = (count + world.size() - 1) / world.size(),
               first = std::min(count, world.rank() * rows), last = std::min(count, first + rows);

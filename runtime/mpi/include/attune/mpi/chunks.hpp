@@ -1,6 +1,7 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace attune::mpi {
@@ -26,7 +27,11 @@ struct chunks {
 /// two tokens a rank each is a chunk of its own.
 chunks cut(std::int64_t tokens, int ranks);
 
-/// The chunks that one rank has of `tokens` tokens.
-std::int64_t chunks_of_rank(std::int64_t tokens);
+/// Each rank's positions, cut where they lie, and the rank of each chunk.
+std::pair<chunks, std::vector<int>> cut(std::span<const std::vector<std::int32_t>> of_ranks);
+
+/// The chunks into which one of so many ranks cuts `tokens` tokens: two at least, and not more than leave the table of
+/// all pairs of all ranks' chunks small.
+std::int64_t chunks_of_rank(std::int64_t tokens, int ranks);
 
 }  // namespace attune::mpi

@@ -33,7 +33,7 @@ struct stage {
     std::int64_t tokens{};
 };
 
-/// What one graph's calls exchange.
+/// What one call of a graph computes and exchanges.
 struct exchange_plan {
     std::string variant;
     std::uint64_t fingerprint{};
@@ -98,6 +98,9 @@ private:
 };
 
 namespace detail {
+
+/// What all ranks must have alike of a call's options: what decides which kernel runs, and how it computes.
+void state(statement& mine, const attune::options& how);
 
 struct graph_to_plan {
     const kernel_table& table;

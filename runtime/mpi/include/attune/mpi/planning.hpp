@@ -42,7 +42,7 @@ struct planning {
     int stages = 0;  ///< of a call; 0: as many as the cost model says
     rates speed{};
     std::span<const std::int32_t> positions{};  ///< of this rank, for arrangement::own; all ranks' are each token once
-    std::span<const double> weights{};          ///< of several graphs: the calls of each; empty: one of each
+    std::span<const double> weights{};  ///< of several graphs: the calls of each, at least 0; empty: one of each
 };
 
 }  // namespace attune::mpi

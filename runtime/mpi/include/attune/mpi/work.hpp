@@ -16,6 +16,7 @@ struct work_table {
     int count{};                       ///< of chunks
     double flops{};                    ///< multiplications and additions that a unit stands for
     std::vector<std::uint32_t> units;  ///< (query chunk, key chunk)
+    double calls = 1;                  ///< of this graph, where several share a layout
 
     std::span<const std::uint32_t> row(int query_chunk) const {
         const auto width = static_cast<std::size_t>(count);
