@@ -145,6 +145,21 @@ TEST_CASE("calls that one rank made and another did not are named") {
             "(its call 2) on 1; try the same calls in the same order on every rank");
 }
 
+TEST_CASE("ranks that say the same in another order all hear of it") {
+    const auto all = thrown(3, [](context& world) {
+        statement mine("run of my::alibi");
+        const bool last = world.rank() == 2;
+        mine.add(last ? "b" : "a", "1", "x");
+        mine.add(last ? "a" : "b", "1", "x");
+        world.agree(std::move(mine));
+    });
+    for (const std::string& each : all)
+        CHECK(
+            each ==
+            "attune: expected the same of run of my::alibi from all ranks, in the same order, got the same in another "
+            "order; try one build on all ranks");
+}
+
 TEST_CASE("bytes are gathered by rank") {
     for (const int ranks : {1, 2, 5})
         on_ranks(ranks, {}, [&](std::unique_ptr<transport> carrier) {

@@ -168,6 +168,43 @@ TEST_CASE("what one rank throws, all throw") {
         }
 }
 
+TEST_CASE("a sentence that is too long to be told ends with dots, between two characters") {
+    for (const std::string word : {"a", "\u20ac", "\U0001d70e"})
+        for (const std::size_t ahead : {0, 1, 2, 3}) {
+            CAPTURE(word, ahead);
+            std::string sentence(ahead, '-');
+            while (sentence.size() < 495) sentence += word;
+            const auto told = [&](const std::string& said) {
+                std::vector<std::string> all(2);
+                on_ranks(2, {}, [&](std::unique_ptr<transport> carrier) {
+                    context world(std::move(carrier));
+                    const auto rank = static_cast<std::size_t>(world.rank());
+                    try {
+                        world.guard([&] {
+                            if (rank == 1) throw std::runtime_error(said);
+                            std::vector<std::byte> got(1);
+                            world.wait(world.receive({got}, 1, 0, "keys"));
+                        });
+                    } catch (const context_failure& e) {
+                        all[rank] = e.what();
+                    }
+                });
+                CHECK(all[0] == all[1]);
+                return all[0];
+            };
+            const std::string head = "attune: on rank 1: ", whole = sentence.substr(0, sentence.size() - word.size());
+            CHECK(told(whole) == head + whole);
+            if (sentence.size() == 495) CHECK(told(sentence) == head + sentence);
+            const std::string cut = told(sentence + word);
+            CHECK(cut.size() <= head.size() + 495);
+            CHECK(cut.size() > head.size() + 495 - word.size());
+            CHECK(cut.ends_with("..."));
+            const std::string_view kept = std::string_view(cut).substr(0, cut.size() - 3);
+            CHECK((kept == head + sentence.substr(0, kept.size() - head.size()) &&
+                   kept.substr(head.size() + ahead).size() % word.size() == 0));
+        }
+}
+
 TEST_CASE("a rank that is late is named where nobody died") {
     // Rank 2 makes no second call, and lives: its context is there until all others have failed.
     std::vector<std::string> said(4);

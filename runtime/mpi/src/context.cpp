@@ -231,7 +231,10 @@ void context::agree(statement mine) {
         if (std::any_of(heads->begin(), heads->end(), [&](const digest& each) { return each.calls != s.calls; }))
             all.back().number((*heads)[rank].calls);
     }
-    throw error(disagreement(all).value());
+    const std::optional<std::string> sentence = disagreement(all);
+    throw error(sentence ? *sentence
+                         : detail::refusal(say("the same of ", s.call, " from all ranks, in the same order"),
+                                           "the same in another order", "one build on all ranks"));
 }
 
 std::vector<std::byte> context::gather(std::span<const std::byte> mine, std::string_view what) {

@@ -12,7 +12,14 @@ using detail::say;
 std::string in_seconds(double seconds) { return detail::in_short(seconds) + " s"; }
 
 void notice::say(std::string_view sentence) {
-    const auto end = std::copy_n(sentence.begin(), std::min(sentence.size(), text.size() - 1), text.begin());
+    constexpr std::string_view cut = "...";
+    const std::size_t room = text.size() - 1;
+    std::size_t kept = sentence.size();
+    if (kept > room)  // between two characters of UTF-8
+        for (kept = room - cut.size(); kept > 0 && (static_cast<unsigned char>(sentence[kept]) & 0xc0u) == 0x80u;)
+            --kept;
+    auto end = std::copy_n(sentence.begin(), kept, text.begin());
+    if (kept < sentence.size()) end = std::copy(cut.begin(), cut.end(), end);
     std::fill(end, text.end(), '\0');
 }
 

@@ -21,7 +21,7 @@ struct notice {
     int late{};  ///< it waited until the deadline
     std::array<char, 496> text{};
 
-    void say(std::string_view sentence);
+    void say(std::string_view sentence);  ///< one that is too long ends with "..."
     std::string_view sentence() const { return text.data(); }
 };
 
