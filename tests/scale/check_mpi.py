@@ -35,6 +35,7 @@ def expected(part, ranks):
         "misplaced": ["attune: expected MPI to be initialized, got a process that did not" + START, "attune: expected MPI for threads, got MPI_THREAD_SINGLE, as of MPI_Init" + START,
                       "attune: expected MPI to be initialized, got a process after MPI_Finalize" + START],
         "after_the_end": ["attune: expected a communicator, got MPI_COMM_NULL; try MPI_COMM_WORLD",
+                          *(f"attune: expected pieces of 1 to 2147483647 bytes, got {bytes}; try leaving them out, for 1 GiB" for bytes in (0, 1 << 31)),
                           "attune: on rank {rank}: expected MPI, got a process after MPI_Finalize; try MPI_Finalize after the last call of a context"],
     }[part]
 

@@ -7,6 +7,8 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <string>
@@ -42,6 +44,20 @@ std::vector<int> numbers(std::size_t count, int from, int to) {
     return all;
 }
 
+/// Everybody's bytes, in the order of the ranks.
+void gather(context& world, std::size_t count) {
+    const std::vector<int> own = numbers(count, world.rank(), 0);
+    std::vector<int> all(count * static_cast<std::size_t>(world.size())), expected;
+    const auto bytes = world.gather(std::as_bytes(std::span(own)), "numbers");
+    expect(bytes.size() == all.size() * sizeof(int));
+    if (!all.empty()) std::memcpy(all.data(), bytes.data(), bytes.size());
+    for (int rank = 0; rank < world.size(); ++rank) {
+        const std::vector<int> of_rank = numbers(count, rank, 0);
+        expected.insert(expected.end(), of_rank.begin(), of_rank.end());
+    }
+    expect(all == expected);
+}
+
 /// Everybody's to everybody, short and long ones, twice under way at a time.
 void exchange(context& world, std::size_t count) {
     world.agree("run of my::alibi", [&](statement& s) { s.add("count", std::to_string(count), "one count"); });
@@ -59,6 +75,7 @@ void exchange(context& world, std::size_t count) {
         for (const request each : open) world.wait(each);
         for (std::size_t i = 0; i < got.size(); ++i)
             expect(got[i] == numbers(got[i].size(), static_cast<int>(i / 3), mine));
+        for (const std::size_t each : {count, std::size_t{0}}) gather(world, each);
     });
 }
 
@@ -164,6 +181,8 @@ void misplaced() {
 
 void after_the_end() {
     print_thrown([] { context none(MPI_COMM_NULL); });
+    for (const std::size_t piece : {std::size_t{0}, std::size_t{std::numeric_limits<int>::max()} + 1})
+        print_thrown([&] { cut_into(piece); });
     std::optional<context> world;
     world.emplace(MPI_COMM_WORLD);
     exchange(*world, 10);

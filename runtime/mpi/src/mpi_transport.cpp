@@ -65,11 +65,28 @@ void check_start(MPI_Comm communicator) {
     if (is_between) detail::fail("ranks of one group", "an intercommunicator", "MPI_Intercomm_merge");
 }
 
+/// Where a gather puts a piece of each rank's bytes: so far from that of the rank before it.
+struct row_of_each {
+    row_of_each(int count, std::size_t apart) {
+        MPI_Datatype row = MPI_DATATYPE_NULL;
+        check(MPI_Type_contiguous(count, MPI_BYTE, &row), "make a type");
+        const int code = MPI_Type_create_resized(row, 0, static_cast<MPI_Aint>(apart), &type);
+        MPI_Type_free(&row);
+        check(code, "make a type");
+        check(MPI_Type_commit(&type), "make a type");
+    }
+    row_of_each(const row_of_each&) = delete;
+    ~row_of_each() { MPI_Type_free(&type); }  // what is under way keeps it
+
+    MPI_Datatype type{MPI_DATATYPE_NULL};
+};
+
 class mpi_transport final : public transport {
 public:
-    mpi_transport(MPI_Comm communicator, const options& how, std::size_t piece)
-        : piece_(static_cast<int>(std::min<std::size_t>(piece, INT_MAX))) {
+    mpi_transport(MPI_Comm communicator, const options& how, std::size_t piece) : piece_(piece) {
         check_start(communicator);
+        if (piece < 1 || piece > INT_MAX)
+            detail::fail(say("pieces of 1 to ", INT_MAX, " bytes"), say(piece), "leaving them out, for 1 GiB");
         duplicate(communicator, how.timeout);
         check(MPI_Comm_set_errhandler(mine_, MPI_ERRORS_RETURN), "return its errors");
         check(MPI_Comm_rank(mine_, &rank_), "say which rank this is");
@@ -94,7 +111,7 @@ public:
     request send(outgoing what, int to, int tag) override {
         check_alive();
         operation made{.owner = std::move(what.owner)};
-        for_pieces(what.bytes, [&](auto bytes, int count) {
+        for_pieces(what.bytes, piece_, [&](auto bytes, int count) {
             return MPI_Isend(bytes, count, MPI_BYTE, to, tag, mine_, &made.pieces.emplace_back(MPI_REQUEST_NULL));
         });
         return began(std::move(made));
@@ -104,7 +121,7 @@ public:
         check_alive();
         operation made{.owner = std::move(what.owner), .received = what.bytes.size(), .from = from, .is_receive = true};
         const int source = from == any_rank ? MPI_ANY_SOURCE : from;
-        for_pieces(what.bytes, [&](auto bytes, int count) {
+        for_pieces(what.bytes, piece_, [&](auto bytes, int count) {
             return MPI_Irecv(bytes, count, MPI_BYTE, source, tag, mine_, &made.pieces.emplace_back(MPI_REQUEST_NULL));
         });
         return began(std::move(made));
@@ -112,15 +129,20 @@ public:
 
     request agree(outgoing mine, incoming all) override {
         check_alive();
-        const std::size_t each = mine.bytes.size();
-        if (each > INT_MAX) detail::fail("less than 2 GiB of each rank", detail::in_bytes(each), "several gathers");
         // Both are needed as long as the gather is under way.
         using owners = std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>;
         operation made{.owner = std::make_shared<owners>(std::move(mine.owner), std::move(all.owner))};
-        const int count = static_cast<int>(each);
-        check(MPI_Iallgather(mine.bytes.data(), count, MPI_BYTE, all.bytes.data(), count, MPI_BYTE, mine_,
-                             &made.pieces.emplace_back(MPI_REQUEST_NULL)),
-              "gather");
+        const std::size_t apart = mine.bytes.size();
+        std::byte* to = all.bytes.data();
+        // MPIs multiply ranks and counts in int.
+        for_pieces(mine.bytes, std::max<std::size_t>(1, piece_ / static_cast<std::size_t>(size_)),
+                   [&](auto bytes, int count) {
+                       const row_of_each row(count, apart);
+                       const int code = MPI_Iallgather(bytes, count, MPI_BYTE, to, 1, row.type, mine_,
+                                                       &made.pieces.emplace_back(MPI_REQUEST_NULL));
+                       to += count;
+                       return code;
+                   });
         return began(std::move(made));
     }
 
@@ -200,9 +222,9 @@ private:
         mine_ = copy->made;
     }
 
-    template <class Byte, class Begin> void for_pieces(std::span<Byte> bytes, Begin&& begin) {
+    template <class Byte, class Begin> void for_pieces(std::span<Byte> bytes, std::size_t piece, Begin&& begin) {
         do {
-            const int count = static_cast<int>(std::min<std::size_t>(bytes.size(), static_cast<std::size_t>(piece_)));
+            const int count = static_cast<int>(std::min(bytes.size(), piece));
             check(begin(bytes.data(), count), "begin a message");
             bytes = bytes.subspan(static_cast<std::size_t>(count));
         } while (!bytes.empty());
@@ -226,7 +248,8 @@ private:
     }
 
     MPI_Comm mine_{MPI_COMM_NULL};
-    int rank_{}, size_{}, piece_;
+    int rank_{}, size_{};
+    std::size_t piece_;
     std::uint64_t next_{1};
     std::unordered_map<std::uint64_t, operation> under_way_;
     std::vector<operation> abandoned_;

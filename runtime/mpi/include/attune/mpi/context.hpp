@@ -80,7 +80,7 @@ public:
     }
     [[noreturn]] void fail(std::string_view sentence);
 
-    /// Everybody's bytes, rank after rank, equally many of each, at most 2 GiB together; `what`: "visits".
+    /// Everybody's bytes, rank after rank, equally many of each; `what`: "visits".
     std::vector<std::byte> gather(std::span<const std::byte> mine, std::string_view what);
 
     /// Messages of this call. `part`, less than `parts`, is the same on both sides; `what` names them where one does

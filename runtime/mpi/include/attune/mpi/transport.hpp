@@ -38,7 +38,7 @@ public:
     virtual request send(outgoing what, int to, int tag) = 0;
     /// As many bytes as are sent: another number is an error of `test`. `from` may be any_rank, for less than 1 GiB.
     virtual request receive(incoming what, int from, int tag) = 0;
-    /// Everybody's bytes, rank after rank, equally many of each. All ranks call it in the same order.
+    /// Everybody's bytes, rank after rank, equally many of each, of any number. All ranks call it in the same order.
     virtual request agree(outgoing mine, incoming all) = 0;
 
     /// Whether it is over; then, and where it throws, the request is gone. Messages get on while one asks.
