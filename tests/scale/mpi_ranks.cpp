@@ -75,7 +75,6 @@ void exchange(context& world, std::size_t count) {
         for (const request each : open) world.wait(each);
         for (std::size_t i = 0; i < got.size(); ++i)
             expect(got[i] == numbers(got[i].size(), static_cast<int>(i / 3), mine));
-        for (const std::size_t each : {count, std::size_t{0}}) gather(world, each);
     });
 }
 
@@ -87,6 +86,7 @@ void messages() {
         exchange(world, 100000);
         exchange(other, 10);
         exchange(cut, 12345);
+        for (const std::size_t count : {12345, 0}) gather(cut, count), gather(world, count);
     }
     context made_later = cut_into(7);
     exchange(made_later, 100);
