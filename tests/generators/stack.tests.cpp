@@ -1,5 +1,7 @@
 // Calls on threads whose stack is small, such as those of coroutines, of other languages and of musl.
+#include "../gradients/gradient_call.hpp"
 #include "kernel/kernel_list.hpp"
+#include "stack_formulas.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -20,6 +22,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace attune;
@@ -47,8 +50,7 @@ inline constexpr auto shifted =
 inline constexpr auto computed_scores = shifted * t(keys(k(b, h, kv_idx, d_idx) * 0.5)) * rsqrt(depth);
 inline constexpr auto computed =
     outputs(out = softmax(computed_scores) * values(v(b, h, kv_idx, d_idx) * 2.0), lse = log_sum_exp(computed_scores));
-inline constexpr auto drawn_weights = dropout(softmax(q * t(k) * rsqrt(depth)), 0.25, 987654321987);
-inline constexpr auto drawn = outputs(out = drawn_weights * v, output<"weights"> = drawn_weights);
+inline constexpr auto alibi_gradient = gradient(alibi);
 }  // namespace formulas
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -101,46 +103,21 @@ struct kind_of_call {
     std::int64_t queries;
 };
 
-void check(const kind_of_call& of, const std::string& level) {
-    INFO(of.name << ", " << of.types << ", depth " << of.depths << ", " << of.shapes << ", for " << level);
-    const generators::variant variant{"my::variant", of.graph};
-    const generators::listed_kernel listed =
-        generators::kernels_of({&variant, 1},
-                               {.targets = {level}, .dtypes = {of.types}, .depths = {of.depths}, .shapes = {of.shapes}})
-            .front();
-    const generators::jit_kernel kernel(listed);
-    const auto depth = static_cast<std::int64_t>(listed.request.depths.depth);
-    workload call(of.graph,
-                  {.batches = 2,
-                   .heads = 2,
-                   .key_heads = 2,
-                   .queries = of.queries,
-                   .keys = 300,
-                   .depth = depth,
-                   .value_depth = depth},
-                  3, {}, {{"model", 2 * depth}, {"three", 6 * depth}, {"", 2 * depth}});
-    for (const char* const name : {"q", "k", "v", "out"})
-        if (of.types == "bf16" && std::ranges::any_of(of.graph.inputs, [&](const input_declaration& input) {
-                return input.name == name || std::string_view(name) == "out";
-            }))
-            call.convert(name, element_type::bf16);
-    const auto arguments = call.arguments();
+constexpr std::size_t most = 16384;
+
+/// All kinds of calls of a kernel, with arguments of which the last is an output.
+void check_calls(const kernel_table& kernel, const std::vector<detail::named_argument>& arguments) {
     auto refused = arguments;
     refused.pop_back();
     std::ptrdiff_t done = 0;
-    const bool pairs = std::ranges::any_of(of.graph.outputs, [&](const output_declaration& each) {
-        const kind is = of.graph.nodes[static_cast<std::size_t>(each.node)].kind;
-        return is == kind::scores || is == kind::weights || is == kind::column;
-    });
-    const std::size_t most = pairs ? 28672 : 16384;
     explanation explained;
-    const auto call_once = [&](int threads) { detail::call(kernel.table(), arguments, {.threads = threads}); };
+    const auto call_once = [&](int threads) { detail::call(kernel, arguments, {.threads = threads}); };
     const std::function<void()> kinds[] = {
         [&] { call_once(1), ++done; }, [&] { call_once(2), ++done; },
-        [&] { explained = detail::explain(kernel.table(), arguments, {.threads = 2}), ++done; },
+        [&] { explained = detail::explain(kernel, arguments, {.threads = 2}), ++done; },
         [&] {
             try {
-                detail::call(kernel.table(), refused, {});
+                detail::call(kernel, refused, {});
             } catch (const error&) {
                 ++done;
             }
@@ -157,6 +134,67 @@ void check(const kind_of_call& of, const std::string& level) {
     CHECK(explained.stack_bytes == most);
 }
 
+generators::jit_kernel kernel_of(const generators::variant& variant, const kind_of_call& of, const std::string& level) {
+    return generators::jit_kernel(
+        generators::kernels_of({&variant, 1},
+                               {.targets = {level}, .dtypes = {of.types}, .depths = {of.depths}, .shapes = {of.shapes}})
+            .front());
+}
+
+void check(const kind_of_call& of, const kernel_table& kernel) {
+    const std::int64_t depth = std::stoi(of.depths);
+    workload call(of.graph,
+                  {.batches = 2,
+                   .heads = 2,
+                   .key_heads = 2,
+                   .queries = of.queries,
+                   .keys = 300,
+                   .depth = depth,
+                   .value_depth = depth},
+                  3, {}, {{"model", 2 * depth}, {"three", 6 * depth}, {"", 2 * depth}});
+    for (const char* const name : {"q", "k", "v", "out"})
+        if (of.types != "f32" && std::ranges::any_of(of.graph.inputs, [&](const input_declaration& input) {
+                return input.name == name || std::string_view(name) == "out";
+            }))
+            call.convert(name, of.types == "bf16" ? element_type::bf16 : element_type::f16);
+    check_calls(kernel, call.arguments());
+}
+
+void check(const kind_of_call& of, const std::string& level) {
+    INFO(of.name << ", " << of.types << ", depth " << of.depths << ", " << of.shapes << ", for " << level);
+    const generators::variant variant{"my::variant", of.graph};
+    check(of, kernel_of(variant, of, level).table());
+}
+
+/// Each kernel of a graph that is linked and runs here.
+void check_linked(const kind_of_call& of, const kernel_table& table) {
+    for (const kernel& each : table.kernels) {
+        if (!runs(each.target) || each.query != (of.types == "f16" ? element_type::f16 : element_type::f32))
+            continue;
+        INFO(of.name << ", " << of.types << ", linked for " << each.target);
+        kernel_table alone = table;
+        alone.kernels = {&each, 1};
+        check(of, alone);
+    }
+}
+
+void check_gradient(const kind_of_call& of, const graph_ir& forward, const std::string& level) {
+    INFO("gradient of " << of.name << ", " << of.types << ", depth " << of.depths << ", for " << level);
+    const generators::variant variant{"my::gradient", of.graph};
+    const generators::jit_kernel kernel = kernel_of(variant, of, level);
+    const std::int64_t depth = std::stoi(of.depths);
+    const testing::gradient_call call(forward, of.graph,
+                                      {.batches = 1,
+                                       .heads = 2,
+                                       .key_heads = 1,
+                                       .queries = of.queries,
+                                       .keys = 70,
+                                       .depth = depth,
+                                       .value_depth = depth},
+                                      3, {}, of.types == "bf16" ? element_type::bf16 : element_type::f32);
+    check_calls(kernel.table(), call.arguments);
+}
+
 }  // namespace
 
 TEST_CASE("every kind of call runs on a stack of 32 KB, and takes what explain says", "[stack]") {
@@ -171,9 +209,17 @@ TEST_CASE("every kind of call runs on a stack of 32 KB, and takes what explain s
     const kind_of_call everywhere[] = {{"alibi", ir_of<formulas::alibi>, "bf16", "128", "prefill", 300},
                                        {"alibi", ir_of<formulas::alibi>, "f32", "128", "decode", 1},
                                        {"pairs", ir_of<formulas::pairs>, "f32", "64", "prefill", 300},
-                                       {"computed", ir_of<formulas::computed>, "bf16", "16", "prefill", 300},
-                                       {"drawn", ir_of<formulas::drawn>, "f32", "32", "prefill", 300}};
+                                       {"computed", ir_of<formulas::computed>, "bf16", "16", "prefill", 300}};
+    const std::pair<kind_of_call, graph_ir> gradients[] = {
+        {{"alibi", ir_of<formulas::alibi_gradient>, "bf16", "128", "prefill", 70}, ir_of<formulas::alibi>},
+        {{"long_formula", ir_of<stack::long_gradient>, "f32", "64", "prefill", 70}, ir_of<stack::trained>}};
     for (const kind_of_call& of : once) check(of, levels.front());
-    for (const std::string& level : levels)
+    for (const std::string& level : levels) {
         for (const kind_of_call& of : everywhere) check(of, level);
+        for (const auto& [of, forward] : gradients) check_gradient(of, forward, level);
+    }
+    check_linked({"drawn", ir_of<stack::drawn>, "f32", "64", "prefill", 300}, detail::table_of<stack::drawn>());
+    for (const char* const type : {"f32", "f16"})
+        check_linked({"long_pairs", ir_of<stack::long_pairs>, type, "64", "prefill", 300},
+                     detail::table_of<stack::long_pairs>());
 }

@@ -147,7 +147,7 @@ TEST_CASE("explain counts every byte that a call takes") {
         e.text(),
         ContainsSubstring("used: f32 column (batch 2, head 4, key 7)\n") &&
             ContainsSubstring("320 B kept from one pass to the next, 1.22 KB of tables of conditions; 9.54 KB in all; "
-                              "28.67 KB of the caller's stack\n"));
+                              "16.38 KB of the caller's stack\n"));
 }
 
 TEST_CASE("explain of an empty call") {

@@ -149,13 +149,13 @@ column evaluation::compute(std::int16_t i) {
         case family::comparison:
         case family::logic: break;
     }
-    std::array<kind, max_rank + 1> kinds{};
+    std::array<kind, max_rank + 1> is{};
     std::array<shared_column, max_rank + 1> held;
-    std::array<const column*, max_rank + 1> arguments{};
+    std::array<const column*, max_rank + 1> of{};
     for (std::size_t a = 0; a < n.argument_count; ++a)
-        kinds[a] = node(n.arguments[a]).kind, held[a] = value(n.arguments[a]), arguments[a] = held[a].get();
+        is[a] = node(n.arguments[a]).kind, held[a] = value(n.arguments[a]), of[a] = held[a].get();
     column result;
-    if (!evaluate_pointwise(n, {kinds.data(), n.argument_count}, {arguments.data(), n.argument_count}, result))
+    if (!evaluate_pointwise(n, {is.data(), n.argument_count}, {of.data(), n.argument_count}, result, makes_gradients_))
         refuse("operation " + std::to_string(static_cast<int>(n.op)) + " is not known here");
     return result;
 }

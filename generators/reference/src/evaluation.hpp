@@ -108,6 +108,7 @@ private:
     const std::vector<double>& panel_of(std::int16_t user, std::int16_t tensor, std::int64_t depth);
 
     graph_ir graph_;
+    const bool makes_gradients_ = !graph_.outputs.empty() && node(graph_.outputs[0].node).kind == kind::gradient;
     bound_arguments bound_;
     std::vector<variables> depends_;                          // by node
     std::vector<kept> kept_;                                  // by node

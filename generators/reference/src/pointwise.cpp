@@ -195,8 +195,20 @@ constexpr by_operation<family::logic, std::int32_t (*)(std::int32_t, std::int32_
 
 }  // namespace
 
+namespace {
+
+/// A product with 0 is 0, and so is a quotient of 0.
+void keep_nothing(operation op, const column& x, const column& y, column& result) {
+    const auto at = [](const column& c, std::size_t i) { return c.real[c.real.size() == 1 ? 0 : i]; };
+    for (std::size_t i = 0; i < result.real.size(); ++i)
+        if (std::isnan(result.real[i]) && (at(x, i) == 0 || (op == operation::multiply && at(y, i) == 0)))
+            result.real[i] = 0;
+}
+
+}  // namespace
+
 bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments,
-                        column& result) {
+                        column& result, bool of_gradient) {
     const operation op = node.op;
     const bool integers = !kinds.empty() && holds_integers(kinds[0]);
     const auto& x = *arguments[0];
@@ -205,7 +217,11 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
         case family::arithmetic:
         case family::bits:
         case family::function:
-        case family::function_of_two: evaluate_numbers(op, integers, arguments, result); return true;
+        case family::function_of_two:
+            evaluate_numbers(op, integers, arguments, result);
+            if (of_gradient && (op == operation::multiply || op == operation::divide))
+                keep_nothing(op, x, *arguments[1], result);
+            return true;
         case family::classification:
             map(result.integer, x.real, [op](double r) -> std::int32_t { return of_classes[op](r); });
             return true;

@@ -24,8 +24,9 @@ double real_operation(operation op, double x, double y);
 double real_function(operation op, double x);
 
 /// Evaluates a pointwise instruction; `kinds` are those of its arguments. Columns of one element stand for all. Returns
-/// false if the operation is not pointwise.
+/// false if the operation is not pointwise. `of_gradient`: a masked pair adds exactly nothing, so a product with 0 is
+/// 0, whatever the other factor is.
 bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, std::span<const column* const> arguments,
-                        column& result);
+                        column& result, bool of_gradient = false);
 
 }  // namespace attune::reference

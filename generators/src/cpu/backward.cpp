@@ -47,16 +47,31 @@ void backward_sweep::define_sweep() {
     const int count = static_cast<int>(plan.sums.size()), block = tasks.block;
     const Expr chunks = (tasks.key_blocks + chunk_blocks - 1) / chunk_blocks;
     // Algorithm. Of a block of pairs: a row of the sum of a number.
-    within = RDom(0, block, "within");
-    std::vector<Expr> factors;
+    std::vector<pair_block::channel_of> rows;
     for (const gradient_sum& sum : plan.sums) {
-        const Func& tile = pairs.tiles.at(sum.pairs);
-        const Expr numbers = sum.of_queries ? tile(in_block, within, f_.kb, f_.qt, f_.h, f_.b)
-                                            : tile(within, in_block, f_.kb, f_.qt, f_.h, f_.b);
-        factors.push_back(numbers * pairs.rows(sum, width, within.x));
+        rows.push_back(pairs.rows(sum, width));
+        if (sum.rows >= 0) scan(sum, rows.back());
     }
     product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) += any_of(factors, number);
+    const auto add_up = [&](const RDom& over, bool look) {
+        std::vector<Expr> factors;
+        for (std::size_t i = 0; i < plan.sums.size(); ++i) {
+            const Func& tile = pairs.tiles.at(plan.sums[i].pairs);
+            const Expr numbers = plan.sums[i].of_queries ? tile(in_block, over, f_.kb, f_.qt, f_.h, f_.b)
+                                                         : tile(over, in_block, f_.kb, f_.qt, f_.h, f_.b);
+            const Expr row = rows[i](f_.d, over.x);
+            factors.push_back(numbers * (look ? masked_values::unless_masked(numbers, row) : row));
+        }
+        product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) += any_of(factors, number);
+    };
+    within = RDom(0, block, "within");
+    if (!scanned.empty()) within.where(!some_spoilt());
+    add_up(within, false);
+    if (!scanned.empty()) {
+        looked_at = RDom(0, block, "looked_at");
+        looked_at.where(some_spoilt());
+        add_up(looked_at, true);
+    }
 
     sweep = RDom({{0, block}, {0, count}, {0, chunk_blocks}, {0, tasks.blocks_of_part}, {0, chunks}, {0, tasks.group}},
                  "sweep");
@@ -78,6 +93,25 @@ void backward_sweep::define_sweep() {
     }
     sums(f_.d, i, f_.b) = 0.0f;
     sums(f_.d, any_of(places, which), f_.b) += product(f_.d, row, which, key_block, of_block, of_group, f_.b);
+}
+
+/// Looks for what is not finite among the rows that a sum's numbers are multiplied by.
+void backward_sweep::scan(const gradient_sum& sum, const pair_block::channel_of& rows) {
+    const int lanes = lanes_of(f_.request.schedule);
+    const bool of_query = !sum.of_queries;
+    for (const scanned_rows& before : scanned)
+        if (before.rows == sum.rows && before.of_query == of_query) return;
+    // Algorithm
+    const RDom each({{0, width / lanes}, {0, tasks.block}}, "scanned");
+    const std::vector<Var> block{of_query ? f_.qt : f_.kb, f_.h, f_.b};
+    scanned.push_back({non_finite(lane, lanes, block, rows(each.x * lanes + lane, each.y)), each, sum.rows, of_query});
+}
+
+Expr backward_sweep::some_spoilt() const {
+    Expr some = Internal::const_false();
+    for (const scanned_rows& of : scanned)
+        some = some || of.found.spoilt(of.of_query ? f_.qt : f_.kb, f_.h, f_.b) != cast<std::uint8_t>(0);
+    return some;
 }
 
 /// What a sum of the sweep is at a query of a query head, or at a key in a part of the queries.

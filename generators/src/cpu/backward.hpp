@@ -1,5 +1,6 @@
 #pragma once
 #include "cpu/pair_block.hpp"
+#include "stages/masked_values.hpp"
 
 #include <list>
 #include <vector>
@@ -52,9 +53,19 @@ public:
     Halide::Func visits{"visits"};  ///< (key block, query block, head, batch): whether a pair there may be seen
     pair_block pairs;
     /// (channel, row in block, number of the sum, key block, query block in part, head in group, task): of a block of
-    /// pairs, added up over `within`, positions of the other side.
+    /// pairs, added up over `within`, positions of the other side; over `looked_at` where its rows are not all finite:
+    /// a pair whose number is 0 then adds nothing.
     Halide::Func product{"product"};
-    Halide::RDom within;
+    Halide::RDom within, looked_at;
+    /// The rows of one side of a block, (block, head in group, task), that numbers of pairs are multiplied by.
+    struct scanned_rows {
+        non_finite found;
+        Halide::RDom each;  ///< vectors of a row, rows
+        int rows{};         ///< node
+        bool of_query{};
+    };
+    std::vector<scanned_rows> scanned;
+    const Halide::Var lane{"l"};
     Halide::Func sums{"sums"};  ///< (channel, row among those of all sums, task): over `sweep`
     Halide::RDom sweep;
     /// Its loops: row in block, number of the sum, key block in chunk, query block in part, chunk of key blocks, head
@@ -76,6 +87,8 @@ private:
 
     void define_visits();
     void define_sweep();
+    void scan(const gradient_sum& sum, const pair_block::channel_of& rows);
+    Halide::Expr some_spoilt() const;
     void define_outputs();
     Halide::Func rounded_to(const Halide::Func& sum, std::size_t output);
     void define_copied(std::size_t output, const std::vector<const gradient_term*>& terms);

@@ -83,7 +83,7 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     for (const auto& [node, number] : term.sums) {
         const int channel = plan.sums[number].channel;
         const Expr d = channel < 0 ? Expr(0) : here.indices.at(channel);
-        here.known[node] = {made(number, d, at, h, each[loops.part], b), {}};
+        here.known[node] = made_of_pairs(made(number, d, at, h, each[loops.part], b));
     }
     const quantity x = f_.evaluate(term.value, here);
     // Sums over nothing are 0, but what multiplies them need not be finite where there is no key.
@@ -125,7 +125,7 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
         at.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
     std::vector<Expr> places = indices(term, at);
     for (const auto& [node, tile] : pass.pairs.tiles)
-        at.known[node] = {tile(f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b), {}};
+        at.known[node] = made_of_pairs(tile(f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b));
     quantity x = f_.evaluate(term.value, at);
     if (f_.node(term.value).op != operation::constant && !pass.pairs.tiles.contains(term.value))
         x.value = select(x.masked.defined() ? pass.pairs.beyond() || x.masked : pass.pairs.beyond(), 0.0f, x.value);

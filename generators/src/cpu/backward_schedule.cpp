@@ -1,4 +1,5 @@
 #include "cpu/backward.hpp"
+#include "cpu/stage_schedules.hpp"
 #include "passes/skip_blocks.hpp"
 
 namespace attune::generators {
@@ -31,11 +32,17 @@ void schedule_sweep(const cpu_gradient& cut, backward_sweep& its, const kernel_f
         .vectorize(f.d, cut.lanes)
         .unroll(f.d)
         .unroll(its.in_block);
-    product.update()
-        .reorder(f.d, its.in_block, its.within.x)
-        .vectorize(f.d, cut.lanes)
-        .unroll(f.d)
-        .unroll(its.in_block);
+    for (const auto& [update, over] : {std::pair(0, its.within), {1, its.looked_at}})
+        if (update < product.num_update_definitions())
+            product.update(update)
+                .reorder(f.d, its.in_block, over.x)
+                .vectorize(f.d, cut.lanes)
+                .unroll(f.d)
+                .unroll(its.in_block)
+                .never_partition(std::vector<VarOrRVar>{over.x});
+    for (backward_sweep::scanned_rows& of : its.scanned)
+        schedule_scan(of.found, its.lane, cut.lanes, of.each,
+                      LoopLevel(sums, of.of_query ? its.of_block : its.in_chunk));
     schedule_pairs(cut, its.pairs, f, {{sums, f.b}, {sums, its.of_group}, {sums, its.of_block}, {sums, its.in_chunk}});
 }
 

@@ -193,6 +193,19 @@ bool pair_block::is_read_again(int node) const {
     return f_.node(node).kind != kind::scores && std::ranges::find(wanted, node) != wanted.end();
 }
 
+bool pair_block::is_short(int tile) const {
+    constexpr int most_functions = 2;  // that of the weight, and that of a cap, say
+    const std::vector<bool> read = under(f_.graph(), {tile}, [&](int n) { return n != tile && is_read_again(n); });
+    int functions = 0;
+    for (int n = 0; n < static_cast<int>(read.size()); ++n) {
+        const family of = family_of(f_.node(n).op);
+        const bool costs = of == family::function || of == family::function_of_two || of == family::random;
+        const bool of_pair = f_.depends[n].score || (f_.depends[n].query && f_.depends[n].key);
+        if (read[static_cast<std::size_t>(n)] && costs && of_pair) ++functions;
+    }
+    return functions <= most_functions;
+}
+
 /// The numbers of pairs that are summed; 0 where a pair is not seen, whatever lies there.
 void pair_block::define_tiles() {
     for (const int node : wanted) {
@@ -201,23 +214,25 @@ void pair_block::define_tiles() {
         Func tile("pairs_" + std::to_string(node));
         tile(pair_) = select(x.masked.defined() ? beyond() || x.masked : beyond(), 0.0f, x.value);
         tiles[node] = tile;
-        if (is_read_again(node)) known[node] = {tile(pair_), {}};
+        if (is_read_again(node)) known[node] = made_of_pairs(tile(pair_));
     }
 }
 
-Expr pair_block::rows(const gradient_sum& sum, int width, const Expr& position) {
-    if (sum.rows < 0) return 1.0f;
+pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
+    if (sum.rows < 0) return [](const Expr&, const Expr&) { return Expr(1.0f); };
     const bool of_query = !sum.of_queries;
     const int depth = sum.of_values ? f_.value_depth() : f_.depth();
     if (is_plain_row(sum.rows, sum.channel) && depth == width)
-        return factor(sum.rows, sum.channel, f_.d, of_query, position);
+        return [this, sum, of_query](const Expr& d, const Expr& position) {
+            return factor(sum.rows, sum.channel, d, of_query, position);
+        };
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     // Algorithm
     Func copy("rows_" + std::to_string(sum.rows));
     copy(f_.d, i, block, f_.h, f_.b) =
         select(f_.d < depth, factor(sum.rows, sum.channel, min(f_.d, depth - 1), of_query, i), 0.0f);
     copies.push_back({copy, width, of_query});
-    return copy(f_.d, position, block, f_.h, f_.b);
+    return [this, copy, block](const Expr& d, const Expr& position) { return copy(d, position, block, f_.h, f_.b); };
 }
 
 }  // namespace attune::generators

@@ -48,8 +48,13 @@ public:
     place at_pair() const;
     /// Whether a pair lies beyond the lengths.
     Halide::Expr beyond() const;
+    /// A channel, a position in the block at hand.
+    using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
     /// The rows of a product's other side, so wide: a tensor as it lies, or a copy.
-    Halide::Expr rows(const gradient_sum& sum, int width, const Halide::Expr& position);
+    channel_of rows(const gradient_sum& sum, int width);
+
+    /// Whether the formula of a tile is so short that there are registers for that of several pairs.
+    bool is_short(int tile) const;
 
     /// Products of queries' and keys' channels, a number a pair.
     struct contraction {
@@ -88,9 +93,6 @@ public:
     const Halide::Var in_panel{"n"};                                ///< the channel of panels and keys
 
 private:
-    /// A channel, a position in the block at hand.
-    using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
-
     Halide::Expr query_at(const Halide::Expr& position) const;
     Halide::Expr query_read(const Halide::Expr& position) const;
     Halide::Expr key_read(const Halide::Expr& position) const;

@@ -7,8 +7,10 @@ using namespace Halide;
 
 namespace {
 
-/// A block of pairs, so many queries in lanes and keys at a time.
-void schedule_block(const cpu_gradient& cut, Func pairs, const kernel_frame& f, const pair_loops& at) {
+/// A block of pairs, so many queries in lanes and keys at a time. `written_out`: what is made of their sums, too, for
+/// all of them together.
+void schedule_block(const cpu_gradient& cut, Func pairs, const kernel_frame& f, const pair_loops& at,
+                    bool written_out) {
     const Var qx("qx"), kx("kx");
     // Schedule
     pairs.compute_at(at.key_block)
@@ -20,9 +22,8 @@ void schedule_block(const cpu_gradient& cut, Func pairs, const kernel_frame& f, 
         .split(f.qi, f.qi, qx, cut.query_tile)
         .split(f.ki, f.ki, kx, cut.key_tile)
         .reorder(qx, kx, f.qi, f.ki)
-        .vectorize(qx, cut.lanes)
-        .unroll(qx)
-        .unroll(kx);
+        .vectorize(qx, cut.lanes);
+    if (written_out) pairs.unroll(qx).unroll(kx);
 }
 
 void schedule_contraction(const cpu_gradient& cut, pair_block::contraction& c, const Var& n, const kernel_frame& f,
@@ -47,7 +48,7 @@ void schedule_contraction(const cpu_gradient& cut, pair_block::contraction& c, c
             c.keys.bound_extent(n, static_cast<int>(*depth))
                 .vectorize(n, std::gcd(static_cast<int>(*depth), cut.lanes));
     }
-    if (c.is_kept) schedule_block(cut, c.whole, f, at);
+    if (c.is_kept) schedule_block(cut, c.whole, f, at, true);
 }
 
 /// Sums in registers, where they are used.
@@ -89,7 +90,7 @@ void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame
     }
     for (pair_block::contraction& each : its.contractions) schedule_contraction(cut, each, its.in_panel, f, at);
     for (auto& [node, tile] : its.tiles) {
-        schedule_block(cut, tile, f, at);
+        schedule_block(cut, tile, f, at, its.is_short(node));
         for (pair_block::contraction& c : its.contractions)
             if (c.is_kept ? node == its.wanted.front() : c.reader == node)
                 schedule_sums(cut, c, c.is_kept ? c.whole : tile, f);

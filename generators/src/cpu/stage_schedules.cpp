@@ -114,14 +114,19 @@ void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Loo
     its.of_group.update().vectorize(part, lanes);
 }
 
+void schedule_scan(non_finite& its, const Var& lane, int lanes, const RDom& each, const LoopLevel& block) {
+    // Schedule
+    its.magnitudes.compute_at(block).bound_extent(lane, lanes).vectorize(lane, lanes);
+    its.magnitudes.update()
+        .reorder(lane, each.x, each.y)
+        .vectorize(lane, lanes)
+        .never_partition(std::vector<VarOrRVar>{each.y});
+    its.spoilt.compute_at(block);
+}
+
 void schedule_masked_values(masked_values& its, const LoopLevel& block) {
     // Schedule
-    its.magnitudes.compute_at(block).bound_extent(its.l, its.width).vectorize(its.l, its.width);
-    its.magnitudes.update()
-        .reorder(its.l, its.each.x, its.each.y)
-        .vectorize(its.l, its.width)
-        .never_partition(std::vector<VarOrRVar>{its.each.y});
-    its.spoilt.compute_at(block);
+    schedule_scan(its.found, its.l, its.width, its.each, block);
 }
 
 void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel_frame& f) {
@@ -164,27 +169,25 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
             .split(steps.x, ro, rx, others)
             .reorder(kx, rx, ro, ki, steps.y)
             .vectorize(kx, vector)
-            .unroll(kx)
-            .unroll(rx);
-        values.compute_at(tile, ro);
+            .unroll(kx);
+        values.compute_at(tile, rx);
     } else {
         update.split(ki, ki, kx, in_lanes)
             .split(qi, qi, qx, others)
             .reorder(kx, qx, qi, ki, qt, steps.x)
             .vectorize(kx, vector)
-            .unroll(kx)
-            .unroll(qx);
-        values.compute_at(tile, qi);
+            .unroll(kx);
+        values.compute_at(tile, qx);
         tile.bound_extent(qi, cut.query_block);
     }
     update.never_partition_all();  // one loop, for skip_blocks to guard
+    // A query at a time: formulas of all of them together are more than there are registers for.
     values.bound_extent(ki, in_lanes)
-        .bound_extent(qi, others)
+        .bound_extent(qi, 1)
         .bound_extent(kb, 1)
         .bound_extent(qt, 1)
         .vectorize(ki, vector)
-        .unroll(ki)
-        .unroll(qi);
+        .unroll(ki);
     scores.schedule_products(cut, LoopLevel(tile, its.of == shape::columns ? VarOrRVar(RVar("ro")) : VarOrRVar(qi)),
                              in_lanes, others, vector);
     for (Func* row : {&its.maximum, &its.inverse})

@@ -25,6 +25,8 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes);
 void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Halide::LoopLevel& task);
 
 /// At a block of keys.
+void schedule_scan(non_finite& its, const Halide::Var& lane, int lanes, const Halide::RDom& each,
+                   const Halide::LoopLevel& block);
 void schedule_masked_values(masked_values& its, const Halide::LoopLevel& block);
 
 void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel_frame& f);

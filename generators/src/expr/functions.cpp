@@ -44,7 +44,7 @@ constexpr by_operation<family::function, rule> of_one{
      {[](double x) { return x > 0   ? 1.0
                             : x < 0 ? -1.0
                                     : x; },
-      [](const Expr& x) { return select(is_nan(x), x, x > 0.0f, 1.0f, x < 0.0f, -1.0f, 0.0f); }}}};
+      [](const Expr& x) { return select(is_not_a_number(x), x, x > 0.0f, 1.0f, x < 0.0f, -1.0f, 0.0f); }}}};
 
 /// By multiplication where that is exact to an ulp; of any other exponent as C's.
 Expr power(const Expr& x, const Expr& y) {
@@ -83,7 +83,8 @@ quantity function_of_one(operation op, const quantity& x) {
     const Expr value = constant ? Expr(static_cast<float>(how.of_constant(*constant))) : how.of(x.value);
     const auto limit = limit_of(op);
     if (!limit) return {value, x.masked};
-    return {x.masked.defined() ? select(x.masked, static_cast<float>(*limit), value) : value, {}};
+    if (!x.masked.defined()) return {value, {}};
+    return {select(x.masked, static_cast<float>(*limit), value), {}, *limit == 0 ? x.masked : Expr()};
 }
 
 quantity function_of_two(operation op, const quantity& x, const quantity& y) {

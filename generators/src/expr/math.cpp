@@ -17,6 +17,10 @@ Expr strictly(Internal::Call::IntrinsicOp op, const Expr& a, const Expr& b) {
 
 }  // namespace
 
+Expr is_not_a_number(const Expr& x) {
+    return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u);
+}
+
 Expr at_least(const Expr& x, const Expr& limit) {
     if (is_const(x)) return Internal::simplify(max(x, limit));
     return select(strictly(Internal::Call::strict_lt, x, limit), limit, x);
@@ -30,13 +34,13 @@ Expr at_most(const Expr& x, const Expr& limit) {
 Expr larger_of(const Expr& a, const Expr& b) {
     if (!a.type().is_float()) return max(a, b);
     if (is_const(a)) return at_least(b, a);
-    return is_const(b) ? at_least(a, b) : select(is_nan(b), b, at_least(a, b));
+    return is_const(b) ? at_least(a, b) : select(is_not_a_number(b), b, at_least(a, b));
 }
 
 Expr smaller_of(const Expr& a, const Expr& b) {
     if (!a.type().is_float()) return min(a, b);
     if (is_const(a)) return at_most(b, a);
-    return is_const(b) ? at_most(a, b) : select(is_nan(b), b, at_most(a, b));
+    return is_const(b) ? at_most(a, b) : select(is_not_a_number(b), b, at_most(a, b));
 }
 
 Expr exp2_of_nonpositive(const Expr& x) {
@@ -96,9 +100,9 @@ Expr error_function(const Expr& x) {
     return y * p / q;
 }
 
-Expr exponential(const Expr& x) { return select(is_nan(x), x, exp(clamp(x, -104.0f, 88.7228f))); }
+Expr exponential(const Expr& x) { return select(is_not_a_number(x), x, exp(clamp(x, -104.0f, 88.7228f))); }
 
-Expr natural_logarithm(const Expr& x) { return select(is_nan(x), x, log(x)); }
+Expr natural_logarithm(const Expr& x) { return select(is_not_a_number(x), x, log(x)); }
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 

@@ -14,6 +14,7 @@ using namespace Halide;
 namespace {
 
 Expr either(const Expr& a, const Expr& b) { return !a.defined() ? b : !b.defined() ? a : a || b; }
+Expr both(const Expr& a, const Expr& b) { return a.defined() && b.defined() ? a && b : Expr(); }
 
 /// How far to shift: never beyond what the machine can.
 Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
@@ -22,7 +23,7 @@ Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
 quantity as_integer(const quantity& x) {
     if (!x.value.type().is_float()) return {cast<int>(x.value), {}};
     const Expr value = cast<int>(clamp(x.value, -2147483648.0f, 2147483520.0f));
-    const Expr bounded = select(is_nan(x.value), 0, x.value >= 2147483648.0f, Int(32).max(), value);
+    const Expr bounded = select(is_not_a_number(x.value), 0, x.value >= 2147483648.0f, Int(32).max(), value);
     return {x.masked.defined() ? select(x.masked, Int(32).min(), bounded) : bounded, {}};
 }
 
@@ -102,6 +103,25 @@ quantity choose(const quantity& condition, const quantity& x, const quantity& y)
     return {value, (condition.value && p) || (!condition.value && q)};
 }
 
+/// Where a result is nothing: a product where a factor is, a sum where all terms are.
+constexpr of_two first_of = [](const Expr& a, const Expr&) { return a; };
+constexpr of_two neither = [](const Expr&, const Expr&) { return Expr(); };
+constexpr by_operation<family::arithmetic, of_two> nothing_of{
+    {operation::negate, first_of},   {operation::absolute, first_of}, {operation::add, both},
+    {operation::subtract, both},     {operation::multiply, either},   {operation::divide, first_of},
+    {operation::remainder, neither}, {operation::minimum, both},      {operation::maximum, both}};
+
+/// Of the branch that is taken.
+Expr nothing_of_choice(const Expr& condition, const quantity& x, const quantity& y) {
+    if (!x.nothing.defined()) return y.nothing.defined() ? !condition && y.nothing : Expr();
+    return y.nothing.defined() ? select(condition, x.nothing, y.nothing) : condition && x.nothing;
+}
+
+quantity with_nothing(const quantity& x, const Expr& nothing) {
+    if (!nothing.defined()) return x;
+    return {select(nothing, 0.0f, x.value), x.masked, nothing};
+}
+
 [[noreturn]] void refuse() { throw std::runtime_error("a kernel cannot compute one of this graph's nodes"); }
 
 }  // namespace
@@ -113,6 +133,10 @@ quantity pointwise::evaluate(int node, bool as_index) {
     const quantity result = compute(request_.graph().nodes[node], as_index);
     done_.emplace(key, result);
     return result;
+}
+
+quantity made_of_pairs(const Expr& sum) {
+    return {sum, {}, (reinterpret<std::uint32_t>(sum) << 1) == cast<std::uint32_t>(0)};
 }
 
 quantity pointwise::terminal(const instruction& node, bool as_index) {
@@ -147,6 +171,7 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
     if (node.kind == kind::integer) return {static_cast<int>(node.integer), {}};
     if (node.kind == kind::condition) return {node.integer != 0 ? Internal::const_true() : Internal::const_false(), {}};
     if (std::isinf(node.number) && node.number < 0) return {0.0f, Internal::const_true()};
+    if (node.number == 0 && keeps_nothing()) return {0.0f, {}, Internal::const_true()};
     return {static_cast<float>(node.number), {}};
 }
 
@@ -291,14 +316,21 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case family::conversion:
             return node.op == operation::to_real ? quantity{cast<float>(a.value), a.masked} : as_integer(a);
         case family::arithmetic:
-            if (node.op == operation::divide) return divide(node, a, b);
             if (node.op == operation::maximum) return larger(a, b);
-            return {of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)};
+            return with_nothing(node.op == operation::divide
+                                    ? divide(node, a, b)
+                                    : quantity{of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)},
+                                keeps_nothing() ? nothing_of[node.op](a.nothing, b.nothing) : Expr());
         case family::function: return function_of_one(node.op, a);
         case family::function_of_two: return function_of_two(node.op, a, b);
         case family::classification: return classified(node.op, a);
         case family::bits: return {of_bits[node.op](a.value, b.value), {}};
-        case family::selection: return node.op == operation::where ? choose(a, b, c) : a;
+        case family::selection: {
+            if (node.op != operation::where) return a;
+            quantity chosen = choose(a, b, c);
+            if (keeps_nothing()) chosen.nothing = nothing_of_choice(a.value, b, c);
+            return chosen;
+        }
         case family::comparison:
             for (const auto& [side, argument] : {std::pair(&a, 0), std::pair(&b, 1)})
                 if (node.op != operation::equal && node.op != operation::not_equal &&

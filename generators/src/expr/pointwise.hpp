@@ -13,7 +13,12 @@ constexpr bool is_passed(const instruction& node) { return node.op == operation:
 struct quantity {
     Halide::Expr value;
     Halide::Expr masked;
+    /// In a gradient: where the value is 0 because a pair is masked (undefined: nowhere). A product with it is 0,
+    /// whatever the other factor is.
+    Halide::Expr nothing{};
 };
+/// A sum of a gradient that was made before: nothing where it is 0.
+quantity made_of_pairs(const Halide::Expr& sum);
 
 /// Where a node is evaluated.
 struct place {
@@ -45,6 +50,7 @@ private:
     quantity load_computed(const instruction& node);
     quantity reduce(const instruction& node, bool as_index);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
+    bool keeps_nothing() const { return request_.facts->gradient.has_value(); }
     /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
     /// differ from that.
     bool length_is_given(operation computed) const;

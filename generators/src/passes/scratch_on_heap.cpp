@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t all_registers = 2048;  // bytes: 32 vectors of 512 bits
 constexpr std::int64_t small = 512;           // for the stack of what is there once
-constexpr std::int64_t most_indexed = 10240;  // bytes of one function, for the stack, that cannot be registers
+constexpr std::int64_t most_indexed = 4096;   // bytes of one function, for the stack, that cannot be registers
 
 /// 0 where the size is known in the call only: that is on the heap as it is.
 std::int64_t bytes_of(const Allocate* allocate) {

@@ -7,18 +7,30 @@
 namespace attune::generators {
 using namespace Halide;
 
-masked_values::masked_values(const kernel_frame& frame, const Func& block_kinds, const value_at& value)
-    : width(std::gcd(lanes_of(frame.request.schedule), frame.value_depth())), f_(frame) {
+non_finite::non_finite(const Var& lane, int lanes, const std::vector<Var>& block, const Expr& value) {
     // Algorithm
-    const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b}, lanes{l, f_.kb, f_.qt, f_.h, f_.b};
+    std::vector<Var> in_lanes = block;
+    in_lanes.insert(in_lanes.begin(), lane);
     const Expr sign = Expr(0x80000000u), infinity = Expr(0x7f800000u);
-    each = RDom({{0, f_.value_depth() / width}, {0, f_.cut.key_block}}, "scanned");
-    each.where(subblocks::kind_of(block_kinds(block)) != cast<std::uint8_t>(2));
-    magnitudes(lanes) = cast<std::uint32_t>(0);
-    magnitudes(lanes) = max(magnitudes(lanes), reinterpret<std::uint32_t>(value(each.x * width + l, each.y)) & ~sign);
-    const RDom lane(0, width, "lane");
+    magnitudes(in_lanes) = cast<std::uint32_t>(0);
+    magnitudes(in_lanes) = max(magnitudes(in_lanes), reinterpret<std::uint32_t>(value) & ~sign);
+    const RDom each(0, lanes, "lane");
+    std::vector<Expr> at(in_lanes.begin(), in_lanes.end());
+    at.front() = each;
     spoilt(block) = cast<std::uint8_t>(0);
-    spoilt(block) = max(spoilt(block), cast<std::uint8_t>(magnitudes(lane, f_.kb, f_.qt, f_.h, f_.b) >= infinity));
+    spoilt(block) = max(spoilt(block), cast<std::uint8_t>(magnitudes(at) >= infinity));
+}
+
+masked_values::masked_values(const kernel_frame& frame, const Func& block_kinds, const value_at& value)
+    : width(std::gcd(lanes_of(frame.request.schedule), frame.value_depth())),
+      each(scan(frame, width, block_kinds)),
+      found(l, width, {frame.kb, frame.qt, frame.h, frame.b}, value(each.x * width + l, each.y)),
+      f_(frame) {}
+
+RDom masked_values::scan(const kernel_frame& f, int width, const Func& block_kinds) {
+    RDom all({{0, f.value_depth() / width}, {0, f.cut.key_block}}, "scanned");
+    all.where(subblocks::kind_of(block_kinds(f.kb, f.qt, f.h, f.b)) != cast<std::uint8_t>(2));
+    return all;
 }
 
 Expr masked_values::unless_masked(const Expr& weight, const Expr& value) {

@@ -7,6 +7,14 @@
 
 namespace attune::generators {
 
+/// Whether some numbers, a vector of lanes at a time, are all finite.
+struct non_finite {
+    /// `value` is at a lane, at `block` and at the variables of a reduction over all of them.
+    non_finite(const Halide::Var& lane, int lanes, const std::vector<Halide::Var>& block, const Halide::Expr& value);
+    Halide::Func magnitudes{"magnitudes"};  ///< (lane, block): the largest bits but for the sign
+    Halide::Func spoilt{"spoilt"};          ///< (block): not 0 where one is not finite
+};
+
 /// Keeps the values of masked pairs out of sums. A masked pair has the weight 0, which makes nothing of a number, but
 /// NaN of an infinity or a NaN. So the values of a block in which pairs are masked are looked at once, for all queries
 /// of a task; only where one of them is not finite is the block's product made with `unless_masked`.
@@ -17,7 +25,7 @@ public:
     masked_values(const kernel_frame& frame, const Halide::Func& block_kinds, const value_at& value);
 
     /// Whether the product of the block must look at each pair.
-    Halide::Expr matter() const { return spoilt(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
+    Halide::Expr matter() const { return found.spoilt(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
 
     /// The value, or 0 where the weight is; by its bits, as arithmetic may assume that there is no NaN.
     static Halide::Expr unless_masked(const Halide::Expr& weight, const Halide::Expr& value);
@@ -25,12 +33,13 @@ public:
     // What there is to schedule.
     const int width;  ///< value depths in a vector
     const Halide::Var l{"l"};
-    Halide::RDom each;                      ///< vectors of a row, keys of a block
-    Halide::Func magnitudes{"magnitudes"};  ///< (lane, key block, query block, head, batch)
-    Halide::Func spoilt{"spoilt"};          ///< (key block, query block, head, batch)
-    clipped_loop scanned_keys() const { return {{magnitudes.name(), each.y.name()}, 1, true}; }
+    Halide::RDom each;  ///< vectors of a row, keys of a block
+    non_finite found;   ///< of (key block, query block, head, batch)
+    clipped_loop scanned_keys() const { return {{found.magnitudes.name(), each.y.name()}, 1, true}; }
 
 private:
+    static Halide::RDom scan(const kernel_frame& f, int width, const Halide::Func& block_kinds);
+
     const kernel_frame& f_;
 };
 

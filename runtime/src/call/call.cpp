@@ -28,15 +28,6 @@ std::string_view name_of(kind k) {
 
 std::int64_t bytes_of(const explanation::argument& a) { return detail::bytes_of(a.shape, a.element); }
 
-/// Whether no output holds a number of each pair, and none is a gradient, which is a sum over them.
-bool writes_rows_alone(const graph_ir& graph) {
-    return std::none_of(graph.outputs.begin(), graph.outputs.end(), [&](const output_declaration& each) {
-        const kind is = graph.nodes[static_cast<std::size_t>(each.node)].kind;
-        return is == kind::scores || is == kind::weights || is == kind::column || is == kind::head_mean ||
-               is == kind::gradient;
-    });
-}
-
 /// What the generators say of the graph, and what is said of the call alone.
 std::vector<std::string> meaning_of(const kernel_table& table, std::int64_t heads, std::int64_t key_heads,
                                     bool with_lengths) {
@@ -100,7 +91,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
                                     result.packed_bytes = computed.packed_bytes;
     result.threads = bound.threads(), result.deterministic = is_deterministic(how);
     result.key_splits = bound.key_splits();
-    result.stack_bytes = writes_rows_alone(table.graph) ? most_stack : most_stack_with_pairs;
+    result.stack_bytes = most_stack;
     result.scratch_bytes = std::max(k.scratch_bytes, computed.block_bytes), result.saved_bytes = bound.saved_bytes(),
     result.table_bytes = bound.table_bytes();
     auto tasks = std::int64_t{map.batches} * map.heads * map.query_blocks;  // one a tile of queries

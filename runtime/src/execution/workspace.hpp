@@ -6,8 +6,7 @@
 namespace attune::detail {
 
 /// The most that a call takes of its caller's stack, which may be small: what is larger than registers lies in scratch.
-/// Where a number of each pair is written or differentiated, compilers spill more registers than elsewhere.
-inline constexpr std::size_t most_stack = 16384, most_stack_with_pairs = 28672;
+inline constexpr std::size_t most_stack = 16384;
 
 void* take_scratch(std::size_t bytes) noexcept;  ///< null where there is no memory
 void give_scratch(void* block) noexcept;         ///< on any thread

@@ -337,7 +337,7 @@ formula_case drawn_case(unsigned seed) {
     it.relaid = !draw.one_in(4);
     it.broadcast = it.kernel_of.made == pass::none && draw.one_in(3);
     // Kernels of gradients multiply NaN in a masked key by a 0: beyond kv_lengths alone it may lie anywhere.
-    it.hidden_nan = draw.one_in(2) && it.kernel_of.made == pass::none;
+    it.hidden_nan = draw.one_in(2);
     if (draw.one_in(3)) draw_packing(draw, it);
     settle(it);
     if (draw.one_in(2))

@@ -1,0 +1,123 @@
+// Gradients of calls with NaN or infinities where pairs are masked, compiled in process for every level that runs here.
+#include "../gradients/gradient_call.hpp"
+#include "kernel/kernel_list.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/dsl.hpp>
+#include <attune/runtime/cpu.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <string>
+#include <string_view>
+
+using namespace attune;
+using testing::gradient_call;
+
+namespace {
+namespace formulas {
+using namespace attune::dsl;
+
+/// Query 3 sees no key, no query sees key 17, odd queries see four of five keys. One tensor's gradient is placed pair
+/// by pair, others by an index of the query or of the key; k and v have the sums themselves.
+inline constexpr auto gain = input<"gain", f32>(query, depth);
+inline constexpr auto bias = input<"bias", f32>(head, query, key);
+inline constexpr auto slopes = input<"slopes", f32>(batch, head, key);
+inline constexpr auto products = queries(q(b, h, q_idx, d_idx) * gain(q_idx, d_idx)) * t(k) * rsqrt(depth);
+inline constexpr auto scores = mask(products * slopes(b, h, kv_idx) + bias(h, q_idx, kv_idx),
+                                    q_idx != 3 && kv_idx != 17 && (q_idx % 2 == 0 || kv_idx % 5 != 2));
+inline constexpr auto attention = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
+inline constexpr auto attention_gradient = gradient(attention);
+}  // namespace formulas
+
+constexpr std::size_t batches = 2, heads = 4, key_heads = 2, queries = 67, keys = 101, depth = 32;
+constexpr std::size_t empty_row = 3, unseen_key = 17, key_of_even_rows = 22;
+
+void put(gradient_call& call, std::string_view name, std::size_t at, float value) {
+    for (testing::elements& each : call.more)
+        if (each.name == name) return each.put(at, value);
+    support::owned_tensor& t = call.inputs[name];
+    if (t.halves.empty())
+        t.reals.at(at) = value;
+    else
+        t.halves.at(at) = bfloat16(value).bits;
+}
+
+/// Of all heads, a channel of each row at a position.
+void put_rows(gradient_call& call, std::string_view name, std::size_t rows, std::size_t length, std::size_t position,
+              float value) {
+    for (std::size_t row = 0; row < rows; ++row)
+        put(call, name, (row * length + position) * depth + (row + position) % depth, value);
+}
+
+void spoil_masked(gradient_call& call, float value) {
+    for (const char* const name : {"q", "dout"}) put_rows(call, name, batches * heads, queries, empty_row, value);
+    for (const char* const name : {"k", "v"}) put_rows(call, name, batches * key_heads, keys, unseen_key, value);
+    put(call, "gain", empty_row * depth + 5, value);
+    for (std::size_t row = 0; row < batches * heads; ++row) put(call, "slopes", row * keys + unseen_key, value);
+    for (const auto& [query, key] : {std::pair(empty_row, std::size_t{40}), {20, unseen_key}, {33, key_of_even_rows}})
+        for (std::size_t head = 0; head < heads; ++head)
+            put(call, "bias", (head * queries + query) * keys + key, value);
+}
+
+/// Numbers of the gradients that are not NaN where the reference's are, or far from it elsewhere.
+std::size_t wrong(const gradient_call& call, const reference::results& expected, double allowed) {
+    std::size_t found = 0;
+    for (std::size_t i = 0; i < call.results.size(); ++i) {
+        double largest = 1;
+        for (const double x : expected.outputs[i].values)
+            if (!std::isnan(x)) largest = std::max(largest, std::abs(x));
+        for (std::size_t j = 0; j < call.results[i].size; ++j) {
+            const double wanted = expected.outputs[i].values[j], is = static_cast<double>(call.results[i].at(j));
+            found += !(std::isnan(wanted) ? std::isnan(is) : std::abs(is - wanted) <= allowed * largest);
+        }
+    }
+    return found;
+}
+
+reference::results by_reference(const gradient_call& call) {
+    return reference::evaluate(call.graph, call.by_reference, {.depth = depth, .value_depth = depth});
+}
+
+void check(const std::string& level, element_type element) {
+    const bool wide = element == element_type::f32;
+    INFO((wide ? "f32" : "bf16") << " for " << level);
+    const generators::variant variant{"my::gradient", dsl::ir_of<formulas::attention_gradient>};
+    const generators::jit_kernel kernel(
+        generators::kernels_of(
+            {&variant, 1},
+            {.targets = {level}, .dtypes = {wide ? "f32" : "bf16"}, .depths = {"32"}, .shapes = {"prefill"}})
+            .front());
+    const double allowed = wide ? 1e-5 : 0x1p-8;
+    for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+        gradient_call call(
+            dsl::ir_of<formulas::attention>, variant.graph,
+            {.batches = batches, .heads = heads, .key_heads = key_heads, .queries = queries, .keys = keys}, 7,
+            {keys, 77}, element);
+        INFO(value);
+        spoil_masked(call, value);
+        const reference::results expected = by_reference(call);
+        for (std::size_t i = 0; i < expected.outputs.size(); ++i)
+            CHECK(expected.outputs[i].values == call.expected.outputs[i].values);
+        call.run(kernel.table(), 2);
+        CHECK(wrong(call, call.expected, allowed) == 0);
+
+        put_rows(call, "k", batches * key_heads, keys, key_of_even_rows, std::nanf(""));
+        put_rows(call, "v", batches * key_heads, keys, key_of_even_rows, std::nanf(""));
+        call.run(kernel.table(), 2);
+        CHECK(wrong(call, by_reference(call), allowed) == 0);
+    }
+}
+
+}  // namespace
+
+TEST_CASE("a masked pair adds nothing to a gradient, whatever lies there", "[nan]") {
+    for (const generators::level& each : generators::levels())
+        if (runs(each.name))
+            for (const element_type element : {element_type::f32, element_type::bf16})
+                check(std::string(each.name), element);
+}

@@ -1,0 +1,27 @@
+#pragma once
+#include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
+
+/// Formulas that need many registers, in each of the shapes that pairs are written in, and differentiated. Their
+/// kernels are linked as an application's are: compiled in process, the same stages take more of the stack.
+namespace stack {
+
+using namespace attune::dsl;
+
+inline constexpr auto slopes = input<"slopes", f32>(head);
+inline constexpr auto drawn_weights = dropout(softmax(q * t(k) * rsqrt(depth)), 0.25, 987654321987);
+inline constexpr auto drawn = outputs(out = drawn_weights * v, output<"weights"> = drawn_weights);
+
+inline constexpr auto steep = q * t(k) * rsqrt(depth);
+inline constexpr auto long_formula = mask(
+    softcap(8, steep) + sin(steep) * atan(steep) + erf(steep) * log1p(steep * steep) + slopes(h) * (kv_idx - q_idx),
+    causal);
+inline constexpr auto long_weights = dropout(softmax(long_formula), 0.25, 987654321987);
+inline constexpr auto long_pairs =
+    outputs(out = long_weights * v, lse = log_sum_exp(long_formula), output<"scores"> = long_formula,
+            output<"weights"> = long_weights, output<"received"> = sum_over_queries(softmax(long_formula)),
+            output<"mean"> = mean_over_heads(softmax(long_formula)));
+inline constexpr auto trained = outputs(out = long_weights * v, lse = log_sum_exp(long_formula));
+inline constexpr auto long_gradient = gradient(trained);
+
+}  // namespace stack
