@@ -21,12 +21,14 @@ slice_formulas() { ctest --preset default -R '^fuzz[.]formulas_(minutes|shrink)$
 # Each refusal of the runtime removed or made weaker in turn.
 slice_mutants() { python3 tests/mutants/run.py "$@"; }
 
-# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer.
+# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer. Kernels of one level: instrumented, they take long to
+# compile.
 slice_sanitizers() {
-    local preset
+    local preset level=()
+    [ "$(uname -m)" != x86_64 ] || level=(-DATTUNE_TARGETS=x86-64-v3)
     for preset in asan tsan; do
         say "Building and testing with the preset $preset"
-        cmake --preset "$preset" >"build/.setup/$preset.log" 2>&1 || { cat "build/.setup/$preset.log" >&2; return 1; }
+        cmake --preset "$preset" "${level[@]}" >"build/.setup/$preset.log" 2>&1 || { cat "build/.setup/$preset.log" >&2; return 1; }
         cmake --build --preset "$preset"
         ctest --preset "$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" "${@:---label-exclude=^full$}"
     done

@@ -16,18 +16,22 @@ using support::workload;
 
 namespace {
 
-void check(const graph_ir& graph, const std::vector<support::shape>& shapes) {
+generators::jit_kernel kernel_of(const generators::variant& of) {
     std::string level;
     for (const generators::level& each : generators::levels())
         if (level.empty() && runs(each.name)) level = each.name;
-    const generators::variant of{"my::functions", graph};
-    const generators::jit_kernel kernel(
+    return generators::jit_kernel(
         generators::kernels_of({&of, 1},
                                {.targets = {level}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill"}})
             .front());
+}
+
+void check(const graph_ir& graph, const std::vector<support::shape>& shapes) {
+    const generators::variant of{"my::functions", graph};
+    const generators::jit_kernel kernel = kernel_of(of);
     for (const support::shape& s : shapes)
         for (const bool checked : {false, true}) {
-            INFO(s.text() << " " << level);
+            INFO(s.text() << " " << kernel.table().kernels[0].target);
             workload call(graph, s, 31, {}, {{"entry", 9}});
             attune::detail::call(kernel.table(), call.arguments(), {.threads = 2, .checked = checked});
             const auto expected = call.expected();
@@ -76,11 +80,33 @@ TEST_CASE("these graphs have every function, by the table of operations", "[func
 namespace nested {
 using namespace attune::dsl;
 inline constexpr auto bent = softmax(sin(cos(sin(q * t(k)))) + log1p(exp(tanh(q * t(k))))) * v;
+inline constexpr auto near = input<"near", f32>(batch, key);
+inline constexpr auto of_key = tanh(acos(0.25 + 0.5 * tanh(acos(0.25 + 0.5 * tanh(near(b, kv_idx))))));
+inline constexpr auto deep = softmax(q * t(k) + of_key) * v;
+inline constexpr auto power = input<"power", f32>(key_head, axis<"entry">);
+inline constexpr auto bent_keys =
+    keys(tanh(acos(0.25 + 0.5 * tanh(acos(0.25 + 0.5 * pow(abs(near(b, kv_idx)) + 0.5, tanh(power(h, 0))))))));
+inline constexpr auto trained = outputs(out = softmax(q * t(bent_keys)) * v, lse = log_sum_exp(q * t(bent_keys)));
+inline constexpr auto placed = gradient(trained, of(out), wrt(power));
+/// Where a table of the condition meets the largest i32.
+inline constexpr auto steps = as_integer(near(b, kv_idx) * 4.0);
+inline constexpr auto saturated =
+    softmax(mask(q * t(k), min(kv_idx, where(near(b, kv_idx) < 0.0, steps, 12)) <= (steps << (kv_idx % 3)) % 19)) * v;
+/// A cache that has no keys, whatever the call.
+inline constexpr auto nowhere = outputs(lse = log_sum_exp(q * t(keys(as_real(kv_idx), 0))));
 }  // namespace nested
 
 // What uses its argument in many places is not written out in all of them.
 TEST_CASE("functions of functions are compiled in seconds") {
     const std::clock_t start = std::clock();
-    check(dsl::ir_of<nested::bent>, {{.queries = 9, .keys = 23, .depth = 32, .value_depth = 32}});
+    for (const graph_ir& each : {dsl::ir_of<nested::bent>, dsl::ir_of<nested::deep>})
+        check(each, {{.queries = 9, .keys = 23, .depth = 32, .value_depth = 32}});
+    const generators::variant of{"my::placed", dsl::ir_of<nested::placed>};
+    CHECK(kernel_of(of).table().kernels.size() == 1);
     CHECK(std::clock() - start < 30 * CLOCKS_PER_SEC);
+}
+
+TEST_CASE("conditions of integers that saturate, and formulas without keys, have kernels") {
+    for (const graph_ir& each : {dsl::ir_of<nested::saturated>, dsl::ir_of<nested::nowhere>})
+        check(each, {{.queries = 9, .keys = 23, .depth = 32, .value_depth = 32}});
 }

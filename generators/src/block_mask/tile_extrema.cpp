@@ -15,10 +15,11 @@ std::pair<Expr, Expr> beyond(const Type& type, double magnitude) {
     return {-far, far};
 }
 
-/// A table in memory, for a GPU a tile a thread.
+/// A table in memory, for a GPU a tile a thread. Its loops are not cut where clamps begin and end: of a formula that
+/// saturates, the place is beyond an i32.
 void schedule_table(Func extremes, bool by_head, bool by_batch, bool for_device) {
     // Schedule
-    extremes.compute_root();
+    extremes.compute_root().never_partition_all();
     if (!for_device) return;
     const Var tile("tile"), thread("thread"), h("h"), b("b");
     std::vector<VarOrRVar> blocks{tile};
@@ -108,7 +109,7 @@ tile_tables::table tile_tables::make(const key& wanted) const {
         return result;
     }
     partial.compute_at(extremes, t).bound_extent(lane, lanes).vectorize(lane);
-    partial.update().vectorize(lane);
+    partial.never_partition_all().update().vectorize(lane).never_partition_all();
     return result;
 }
 

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 #include <stdexcept>
 
 namespace attune::generators {
@@ -55,7 +56,10 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
         all.set_any_strict_float(std::ranges::any_of(modules, &Halide::Module::any_strict_float));
         all.compile({{Halide::OutputFileType::object, object.part().string()}});
     } catch (const Halide::Error& problem) {
-        throw std::runtime_error(std::string("Halide could not write the object: ") + problem.what());
+        std::set<std::string> names;
+        for (const listed_kernel& k : kernels) names.insert(k.of->name);
+        throw std::runtime_error(
+            fmt::format("{}: Halide could not write the object: {}", fmt::join(names, ", "), problem.what()));
     }
     object.keep();
     fmt::print(stderr, "  {} kernels compiled in {:.1f} s\n", kernels.size(),

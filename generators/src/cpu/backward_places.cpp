@@ -109,14 +109,15 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
     add_task_loops(loops, term, tasks.parts, true);
     RDom each(loops.ranges, "pairs");
     const Expr task = tasks.number(each[loops.batch], each[loops.key_head], each[loops.part]);
-    const auto here = [&](const Expr& of_block) {
-        return substitute(std::map<std::string, Expr>{{f_.ki.name(), each[pair]},
-                                                      {f_.qi.name(), each[pair + 1]},
-                                                      {f_.kb.name(), each[pair + 2]},
-                                                      {f_.qt.name(), each[pair + 3]},
-                                                      {f_.h.name(), each[pair + 4]},
-                                                      {f_.b.name(), task}},
-                          of_block);
+    const auto here = [&](Expr of_block) {
+        for (const auto& [name, value] : {std::pair<std::string, Expr>(f_.ki.name(), each[pair]),
+                                          {f_.qi.name(), each[pair + 1]},
+                                          {f_.kb.name(), each[pair + 2]},
+                                          {f_.qt.name(), each[pair + 3]},
+                                          {f_.h.name(), each[pair + 4]},
+                                          {f_.b.name(), task}})
+            of_block = Internal::graph_substitute(name, value, of_block);  // shared parts stay shared
+        return of_block;
     };
     each.where(visits(each[pair + 2], each[pair + 3] * tasks.parts + each[loops.part],
                       each[loops.key_head] * tasks.group + each[pair + 4], each[loops.batch]) != cast<std::uint8_t>(0));

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 namespace attune::generators {
 using namespace Halide;
@@ -17,9 +18,7 @@ Expr strictly(Internal::Call::IntrinsicOp op, const Expr& a, const Expr& b) {
 
 }  // namespace
 
-Expr is_not_a_number(const Expr& x) {
-    return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u);
-}
+Expr is_not_a_number(const Expr& x) { return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u); }
 
 Expr at_least(const Expr& x, const Expr& limit) {
     if (is_const(x)) return Internal::simplify(max(x, limit));
@@ -58,18 +57,34 @@ Expr exp2_of_nonpositive(const Expr& x) {
     return reinterpret<float>((reinterpret<int>(shifted) + 127) << 23) * p;
 }
 
+namespace {
+
+/// What a product is without its constant factors, and these. They alone are looked for: to simplify all of x takes as
+/// long as it is large when its shared parts are written out.
+std::pair<Expr, double> without_factor(const Expr& x) {
+    const auto all = [](const auto& again, const Expr& of, double factor) -> std::pair<Expr, double> {
+        if (const auto* times = of.as<Internal::Mul>()) {
+            if (const auto constant = as_const_float(times->b)) return again(again, times->a, factor * *constant);
+            if (const auto constant = as_const_float(times->a)) return again(again, times->b, factor * *constant);
+        }
+        if (const auto* over = of.as<Internal::Div>())
+            if (const auto constant = as_const_float(over->b)) return again(again, over->a, factor / *constant);
+        return {of, factor};
+    };
+    const auto found = all(all, x, 1);
+    const double size = std::abs(found.second);
+    return size > 1e-3 && size < 1e3 ? found : std::pair(x, 1.0);
+}
+
+}  // namespace
+
 Expr hyperbolic_tangent(const Expr& x) {
     // An odd rational function on the range where tanh is not yet 1 in f32: minimax of the relative error, 1.3e-7. Its
     // two polynomials are short, and of one length, as scores wait for all of their steps. A constant factor of x, such
     // as a scale over a cap, goes into the coefficients.
     constexpr double above[] = {0.999999869, 0.12934417, 0.00296047237, 1.15318262e-5},
                      below[] = {1, 0.462676436, 0.0238540787, 0.000240011897, 2.49254356e-7}, last = 7.9;
-    Expr of = Internal::simplify(x);
-    double factor = 1;
-    if (const auto* times = of.as<Internal::Mul>())
-        if (const auto constant = as_const_float(times->b);
-            constant && std::abs(*constant) > 1e-3 && std::abs(*constant) < 1e3)
-            of = times->a, factor = *constant;
+    const auto [of, factor] = without_factor(x);
     const float limit = static_cast<float>(last / std::abs(factor));
     const Expr y = at_most(at_least(of, -limit), limit), z = y * y;
     const auto polynomial = [&](const auto& coefficients, double scale) {
