@@ -261,3 +261,13 @@ TEST_CASE("the numbers of a call come from whatever has such an axis") {
     CHECK(r["row"].shape == std::vector<std::int64_t>{1, 2, 3});
     CHECK(r["row"].values == std::vector<double>{13, 13, 13, 23, 23, 23});
 }
+
+TEST_CASE("tensors that have one key head say that there is one") {
+    writer w;
+    const auto per_group = w.load(w.input("per_group", element_type::f32, {axis_kind::key_head}), {w.h()});
+    const auto key_heads = w.add(operation::to_real, kind::real, {w.index(operation::key_heads)});
+    w.output("row", w.add(operation::as_row, kind::row, {w.real_of(operation::add, per_group, key_heads)}));
+    given g;
+    g.reals("per_group", {1}, {10}).reals("row", {1, 3, 1}, std::vector<float>(3));
+    CHECK(g.of(w)["row"].values == std::vector<double>{11, 11, 11});
+}

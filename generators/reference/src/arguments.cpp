@@ -96,7 +96,8 @@ bound_arguments bind(const graph_ir& graph, std::span<const argument> arguments,
     const shapes known(graph, arguments, bound.views);
     bound.size.batches = known.along(axis_kind::batch, 1);
     bound.size.heads = known.along(axis_kind::head, 1);
-    bound.size.key_heads = known.along(axis_kind::key_head, bound.size.heads);
+    bound.size.key_heads = known.along(axis_kind::key_head, 0);
+    if (bound.size.key_heads == 0) bound.size.key_heads = bound.size.heads;  // as many as heads where none are said
     bound.size.queries = known.along(axis_kind::query, 1);
     bound.size.keys = known.along(axis_kind::key, 1);
     bound.size.depth = known.along(axis_kind::depth, how.depth);
