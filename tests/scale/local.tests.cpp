@@ -22,7 +22,8 @@ void finish(transport& carrier, request asked) {
 
 /// Scattered delays that are the same in each run.
 double scattered(int from, int to, std::size_t bytes, int index) {
-    const auto mixed = static_cast<std::uint32_t>(from * 73856093 ^ to * 19349663 ^ index * 83492791) + bytes;
+    const auto u = [](int i) { return static_cast<std::uint32_t>(i); };
+    const auto mixed = (u(from) * 73856093u ^ u(to) * 19349663u ^ u(index) * 83492791u) + bytes;
     return static_cast<double>(mixed * 2654435761u % 1000) * 1e-3;
 }
 
