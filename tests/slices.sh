@@ -21,8 +21,8 @@ slice_formulas() { ctest --preset default -R '^fuzz[.]formulas_(minutes|shrink)$
 # Each refusal of the runtime removed or made weaker in turn.
 slice_mutants() { python3 tests/mutants/run.py "$@"; }
 
-# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer. Kernels of one level: instrumented, they take long to
-# compile.
+# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer. Kernels are for one level, but those that tests ask
+# for by name: instrumented, they take long to compile.
 slice_sanitizers() {
     local preset level=()
     [ "$(uname -m)" != x86_64 ] || level=(-DATTUNE_TARGETS=x86-64-v3)

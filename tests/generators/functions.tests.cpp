@@ -1,5 +1,8 @@
 // Every function of the language in kernels compiled in process, against the reference in double precision.
 #include "../kernels/functions.hpp"
+#include "codegen/halide_target.hpp"
+#include "kernel/kernel_list.hpp"
+#include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/runtime/cpu.hpp>
@@ -109,4 +112,40 @@ TEST_CASE("functions of functions are compiled in seconds") {
 TEST_CASE("conditions of integers that saturate, and formulas without keys, have kernels") {
     for (const graph_ir& each : {dsl::ir_of<nested::saturated>, dsl::ir_of<nested::nowhere>})
         check(each, {{.queries = 9, .keys = 23, .depth = 32, .value_depth = 32}});
+}
+
+namespace capped {
+using namespace attune::dsl;
+inline constexpr auto by_softcap = softmax(softcap(30.0, q* t(k) * 0.125)) * v;
+inline constexpr auto by_hand = softmax(tanh(q * t(k) * (0.125 / 30.0)) * 30.0) * v;
+}  // namespace capped
+
+namespace {
+
+class products : public Halide::Internal::IRVisitor {
+public:
+    explicit products(const graph_ir& graph) {
+        const generators::variant of{"my::capped", graph};
+        const generators::listed_kernel kernel =
+            generators::kernels_of(
+                {&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill"}})
+                .front();
+        const Halide::Module module =
+            generators::lower(kernel.request).module("capped", generators::halide_target(*kernel.request.target));
+        for (const auto& function : module.functions()) function.body.accept(this);
+    }
+    int count = 0;
+
+protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::Mul* product) override {
+        count += product->type.is_float();
+        IRVisitor::visit(product);
+    }
+};
+
+}  // namespace
+
+TEST_CASE("a cap costs what a tanh does: its constants go into the coefficients") {
+    CHECK(products(dsl::ir_of<capped::by_softcap>).count == products(dsl::ir_of<capped::by_hand>).count);
 }

@@ -2,8 +2,8 @@
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
 
-/// Formulas that need many registers, in each of the shapes that pairs are written in, and differentiated. Their
-/// kernels are linked as an application's are: compiled in process, the same stages take more of the stack.
+/// Formulas that need many registers, in each of the shapes that pairs are written in, and differentiated. Kernels that
+/// write pairs are linked as an application's are: compiled in process, the same stages take more of the stack.
 namespace stack {
 
 using namespace attune::dsl;

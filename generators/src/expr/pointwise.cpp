@@ -250,7 +250,10 @@ quantity pointwise::divide(const instruction& node, const quantity& a, const qua
     // divide.
     const dependence &dividend = depends_[node.arguments[0]], &divisor = depends_[node.arguments[1]];
     const bool uniform = dividend.score && !divisor.query && !divisor.key && !divisor.score;
-    return {uniform ? a.value * (1.0f / b.value) : a.value / b.value, masked};
+    if (!uniform) return {a.value / b.value, masked};
+    const auto constant = as_const_float(b.value);  // folded here: a tanh looks for constant factors
+    return {a.value * (constant && *constant != 0 ? Expr(1.0f / static_cast<float>(*constant)) : 1.0f / b.value),
+            masked};
 }
 
 quantity pointwise::reduce(const instruction& node, bool as_index) {

@@ -336,7 +336,6 @@ formula_case drawn_case(unsigned seed) {
     it.threads = draw.from(1, 4);
     it.relaid = !draw.one_in(4);
     it.broadcast = it.kernel_of.made == pass::none && draw.one_in(3);
-    // Kernels of gradients multiply NaN in a masked key by a 0: beyond kv_lengths alone it may lie anywhere.
     it.hidden_nan = draw.one_in(2);
     if (draw.one_in(3)) draw_packing(draw, it);
     settle(it);
