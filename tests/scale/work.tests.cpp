@@ -88,6 +88,39 @@ TEST_CASE("chunks are needed where a pair is visible, as the kernels' own blocks
         }
 }
 
+TEST_CASE("chunks that are decided as a whole have the work that kernels say they have") {
+    constexpr std::int64_t tokens = 6000;
+    const mpi::planning what{.batches = 2, .heads = 2, .key_heads = 1, .tokens = tokens};
+    std::mt19937 random(9);
+    std::vector<std::int32_t> lengths{6000, 2100}, short_documents = random_documents(tokens, 90, 1),
+                                                   long_documents = random_documents(tokens, 1500, 2);
+    const auto& windows = detail::table_of<sharded::windowed_shard>();
+    const auto& documents = detail::table_of<sharded::documents_shard>();
+    const auto& causal = detail::table_of<sharded::sigmoid_shard>();
+    const detail::named_argument with_lengths{.name = "lengths", .view = tensor(lengths.data(), {2})};
+    for (const int ranks : {1, 4, 9}) {
+        mpi::chunks shuffled = mpi::cut(tokens, ranks);
+        std::ranges::shuffle(shuffled.order, random);
+        std::vector<std::vector<std::int32_t>> own(3);
+        for (std::int32_t t = 0; t < tokens; ++t) own[at(t / 50 * 7 % 11 % 3)].push_back(t);
+        for (const mpi::chunks& all : {mpi::cut(tokens, ranks), shuffled, mpi::cut(own).first}) {
+            const auto same = [&](const kernel_table& table, const std::vector<detail::named_argument>& given) {
+                const int first = all.count() / 3, last = all.count() - 1;
+                const auto units = [&](bool by_kernels_alone) {
+                    return mpi::detail::work_of(table, what, given, all, first, last, {.threads = 1}, by_kernels_alone)
+                        .units;
+                };
+                CHECK(units(false) == units(true));
+            };
+            same(windows, {}), same(windows, {with_lengths}), same(causal, {}), same(causal, {with_lengths});
+            for (const auto& document : {short_documents, long_documents}) {
+                same(documents, {documents_of(document)});
+                same(documents, {documents_of(document), with_lengths});
+            }
+        }
+    }
+}
+
 TEST_CASE("what decides what is visible must be given, of all tokens") {
     const mpi::planning what{.tokens = 100};
     const mpi::chunks tokens = mpi::cut(100, 2);

@@ -75,8 +75,9 @@ deciders deciders_of(const graph_ir& shard, bool with_lengths) {
         if (!decides[n]) continue;
         const instruction& it = shard.nodes[n];
         if (it.input >= 0) found.inputs[static_cast<std::size_t>(it.input)] = true;
-        found.by_head = found.by_head || it.op == operation::h;
-        found.by_batch = found.by_batch || it.op == operation::b;
+        found.by_head =
+            found.by_head || it.op == operation::h || it.op == operation::heads || it.op == operation::key_heads;
+        found.by_batch = found.by_batch || it.op == operation::b || it.op == operation::batches;
     }
     return found;
 }

@@ -1,8 +1,10 @@
 #include "base/text.hpp"
+#include "call/bind.hpp"
 
 #include <attune/dsl/shard.hpp>
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/rows.hpp>
+#include <attune/mpi/whole_chunks.hpp>
 #include <attune/mpi/work.hpp>
 #include <attune/runtime/detail/choice.hpp>
 #include <attune/runtime/error.hpp>
@@ -11,7 +13,6 @@
 #include <limits>
 #include <list>
 #include <numeric>
-#include <optional>
 
 namespace attune::mpi::detail {
 namespace {
@@ -21,9 +22,9 @@ using attune::detail::fail, attune::detail::say;
 constexpr std::int64_t most_elements = 1 << 30;  // of a tensor of one question; kernels count them in 32 bits
 
 /// The positions of some chunks, each filled up with its last one to whole tiles: a tile has positions of one chunk.
-std::vector<std::int32_t> in_tiles(const chunks& tokens, int first, int last, int tile) {
+std::vector<std::int32_t> in_tiles(const chunks& tokens, std::span<const int> which, int tile) {
     std::vector<std::int32_t> filled;
-    for (int c = first; c < last; ++c) {
+    for (const int c : which) {
         const auto own = tokens.positions(c);
         filled.insert(filled.end(), own.begin(), own.end());
         while (!own.empty() && filled.size() % static_cast<std::size_t>(tile) != 0) filled.push_back(own.back());
@@ -69,7 +70,8 @@ public:
         for (const input_declaration& input : graph_.inputs) {
             std::int64_t of_row = 1;
             for (std::size_t a = 0; a < input.rank; ++a)
-                if (input.axes[a].kind != along) of_row *= extent(input.axes[a].kind);
+                if (const axis_kind axis = input.axes[a].kind; axis != along)
+                    of_row *= axis == axis_kind::query || axis == axis_kind::key ? of_.tokens : extent(axis);
             if (axis_of(input, along)) largest = std::max(largest, of_row);
         }
         return most_elements / largest;
@@ -147,6 +149,11 @@ private:
     }
 };
 
+/// A sum that wrapped around to 0 would leave keys out.
+void add_units(std::uint32_t& to, std::uint64_t units) {
+    to = static_cast<std::uint32_t>(std::min<std::uint64_t>(to + units, std::numeric_limits<std::uint32_t>::max()));
+}
+
 void check_given(const graph_ir& graph, const deciders& decide, std::span<const named_argument> given) {
     for (std::size_t i = 0; i < graph.inputs.size(); ++i)
         if (decide.inputs[i] && role_of(graph, graph.inputs[i]) != role::supplied &&
@@ -155,57 +162,72 @@ void check_given(const graph_ir& graph, const deciders& decide, std::span<const 
                  say("plan<...>(..., ", graph.inputs[i].name, " = ...), of all tokens"));
 }
 
-struct tiles {
-    int queries, keys;
-};
+/// Calls of one kernel alone: which one is called does not depend on how much is asked at once.
+class asked_kernel {
+public:
+    asked_kernel(const kernel_table& table, const kernel& chosen, question& ask, const chunks& tokens,
+                 const attune::options& how)
+        : table_(table), chosen_(chosen), ask_(ask), tokens_(tokens), how_(how) {
+        table_.kernels = std::span(&chosen, 1);
+    }
 
-/// Adds the states of the blocks of some query chunks, from `query` on, and some key chunks, from `key` on.
-void add(const block_map& map, const chunks& tokens, int query, int query_end, int key, int key_end, int first,
-         work_table& to) {
-    const auto tiles_of = [&](int chunk, int tile) {
-        return static_cast<int>((tokens.tokens(chunk) + tile - 1) / tile);
-    };
-    std::vector<int> chunk_of_key;
-    for (int c = key; c < key_end; ++c)
-        chunk_of_key.insert(chunk_of_key.end(), static_cast<std::size_t>(tiles_of(c, map.key_block)), c);
-    const std::uint8_t* state = map.blocks.data();
-    for (int plane = 0; plane < map.batches * map.heads; ++plane)
-        for (int q = query; q < query_end; ++q) {
-            std::uint32_t* const row = to.units.data() + static_cast<std::ptrdiff_t>(q - first) * to.count;
-            for (int tile = tiles_of(q, map.query_block); tile > 0; --tile)
-                for (const int c : chunk_of_key)
-                    if (const std::uint32_t units = *state++;
-                        row[c] <= std::numeric_limits<std::uint32_t>::max() - units)
-                        row[c] += units;  // a sum that wrapped around to 0 would leave keys out
-        }
-}
+    int tiles_of_queries(int chunk) const { return tiles_of(chunk, chosen_.query_block); }
+    int tiles_of_keys(int chunk) const { return tiles_of(chunk, chosen_.key_block); }
 
-/// Nothing where another kernel than the one with these tiles would be called; then its tiles are put there.
-std::optional<work_table> ask(const kernel_table& table, question& asked, const chunks& tokens, int first, int last,
-                              tiles& tile, const attune::options& how) {
-    work_table made{tokens.count(), 0, {}};
-    made.units.assign(static_cast<std::size_t>(last - first) * static_cast<std::size_t>(made.count), 0);
-    const auto end_of_question = [&](int from, int to, std::int64_t room) {
-        int end = from;
-        for (std::int64_t size = 0; end < to && (end == from || size + tokens.tokens(end) <= room);)
-            size += tokens.tokens(end++);
-        return end;
-    };
-    for (int q = first, q_end = 0; q < last; q = q_end) {
-        q_end = end_of_question(q, last, asked.most_rows(axis_kind::query));
-        const auto queries = in_tiles(tokens, q, q_end, tile.queries);
-        for (int k = 0, k_end = 0; k < made.count; k = k_end) {
-            k_end = end_of_question(k, made.count, asked.most_rows(axis_kind::key));
-            const auto keys = in_tiles(tokens, k, k_end, tile.keys);
-            const block_map map = attune::detail::blocks(table, asked.arguments(queries, keys), how);
-            if (map.query_block != tile.queries || map.key_block != tile.keys) {
-                tile = {map.query_block, map.key_block};
-                return std::nullopt;
+    /// Adds the states of the blocks of some query chunks and some key chunks. `row(q)`: of a query chunk's units.
+    template <class Row> void add(std::span<const int> queries, std::span<const int> keys, const Row& row) {
+        for (auto q = queries; !q.empty();) {
+            const auto now = first_of(q, axis_kind::query);
+            const auto positions = in_tiles(tokens_, now, chosen_.query_block);
+            for (auto k = keys; !k.empty();) {
+                const auto of_now = first_of(k, axis_kind::key);
+                const auto key_positions = in_tiles(tokens_, of_now, chosen_.key_block);
+                add(attune::detail::blocks(table_, ask_.arguments(positions, key_positions), how_), now, of_now, row);
+                k = k.subspan(of_now.size());
             }
-            add(map, tokens, q, q_end, k, k_end, first, made);
+            q = q.subspan(now.size());
         }
     }
-    return made;
+
+private:
+    int tiles_of(int chunk, int tile) const { return static_cast<int>((tokens_.tokens(chunk) + tile - 1) / tile); }
+
+    /// As many as one question can be about.
+    std::span<const int> first_of(std::span<const int> chunks, axis_kind along) const {
+        const std::int64_t room = ask_.most_rows(along);
+        std::size_t end = 0;
+        for (std::int64_t size = 0; end < chunks.size() && (end == 0 || size + tokens_.tokens(chunks[end]) <= room);)
+            size += tokens_.tokens(chunks[end++]);
+        return chunks.first(end);
+    }
+
+    template <class Row>
+    void add(const block_map& map, std::span<const int> queries, std::span<const int> keys, const Row& row) const {
+        std::vector<int> chunk_of_key;
+        for (const int c : keys) chunk_of_key.insert(chunk_of_key.end(), static_cast<std::size_t>(tiles_of_keys(c)), c);
+        const std::uint8_t* state = map.blocks.data();
+        for (int plane = 0; plane < map.batches * map.heads; ++plane)
+            for (const int q : queries) {
+                const std::span<std::uint32_t> units = row(q);
+                for (int tile = tiles_of_queries(q); tile > 0; --tile)
+                    for (const int c : chunk_of_key) add_units(units[static_cast<std::size_t>(c)], *state++);
+            }
+    }
+
+    kernel_table table_;
+    const kernel& chosen_;
+    question& ask_;
+    const chunks& tokens_;
+    const attune::options& how_;
+};
+
+/// The kernel of a call over so many queries.
+const kernel& called(const kernel_table& table, const kernel& like, std::int64_t queries, const attune::options& how) {
+    std::string_view by;
+    attune::detail::kernel_request of{.query = like.query, .key = like.key, .value = like.value, .output = like.output};
+    of.depth = like.depth, of.value_depth = like.value_depth, of.queries = queries;
+    of.target = attune::detail::forced_target(how, by), of.forced_by = by;
+    return *attune::detail::choose(table, of, this_cpu(), false).chosen;
 }
 
 }  // namespace
@@ -226,7 +248,7 @@ const kernel& kernel_for(const kernel_table& table, planning& of, const attune::
 }
 
 work_table work_of(const kernel_table& table, planning of, std::span<const named_argument> given, const chunks& tokens,
-                   int first, int last, const attune::options& how) {
+                   int first, int last, const attune::options& how, bool by_kernels_alone) {
     const kernel& chosen = kernel_for(table, of, how);
     const bool with_lengths =
         std::ranges::find(given, dsl::of_shard::lengths.label, &named_argument::name) != given.end();
@@ -236,13 +258,36 @@ work_table work_of(const kernel_table& table, planning of, std::span<const named
     if (!decide.by_head) of.heads = of.key_heads = 1;
     if (!decide.by_batch) of.batches = 1;
 
-    tiles of_kernel{chosen.query_block, chosen.key_block};
-    question asked(table, chosen, of, given);
-    while (true)
-        if (auto made = ask(table, asked, tokens, first, last, of_kernel, how)) {
-            made->flops = static_cast<double>(alike) * of_kernel.queries * of_kernel.keys * chosen.depths_of_pair;
-            return *made;
+    const kernel& asked = called(table, chosen, of.tokens, how);
+    question ask(table, chosen, of, given);
+    asked_kernel kernels(table, asked, ask, tokens, how);
+    whole_chunks whole(table.graph, decide, of, given, tokens, first, last);
+    work_table made{tokens.count(), 0, {}};
+    made.flops = static_cast<double>(alike) * asked.query_block * asked.key_block * asked.depths_of_pair;
+    const auto width = static_cast<std::size_t>(made.count);
+    made.units.assign(static_cast<std::size_t>(last - first) * width, 0);
+    const auto row = [&](int q) {
+        return std::span(made.units).subspan(static_cast<std::size_t>(q - first) * width, width);
+    };
+    // Query chunks about which the same is open are asked about together.
+    std::vector<int> together, open;
+    for (int q = first; q < last; ++q) {
+        std::vector<int> open_here;
+        for (int k = 0; k < made.count; ++k)
+            if (const auto planes = by_kernels_alone ? std::nullopt : whole.visible(q, k))
+                add_units(row(q)[static_cast<std::size_t>(k)],
+                          std::uint64_t{2} * static_cast<std::uint64_t>(*planes) *
+                              static_cast<std::uint64_t>(kernels.tiles_of_queries(q) * kernels.tiles_of_keys(k)));
+            else
+                open_here.push_back(k);
+        if (open_here != open) {
+            kernels.add(together, open, row);
+            together.clear(), open = std::move(open_here);
         }
+        together.push_back(q);
+    }
+    kernels.add(together, open, row);
+    return made;
 }
 
 }  // namespace attune::mpi::detail

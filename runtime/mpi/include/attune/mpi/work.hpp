@@ -31,10 +31,11 @@ using attune::detail::named_argument;
 /// The kernel for a shard's calls over many queries, which has the depths and types of `of`. It completes them.
 const kernel& kernel_for(const kernel_table& table, planning& of, const attune::options& how);
 
-/// The rows of the table for the query chunks first .. last - 1, asked of the kernel's own blocks. `given` are the
-/// inputs that decide what is visible, over all tokens.
+/// The rows of the table for the query chunks first .. last - 1: what the kernel's own blocks say, of which chunks that
+/// are wholly visible or not at all need no question. `given` are the inputs that decide what is visible, over all
+/// tokens. `by_kernels_alone`: asks about every block, for tests.
 work_table work_of(const kernel_table& table, planning of, std::span<const named_argument> given, const chunks& tokens,
-                   int first, int last, const attune::options& how);
+                   int first, int last, const attune::options& how, bool by_kernels_alone = false);
 
 }  // namespace detail
 }  // namespace attune::mpi

@@ -1,0 +1,326 @@
+#include <attune/dsl/shard.hpp>
+#include <attune/ir/operations.hpp>
+#include <attune/mpi/whole_chunks.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace attune::mpi::detail {
+namespace {
+
+using attune::detail::named_argument;
+
+constexpr std::int64_t least_i32 = std::numeric_limits<std::int32_t>::min(),
+                       most_i32 = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t most_values = std::int64_t{1} << 28;  // for more, kernels do as well
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+bool is_value(const instruction& n) { return n.kind == kind::integer || n.kind == kind::condition; }
+
+std::int64_t floor_divide(std::int64_t a, std::int64_t b) { return a / b - (a % b != 0 && a < 0); }  // b > 0
+
+}  // namespace
+
+whole_chunks::whole_chunks(const graph_ir& shard, const deciders& decide, const planning& of, arguments given,
+                           const chunks& tokens, int first, int last)
+    : graph_(shard),
+      decide_(decide),
+      of_(of),
+      given_(given),
+      first_(first),
+      planes_(static_cast<int>(of.batches * of.heads)),
+      step_of_node_(shard.nodes.size(), -1) {
+    std::int16_t scores = -1;
+    for (const instruction& n : shard.nodes) {
+        if (n.op != operation::softmax && n.op != operation::unnormalized && n.op != operation::log_sum_exp &&
+            n.op != operation::row_maximum)
+            continue;
+        if (scores >= 0 && scores != n.arguments[0]) return;
+        scores = n.arguments[0];
+    }
+    if (scores < 0) return;
+    const int root = add(scores);
+    steps_[at(root)].asked = true;
+    for (step& each : steps_)
+        if (each.how == found::by_ranges)
+            for (const int a : each.arguments) steps_[at(a)].asked = true;
+    std::int64_t work = 0;
+    for (const step& each : steps_)
+        if (each.how == found::at_positions) work += (each.by_plane ? planes_ : 1) * tokens.tokens();
+    if (work > most_values) return;
+    for (step& each : steps_)
+        if (each.how == found::at_positions && each.asked) tabulate(each, tokens, first, last);
+    now_.resize(steps_.size());
+    if (known_) root_ = root;
+}
+
+std::optional<int> whole_chunks::visible(int query_chunk, int key_chunk) {
+    if (root_ < 0) return std::nullopt;
+    int all = 0;
+    for (int plane = 0; plane < planes_; ++plane) {
+        for (std::size_t i = 0; i < steps_.size(); ++i) {
+            const step& each = steps_[i];
+            if (!each.asked) continue;
+            if (each.how == found::by_ranges) {
+                now_[i] = joined(each);
+                continue;
+            }
+            const std::size_t of_plane = each.ranges.size() / at(each.by_plane ? planes_ : 1);
+            const std::size_t chunk = each.of == of_queries ? at(query_chunk - first_)
+                                      : each.of == of_keys  ? at(key_chunk)
+                                                            : 0;
+            now_[i] = each.ranges[(each.by_plane ? at(plane) * of_plane : 0) + chunk];
+        }
+        const extremes seen = now_[at(root_)];
+        if (seen.least == 0 && seen.most == 1) return std::nullopt;
+        all += static_cast<int>(seen.most);
+    }
+    return all;
+}
+
+int whole_chunks::add(std::int16_t number) {
+    if (const int done = step_of_node_[at(number)]; done >= 0) return done;
+    const instruction& node = graph_.nodes[at(number)];
+    step made = is_value(node) ? value(node) : score(node);
+    for (const int a : made.arguments) made.by_plane = made.by_plane || (a >= 0 && steps_[at(a)].by_plane);
+    steps_.push_back(std::move(made));
+    return step_of_node_[at(number)] = static_cast<int>(steps_.size()) - 1;
+}
+
+/// Whether a real is not -infinity. Where kernels cannot know, neither can this.
+whole_chunks::step whole_chunks::score(const instruction& node) {
+    const auto known = [&](int least, int most) {
+        step made{&node, found::once};
+        made.ranges.push_back({least, most});
+        return made;
+    };
+    const family of = family_of(node.op);
+    if (node.op == operation::load) {
+        const instruction& read = graph_.nodes[at(node.arguments[0])];
+        std::uint8_t side = nowhere;
+        for (std::size_t a = 1; a < node.argument_count; ++a) side |= side_of(node.arguments[a]);
+        const bool is_finite =
+            read.op == operation::input && !decide_.inputs[at(read.input)] && side != of_pairs;  // asked of zeros
+        return known(is_finite, 1);
+    }
+    if (node.op == operation::constant) {
+        const bool is_masked = node.number < 0 && std::isinf(node.number);
+        return known(!is_masked, !is_masked);
+    }
+    if (node.op == operation::contract || node.op == operation::scalar || of == family::conversion) return known(1, 1);
+    if (of != family::arithmetic && of != family::function && of != family::function_of_two &&
+        node.op != operation::where && node.op != operation::mask)
+        return known(0, 1);
+    step made{&node, found::by_ranges};
+    for (std::size_t a = 0; a < node.argument_count; ++a) made.arguments.push_back(add(node.arguments[a]));
+    return made;
+}
+
+whole_chunks::step whole_chunks::value(const instruction& node) {
+    step made{&node, found::at_positions};
+    if (const auto number = constant(node)) {
+        made.how = found::once, made.ranges.push_back({*number, *number});
+        return made;
+    }
+    if (node.op == operation::b || node.op == operation::h) {
+        made.by_plane = true;
+        return made;
+    }
+    if (node.op == operation::load) return load(node);
+    const family of = family_of(node.op);
+    bool can = of == family::arithmetic || of == family::bits || of == family::comparison || of == family::logic ||
+               node.op == operation::where || node.op == operation::to_integer;
+    for (std::size_t a = 0; a < node.argument_count && can; ++a)
+        can = is_value(graph_.nodes[at(node.arguments[a])]) &&
+              (of != family::comparison || graph_.nodes[at(node.arguments[a])].kind == kind::integer);
+    bool exact = can;
+    for (std::size_t a = 0; a < node.argument_count && can; ++a) {
+        made.arguments.push_back(add(node.arguments[a]));
+        const step& argument = steps_[at(made.arguments.back())];
+        made.of |= argument.of;
+        exact = exact && is_exact(argument);
+    }
+    if (!exact || made.of == of_pairs) made.how = found::by_ranges;
+    if (!can)
+        made.how = found::once,
+        made.ranges.push_back(node.kind == kind::condition ? extremes{0, 1} : extremes{least_i32, most_i32});
+    return made;
+}
+
+/// Positions, or elements of a tensor that decides, read at queries or at keys.
+whole_chunks::step whole_chunks::load(const instruction& node) {
+    using namespace dsl::of_shard;
+    step made{&node, found::at_positions}, unknown{&node, found::once};
+    unknown.ranges.push_back(node.kind == kind::condition ? extremes{0, 1} : extremes{least_i32, most_i32});
+    const instruction& tensor_read = graph_.nodes[at(node.arguments[0])];
+    if (tensor_read.op != operation::input) return unknown;
+    const input_declaration& declared = graph_.inputs[at(tensor_read.input)];
+    const bool positions = declared.name == query_positions.label || declared.name == key_positions.label;
+    if (!positions && !(made.read = usable(declared))) return unknown;
+    for (std::size_t a = 1; a < node.argument_count; ++a) {
+        const instruction& index = graph_.nodes[at(node.arguments[a])];
+        const axis_kind axis = declared.axes[a - 1].kind;
+        // The whole tensor's row is that of the position.
+        if (axis == axis_kind::query || axis == axis_kind::key) {
+            if (index.op != (axis == axis_kind::query ? operation::q_idx : operation::kv_idx)) return unknown;
+            made.of |= axis == axis_kind::query ? of_queries : of_keys;
+            made.arguments.push_back(-1);
+            continue;
+        }
+        if (!is_value(index)) return unknown;
+        made.arguments.push_back(add(node.arguments[a]));
+        const step& argument = steps_[at(made.arguments.back())];
+        if (!is_exact(argument)) return unknown;
+        made.of |= argument.of;
+    }
+    return made.of == of_pairs ? unknown : made;
+}
+
+std::uint8_t whole_chunks::side_of(std::int16_t number) const {
+    const instruction& n = graph_.nodes[at(number)];
+    if (n.op == operation::q_idx) return of_queries;
+    if (n.op == operation::kv_idx) return of_keys;
+    if (n.op == operation::contract) return of_pairs;
+    std::uint8_t all = nowhere;
+    for (std::size_t a = 0; a < n.argument_count; ++a) all |= side_of(n.arguments[a]);
+    return all;
+}
+
+/// A tensor that is as a call needs it; others are refused when a kernel is asked.
+const tensor* whole_chunks::usable(const input_declaration& declared) const {
+    const auto passed = std::ranges::find(given_, declared.name, &named_argument::name);
+    if (passed == given_.end() || passed->is != named_argument::form::view) return nullptr;
+    const tensor& view = passed->view;
+    if (view.rank() != declared.rank || view.type() != declared.element || !view.data() ||
+        view.where() != memory::host || (!is_integer(view.type()) && view.type() != element_type::boolean))
+        return nullptr;
+    const auto whole = [&](axis_kind axis) -> std::int64_t {
+        switch (axis) {
+            case axis_kind::batch: return of_.batches;
+            case axis_kind::head: return of_.heads;
+            case axis_kind::key_head: return of_.key_heads;
+            case axis_kind::query:
+            case axis_kind::key:
+            case axis_kind::position: return of_.tokens;
+            case axis_kind::depth:
+            case axis_kind::value_depth: return -1;
+            case axis_kind::free: break;
+        }
+        return 1;
+    };
+    for (int a = 0; a < declared.rank; ++a) {
+        const axis_kind axis = declared.axes[at(a)].kind;
+        const std::int64_t extent = view.extent(a), all = whole(axis);
+        const bool longer = axis == axis_kind::position || axis == axis_kind::free;
+        if (all < 0 || extent < 1 || (longer ? extent < all : extent != 1 && extent != all)) return nullptr;
+    }
+    return &view;
+}
+
+/// Of a number that is the same everywhere.
+std::optional<std::int64_t> whole_chunks::constant(const instruction& node) const {
+    using namespace dsl::of_shard;
+    if (node.op == operation::constant) return node.integer;
+    if (node.op == operation::load && graph_.nodes[at(node.arguments[0])].op != operation::input) return std::nullopt;
+    if (node.op != operation::load && node.op != operation::scalar) return std::nullopt;
+    const bool is_load = node.op == operation::load;
+    const std::string_view name =
+        graph_.inputs[at(is_load ? graph_.nodes[at(node.arguments[0])].input : node.input)].name;
+    const auto passed = std::ranges::find(given_, name, &named_argument::name);
+    const bool of_all = is_load ? name == lengths.label : name == all_queries.label || name == all_keys.label;
+    if (passed == given_.end()) return of_all ? std::optional(of_.tokens) : std::nullopt;
+    const bool fits = passed->integer >= least_i32 && passed->integer <= most_i32;
+    return !is_load && passed->is == named_argument::form::integer && fits ? std::optional(passed->integer)
+                                                                           : std::nullopt;
+}
+
+namespace {
+
+constexpr extremes anything{least_i32, most_i32}, undecided{0, 1};
+
+/// Integers of 32 bits go around; where they may, any is possible.
+extremes unless_around(const extremes& r) { return r.least < least_i32 || r.most > most_i32 ? anything : r; }
+
+extremes yes_or_no(bool must, bool may) { return {must, may}; }
+bool are_apart(const extremes& a, const extremes& b) { return a.most < b.least || b.most < a.least; }
+bool are_one(const extremes& a, const extremes& b) {
+    return a.least == a.most && b.least == b.most && a.least == b.least;
+}
+extremes least_of(const extremes& a, const extremes& b) {
+    return {std::min(a.least, b.least), std::min(a.most, b.most)};
+}
+extremes most_of(const extremes& a, const extremes& b) {
+    return {std::max(a.least, b.least), std::max(a.most, b.most)};
+}
+
+/// From the ranges of two arguments, or twice of one.
+using rule = extremes (*)(const extremes& a, const extremes& b);
+
+constexpr by_operation<family::comparison, rule> of_comparisons{
+    {operation::equal, [](auto& a, auto& b) { return yes_or_no(are_one(a, b), !are_apart(a, b)); }},
+    {operation::not_equal, [](auto& a, auto& b) { return yes_or_no(are_apart(a, b), !are_one(a, b)); }},
+    {operation::less, [](auto& a, auto& b) { return yes_or_no(a.most < b.least, a.least < b.most); }},
+    {operation::less_equal, [](auto& a, auto& b) { return yes_or_no(a.most <= b.least, a.least <= b.most); }},
+    {operation::greater, [](auto& a, auto& b) { return yes_or_no(a.least > b.most, a.most > b.least); }},
+    {operation::greater_equal, [](auto& a, auto& b) { return yes_or_no(a.least >= b.most, a.most >= b.least); }}};
+
+constexpr by_operation<family::logic, rule> of_logic{
+    {operation::logical_and, least_of}, {operation::logical_or, most_of}, {operation::logical_not, [](auto& a, auto&) {
+                                                                               return extremes{1 - a.most, 1 - a.least};
+                                                                           }}};
+
+constexpr by_operation<family::arithmetic, rule> of_arithmetic{
+    {operation::negate, [](auto& a, auto&) { return unless_around({-a.most, -a.least}); }},
+    {operation::absolute,
+     [](auto& a, auto&) {
+         return unless_around({std::max<std::int64_t>({a.least, -a.most, 0}), std::max(-a.least, a.most)});
+     }},
+    {operation::add, [](auto& a, auto& b) { return unless_around({a.least + b.least, a.most + b.most}); }},
+    {operation::subtract, [](auto& a, auto& b) { return unless_around({a.least - b.most, a.most - b.least}); }},
+    {operation::multiply,
+     [](auto& a, auto& b) {
+         const auto [least, most] =
+             std::minmax({a.least * b.least, a.least * b.most, a.most * b.least, a.most * b.most});
+         return unless_around({least, most});
+     }},
+    {operation::divide,
+     [](auto& a, auto& b) {
+         if (b.least <= 0 || b.least != b.most) return anything;
+         return extremes{floor_divide(a.least, b.least), floor_divide(a.most, b.least)};
+     }},
+    {operation::remainder, [](auto&, auto& b) { return b.least > 0 ? extremes{0, b.most - 1} : anything; }},
+    {operation::minimum, least_of},
+    {operation::maximum, most_of}};
+
+/// Where a score is not -infinity, by where its arguments are not.
+extremes of_scores(operation op, const extremes& a, const extremes& b, bool of_one) {
+    if (of_one) return family_of(op) == family::arithmetic || a.least > 0 ? a : undecided;
+    return op == operation::maximum ? most_of(a, b) : least_of(a, b);
+}
+
+}  // namespace
+
+extremes whole_chunks::joined(const step& of) const {
+    const operation op = of.node->op;
+    const extremes &a = now(of, 0), &b = of.arguments.size() > 1 ? now(of, 1) : a;
+    if (op == operation::where) {
+        const extremes& c = now(of, 2);
+        if (a.least > 0) return b;
+        return a.most == 0 ? c : extremes{std::min(b.least, c.least), std::max(b.most, c.most)};
+    }
+    if (!is_value(*of.node)) return of_scores(op, a, b, of.arguments.size() == 1);
+    const family of_this = family_of(op);
+    const rule joins = of_this == family::comparison ? of_comparisons[op]
+                       : of_this == family::logic    ? of_logic[op]
+                                                     : of_arithmetic[op];
+    if (joins) return joins(a, b);
+    if (op == operation::to_integer) return a;
+    if (op == operation::shift_right && b.least == b.most && b.least >= 0 && b.least < 32)
+        return {a.least >> b.least, a.most >> b.least};
+    return anything;
+}
+
+}  // namespace attune::mpi::detail
