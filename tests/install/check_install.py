@@ -566,6 +566,10 @@ def mpi(user):
                               capture_output=True, text=True)
         expect(said.returncode != 0 and expected in " ".join(said.stderr.split()), f"expected {expected}, got {said.stderr}")
 
+    example = user.work("example_build")
+    user.build(user.copied("examples", "context_parallel"), example, f"-DHalide_DIR={options.halide}", prefixes=[options.build], of_attune=[options.source])
+    print(run(*start, os.path.join(example, "app"), "500", env={**os.environ, "MPIRUN": options.mpirun}))
+
     no_mpi = "-DCMAKE_DISABLE_FIND_PACKAGE_MPI=TRUE"
     refused("MPI could not be found", "-DCOMPONENT=mpi", no_mpi)
     user.build(project, user.work("without_mpi_build"), "-DCOMPONENT=runtime", no_mpi, prefixes=[prefix])

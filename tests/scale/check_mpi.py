@@ -46,8 +46,9 @@ def check(options, part, ranks):
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "said")
         job = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "run"), str(ranks), options.program, part, file]
+        environment = {**os.environ, "MPIRUN": options.mpirun, "RANKS_SURVIVE": "1" if part.startswith("killed") else ""}
         began = time.monotonic()
-        with subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env={**os.environ, "MPIRUN": options.mpirun}) as started:
+        with subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment) as started:
             try:
                 noise = started.communicate(timeout=120)[0]
             except subprocess.TimeoutExpired:
