@@ -170,9 +170,9 @@ TEST_CASE("gradients of a call without queries, or without keys, are 0", "[kerne
 namespace {
 
 std::size_t held = 0;
-void count_memory(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t*) {
+void count_memory(int (*entry)(void**), void** arguments, int threads, detail::task_options how, std::size_t*) {
     std::size_t most = 0;
-    detail::invoke(entry, arguments, threads, pool, &most);
+    detail::invoke(entry, arguments, threads, how, &most);
     held = std::max(held, most);
 }
 

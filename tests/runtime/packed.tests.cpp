@@ -197,7 +197,7 @@ TEST_CASE("threads that find no kernel left to begin help those that still run, 
         void *of_brief[] = {nullptr, &brief}, *of_wide[] = {nullptr, &wide};
         std::vector<attune::detail::kernel_launch> launches{{loop::kernel, of_brief}, {loop::kernel, of_wide}};
         if (round % 2 == 0) std::swap(launches[0], launches[1]);  // the caller begins the last
-        attune::detail::invoke_together(launches, 3, nullptr);
+        attune::detail::invoke_together(launches, 3, {});
         REQUIRE(wide.of.most == 3);
         CHECK(wide.done + brief.done == 4);
     }
@@ -215,7 +215,7 @@ TEST_CASE("kernels that run together use no more threads than the call may") {
     loop first{.count = 4, .all = all, .rounds = 4}, second{.count = 4, .all = all, .rounds = 4};
     void *of_first[] = {nullptr, &first}, *of_second[] = {nullptr, &second};
     const attune::detail::kernel_launch launches[] = {{loop::kernel, of_first}, {loop::kernel, of_second}};
-    for (int round = 0; round < 30; ++round) attune::detail::invoke_together(launches, threads, nullptr);
+    for (int round = 0; round < 30; ++round) attune::detail::invoke_together(launches, threads, {});
     CHECK(first.done + second.done == 960);
     CHECK(all.most <= threads);
 }
@@ -231,6 +231,19 @@ TEST_CASE("a failure of one of the kernels that run together is the call's") {
         attune::detail::call(fake::kernels(), call.all, {.threads = threads});
         call.expect_right_results();
     }
+}
+
+TEST_CASE("what is thrown between the tasks of kernels that run together ends the call") {
+    packed call({0, 1, 3, 4, 6});
+    int times = 0;
+    const std::function<void()> throws = [&] {
+        if (++times == 2) throw 7;
+    };
+    CHECK_THROWS_AS(attune::detail::call(fake::kernels(), call.all, {.threads = 1, .between_tasks = &throws}), int);
+    CHECK(times == 2);
+    attune::detail::call(fake::kernels(), call.all, {.threads = 1, .between_tasks = &throws});
+    CHECK(times > 2);
+    call.expect_right_results();
 }
 
 TEST_CASE("the application's own pool runs the kernels of a packed call one after another") {

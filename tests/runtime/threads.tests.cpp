@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <mutex>
 #include <stdexcept>
+#include <utility>
 
 using Catch::Matchers::ContainsSubstring;
 
@@ -198,6 +199,72 @@ TEST_CASE("a pool of one call's goes before that of all") {
     const attune::parallel_for throws = [](int, int, const std::function<void(int)>&) { throw 7; };
     CHECK_THAT(fake::refusal(other.arguments(), {.threads = 3, .pool = &throws}),
                ContainsSubstring("threw something that is not a std::exception"));
+}
+
+TEST_CASE("the calling thread does between its tasks what it is told to") {
+    wide_call expected;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    const auto caller = std::this_thread::get_id();
+    int times = 0, elsewhere = 0;
+    const std::function<void()> counts = [&] { ++times, elsewhere += std::this_thread::get_id() != caller; }, none;
+    const auto call = [&](const attune::options& how) {
+        wide_call c;
+        times = 0;
+        CHECK(fake::refusal(c.arguments(), how) == "");
+        CHECK(c.out == expected.out);
+    };
+    call({.threads = 1, .between_tasks = &counts});
+    CHECK(times == 32);
+    call({.threads = 5, .between_tasks = &counts});
+    CHECK(times <= 32);
+    const attune::parallel_for halves = [](int count, int, const std::function<void(int)>& task) {
+        std::thread other([&] {
+            for (int i = 1; i < count; i += 2) task(i);
+        });
+        for (int i = 0; i < count; i += 2) task(i);
+        other.join();
+    };
+    call({.threads = 2, .pool = &halves, .between_tasks = &counts});
+    CHECK(times == 16);
+    CHECK(elsewhere == 0);
+    call({.threads = 2, .between_tasks = &none});  // an empty one is none
+    bool within = false;
+    const std::function<void()> calls = [&] {
+        if (!std::exchange(within, true)) call({.threads = 2});
+    };
+    call({.threads = 1, .between_tasks = &calls});
+    CHECK(within);
+}
+
+TEST_CASE("what is thrown between tasks ends the call, which throws it") {
+    struct lost {
+        int at;
+    };
+    wide_call expected;
+    REQUIRE(fake::refusal(expected.arguments(), {.threads = 1}) == "");
+    const attune::parallel_for of_caller = [](int count, int, const std::function<void(int)>& task) {
+        for (int i = 0; i < count; ++i) task(i);
+    };
+    for (const attune::options& how :
+         {attune::options{.threads = 1}, {.threads = 4, .pool = &of_caller}, {.threads = 4}}) {
+        wide_call c;
+        int times = 0, thrown = 0;
+        const std::function<void()> throws = [&] {
+            if (++times == 3) throw lost{times};
+        };
+        attune::options with = how;
+        with.between_tasks = &throws;
+        fake::reset();
+        try {
+            attune::detail::call(fake::kernels(), c.arguments(), with);
+        } catch (const lost& it) {
+            thrown = it.at;
+        }
+        CHECK(thrown == (times < 3 ? 0 : 3));  // of attune's threads the others may have done all but two tasks
+        if (how.threads == 1 || how.pool) CHECK((times == 3 && fake::seen.tasks == 3));
+        CHECK(fake::refusal(c.arguments(), how) == "");
+        CHECK(c.out == expected.out);
+    }
 }
 
 TEST_CASE("signals are handled on the application's threads") {

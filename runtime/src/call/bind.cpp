@@ -111,7 +111,6 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
       given_(memory_),
       shape_(),
       threads_(threads_of(how.threads)),
-      pool_(how.pool),
       slots_(&memory_),
       argv_(&memory_),
       how_(how),
@@ -297,7 +296,7 @@ void bound_call::run(int threads) const {
     lent with;
     lend(with);
     if (is_device(chosen().target)) return run_on_device(with, threads);
-    table_.invoke(chosen().call, with.argv.data(), threads, pool_, nullptr);
+    table_.invoke(chosen().call, with.argv.data(), threads, tasks(), nullptr);
 }
 
 void bound_call::run_together(std::span<const bound_call* const> calls, int threads) {
@@ -309,7 +308,7 @@ void bound_call::run_together(std::span<const bound_call* const> calls, int thre
         launches[i] = {calls[i]->chosen().call, with[i].argv.data()};
     }
     const bound_call& any = *calls.front();
-    any.table_.invoke_together({launches.get(), calls.size()}, threads, any.pool_);
+    any.table_.invoke_together({launches.get(), calls.size()}, threads, any.tasks());
 }
 
 void bound_call::run_on_device(const lent& with, int threads) const {
@@ -341,7 +340,7 @@ void bound_call::run_on_device(const lent& with, int threads) const {
                      .wait = how_.wait,
                      .keeps_scratch = key_splits_ != 0};
     void* arguments[] = {nullptr, &call};
-    table_.invoke(table_.devices->launch, arguments, threads, pool_, nullptr);
+    table_.invoke(table_.devices->launch, arguments, threads, tasks(), nullptr);
 }
 
 void bound_call::write_empty_sums() const {
@@ -378,7 +377,7 @@ block_map bound_call::blocks() {
     std::vector<void*> arguments(argv_.begin(), argv_.begin() + static_cast<std::ptrdiff_t>(table_.graph.inputs.size() +
                                                                                             2 + (key_splits_ ? 1 : 0)));
     arguments.push_back(&s.buffer);
-    table_.invoke(chosen().blocks, arguments.data(), threads_, pool_, &table_bytes_);
+    table_.invoke(chosen().blocks, arguments.data(), threads_, tasks(), &table_bytes_);
     return map;
 }
 

@@ -71,6 +71,7 @@ private:
     void lend(lent& to) const;
     void split_keys(const options& how);
     void run_on_device(const lent& with, int threads) const;
+    task_options tasks() const { return {how_.pool, how_.between_tasks}; }
 
     // The workspace rather than the stack, which is the caller's.
     static constexpr std::size_t first_bytes = 4096;
@@ -81,7 +82,6 @@ private:
     call_shape shape_;
     choice choice_;
     int threads_;
-    const parallel_for* pool_;
     std::pmr::vector<slot> slots_;
     std::pmr::vector<void*> argv_;  // the inputs' places, after that of the user context
     options how_;

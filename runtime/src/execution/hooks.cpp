@@ -24,11 +24,13 @@ namespace {
 /// What one call shares among its threads; Halide hands its address to every hook as the user context.
 struct call_context {
     std::atomic<int> spare_threads;  // beyond the caller
-    const parallel_for* pool;        // of this call alone, or null
-    int shared_by = 0;               // threads that kernels which run together share; 0: there is one kernel
-    bool takes_all_errors = false;   // those of its thread that come with another context too
+    task_options how;
+    const void* caller;             // tells the calling thread from others
+    int shared_by = 0;              // threads that kernels which run together share; 0: there is one kernel
+    bool takes_all_errors = false;  // those of its thread that come with another context too
     std::mutex mutex{};
     std::string message{};                // the first error; guarded by mutex
+    std::exception_ptr thrown{};          // by between_tasks
     std::size_t held = 0, most_held = 0;  // bytes outside tasks: by the caller's thread alone
 
     void say_once(std::string text) {
@@ -42,6 +44,16 @@ struct call_context {
             !spare_threads.compare_exchange_weak(spare, spare - std::min(spare, helpers), std::memory_order_relaxed)) {
         }
         return std::min(spare, helpers);
+    }
+    /// There is no way for an exception through a kernel: it waits for the kernel's end.
+    int pause() noexcept {
+        try {
+            if (*how.between_tasks) (*how.between_tasks)();
+            return 0;
+        } catch (...) {
+            thrown = std::current_exception();
+            return halide_error_code_generic_error;
+        }
     }
 };
 
@@ -72,7 +84,7 @@ struct {
     halide_free_t free = halide_default_free;
 } previous;
 
-/// One parallel loop of a kernel.
+/// One parallel loop of a kernel. Its step stands once in the code: a call of it is nothing beside a task.
 struct kernel_loop {
     call_context* call;
     halide_task_t task;
@@ -81,11 +93,15 @@ struct kernel_loop {
     std::atomic<int> result{0};  // of the first task that failed
     std::atomic<int> done{0};
 
-    bool step(int index) {
+    [[gnu::noinline]] bool step(int index) {
         if (result.load(std::memory_order_relaxed) != 0) return false;
-        const working_for scope(call, true);
-        const int code = task(call, first + index, closure);
+        int code;
+        {
+            const working_for scope(call, true);
+            code = task(call, first + index, closure);
+        }
         done.fetch_add(1, std::memory_order_relaxed);
+        if (code == 0 && call->how.between_tasks && call->caller == &current) code = call->pause();
         int none = 0;
         if (code != 0) result.compare_exchange_strong(none, code, std::memory_order_relaxed);
         return code == 0;
@@ -121,8 +137,8 @@ void run_loop(kernel_loop& loop, int count, int helpers) {
     if (helpers == 0) {
         for (int index = 0; index < count && loop.step(index); ++index) {
         }
-    } else if (loop.call->pool && *loop.call->pool) {
-        run_on_applications_pool(*loop.call->pool, loop, count, helpers + 1);
+    } else if (loop.call->how.pool && *loop.call->how.pool) {
+        run_on_applications_pool(*loop.call->how.pool, loop, count, helpers + 1);
     } else if (own && own->function) {
         run_on_applications_pool(own->function, loop, count, helpers + 1);
     } else {
@@ -192,7 +208,7 @@ struct kernels_together {
     std::span<const kernel_launch> launches;
     std::atomic<int> result{0};  // of the first that failed
 
-    bool step(int index) {
+    [[gnu::noinline]] bool step(int index) {
         if (result.load(std::memory_order_relaxed) != 0) return false;
         const working_for scope(call, true);
         const kernel_launch& it = launches[static_cast<std::size_t>(index)];
@@ -205,6 +221,7 @@ struct kernels_together {
 
 void throw_unless_done(const call_context& call, int code) {
     if (code == 0) return;
+    if (call.thrown) std::rethrow_exception(call.thrown);
     const std::string said = call.message.empty() ? say("error code ", code) : call.message;
     if (code == halide_error_code_out_of_memory)
         throw kernel_failure(
@@ -219,9 +236,9 @@ void take_all_errors() {
     if (current) current->takes_all_errors = true;
 }
 
-void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes) {
+void invoke(int (*entry)(void**), void** arguments, int threads, task_options how, std::size_t* shared_bytes) {
     install_hooks();
-    call_context call{.spare_threads = threads - 1, .pool = pool};
+    call_context call{.spare_threads = threads - 1, .how = how, .caller = &current};
     void* user_context = &call;
     arguments[0] = &user_context;
     int code;
@@ -233,11 +250,11 @@ void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_
     throw_unless_done(call, code);
 }
 
-void invoke_together(std::span<const kernel_launch> launches, int threads, const parallel_for* pool) {
+void invoke_together(std::span<const kernel_launch> launches, int threads, task_options how) {
     install_hooks();
     const given_parallel_for* const own = applications_pool.load(std::memory_order_acquire);
-    const bool of_application = (pool && *pool) || (own && own->function);
-    call_context call{.spare_threads = threads - 1, .pool = pool};
+    const bool of_application = (how.pool && *how.pool) || (own && own->function);
+    call_context call{.spare_threads = threads - 1, .how = how, .caller = &current};
     if (!of_application && threads > 1) call.shared_by = threads;
     void* user_context = &call;
     for (const kernel_launch& each : launches) each.arguments[0] = &user_context;

@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/runtime/threads.hpp>
 
+#include <functional>
 #include <string_view>
 
 namespace attune {
@@ -20,6 +21,10 @@ struct options {
     bool checked = false;
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what
                                          ///< set_parallel_for was given, else attune's threads
+    /// The calling thread calls it after each task of the kernel that it does itself, so that what needs this thread
+    /// gets on, such as messages. It lives until the call returns. What it throws ends the call, which throws it;
+    /// outputs are undefined then.
+    const std::function<void()>* between_tasks = nullptr;
 
     /// For kernels on a GPU (runtime/docs/devices.md).
     int device = -1;  ///< which one, by its index; -1: where the tensors say that they lie, else that of the context,

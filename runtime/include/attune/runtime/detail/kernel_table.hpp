@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <span>
 #include <string_view>
@@ -13,7 +14,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 8;
+inline constexpr int kernel_table_version = 9;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -76,11 +77,17 @@ struct graph_notes {
 };
 
 namespace detail {
+/// Of a call's options, what its threads heed.
+struct task_options {
+    const parallel_for* pool{};                    ///< unless it is null, runs the tasks
+    const std::function<void()>* between_tasks{};  ///< unless it is null, called by the calling thread
+};
+
 /// Runs a kernel's entry. The first place of argv must be free for the user context. Memory, threads and errors go
 /// through attune, even if the application has a Halide runtime of its own. Throws attune::error with the message of
-/// the kernel or of a task. `pool`, unless it is null, runs the tasks. `shared_bytes`, unless it is null, becomes the
-/// most memory that the kernel held at a time outside its tasks.
-void invoke(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool, std::size_t* shared_bytes);
+/// the kernel or of a task, or what `between_tasks` threw. `shared_bytes`, unless it is null, becomes the most memory
+/// that the kernel held at a time outside its tasks.
+void invoke(int (*entry)(void**), void** arguments, int threads, task_options how, std::size_t* shared_bytes);
 
 /// A kernel's entry with such argv.
 struct kernel_launch {
@@ -90,7 +97,7 @@ struct kernel_launch {
 
 /// Runs kernels of the host that do not depend on each other as one call, the last first. A thread that finds no kernel
 /// left to start joins the loops of those that still run. On the application's own pool they run one after another.
-void invoke_together(std::span<const kernel_launch> launches, int threads, const parallel_for* pool);
+void invoke_together(std::span<const kernel_launch> launches, int threads, task_options how);
 
 /// The library that calls kernels of a GPU, attune::gpu. It is separate so that only programs with such kernels link
 /// it.
@@ -122,12 +129,12 @@ struct kernel_table {
     std::span<const kernel> kernels;  ///< most demanding ISA level first
     /// Functions of the runtime that the kernels were linked with. It need not be the caller's: a shared library of
     /// kernels has its own.
-    void (*invoke)(int (*entry)(void**), void** arguments, int threads, const parallel_for* pool,
+    void (*invoke)(int (*entry)(void**), void** arguments, int threads, detail::task_options how,
                    std::size_t* shared_bytes) = detail::invoke;
     const detail::device_runtime* devices = nullptr;  ///< unless some kernels run on a GPU
     graph_notes notes{};
     void (*invoke_together)(std::span<const detail::kernel_launch> launches, int threads,
-                            const parallel_for* pool) = detail::invoke_together;  ///< likewise
+                            detail::task_options how) = detail::invoke_together;  ///< likewise
 };
 
 /// Defined by the generated registry, for exactly this graph and fingerprint. A variant that was changed after its
