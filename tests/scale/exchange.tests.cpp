@@ -1,10 +1,8 @@
 // Calls over several ranks, as threads of one process, against one call of the reference over the whole sequence.
 #include "../shards/variants.hpp"
+#include "calls.hpp"
 
-#include <attune/mpi/exchange.hpp>
 #include <attune/mpi/local_transport.hpp>
-#include <attune/mpi/rows.hpp>
-#include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>
@@ -13,8 +11,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <limits>
-#include <list>
 #include <mutex>
 #include <random>
 #include <string>
@@ -22,89 +18,6 @@
 using namespace attune;
 
 namespace {
-
-constexpr float infinity = std::numeric_limits<float>::infinity();
-
-/// One rank's arguments: its rows of what is over queries or keys, and memory for its outputs.
-class arguments_of_rank {
-public:
-    arguments_of_rank(const support::workload& whole, const graph_ir& of_whole, const graph_ir& shard,
-                      const reference::results& expected, std::span<const std::int32_t> own)
-        : expected_(expected), own_(own.begin(), own.end()) {
-        const auto given = whole.arguments();
-        for (const input_declaration& input : shard.inputs) {
-            const auto passed = std::ranges::find(given, input.name, &detail::named_argument::name);
-            if (passed == given.end()) continue;
-            all.push_back(*passed);
-            if (passed->is != detail::named_argument::form::view) continue;
-            for (int axis = 0; axis < input.rank; ++axis) {
-                const axis_kind over = input.axes[static_cast<std::size_t>(axis)].kind;
-                if (over != axis_kind::query && over != axis_kind::key) continue;
-                auto& memory = held_.emplace_back(own.size() * mpi::detail::bytes_of_row(all.back().view, axis));
-                mpi::detail::copy_rows(all.back().view, axis, own, memory.data());
-                all.back().view = mpi::detail::of_rows(all.back().view, axis, std::ssize(own), memory.data());
-            }
-        }
-        for (std::size_t o = 0; o < of_whole.outputs.size(); ++o) {
-            std::vector<std::int64_t> shape = expected.outputs[o].shape;
-            shape[2] = std::ssize(own);
-            std::size_t size = 1;
-            for (const std::int64_t extent : shape) size *= static_cast<std::size_t>(extent);
-            auto& memory = made_.emplace_back(size, std::nanf(""));
-            all.push_back({.name = of_whole.outputs[o].name, .view = tensor(memory.data(), shape)});
-        }
-    }
-
-    /// As a part of 1 + what is expected.
-    double largest_difference() const {
-        double worst = 0;
-        std::size_t output = 0;
-        for (const auto& got : made_) {
-            const reference::array& expected = expected_.outputs[output++];
-            const std::size_t width = expected.shape.size() > 3 ? static_cast<std::size_t>(expected.shape[3]) : 1,
-                              all_rows = static_cast<std::size_t>(expected.shape[2]);
-            for (std::size_t at = 0; at < got.size(); ++at) {
-                const std::size_t row = at / width, above = row / own_.size(),
-                                  position = static_cast<std::size_t>(own_[row % own_.size()]);
-                const double x = got[at], y = expected.values[(above * all_rows + position) * width + at % width];
-                if (x != y)
-                    worst = std::max(worst, std::isfinite(x - y) ? std::abs(x - y) / (1 + std::abs(y)) : infinity);
-            }
-        }
-        return worst;
-    }
-
-    std::vector<detail::named_argument> all;
-
-private:
-    const reference::results& expected_;
-    std::vector<std::int32_t> own_;
-    std::list<std::vector<std::byte>> held_;
-    std::list<std::vector<float>> made_;
-};
-
-struct whole_call {
-    whole_call(const graph_ir& graph, const support::shape& shape, unsigned seed) : call(graph, shape, seed) {
-        if (std::ranges::find(graph.inputs, "slopes", &input_declaration::name) != graph.inputs.end())
-            call.scale_by("slopes", 0.05f);
-        expected = call.expected();
-    }
-    support::workload call;
-    reference::results expected;
-};
-
-/// What a plan takes of the whole call.
-template <const auto& Shard>
-std::vector<mpi::detail::graph_to_plan> to_plan(const support::workload& whole, std::span<const std::string> names) {
-    mpi::detail::graph_to_plan made{detail::table_of<Shard>(), {}};
-    for (const auto& each : whole.arguments())
-        if (std::ranges::find(names, each.name) != names.end()) made.given.push_back(each);
-    return {made};
-}
-
-mpi::planning planning_of(const support::shape& shape) {
-    return {.batches = shape.batches, .heads = shape.heads, .key_heads = shape.key_heads, .tokens = shape.queries};
-}
 
 template <const auto& Whole, const auto& Shard>
 void check(const char* name, const support::shape& shape, const std::vector<std::string>& deciding) {

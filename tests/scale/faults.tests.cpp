@@ -233,6 +233,35 @@ TEST_CASE("a rank that is late is named where nobody died") {
     CHECK(!said[2].empty());
 }
 
+TEST_CASE("a rank that waits for nothing hears of a failure as it lets messages get on") {
+    for (const bool throws : {true, false}) {
+        std::vector<std::string> said(3);
+        on_ranks(3, {}, [&](std::unique_ptr<transport> carrier) {
+            context world(std::move(carrier), {.timeout = 5});
+            std::vector<std::byte> got(1);
+            world.begin("run");
+            try {
+                world.guard([&] {
+                    if (world.rank() == 1 && throws)
+                        throw std::runtime_error("attune: expected memory, got none; try less");
+                    if (world.rank() == 1) world.wait(world.receive({got}, 0, 0, "keys"));
+                    for (const double until = world.carrier().now() + 20; world.carrier().now() < until;) {
+                        world.carrier().idle(0, until);
+                        world.progress();
+                    }
+                });
+            } catch (const context_failure& e) {
+                said[static_cast<std::size_t>(world.rank())] = e.what();
+                expect(world.carrier().now() < 6);
+            }
+        });
+        CHECK(said[0] == (throws ? "attune: on rank 1: expected memory, got none; try less"
+                                 : "attune: expected keys of rank 0 within 5 s, got none; try a longer timeout if it "
+                                   "lives"));
+        CHECK((said[1] == said[0] && said[2] == said[0]));
+    }
+}
+
 TEST_CASE("contexts fail by themselves") {
     const auto fails = [](auto&& work) {
         try {

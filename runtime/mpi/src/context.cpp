@@ -105,6 +105,16 @@ struct context::state {
         return mine;
     }
 
+    /// What this rank tells that hears of a failure and waits for no request in particular.
+    notice of_any() const {
+        const auto first = std::min_element(under_way.begin(), under_way.end(),
+                                            [](const auto& a, const auto& b) { return a.first < b.first; });
+        if (first != under_way.end()) return of(request{first->first});
+        notice mine{.rank = carrier->rank(), .what = notice::busy, .awaited = any_rank};
+        mine.say(say("attune: expected ", call, " to go on, got a failure of another rank; try a new context"));
+        return mine;
+    }
+
     request opened(request asked, open what) {
         under_way[static_cast<std::uint64_t>(asked)] = what;
         return asked;
@@ -273,6 +283,13 @@ bool context::test(request asked) {
 void context::wait(request asked) {
     state_->refuse_if_failed();
     state_->guarded([&] { state_->wait(asked); });
+}
+
+void context::progress() {
+    state_->refuse_if_failed();
+    state_->guarded([&] {
+        if (state_->hear()) state_->conclude(state_->of_any());
+    });
 }
 
 void context::fail(std::string_view sentence) { state_->fail(sentence); }

@@ -27,9 +27,10 @@ std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 }  // namespace
 
-staged_call::staged_call(const layout& plan, const kernel_table& table, std::span<const named_argument> given,
-                         const attune::options& how, bool poison)
-    : plan_(plan),
+staged_call::staged_call(context& world, const layout& plan, const kernel_table& table,
+                         std::span<const named_argument> given, const attune::options& how, bool poison)
+    : world_(world),
+      plan_(plan),
       table_(table),
       exchange_(plan.of(table.graph.fingerprint)),
       poison_(poison),
@@ -38,13 +39,24 @@ staged_call::staged_call(const layout& plan, const kernel_table& table, std::spa
     for (const named_argument& each : given_)
         if (each.is == named_argument::form::view && each.view.where() != memory::host)
             fail(say(each.name, " in host memory"), each.view.description(), "a copy of it");
-    check_planned_for();
+    check_extents();
+    check_values();
     find_travellers(given_);
-    prepare_stages(of_all_stages(given_), how);
+    prepare_stages(of_all_stages(given_), between_messages(how));
 }
 
-/// What decides who needs whose keys is as it was when that was planned.
-void staged_call::check_planned_for() const {
+/// Messages may stand still while nobody calls the transport.
+attune::options staged_call::between_messages(attune::options how) {
+    if (world_.size() == 1) return how;
+    between_tasks_ = [this, callers = how.between_tasks] {
+        if (callers && *callers) (*callers)();
+        world_.progress();
+    };
+    how.between_tasks = &between_tasks_;
+    return how;
+}
+
+void staged_call::check_extents() const {
     const planning& planned = plan_.made_for();
     for (const input_declaration& input : table_.graph.inputs) {
         const named_argument* const passed = find(given_, input.name);
@@ -59,6 +71,9 @@ void staged_call::check_planned_for() const {
                          passed->view.description(), "plan<...>(...) with the extents of the call");
             }
     }
+}
+
+void staged_call::check_values() const {
     const auto now = decided_by(table_.graph, given_, std::nullopt);
     for (const auto& [name, hash] : now)
         if (std::ranges::find(exchange_.decided_by, std::pair(name, hash)) == exchange_.decided_by.end())
@@ -84,9 +99,6 @@ void staged_call::find_travellers(std::span<const named_argument> given) {
             each.received[turn] = std::make_shared<std::byte[]>(each.row * count(longest[turn]));
         if (exchange_.sends.empty()) continue;
         each.sent = std::make_shared<std::byte[]>(each.row * count(rows));
-        std::vector<std::int32_t> all(count(rows));
-        std::iota(all.begin(), all.end(), 0);
-        copy_rows(each.own, axis, all, each.sent.get());
     }
 }
 
@@ -203,19 +215,25 @@ void staged_call::state(statement& mine) const {
     mine.add("inputs that travel", names, "the same on all ranks");
 }
 
-void staged_call::post_sends(context& world, traffic& done, std::vector<request>& open) {
+std::vector<request> staged_call::post_sends(traffic& done) {
+    std::vector<request> open;
+    std::vector<std::int32_t> all(plan_.positions().size());
+    std::iota(all.begin(), all.end(), 0);
+    for (const traveller& each : travellers_)
+        if (each.sent) copy_rows(each.own, each.axis, all, each.sent.get());
     for (const auto& [stage, run] : exchange_.sends)
         for (std::size_t t = 0; t < travellers_.size(); ++t) {
             const traveller& each = travellers_[t];
             const std::span<const std::byte> rows(each.sent.get() + count(run.first) * each.row,
                                                   count(run.count) * each.row);
-            open.push_back(world.send({rows, each.sent}, run.rank,
-                                      stage * static_cast<int>(travellers_.size()) + static_cast<int>(t), "keys"));
+            open.push_back(world_.send({rows, each.sent}, run.rank,
+                                       stage * static_cast<int>(travellers_.size()) + static_cast<int>(t), "keys"));
             ++done.messages_sent, done.bytes_sent += std::ssize(rows);
         }
+    return open;
 }
 
-std::vector<request> staged_call::post_receives(context& world, traffic& done, std::size_t stage) {
+std::vector<request> staged_call::post_receives(traffic& done, std::size_t stage) {
     std::vector<request> open;
     if (stage >= exchange_.stages.size()) return open;
     for (std::size_t t = 0; t < travellers_.size(); ++t) {
@@ -224,8 +242,8 @@ std::vector<request> staged_call::post_receives(context& world, traffic& done, s
         if (poison_) std::memset(to, 0xff, count(exchange_.stages[stage].tokens) * each.row);  // NaN in each float type
         for (const run_of_keys& run : exchange_.stages[stage].runs) {
             const std::span<std::byte> rows(to, count(run.count) * each.row);
-            open.push_back(world.receive({rows, each.received[stage % 2]}, run.rank,
-                                         static_cast<int>(stage * travellers_.size() + t), "keys"));
+            open.push_back(world_.receive({rows, each.received[stage % 2]}, run.rank,
+                                          static_cast<int>(stage * travellers_.size() + t), "keys"));
             ++done.messages_received, done.bytes_received += std::ssize(rows);
             to += rows.size();
         }
@@ -233,19 +251,18 @@ std::vector<request> staged_call::post_receives(context& world, traffic& done, s
     return open;
 }
 
-traffic staged_call::run(context& world) {
+traffic staged_call::run() {
     traffic done;
-    std::vector<request> sends;
-    post_sends(world, done, sends);
-    std::vector<request> coming = post_receives(world, done, 0);
+    const std::vector<request> sends = post_sends(done);
+    std::vector<request> coming = post_receives(done, 0);
     for (std::size_t call = 0; call < calls_.size(); ++call) {
         if (call > 0) {
-            for (const request each : coming) world.wait(each);
-            coming = post_receives(world, done, call);
+            for (const request each : coming) world_.wait(each);
+            coming = post_receives(done, call);
         }
         attune::detail::call(*calls_[call]);
     }
-    for (const request each : sends) world.wait(each);
+    for (const request each : sends) world_.wait(each);
     return done;
 }
 
@@ -253,11 +270,34 @@ traffic run(context& world, const layout& plan, const kernel_table& table, std::
             const attune::options& how, bool poison) {
     std::optional<staged_call> call;
     world.agree(say("run of ", table.variant), [&](statement& mine) {
-        call.emplace(plan, table, given, how, poison);
+        call.emplace(world, plan, table, given, how, poison);
         call->state(mine);
         state(mine, how);
     });
-    return world.guard([&] { return call->run(world); });
+    return world.guard([&] { return call->run(); });
+}
+
+prepared::prepared(context& in, const layout& by, const kernel_table& table, std::span<const named_argument> given,
+                   const attune::options& how, bool poison)
+    : world(in), name(say("run of ", table.variant)), plan(by) {
+    world.agree(say("prepare of ", table.variant), [&](statement& mine) {
+        call.emplace(world, plan, table, given, how, poison);
+        call->state(mine);
+        mpi::detail::state(mine, how);
+    });
+}
+
+std::shared_ptr<prepared> prepare(context& world, const layout& plan, const kernel_table& table,
+                                  std::span<const named_argument> given, const attune::options& how, bool poison) {
+    return std::make_shared<prepared>(world, plan, table, given, how, poison);
+}
+
+traffic call(prepared& what) {
+    what.world.begin(what.name);
+    return what.world.guard([&] {
+        what.call->check_values();
+        return what.call->run();
+    });
 }
 
 }  // namespace attune::mpi::detail

@@ -44,6 +44,7 @@ std::string verdict(std::span<const std::optional<notice>> told) {
                    one->sentence());
     // All are there, and wait for each other.
     const notice* one = first([](const notice& each) { return each.late != 0; });
+    if (!one) one = first([](const notice& each) { return each.what != notice::busy; });
     if (!one) one = first([](const notice&) { return true; });
     return one->what == notice::joining ? say("attune: expected all ranks in ", one->sentence())
                                         : std::string(one->sentence());

@@ -16,6 +16,7 @@ struct notice {
         thrown,   ///< an error of its own
         waiting,  ///< for a message of `awaited`
         joining,  ///< an agreement or a gather, which need all ranks
+        busy,     ///< it waits for nothing, and has heard of another's failure
     };
     int rank{}, what{}, awaited{};
     int late{};  ///< it waited until the deadline

@@ -92,6 +92,9 @@ public:
     bool test(request asked);
     /// Throws context_failure after the timeout.
     void wait(request asked);
+    /// Lets all messages get on while this rank does something else, as between the tasks of a kernel. Throws
+    /// context_failure when the call has failed on another rank.
+    void progress();
 
     transport& carrier();
 

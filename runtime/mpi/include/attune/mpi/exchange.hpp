@@ -5,9 +5,13 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 namespace attune::mpi {
@@ -27,11 +31,13 @@ class staged_call {
 public:
     /// Checks everything that this rank can check by itself. `poison`: fills buffers with NaN before keys arrive, so
     /// that a test sees what is read too early.
-    staged_call(const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+    staged_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
                 const attune::options& how, bool poison);
+    staged_call(const staged_call&) = delete;
 
     void state(statement& mine) const;  ///< what all ranks must have alike
-    traffic run(context& world);
+    void check_values() const;          ///< what decides who needs whose keys: it is as it was planned
+    traffic run();
 
 private:
     /// An input of which other ranks get rows.
@@ -45,14 +51,16 @@ private:
     };
     using arguments = std::vector<named_argument>;
 
-    void check_planned_for() const;
+    void check_extents() const;
+    attune::options between_messages(attune::options how);
     void find_travellers(std::span<const named_argument> given);
     arguments of_all_stages(std::span<const named_argument> given);
     void prepare_stages(const arguments& common, const attune::options& how);
     void pass_results(std::size_t call, std::size_t calls, arguments& to);
-    void post_sends(context& world, traffic& done, std::vector<request>& open);
-    std::vector<request> post_receives(context& world, traffic& done, std::size_t stage);
+    std::vector<request> post_sends(traffic& done);
+    std::vector<request> post_receives(traffic& done, std::size_t stage);
 
+    context& world_;
     const layout& plan_;
     const kernel_table& table_;
     const exchange_plan& exchange_;
@@ -63,11 +71,27 @@ private:
     std::vector<std::vector<std::int32_t>> key_positions_;  // of each stage
     std::list<std::vector<std::byte>> held_;                // what results begin with
     std::vector<tensor> results_[2];                        // the caller's outputs, and others in turn
+    std::function<void()> between_tasks_;                   // of the kernels
     std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;
 };
 
 traffic run(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
             const attune::options& how, bool poison = false);
+
+/// A call on which the ranks have agreed.
+struct prepared {
+    prepared(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+             const attune::options& how, bool poison);
+
+    context& world;
+    const std::string name;
+    const layout plan;
+    std::optional<staged_call> call;
+};
+std::shared_ptr<prepared> prepare(context& world, const layout& plan, const kernel_table& table,
+                                  std::span<const named_argument> given, const attune::options& how,
+                                  bool poison = false);
+traffic call(prepared& what);
 
 /// What the library passes itself, for the compiler's check of a call.
 template <const auto& Graph, class... Arguments> constexpr auto arguments_with_supplied() {
@@ -110,6 +134,31 @@ traffic run(context& world, const layout& plan, const Arguments&... arguments) {
         return detail::run(world, plan, attune::detail::table_of<Graph>(), list.given, list.how);
     } else
         return {};
+}
+
+/// A prepared call of all ranks: all that `run` checks before any data is checked and agreed on once. The context, the
+/// tensors' memory and what options point to must outlive it; the plan is copied. All ranks make the same calls in the
+/// same order, each by the thread that made the context. The contents of the tensors may change between calls, but for
+/// what decides who needs whose keys. Nothing is agreed on any more: what a rank then has to refuse is a
+/// context_failure on all of them, in the next call of those that have done their part. Copies are the same call.
+class prepared_call {
+public:
+    explicit prepared_call(std::shared_ptr<detail::prepared> what) : what_(std::move(what)) {}
+
+    traffic operator()() const { return detail::call(*what_); }  ///< as run
+
+private:
+    std::shared_ptr<detail::prepared> what_;
+};
+
+/// Takes what `run` takes, with the same checks and errors on all ranks, and returns the call instead of making it.
+template <const auto& Graph, class... Arguments>
+auto prepare(context& world, const layout& plan, const Arguments&... arguments) {
+    using named = attune::detail::named_arguments<Arguments...>;
+    if constexpr (detail::check_over_ranks<Graph>(named{})) {
+        const auto list = attune::detail::list_of<Graph>(named{}, arguments...);
+        return prepared_call(detail::prepare(world, plan, attune::detail::table_of<Graph>(), list.given, list.how));
+    }
 }
 
 }  // namespace attune::mpi
