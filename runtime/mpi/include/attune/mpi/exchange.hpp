@@ -97,8 +97,9 @@ traffic call(prepared& what);
 template <const auto& Graph, class... Arguments> constexpr auto arguments_with_supplied() {
     constexpr const auto& list = dsl::detail::built<Graph>;
     constexpr auto given = dsl::detail::given_arguments<Arguments...>;
+    constexpr std::size_t most = given.size() + std::size_t{list.input_count};
     struct {
-        std::array<dsl::detail::given_argument, given.size() + std::size_t{list.input_count}> all{};
+        std::array<dsl::detail::given_argument, most> all{};
         std::size_t count{};
     } made;
     for (const auto& each : given) made.all[made.count++] = each;
