@@ -1,7 +1,7 @@
 // Calls over ranks that are prepared once and made many times.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
-#include "ranks.hpp"
+#include "on_ranks.hpp"
 
 #include <attune/mpi/local_transport.hpp>
 
@@ -172,7 +172,7 @@ TEST_CASE("prepare takes arguments by name, as run does") {
     using namespace attune::dsl;
     const graph_ir of_whole = ir_of<sharded::sigmoid_attention>;
     const whole_call whole(of_whole, small, 1);
-    mpi::run_local(2, {}, [&](std::unique_ptr<mpi::transport> carrier) {
+    on_ranks(2, {}, [&](std::unique_ptr<mpi::transport> carrier) {
         mpi::context world(std::move(carrier));
         const mpi::layout plan = mpi::plan<sharded::sigmoid_shard>(world, planning_of(small));
         arguments_of_rank mine(whole.call, of_whole, ir_of<sharded::sigmoid_shard>, whole.expected, plan.positions());

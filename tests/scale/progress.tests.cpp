@@ -116,7 +116,8 @@ struct two_ranks {
 TEST_CASE("keys are received while a kernel runs") {
     const mpi::local_script script{.delay = [](auto...) { return 0.005; }, .eager = 0, .clock_jumps = false};
     two_ranks both;
-    int loops = 0, asked = 0;
+    int loops = 0;
+    std::atomic<int> asked{0};
     bool during = false;
     both.run(
         script,
@@ -141,7 +142,7 @@ TEST_CASE("keys are received while a kernel runs") {
 TEST_CASE("a failure is heard while a kernel runs, which then ends") {
     two_ranks both;
     std::atomic<bool> began{false};
-    int tasks = 0;
+    std::atomic<int> tasks{0};
     bool during = false;
     both.run(
         {},
