@@ -2,6 +2,7 @@
 // what is not defined, on every level that JIT can have here and on an OpenCL device if there is one.
 #include "expr/elementary.hpp"
 #include "expr/functions.hpp"
+#include "expr/math.hpp"
 
 #include <Halide.h>
 #include <catch2/catch_test_macros.hpp>

@@ -19,19 +19,23 @@ using support::workload;
 
 namespace {
 
-generators::jit_kernel kernel_of(const generators::variant& of) {
+generators::listed_kernel listed(const generators::variant& of) {
     std::string level;
     for (const generators::level& each : generators::levels())
         if (level.empty() && runs(each.name)) level = each.name;
-    return generators::jit_kernel(
-        generators::kernels_of({&of, 1},
-                               {.targets = {level}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill"}})
-            .front());
+    return generators::kernels_of({&of, 1},
+                                  {.targets = {level}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"prefill"}})
+        .front();
 }
 
-void check(const graph_ir& graph, const std::vector<support::shape>& shapes) {
+generators::jit_kernel kernel_of(const generators::variant& of) { return generators::jit_kernel(listed(of)); }
+
+void check(const graph_ir& graph, const std::vector<support::shape>& shapes, int key_block = 0) {
     const generators::variant of{"my::functions", graph};
-    const generators::jit_kernel kernel = kernel_of(of);
+    generators::listed_kernel made = listed(of);
+    auto& cut = std::get<generators::cpu_prefill>(made.request.schedule);
+    if (key_block > 0) cut.key_block = cut.key_tile = cut.chunk = cut.value_tile = key_block;
+    const generators::jit_kernel kernel(made);
     for (const support::shape& s : shapes)
         for (const bool checked : {false, true}) {
             INFO(s.text() << " " << kernel.table().kernels[0].target);
@@ -97,6 +101,13 @@ inline constexpr auto saturated =
     softmax(mask(q * t(k), min(kv_idx, where(near(b, kv_idx) < 0.0, steps, 12)) <= (steps << (kv_idx % 3)) % 19)) * v;
 /// A cache that has no keys, whatever the call.
 inline constexpr auto nowhere = outputs(lse = log_sum_exp(q * t(keys(as_real(kv_idx), 0))));
+inline constexpr auto nobody = outputs(lse = log_sum_exp(queries(as_real(q_idx), 0) * t(k)));
+inline constexpr auto headless = outputs(lse = log_sum_exp(queries(as_real(q_idx), 7, 0, 32) * t(k)));
+/// With numbers of a key, which blocks of few keys look at one by one.
+inline constexpr auto by_key = input<"by_key", i32>(batch, key);
+inline constexpr auto i = bound_index<"i">;
+inline constexpr auto of_any =
+    softmax(mask(q * t(k), any(i, 2, by_key(b, kv_idx) >= i || (kv_idx < kv_lengths(b) && causal)))) * v;
 }  // namespace nested
 
 // What uses its argument in many places is not written out in all of them.
@@ -112,6 +123,18 @@ TEST_CASE("functions of functions are compiled in seconds") {
 TEST_CASE("conditions of integers that saturate, and formulas without keys, have kernels") {
     for (const graph_ir& each : {dsl::ir_of<nested::saturated>, dsl::ir_of<nested::nowhere>})
         check(each, {{.queries = 9, .keys = 23, .depth = 32, .value_depth = 32}});
+}
+
+TEST_CASE("formulas without queries or heads have kernels") {
+    for (const graph_ir& each : {dsl::ir_of<nested::nobody>, dsl::ir_of<nested::headless>}) {
+        const generators::variant of{"my::nobody", each};
+        CHECK(kernel_of(of).table().kernels.size() == 1);
+    }
+}
+
+TEST_CASE("blocks of few keys are looked at a key at a time, and not beyond the last key") {
+    for (const int keys : {1, 7, 23})
+        check(dsl::ir_of<nested::of_any>, {{.queries = 9, .keys = keys, .depth = 32, .value_depth = 32}}, 4);
 }
 
 namespace capped {

@@ -61,6 +61,7 @@ private:
     interval reduce(int node);
     verdict any_of(int node);
     int few_valued_index(int node) const;
+    Halide::Expr one_of(int index, const interval& positions, const Halide::Expr& number) const;
     double width(int node) const;
     verdict decide_real(int node, const sides& in);
     block_mask inside(int index, const Halide::Expr& value) const;

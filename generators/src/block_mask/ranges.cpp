@@ -281,6 +281,15 @@ double block_mask::width(int number) const {
     return node.op == operation::negate ? of(0) : unknown;
 }
 
+/// One of the numbers that an index takes in a tile, the last one again beyond them. Queries and keys of the index are
+/// those of the call: a tile may have more.
+Expr block_mask::one_of(int index, const interval& positions, const Expr& number) const {
+    const Expr position = min(positions.lo + number, max(positions.hi, positions.lo));
+    const operation op = request_.graph().nodes[index].op;
+    if (op != operation::q_idx && op != operation::kv_idx) return position;
+    return clamp(position, 0, max(op == operation::q_idx ? inputs_.query_length : inputs_.key_length, 1) - 1);
+}
+
 /// A tensor read at few places: all of them are looked at.
 interval block_mask::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
@@ -306,8 +315,7 @@ interval block_mask::enumerate(int number, const sides& in) {
     Expr few = yes();
     for (std::size_t i = 0; i < varying.size(); ++i) {
         const interval& positions = varying[i].second;
-        here.known[varying[i].first] = {min(positions.lo + each[static_cast<int>(i)], max(positions.hi, positions.lo)),
-                                        {}};
+        here.known[varying[i].first] = {one_of(varying[i].first, positions, each[static_cast<int>(i)]), {}};
         few = both(few, positions.hi - positions.lo < most_places);
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
@@ -368,7 +376,7 @@ verdict block_mask::decide_real(int number, const sides& in) {
     const interval positions = index < 0 ? interval{} : range(index, in);
     if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
     RDom each(0, most_places, "place");
-    const verdict v = where_is(index, min(positions.lo + each, max(positions.hi, positions.lo))).any_of(number);
+    const verdict v = where_is(index, one_of(index, positions, each)).any_of(number);
     const Expr few = positions.hi - positions.lo < most_places;
     return {!few || is_set(maximum(each, byte(v.may), "may_at_places")),
             few && is_set(minimum(each, byte(v.must), "must_at_places"))};

@@ -27,7 +27,7 @@ struct kept_number {
     quantity at(const std::vector<Halide::Expr>& place) const;
 
 private:
-    bool is_condition_;
+    bool is_condition_, may_be_masked_, may_be_nothing_;
 };
 
 /// Blocks of pairs of a query and a key, for what sums them: scores, products of dout with v, and the numbers that are

@@ -1,5 +1,7 @@
 #include "expr/elementary.hpp"
 
+#include "expr/math.hpp"
+
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -126,7 +128,6 @@ Expr angle_of(const Expr& y, const Expr& x) {
 
 }  // namespace
 
-Expr holds_nan(const Expr& x) { return magnitude_bits(x) > word(0x7f800000u); }
 Expr holds_infinity(const Expr& x) { return magnitude_bits(x) == word(0x7f800000u); }
 
 Expr exp2_of(const Expr& x) {

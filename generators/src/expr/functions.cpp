@@ -44,7 +44,7 @@ constexpr by_operation<family::function, rule> of_one{
      {[](double x) { return x > 0   ? 1.0
                             : x < 0 ? -1.0
                                     : x; },
-      [](const Expr& x) { return select(is_not_a_number(x), x, x > 0.0f, 1.0f, x < 0.0f, -1.0f, 0.0f); }}}};
+      [](const Expr& x) { return select(holds_nan(x), x, x > 0.0f, 1.0f, x < 0.0f, -1.0f, 0.0f); }}}};
 
 /// By multiplication where that is exact to an ulp; of any other exponent as C's.
 Expr power(const Expr& x, const Expr& y) {

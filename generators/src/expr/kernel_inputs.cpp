@@ -68,8 +68,9 @@ void kernel_inputs::read_numbers(const kernel_request& request) {
     const Expr queries = stated({core.query}, 1, query_length), keys = stated({core.key, core.value}, 1, key_length);
     query_length = queries, key_length = keys;
     // Halide drops loops that it knows to be empty, and then misses them where it is to place their storage.
-    if (key_length.defined() && is_const_zero(Internal::simplify(key_length)))
-        key_length = select(batches == std::numeric_limits<std::int32_t>::max(), 1, 0);
+    for (Expr* length : {&heads, &query_length, &key_length})
+        if (length->defined() && is_const_zero(Internal::simplify(*length)))
+            *length = select(batches == std::numeric_limits<std::int32_t>::max(), 1, 0);
 
     const auto missing = [](const char* what, const char* where) {
         throw std::runtime_error(std::string("no input has an axis that says how many ") + what + " there are; " +

@@ -18,7 +18,7 @@ Expr strictly(Internal::Call::IntrinsicOp op, const Expr& a, const Expr& b) {
 
 }  // namespace
 
-Expr is_not_a_number(const Expr& x) { return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u); }
+Expr holds_nan(const Expr& x) { return (reinterpret<std::uint32_t>(x) & Expr(0x7fffffffu)) > Expr(0x7f800000u); }
 
 Expr at_least(const Expr& x, const Expr& limit) {
     if (is_const(x)) return Internal::simplify(max(x, limit));
@@ -33,13 +33,13 @@ Expr at_most(const Expr& x, const Expr& limit) {
 Expr larger_of(const Expr& a, const Expr& b) {
     if (!a.type().is_float()) return max(a, b);
     if (is_const(a)) return at_least(b, a);
-    return is_const(b) ? at_least(a, b) : select(is_not_a_number(b), b, at_least(a, b));
+    return is_const(b) ? at_least(a, b) : select(holds_nan(b), b, at_least(a, b));
 }
 
 Expr smaller_of(const Expr& a, const Expr& b) {
     if (!a.type().is_float()) return min(a, b);
     if (is_const(a)) return at_most(b, a);
-    return is_const(b) ? at_most(a, b) : select(is_not_a_number(b), b, at_most(a, b));
+    return is_const(b) ? at_most(a, b) : select(holds_nan(b), b, at_most(a, b));
 }
 
 Expr exp2_of_nonpositive(const Expr& x) {
@@ -62,18 +62,20 @@ namespace {
 /// What a product is without its constant factors, and these. They alone are looked for: to simplify all of x takes as
 /// long as it is large when its shared parts are written out.
 std::pair<Expr, double> without_factor(const Expr& x) {
-    const auto all = [](const auto& again, const Expr& of, double factor) -> std::pair<Expr, double> {
-        if (const auto* times = of.as<Internal::Mul>()) {
-            if (const auto constant = as_const_float(times->b)) return again(again, times->a, factor * *constant);
-            if (const auto constant = as_const_float(times->a)) return again(again, times->b, factor * *constant);
-        }
-        if (const auto* over = of.as<Internal::Div>())
-            if (const auto constant = as_const_float(over->b)) return again(again, over->a, factor / *constant);
-        return {of, factor};
-    };
-    const auto found = all(all, x, 1);
-    const double size = std::abs(found.second);
-    return size > 1e-3 && size < 1e3 ? found : std::pair(x, 1.0);
+    Expr of = x;
+    double factor = 1;
+    while (true) {
+        const auto* times = of.as<Internal::Mul>();
+        const auto* over = of.as<Internal::Div>();
+        const auto of_a = times ? as_const_float(times->a) : std::nullopt, of_b = times  ? as_const_float(times->b)
+                                                                                  : over ? as_const_float(over->b)
+                                                                                         : std::nullopt;
+        if (!of_a && !of_b) break;
+        factor = over ? factor / *of_b : factor * (of_b ? *of_b : *of_a);
+        of = over ? over->a : of_b ? times->a : times->b;
+    }
+    const double size = std::abs(factor);
+    return size > 1e-3 && size < 1e3 ? std::pair(of, factor) : std::pair(x, 1.0);
 }
 
 }  // namespace
@@ -115,9 +117,9 @@ Expr error_function(const Expr& x) {
     return y * p / q;
 }
 
-Expr exponential(const Expr& x) { return select(is_not_a_number(x), x, exp(clamp(x, -104.0f, 88.7228f))); }
+Expr exponential(const Expr& x) { return select(holds_nan(x), x, exp(clamp(x, -104.0f, 88.7228f))); }
 
-Expr natural_logarithm(const Expr& x) { return select(is_not_a_number(x), x, log(x)); }
+Expr natural_logarithm(const Expr& x) { return select(holds_nan(x), x, log(x)); }
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 

@@ -6,7 +6,7 @@ namespace attune::generators {
 
 /// Whether x, an f32, is NaN, by its bits, as arithmetic may assume that there is none. (Halide's is_nan takes all of x
 /// in, as a tree: shared parts would be copied without end.)
-Halide::Expr is_not_a_number(const Halide::Expr& x);
+Halide::Expr holds_nan(const Halide::Expr& x);
 
 /// The larger or the smaller of x and a limit, and x where x is NaN. Halide's max and min may drop a NaN, since
 /// arithmetic is compiled as if there were none; these cost no more.

@@ -23,7 +23,7 @@ Expr bits(const Expr& x) { return cast<uint32_t>(x) & cast<uint32_t>(31); }
 quantity as_integer(const quantity& x) {
     if (!x.value.type().is_float()) return {cast<int>(x.value), {}};
     const Expr value = cast<int>(clamp(x.value, -2147483648.0f, 2147483520.0f));
-    const Expr bounded = select(is_not_a_number(x.value), 0, x.value >= 2147483648.0f, Int(32).max(), value);
+    const Expr bounded = select(holds_nan(x.value), 0, x.value >= 2147483648.0f, Int(32).max(), value);
     return {x.masked.defined() ? select(x.masked, Int(32).min(), bounded) : bounded, {}};
 }
 

@@ -18,7 +18,8 @@ constexpr int threads_a_key = 8;        ///< of a GPU, in decode
 
 void multiple(const char* name, int whole, const char* part_name, int part, const char* where = "") {
     if (whole % part != 0)
-        refuse_field(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole, whole / part * part);
+        refuse_field(name, fmt::format("a multiple of {}, {}{}", part_name, part, where), whole,
+                     std::max(whole / part, 1) * part);
 }
 
 void at_most(const char* name, int got, int most, const char* beside) {
