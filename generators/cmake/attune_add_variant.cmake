@@ -75,6 +75,10 @@ for the machine that compiles them")
     if(NOT DEFINED arg_TARGETS)
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
+    # Beside x86-64-v4 it holds kernels of bf16 alone (kernel_list.cpp): without any, no generator needs to run for it.
+    if(x86-64-v4 IN_LIST arg_TARGETS AND NOT "${arg_DTYPES}" MATCHES "bf16")
+        list(REMOVE_ITEM arg_TARGETS x86-64-v4-bf16)
+    endif()
     if(NOT DEFINED arg_SHAPES)
         set(arg_SHAPES prefill decode)
     endif()
@@ -167,7 +171,7 @@ for the machine that compiles them")
         foreach(level IN LISTS arg_TARGETS)
             set(file "${folder}/${name}_${level}")
             set(object "${file}${CMAKE_CXX_OUTPUT_EXTENSION}")
-            set(wanted --target ${level} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${instrumented} ${code})
+            set(wanted --target ${level} --targets ${arg_TARGETS} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${instrumented} ${code})
             add_custom_command(
                 OUTPUT "${file}.key"
                 COMMAND ${emit} ${wanted} --key "${file}.key"

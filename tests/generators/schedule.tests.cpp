@@ -283,6 +283,26 @@ TEST_CASE("a graph that is not one kernel is refused by its name, for whatever i
     refuses(1, {.targets = {"x86-64-v3"}, .dtypes = {"f31"}}, "expected an element type among");
 }
 
+TEST_CASE("beside x86-64-v4 the level of bf16 holds what multiplies pairs of bf16, and nothing twice") {
+    const variant each{"plain", ir_of<plain>}, backward_of_each{"plain_gradient", ir_of<plain_gradient>};
+    const auto types_at_bf16 = [](const variant& of, const std::vector<std::string>& targets) {
+        std::vector<std::string> types;
+        const build_request build{.targets = targets,
+                                  .dtypes = {"f32", "bf16", "q:f32,k:bf16,v:bf16", "f16"},
+                                  .depths = {"64"},
+                                  .shapes = {"prefill", "decode"}};
+        for (const listed_kernel& k : kernels_of({&of, 1}, build))
+            if (k.request.target->bf16_dot) types.push_back(k.symbol.substr(0, k.symbol.find("_d64")));
+        return types;
+    };
+    const std::vector<std::string> beside{"x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"},
+        alone{"x86-64-v3", "x86-64-v4-bf16"};
+    CHECK(types_at_bf16(each, beside) == std::vector<std::string>(2, "attune_plain_bf16"));  // prefill and decode
+    CHECK(types_at_bf16(each, alone).size() == 8);
+    CHECK(types_at_bf16(backward_of_each, beside).empty());
+    CHECK(types_at_bf16(backward_of_each, alone).size() == 4);
+}
+
 TEST_CASE("every level and depth has a valid default, whose scratch does not depend on lengths") {
     const variant each{"plain", ir_of<plain>}, backward_of_each{"plain_gradient", ir_of<plain_gradient>};
     for (const level& isa : levels())

@@ -17,10 +17,10 @@ std::string halide_version() {
     return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
 }
 
-void emit_object(std::span<const listed_kernel> kernels, const std::string& file, bool checked) {
-    std::vector<Halide::Module> modules;
-    Halide::Target target = halide_target(*kernels.front().request.target);
+void emit_object(std::span<const listed_kernel> kernels, const level& isa, const std::string& file, bool checked) {
+    Halide::Target target = halide_target(isa);
     if (checked) target.set_feature(Halide::Target::ASAN);
+    std::vector<Halide::Module> modules;
     int done = 0;
     std::string refused;  // all that cannot be compiled is said at once
     for (const listed_kernel& k : kernels) {
@@ -51,7 +51,8 @@ void emit_object(std::span<const listed_kernel> kernels, const std::string& file
     const auto start = std::chrono::steady_clock::now();
     whole_file object(file);
     try {
-        Halide::Module all = Halide::link_modules("attune_kernels", modules);
+        Halide::Module all = modules.empty() ? Halide::Module("attune_kernels", target)
+                                             : Halide::link_modules("attune_kernels", modules);
         // Linking forgets it, and every strict operation would be compiled as others are.
         all.set_any_strict_float(std::ranges::any_of(modules, &Halide::Module::any_strict_float));
         all.compile({{Halide::OutputFileType::object, object.part().string()}});

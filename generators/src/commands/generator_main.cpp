@@ -54,7 +54,9 @@ struct emit_command {
         command.add_option("--key", key,
                            "write what such an object depends on into this file, if that is another than what the file "
                            "says (with --target, --code)");
-        command.add_option("--targets", what.targets, "ISA levels that the registry lists (with --registry)");
+        command.add_option("--targets", what.targets,
+                           "ISA levels that the registry lists (with --registry); those of the whole library, --target "
+                           "among them (with --object, --key)");
         command
             .add_option("--cache", cache,
                         "keep objects in this folder, and take from it what was compiled before (with --code)")
@@ -85,13 +87,13 @@ struct emit_command {
         if (!registry.empty()) return write_registry(variants);
         if (target.empty())
             throw std::runtime_error("expected --target with --object and --key, got none; try --target x86-64-v3");
-        what.targets = {target};
+        what.targets.push_back(target);
         if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
         const auto made = kernels(variants);
         if (key.empty()) {
             write_object(made, kept);
             // Afterwards, so that Halide's numbers in names, which are those of the process, are the object's own.
-            if (!passes.empty()) dump_passes(made, passes, !sanitizer.empty());
+            if (!passes.empty() && !made.empty()) dump_passes(made, passes, !sanitizer.empty());
         } else {
             write_key(object_key(made, code, how()));
         }
@@ -108,7 +110,7 @@ struct emit_command {
             return;
         }
         if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
-        emit_object(made, object, !sanitizer.empty());
+        emit_object(made, level_named(target), object, !sanitizer.empty());
         problem = kept.store(depends_on, object);
         if (!problem.empty()) fmt::print(stderr, "  {}\n", problem);
     }
@@ -134,6 +136,8 @@ struct emit_command {
 
     std::vector<listed_kernel> kernels(std::span<const variant> variants) const {
         auto all = scheduled_kernels(variants, what);
+        if (!target.empty())
+            std::erase_if(all, [&](const listed_kernel& each) { return each.request.target->name != target; });
         use_schedule(all, cut);
         return all;
     }

@@ -42,6 +42,13 @@ bool converts_in_8_lanes(const kernel_request& request) {
     return request.target->lanes == 8 && (bytes_of(request.types.key) != 4 || bytes_of(request.types.value) != 4);
 }
 
+/// Whether a kernel would be one of x86-64-v4, which the build has, again: x86-64-v4-bf16 differs by its products of
+/// bf16.
+bool repeats_lower_level(const kernel_request& request, const build_request& build) {
+    return request.target->bf16_dot && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
+           (request.facts->gradient || !can_use_bf16_dot(request));
+}
+
 }  // namespace
 
 schedule default_prefill(const kernel_request& request) {
@@ -87,6 +94,7 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
         for (const std::string& dtype : build.dtypes)
             for (const std::string& depths : build.depths) {
                 kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}};
+                if (repeats_lower_level(request, build)) continue;
                 const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                     request.schedule = cut;
                     all.push_back(

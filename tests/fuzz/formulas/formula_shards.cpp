@@ -4,6 +4,8 @@
 #include "formula_inputs.hpp"
 #include "relaid.hpp"
 
+#include <attune/runtime/error.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -108,7 +110,7 @@ outcome outcome_of_shards(const formula_case& it, const drawn_graph& shard, cons
     std::mt19937 random(it.seed + 9);
     const attune::testing::cut by = attune::testing::random_cut(it.shape.queries, it.shape.keys, random);
     shard_kernel kernel(it, shard, table);
-    std::vector<attune::reference::array> got;
+    attune::reference::results got;
     try {
         got = attune::testing::in_parts(whole, shard.view(), by, random, std::ref(kernel));
     } catch (const attune::error& refusal) {
