@@ -169,6 +169,46 @@ TEST_CASE("stages are as many as are asked for, and of like work") {
     }
 }
 
+TEST_CASE("stages are what sorting by distance and cutting by work comes to") {
+    constexpr int ranks = 7, count = 60;
+    std::mt19937 random(4);
+    std::vector<std::uint32_t> units(count);
+    std::vector<int> owner(count);
+    for (int most = 1; most <= 8; ++most)
+        for (int rank = 0; rank < ranks; ++rank) {
+            for (std::uint32_t& each : units) each = random() % 3 == 0 ? 0 : random() % 1000;
+            for (int& each : owner) each = static_cast<int>(random() % ranks);
+            std::vector<int> needed;
+            std::uint64_t all = 0, before = 0;
+            for (int c = 0; c < count; ++c)
+                if (units[at(c)] != 0 && owner[at(c)] != rank) needed.push_back(c), all += units[at(c)];
+            std::ranges::stable_sort(needed, {}, [&](int c) { return (owner[at(c)] - rank + ranks) % ranks; });
+            std::vector<std::vector<int>> expected(at(most));
+            for (const int c : needed)
+                expected[at(static_cast<std::int64_t>(before * static_cast<std::uint64_t>(most) / all))].push_back(c),
+                    before += units[at(c)];
+            std::erase_if(expected, [](const auto& stage) { return stage.empty(); });
+            const mpi::detail::chunks_of_ranks by_rank(owner, ranks);
+            const auto made = mpi::detail::stages_of(rank, units, by_rank, most);
+            CHECK(made == expected);
+            for (int from = 0; from < ranks; ++from) {
+                const auto of_one = mpi::detail::stages_of(rank, units, by_rank, most, from);
+                for (std::size_t s = 0; s < of_one.size(); ++s) {
+                    std::vector<int> own = made[s];
+                    std::erase_if(own, [&](int c) { return owner[at(c)] != from; });
+                    CHECK(of_one[s] == own);
+                }
+            }
+        }
+}
+
+TEST_CASE("many ranks have as many chunks each as few have") {
+    CHECK(mpi::cut(std::int64_t{1} << 20, 64).count() == 512);
+    CHECK(mpi::cut(std::int64_t{1} << 20, 256).count() == 2048);
+    CHECK(mpi::cut(std::int64_t{1} << 22, 1024).count() == 8192);
+    CHECK(mpi::cut(std::int64_t{1} << 24, 4096).count() == 8192);
+}
+
 TEST_CASE("the model prefers what suits a mask") {
     const std::int64_t tokens = 2048;
     const auto chosen = [&](const mask& visible) { return layout_of(tokens, 0, 8, mpi::arrangement::best, visible); };

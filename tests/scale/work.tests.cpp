@@ -180,3 +180,38 @@ TEST_CASE("planning 1M tokens on 64 ranks", "[.time]") {
                 plan.explain().text().c_str());
     CHECK(plan.positions().size() == tokens / ranks);
 }
+
+// The same of a plan for many ranks, part by part: of one of them, after its table is complete.
+TEST_CASE("planning 4M tokens on 1,024 ranks", "[.time]") {
+    constexpr std::int64_t tokens = 1 << 22;
+    constexpr int ranks = 1024;
+    const auto milliseconds = [] { return 1e3 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; };
+    const std::vector<std::int32_t> document = random_documents(tokens, 32768, 1);
+    const mpi::chunks all = mpi::cut(tokens, ranks);
+    const auto measure = [&](const char* name, const auto& units) {
+        std::vector<mpi::work_table> table{{all.count(), 3.4e10, {}}};
+        for (int q = 0; q < all.count(); ++q)
+            for (int k = 0; k < all.count(); ++k) table[0].units.push_back(k <= q ? units(q, k) : 0);
+        const mpi::rates speed{.flops = 5.6e12};
+        const mpi::detail::bytes_of_token bytes{.keys = 8192, .results = 33024};
+        for (const auto how : {mpi::arrangement::contiguous, mpi::arrangement::documents, mpi::arrangement::greedy,
+                               mpi::arrangement::affinity}) {
+            double began = milliseconds();
+            const std::vector<int> owner = mpi::detail::owners(how, table, ranks);
+            std::printf("%s, %s: owners %.1f ms", name, std::string(name_of(how)).c_str(), milliseconds() - began);
+            began = milliseconds();
+            mpi::detail::cost_of(table[0], all, owner, ranks, bytes, speed);
+            std::printf(", cost %.1f ms\n", milliseconds() - began);
+        }
+        mpi::exchange_plan graph;
+        graph.bytes = bytes, graph.travellers = 2;
+        const double began = milliseconds();
+        const mpi::layout plan({.tokens = tokens, .speed = speed}, 17, ranks, all, {}, table, {graph});
+        std::printf("%s: %d chunks, choosing and staging takes %.1f ms\n", name, all.count(), milliseconds() - began);
+        CHECK(plan.positions().size() == tokens / ranks);
+    };
+    measure("causal", [](int q, int k) { return k < q ? 2u : 1u; });
+    measure("documents", [&](int q, int k) {
+        return document[at(all.begin[at(q)])] == document[at(all.begin[at(k)])] ? 2u - (q == k) : 0u;
+    });
+}

@@ -7,8 +7,9 @@ namespace attune::mpi {
 namespace {
 
 constexpr std::int64_t fewest_tokens = 256, most_tokens = 2048;
-constexpr std::int64_t chunks_wanted = 8;   // few balance badly, many are needed in pieces by everybody
-constexpr std::int64_t most_chunks = 4096;  // of all ranks: the plan looks at each pair of them
+constexpr std::int64_t chunks_wanted = 8;  // few balance badly, many are needed in pieces by everybody
+// Of all ranks: the plan looks at each pair of them. Many ranks have more of them, so that each has some.
+constexpr std::int64_t most_chunks = 4096, most_of_many_ranks = 8192;
 
 std::int64_t even(std::int64_t count) { return (count + 1) / 2 * 2; }
 
@@ -16,8 +17,9 @@ std::int64_t even(std::int64_t count) { return (count + 1) / 2 * 2; }
 
 std::int64_t chunks_of_rank(std::int64_t tokens, int ranks) {
     const std::int64_t size = std::clamp(tokens / chunks_wanted, fewest_tokens, most_tokens);
+    const std::int64_t most = std::clamp(chunks_wanted * ranks, most_chunks, most_of_many_ranks);
     // Two at least, and as many from the front as from the back of the sequence.
-    return std::max<std::int64_t>(2, std::min(even(tokens / size), most_chunks / ranks / 2 * 2));
+    return std::max<std::int64_t>(2, std::min(even(tokens / size), most / ranks / 2 * 2));
 }
 
 chunks cut(std::int64_t tokens, int ranks) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <numeric>
 
 namespace attune::mpi {
@@ -29,18 +30,25 @@ std::size_t at(int i) { return static_cast<std::size_t>(i); }
 class bits {
 public:
     explicit bits(int count) : words_(at(count + 63) / 64) {}
-    void add(int i) { words_[at(i) / 64] |= std::uint64_t{1} << (at(i) % 64); }
+    void add(int i) {
+        const std::size_t word = at(i) / 64;
+        words_[word] |= std::uint64_t{1} << (at(i) % 64);
+        first_ = std::min(first_, word), end_ = std::max(end_, word + 1);
+    }
     void add(const bits& other) {
-        for (std::size_t w = 0; w < words_.size(); ++w) words_[w] |= other.words_[w];
+        for (std::size_t w = other.first_; w < other.end_; ++w) words_[w] |= other.words_[w];
+        first_ = std::min(first_, other.first_), end_ = std::max(end_, other.end_);
     }
     int common(const bits& other) const {
         int count = 0;
-        for (std::size_t w = 0; w < words_.size(); ++w) count += std::popcount(words_[w] & other.words_[w]);
+        for (std::size_t w = std::max(first_, other.first_); w < std::min(end_, other.end_); ++w)
+            count += std::popcount(words_[w] & other.words_[w]);
         return count;
     }
 
 private:
     std::vector<std::uint64_t> words_;
+    std::size_t first_ = std::numeric_limits<std::size_t>::max(), end_ = 0;  // of the words that are not 0
 };
 
 std::vector<bits> needs(std::span<const work_table> graphs) {

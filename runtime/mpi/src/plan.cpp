@@ -61,11 +61,8 @@ layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, co
     for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].calls = what.weights[g];
     choose(owner_of_own, work);
 
-    std::vector<std::int64_t> rows(at(ranks));
-    place_.resize(owner_.size());
     digest all;
     for (int c = 0; c < chunks_.count(); ++c) {
-        place_[at(c)] = rows[at(owner_[at(c)])], rows[at(owner_[at(c)])] += chunks_.tokens(c);
         const auto own = chunks_.positions(c);
         if (owner_[at(c)] == rank_) positions_.insert(positions_.end(), own.begin(), own.end());
         all.add(static_cast<std::uint64_t>(owner_[at(c)]));
@@ -101,30 +98,16 @@ void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_t
 
 void layout::plan_stages(const work_table& work, exchange_plan& graph) {
     const detail::rank_work of_ranks(work, owner_, ranks_);
-    const auto runs_of = [&](const std::vector<int>& needed) {
-        stage made{needed, {}, 0};
-        for (const int c : needed) {
-            const int from = owner_[at(c)];
-            if (!made.runs.empty() && made.runs.back().rank == from &&
-                made.runs.back().first + made.runs.back().count == place_[at(c)])
-                made.runs.back().count += chunks_.tokens(c);
-            else
-                made.runs.push_back({from, place_[at(c)], chunks_.tokens(c)});
-            made.tokens += chunks_.tokens(c);
-        }
-        return made;
-    };
+    const detail::chunks_of_ranks by_rank(owner_, ranks_);
+    graph.stages = detail::stages_with_runs(rank_, of_ranks.row(rank_), by_rank, chunks_, graph.predicted.stages);
     // The ranks before this one first: they begin with this rank's keys.
-    for (int away = 0; away < ranks_; ++away) {
+    for (int away = 1; away < ranks_; ++away) {
         const int to = (rank_ - away + ranks_) % ranks_;
-        const auto needed = detail::stages_of(to, of_ranks.row(to), owner_, ranks_, graph.predicted.stages);
-        for (std::size_t s = 0; s < needed.size(); ++s) {
-            const stage made = runs_of(needed[s]);
-            for (const run_of_keys& each : made.runs)
-                if (each.rank == rank_)
-                    graph.sends.emplace_back(static_cast<int>(s), run_of_keys{to, each.first, each.count});
-            if (to == rank_) graph.stages.push_back(made);
-        }
+        const auto made =
+            detail::stages_with_runs(to, of_ranks.row(to), by_rank, chunks_, graph.predicted.stages, rank_);
+        for (std::size_t s = 0; s < made.size(); ++s)
+            for (const run_of_keys& each : made[s].runs)
+                graph.sends.emplace_back(static_cast<int>(s), run_of_keys{to, each.first, each.count});
     }
     std::ranges::stable_sort(graph.sends, {}, &std::pair<int, run_of_keys>::first);
     for (int r = 0; r < ranks_; ++r) {
@@ -147,7 +130,33 @@ const exchange_plan& layout::of(std::uint64_t fingerprint) const {
 }
 
 namespace detail {
-namespace {
+
+std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
+                                    const chunks& tokens, int most, int from) {
+    std::vector<stage> made;
+    int owner = from < 0 ? rank : from;
+    for (std::vector<int>& needed : stages_of(rank, units, by_rank, most, from)) {
+        stage& each = made.emplace_back();
+        each.chunks = std::move(needed);
+        // Those of one rank follow each other, in the order in which it has them.
+        for (std::size_t i = 0; i < each.chunks.size();) {
+            while (!std::ranges::binary_search(by_rank.of(owner), each.chunks[i]))
+                owner = (owner + 1) % by_rank.ranks();
+            std::int64_t place = 0;
+            for (const int c : by_rank.of(owner)) {
+                const bool is_next = i < each.chunks.size() && each.chunks[i] == c;
+                if (is_next && !each.runs.empty() && each.runs.back().rank == owner &&
+                    each.runs.back().first + each.runs.back().count == place)
+                    each.runs.back().count += tokens.tokens(c);
+                else if (is_next)
+                    each.runs.push_back({owner, place, tokens.tokens(c)});
+                if (is_next) each.tokens += tokens.tokens(c), ++i;
+                place += tokens.tokens(c);
+            }
+        }
+    }
+    return made;
+}
 
 /// Of what travels with a token, and of the results of one.
 bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<const named_argument> given) {
@@ -179,6 +188,8 @@ bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<con
     }
     return all;
 }
+
+namespace {
 
 /// Every rank's positions, which together are all tokens.
 std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what) {

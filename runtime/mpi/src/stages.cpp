@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 
 namespace attune::mpi::detail {
 
@@ -21,22 +22,32 @@ rank_work::rank_work(const work_table& table, const std::vector<int>& owner, int
     }
 }
 
-std::vector<std::vector<int>> stages_of(int rank, std::span<const std::uint32_t> units, const std::vector<int>& owner,
-                                        int ranks, int most) {
-    const auto at = [](int i) { return static_cast<std::size_t>(i); };
-    std::vector<int> needed;
-    std::uint64_t all = 0;
-    for (int c = 0; c < static_cast<int>(units.size()); ++c)
-        if (units[at(c)] != 0 && owner[at(c)] != rank) needed.push_back(c), all += units[at(c)];
-    const auto distance = [&](int c) { return (owner[at(c)] - rank + ranks) % ranks; };
-    std::ranges::stable_sort(needed, {}, distance);
+chunks_of_ranks::chunks_of_ranks(const std::vector<int>& owner, int ranks)
+    : first_(static_cast<std::size_t>(ranks) + 1), chunks_(owner.size()) {
+    for (const int rank : owner) ++first_[static_cast<std::size_t>(rank) + 1];
+    std::partial_sum(first_.begin(), first_.end(), first_.begin());
+    std::vector<std::size_t> next(first_.begin(), first_.end() - 1);
+    for (std::size_t c = 0; c < owner.size(); ++c)
+        chunks_[next[static_cast<std::size_t>(owner[c])]++] = static_cast<int>(c);
+}
+
+std::vector<std::vector<int>> stages_of(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& chunks,
+                                        int most, int from) {
+    const auto units_of = [&](int chunk) -> std::uint64_t { return units[static_cast<std::size_t>(chunk)]; };
+    std::uint64_t all = std::accumulate(units.begin(), units.end(), std::uint64_t{});
+    for (const int own : chunks.of(rank)) all -= units_of(own);
     std::vector<std::vector<int>> stages;
     std::uint64_t before = 0, last = static_cast<std::uint64_t>(most);
-    for (const int c : needed) {
-        const std::uint64_t stage = before * static_cast<std::uint64_t>(most) / all;
-        if (stage != last) stages.emplace_back();
-        stages.back().push_back(c);
-        last = stage, before += units[at(c)];
+    for (int away = 1; away < chunks.ranks(); ++away) {
+        const int owner = (rank + away) % chunks.ranks();
+        for (const int c : chunks.of(owner)) {
+            if (units_of(c) == 0) continue;
+            const std::uint64_t stage = before * static_cast<std::uint64_t>(most) / all;
+            if (stage != last) stages.emplace_back();
+            if (from < 0 || owner == from) stages.back().push_back(c);
+            last = stage, before += units_of(c);
+        }
+        if (owner == from) break;
     }
     return stages;
 }

@@ -91,13 +91,19 @@ private:
     mpi::chunks chunks_;
     arrangement chosen_{};
     std::vector<int> owner_;
-    std::vector<std::int64_t> place_;  // of a chunk's first row among its rank's
     std::vector<std::int32_t> positions_;
     std::vector<exchange_plan> graphs_;
     std::uint64_t hash_{};
 };
 
 namespace detail {
+
+/// What a rank receives, stage by stage: `stages_of`, with the rows of the ranks that have it.
+std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
+                                    const chunks& tokens, int most, int from = -1);
+
+/// Of what travels with a token, and of the results of one.
+bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<const named_argument> given);
 
 /// What all ranks must have alike of a call's options: what decides which kernel runs, and how it computes.
 void state(statement& mine, const attune::options& how);
