@@ -1,0 +1,123 @@
+// Calls in virtual time, against what can be computed by hand and against the plans of the ranks.
+#include "simulation.hpp"
+#include "drawing.hpp"
+
+#include <catch2/catch_approx.hpp>
+#include <catch2/catch_test_macros.hpp>
+
+#include <algorithm>
+#include <random>
+
+using namespace attune;
+using Catch::Approx;
+
+namespace {
+
+constexpr simulated::network slow{.bytes = 100, .latency = 1};
+
+simulated::schedule of_two(double own, double with_others) {
+    simulated::schedule made{.computing = {{own, with_others}, {own}}, .transfers = {{1, 0, 0, 500}}, .messages = 2};
+    made.useful = 2 * own + with_others;
+    return made;
+}
+
+mpi::layout layout_of(const mpi::work_table& work, const mpi::chunks& tokens, int rank, int ranks,
+                      mpi::arrangement how) {
+    mpi::planning what{.tokens = tokens.tokens(), .layout = how};
+    what.speed.flops = 1e9;
+    mpi::exchange_plan graph;
+    graph.variant = "test", graph.bytes = {.keys = 1024, .results = 1024}, graph.travellers = 2;
+    return {what, rank, ranks, tokens, {}, {work}, {graph}};
+}
+
+mpi::work_table drawn_table(int count) {
+    std::mt19937 random(11);
+    mpi::work_table work{count, 1e5, {}};
+    for (int pair = 0; pair < count * count; ++pair) work.units.push_back(random() % 4 == 0 ? 1 + random() % 50 : 0);
+    return work;
+}
+
+}  // namespace
+
+TEST_CASE("keys arrive while a node computes, or it waits for them") {
+    // Asking takes a second, the way another one, the message five; the agreement two.
+    CHECK(simulated::simulate(of_two(20, 3), slow).seconds == Approx(25));
+    CHECK(simulated::simulate(of_two(20, 3), slow).waiting == 0);
+    const simulated::outcome waited = simulated::simulate(of_two(4, 3), slow);
+    CHECK(waited.seconds == Approx(7 + 3 + 2));
+    CHECK(waited.waiting == Approx(3));
+    CHECK(waited.efficiency == Approx((4 + 4 + 3) / 24.0));
+}
+
+TEST_CASE("a port carries one message at a time, at both ends") {
+    simulated::schedule one_sends{.computing = {{0}, {0, 1}, {0, 1}}};
+    one_sends.transfers = {{0, 1, 0, 500}, {0, 2, 0, 500}};
+    const double agreed = 2 * std::log2(3);
+    CHECK(simulated::simulate(one_sends, slow).seconds == Approx(1 + 5 + 5 + 1 + 1 + agreed));
+    simulated::schedule one_receives{.computing = {{0, 1}, {0}, {0}}};
+    one_receives.transfers = {{1, 0, 0, 500}, {2, 0, 0, 500}};
+    CHECK(simulated::simulate(one_receives, slow).seconds == Approx(1 + 1 + 5 + 5 + 1 + agreed));
+    // What goes elsewhere is carried at the same time.
+    simulated::schedule around{.computing = {{0, 1}, {0, 1}, {0, 1}}};
+    around.transfers = {{0, 1, 0, 500}, {1, 2, 0, 500}, {2, 0, 0, 500}};
+    CHECK(simulated::simulate(around, slow).seconds == Approx(1 + 1 + 5 + 1 + agreed));
+}
+
+TEST_CASE("the second stage is asked for when the first one is there") {
+    simulated::schedule two{.computing = {{0, 10, 1}, {0}}};
+    two.transfers = {{1, 0, 0, 500}, {1, 0, 1, 500}};
+    CHECK(simulated::simulate(two, slow).seconds == Approx(7 + 10 + 1 + 2));
+    two.computing[0][1] = 2;
+    CHECK(simulated::simulate(two, slow).seconds == Approx(7 + 7 + 1 + 2));
+}
+
+TEST_CASE("a rack's links are shared by what leaves it") {
+    simulated::schedule four{.computing = {{0}, {0}, {0, 1}, {0, 1}}};
+    four.transfers = {{0, 2, 0, 500}, {1, 3, 0, 500}};
+    simulated::network racks = slow;
+    racks.rack = 2;
+    const double agreed = 2 * std::log2(4);
+    CHECK(simulated::simulate(four, racks).seconds == Approx(1 + 1 + 5 + 2.5 + 1 + agreed));
+    racks.oversubscription = 4;
+    CHECK(simulated::simulate(four, racks).seconds == Approx(1 + 1 + 10 + 10 + 1 + agreed));
+    four.transfers = {{0, 1, 0, 500}, {2, 3, 0, 500}}, four.computing = {{0}, {0, 1}, {0}, {0, 1}};
+    CHECK(simulated::simulate(four, racks).seconds == Approx(1 + 1 + 5 + 1 + agreed));
+}
+
+TEST_CASE("a simulated call sends what the plans of all ranks send, in their order") {
+    constexpr int ranks = 6;
+    const mpi::chunks tokens = mpi::cut(600, ranks);
+    const mpi::work_table work = drawn_table(tokens.count());
+    for (const auto how : {mpi::arrangement::zigzag, mpi::arrangement::greedy, mpi::arrangement::best}) {
+        const auto plan = [&](int rank) { return layout_of(work, tokens, rank, ranks, how); };
+        const simulated::schedule all = simulated::schedule_of(plan(0), work);
+        std::int64_t messages = 0;
+        double computed = 0;
+        for (int r = 0; r < ranks; ++r) {
+            const mpi::layout of_rank = plan(r);
+            const mpi::exchange_plan& graph = of_rank.graphs()[0];
+            messages += graph.messages_received();
+            computed += graph.work / 1e9;
+            CHECK(all.computing[static_cast<std::size_t>(r)].size() == graph.stages.size() + 1);
+            std::vector<std::tuple<int, int, double>> planned, sent;
+            for (const auto& [stage, run] : graph.sends)
+                planned.emplace_back(stage, run.rank, 1024.0 * static_cast<double>(run.count));
+            for (const simulated::transfer& each : all.transfers)
+                if (each.from == r) sent.emplace_back(each.stage, each.to, each.bytes);
+            CHECK(sent == planned);
+        }
+        CHECK(all.messages == messages);
+        CHECK(all.useful == Approx(computed));
+        const double jitter = simulated::simulate(simulated::schedule_of(plan(0), work, 0.5), {}).seconds,
+                     none = simulated::simulate(all, {}).seconds;
+        CHECK((jitter > none && jitter < 1.5 * none));
+        CHECK(simulated::simulate(all, {}).efficiency < 1);
+    }
+}
+
+TEST_CASE("a drawing has a square for each pair that sends") {
+    const std::string all = simulated::drawing(of_two(1, 1), "two");
+    CHECK(all.find("1 to 0: 500 bytes") != std::string::npos);
+    CHECK(all.find("0 to 1") == std::string::npos);
+    CHECK(all.ends_with("</svg>\n"));
+}
