@@ -31,7 +31,7 @@ def check_masks():
         all = simulated("--mask", mask, "--nodes", "64", "--tokens", "1048576")
         of = chosen(all)
         print(mask, of)
-        assert len(all["layouts"]) == 6 and (best is None or all["chosen"] == best), all
+        assert len(all["layouts"]) == 7 and (best is None or all["chosen"] == best), all
         assert efficiency < of["efficiency"] < 1 and 0 < of["of_ring"] < of_ring, of
         # Each layout has the same work, so that efficiency is what the time is.
         products = [each["efficiency"] * each["milliseconds"] for each in all["layouts"]]

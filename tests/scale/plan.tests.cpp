@@ -80,7 +80,7 @@ std::vector<named_mask> masks(std::int64_t tokens) {
 
 constexpr mpi::arrangement arrangements[] = {
     mpi::arrangement::best,      mpi::arrangement::contiguous, mpi::arrangement::zigzag, mpi::arrangement::striped,
-    mpi::arrangement::documents, mpi::arrangement::affinity,   mpi::arrangement::greedy};
+    mpi::arrangement::documents, mpi::arrangement::affinity,   mpi::arrangement::greedy, mpi::arrangement::ports};
 
 /// The plans of all ranks.
 void check(std::int64_t tokens, int ranks, mpi::arrangement how, const mask& visible) {
@@ -229,6 +229,32 @@ TEST_CASE("the model prefers what suits a mask") {
     std::printf("%s", text.c_str());
     for (const char* said : {"layout     zigzag", "receives", "sends", "predicted", "contiguous:", "FLOPs here of"})
         CHECK(text.find(said) != std::string::npos);
+}
+
+TEST_CASE("what many read is not sent by one rank") {
+    // Documents of 1 to 96 chunks, causal in each: of the longest, the front has the least work and the most readers.
+    constexpr int ranks = 64, count = 512;
+    std::mt19937 random(3);
+    std::vector<int> document;
+    for (int d = 0; std::ssize(document) < count; ++d)
+        document.insert(document.end(), d == 0 ? 96 : 1 + random() % 40, d);
+    mpi::work_table table{count, 1e9, {}};
+    for (int q = 0; q < count; ++q)
+        for (int k = 0; k < count; ++k)
+            table.units.push_back(document[at(q)] != document[at(k)] || k > q ? 0 : k < q ? 2 : 1);
+    mpi::planning what{.tokens = 512 * 512};
+    what.speed = {.flops = 1e12, .bytes = 2e8};
+    const auto plan = [&](mpi::arrangement how) {
+        what.layout = how;
+        return mpi::layout(what, 0, ranks, mpi::cut(what.tokens, ranks), {}, {table}, {graph_plan()});
+    };
+    const auto of = [&](mpi::arrangement how) { return plan(how).graphs()[0].predicted; };
+    const mpi::cost ports = of(mpi::arrangement::ports), affinity = of(mpi::arrangement::affinity);
+    CAPTURE(ports.seconds, affinity.seconds, ports.sending, affinity.sending, ports.balance, affinity.balance);
+    CHECK(ports.sending < 0.75 * affinity.sending);
+    CHECK(ports.seconds < 0.9 * affinity.seconds);
+    CHECK(ports.balance < 1.15);
+    CHECK(plan(mpi::arrangement::best).chosen() == mpi::arrangement::ports);
 }
 
 TEST_CASE("one layout serves several graphs, weighed") {

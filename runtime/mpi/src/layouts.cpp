@@ -16,6 +16,7 @@ std::string_view name_of(arrangement a) {
         case arrangement::documents: return "documents whole";
         case arrangement::affinity: return "greedy with affinity";
         case arrangement::greedy: return "greedy";
+        case arrangement::ports: return "greedy with ports";
         case arrangement::own: return "the caller's positions";
     }
     return "?";
@@ -112,6 +113,53 @@ std::vector<int> greedy(std::span<const work_table> graphs, int ranks, bool by_k
     return owner;
 }
 
+/// The query chunks that need each chunk of keys, in calls: what its rank sends, or nearly.
+std::vector<double> readers_of_chunks(std::span<const work_table> graphs) {
+    std::vector<double> readers(at(graphs[0].count));
+    for (const work_table& graph : graphs)
+        for (int q = 0; q < graph.count; ++q) {
+            const auto row = graph.row(q);
+            for (std::size_t k = 0; k < row.size(); ++k) readers[k] += row[k] != 0 ? graph.calls : 0.0;
+        }
+    return readers;
+}
+
+/// What many see, such as the front of a long document, has little work itself: by work alone some rank gets much of it
+/// and all others wait for its port. Here both are loads, in means of a rank.
+std::vector<int> with_ports(std::span<const work_table> graphs, int ranks) {
+    const int count = graphs[0].count;
+    const auto in_means = [&](std::vector<double> loads) {
+        const double mean = std::accumulate(loads.begin(), loads.end(), 0.0) / ranks;
+        for (double& each : loads) each = mean > 0 ? each / mean : 0;
+        return loads;
+    };
+    const std::vector<double> work = in_means(work_of_chunks(graphs)), sent = in_means(readers_of_chunks(graphs));
+    std::vector<double> larger(at(count));
+    for (int c = 0; c < count; ++c) larger[at(c)] = std::max(work[at(c)], sent[at(c)]);
+    const std::vector<bits> need = needs(graphs);
+    std::vector<bits> needed(at(ranks), bits(count));
+    std::vector<double> computes(at(ranks)), sends(at(ranks));
+    std::vector<int> owner(at(count));
+    places room(count, ranks);
+    for (const int chunk : longest_first(larger)) {
+        const auto load = [&](int r) {
+            return std::max(computes[at(r)] + work[at(chunk)], sends[at(r)] + sent[at(chunk)]);
+        };
+        double least = -1;
+        for (int r = 0; r < ranks; ++r)
+            if (room.fit(r) && (least < 0 || load(r) < least)) least = load(r);
+        int best = -1, most = -1;
+        for (int r = 0; r < ranks; ++r) {
+            if (!room.fit(r) || load(r) > least + 0.03) continue;
+            const int common = needed[at(r)].common(need[at(chunk)]);
+            if (common > most) best = r, most = common;
+        }
+        owner[at(chunk)] = best, room.take(best), needed[at(best)].add(need[at(chunk)]);
+        computes[at(best)] += work[at(chunk)], sends[at(best)] += sent[at(chunk)];
+    }
+    return owner;
+}
+
 /// The first chunk of each piece: of what lies before it, hardly more than the chunk in which the boundary lies is seen
 /// from behind it.
 std::vector<int> pieces(std::span<const work_table> graphs) {
@@ -172,6 +220,7 @@ std::vector<int> owners(arrangement how, std::span<const work_table> graphs, int
     switch (how) {
         case arrangement::greedy: return greedy(graphs, ranks, false);
         case arrangement::affinity: return greedy(graphs, ranks, true);
+        case arrangement::ports: return with_ports(graphs, ranks);
         case arrangement::documents: return whole_documents(graphs, ranks);
         case arrangement::zigzag:
             for (int c = 0; c < count; ++c) {

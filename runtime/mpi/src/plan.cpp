@@ -32,7 +32,8 @@ struct digest {
 
 /// Simpler ones first: another has to be faster by more than the model can know.
 constexpr std::array candidates{arrangement::contiguous, arrangement::zigzag,   arrangement::striped,
-                                arrangement::documents,  arrangement::affinity, arrangement::greedy};
+                                arrangement::documents,  arrangement::affinity, arrangement::greedy,
+                                arrangement::ports};
 constexpr double faster = 0.99;
 
 }  // namespace

@@ -31,9 +31,9 @@ struct asked {
     bool json = false;
 };
 
-constexpr mpi::arrangement arrangements[] = {mpi::arrangement::contiguous, mpi::arrangement::zigzag,
-                                             mpi::arrangement::striped,    mpi::arrangement::documents,
-                                             mpi::arrangement::affinity,   mpi::arrangement::greedy};
+constexpr mpi::arrangement arrangements[] = {
+    mpi::arrangement::contiguous, mpi::arrangement::zigzag, mpi::arrangement::striped, mpi::arrangement::documents,
+    mpi::arrangement::affinity,   mpi::arrangement::greedy, mpi::arrangement::ports};
 
 /// A number in a range; what is none is refused in the words of all refusals.
 template <class Number>

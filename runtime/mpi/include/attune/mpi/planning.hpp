@@ -16,6 +16,7 @@ enum class arrangement : std::uint8_t {
     documents,   ///< pieces between which few pairs are visible stay together where they fit
     affinity,    ///< the longest chunk first, to the rank among the least loaded that needs most of its keys already
     greedy,      ///< the longest chunk first, to the least loaded rank
+    ports,       ///< as affinity, but the load is the larger of work and of keys that a rank sends, each in means
     own,         ///< the caller's positions
 };
 
