@@ -2,6 +2,8 @@
 // what this machine runs, where the pairs are added up in f32.
 #include "../kernels/types.hpp"
 
+#include "codegen/halide_target.hpp"
+#include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/runtime/cpu.hpp>
@@ -29,6 +31,19 @@ listed_kernel paired(const variant& of, const std::string& depths, const std::st
         }
     throw std::runtime_error("no ISA level of attune's runs on this machine");
 }
+
+/// Loops over the two keys of a step in which sums of values ask whether what masks hide matters.
+class loops_that_look : public Halide::Internal::IRVisitor {
+public:
+    int count = 0;
+
+protected:
+    using IRVisitor::visit;
+    void visit(const Halide::Internal::For* loop) override {
+        count += loop->name.find(".looked_at$x") != std::string::npos;
+        IRVisitor::visit(loop);
+    }
+};
 
 }  // namespace
 
@@ -73,6 +88,15 @@ TEST_CASE("pairs of bf16 are within the bound of weights that are rounded to bf1
             CHECK(sum / count <= 2e-3);
         }
     }
+}
+
+TEST_CASE("sums of pairs ask once a step whether what a mask hides matters, not for each vector of the tile") {
+    const variant v{"under_test::mixed", dsl::ir_of<under_test::mixed>};
+    const listed_kernel kernel = paired(v, "64");
+    const Halide::Module module = lower(kernel.request).module("paired", halide_target(*kernel.request.target));
+    loops_that_look found;
+    for (const auto& function : module.functions()) function.body.accept(&found);
+    CHECK(found.count == 1);
 }
 
 TEST_CASE("one key is its value, whatever is rounded") {
