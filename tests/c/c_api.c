@@ -146,6 +146,25 @@ static attune_status with(attune_argument spoilt) {
 }
 static attune_status with_q(attune_tensor tensor) { return with(attune_tensor_argument("q", tensor)); }
 
+/// Lengths of which anything is there are not taken for lengths that were left out.
+static void partly_filled(void) {
+    static const int64_t one[] = {1};
+    attune_common_causal_attention_arguments given;
+    int i;
+    for (i = 0; i < 5; ++i) {
+        memset(&given, 0, sizeof given);
+        given.q = view(q), given.k = view(k), given.v = view(v), given.out = view(out);
+        if (i == 0) given.kv_lengths.rank = 1;
+        if (i == 1) given.kv_lengths.element = ATTUNE_I32;
+        if (i == 2) given.kv_lengths.strides = one;
+        if (i == 3) given.kv_lengths.memory = ATTUNE_CUDA;
+        if (i == 4) given.kv_lengths.data = q;
+        CHECK(attune_common_causal_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), "kv_lengths"));
+    }
+    CHECK(strstr(attune_error_text(), "try ATTUNE_I32"));
+}
+
 static void refusals(void) {
     attune_tensor t;
     attune_argument argument;
@@ -154,6 +173,8 @@ static void refusals(void) {
     poison();
     CHECK(attune_run(NULL, NULL, 0, NULL) == ATTUNE_REFUSED && strstr(attune_error_text(), "null"));
     CHECK(attune_run(attune_common_causal_attention_variant(), NULL, 4, NULL) == ATTUNE_REFUSED);
+    CHECK(attune_common_causal_attention_run(NULL, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "arguments, got null"));
     CHECK(attune_run(attune_common_causal_attention_variant(), NULL, 0, NULL) == ATTUNE_REFUSED &&
           strstr(attune_error_text(), "input q"));
     t = view(q), t.data = NULL;
@@ -188,6 +209,9 @@ static void refusals(void) {
     argument = attune_tensor_argument("q", view(q)), argument.kind = 7;
     CHECK(with(argument) == ATTUNE_REFUSED && strstr(attune_error_text(), "kind"));
     CHECK(with(attune_tensor_argument(NULL, view(q))) == ATTUNE_REFUSED && strstr(attune_error_text(), "name"));
+    argument = attune_tensor_argument("q", view(q)), argument.reserved = 1;
+    CHECK(with(argument) == ATTUNE_REFUSED && strstr(attune_error_text(), "reserved of the argument q"));
+    partly_filled();
     CHECK(untouched());
 }
 
@@ -215,7 +239,10 @@ static void refused_options(void) {
         how.threads = 0, how.size = sizeof how, how.device = -1;
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED &&
               strstr(attune_error_text(), "-1"));
-        how.device = 0;
+        how.device = 0, how.reserved[2] = 7;
+        CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED &&
+              strstr(attune_error_text(), "reserved of attune_options, got 7"));
+        how.reserved[2] = 0;
         list[0].tensor = attune_on_device(view(q), ATTUNE_CUDA, 0);
         list[1].tensor = attune_on_device(view(k), ATTUNE_OPENCL, 0);
         CHECK(attune_run(attune_common_causal_attention_variant(), list, 4, &how) == ATTUNE_REFUSED);

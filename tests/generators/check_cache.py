@@ -82,6 +82,14 @@ for what, damaged in {"cut short": whole[:at], "with a flipped bit": whole[:at] 
     expect(again == first and f'"{entry}" of the kernel cache is damaged: it is made anew' in said and "as compiled before" not in said, f"an entry {what}: made anew and said")
     expect(content(entry) == whole and emit("again.o", "--code", code) == (first, True), f"an entry {what}: whole again")
 
+# One that cannot be read is no error either; what stands in its place is left to whoever put it there.
+os.remove(entry)
+os.makedirs(os.path.join(entry, "inside"))
+again, said = end(start("again.o", "--code", code), "again.o")
+expect(again == first and f'"{entry}" of the kernel cache is damaged: it is made anew' in said and "not kept in the kernel cache: " in said, f"a folder as an entry: made anew and said, got {said}")
+shutil.rmtree(entry)
+expect(emit("again.o", "--code", code) == (first, False), "and kept again where it can be")
+
 # Two that compile the same at the same time leave one entry, whole; nothing else stays.
 os.remove(entry)
 for name, process in [(name, start(name, "--code", code)) for name in ("left.o", "right.o")]:

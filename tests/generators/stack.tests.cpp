@@ -4,9 +4,11 @@
 #include "stack_formulas.hpp"
 #include "tuner/jit_kernel.hpp"
 
+#include <attune/c.h>
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
 #include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/call.hpp>
 #include <attune/runtime/error.hpp>
 #include <attune/workload.hpp>
@@ -105,12 +107,41 @@ struct kind_of_call {
 
 constexpr std::size_t most = 16384;
 
+attune_argument in_c(const detail::named_argument& given) {
+    if (given.is != detail::named_argument::form::view)
+        return given.is == detail::named_argument::form::real
+                   ? attune_real_argument(given.name.data(), given.real)
+                   : attune_integer_argument(given.name.data(), static_cast<std::int32_t>(given.integer));
+    constexpr std::pair<element_type, std::int32_t> codes[] = {{element_type::f32, ATTUNE_F32},
+                                                               {element_type::bf16, ATTUNE_BF16},
+                                                               {element_type::f16, ATTUNE_F16},
+                                                               {element_type::i32, ATTUNE_I32},
+                                                               {element_type::u8, ATTUNE_U8}};
+    const auto code = std::ranges::find(codes, given.view.type(), &std::pair<element_type, std::int32_t>::first);
+    REQUIRE(code != std::end(codes));
+    attune_tensor view = attune_dense(given.view.mutable_data(), code->second,
+                                      static_cast<std::int32_t>(given.view.rank()), given.view.shape().data());
+    view.data = const_cast<void*>(given.view.data());
+    view.strides = given.view.strides().data();
+    view.read_only = given.view.read_only();
+    return attune_tensor_argument(given.name.data(), view);
+}
+
+const kernel_table* called_from_c = nullptr;
+
 /// All kinds of calls of a kernel, with arguments of which the last is an output.
 void check_calls(const kernel_table& kernel, const std::vector<detail::named_argument>& arguments) {
     auto refused = arguments;
     refused.pop_back();
     std::ptrdiff_t done = 0;
     explanation explained;
+    std::vector<attune_argument> given;
+    for (const detail::named_argument& each : arguments) given.push_back(in_c(each));
+    called_from_c = &kernel;
+    constexpr attune_variant variant{ATTUNE_C_VERSION, &detail::this_runtime,
+                                     []() -> const kernel_table& { return *called_from_c; }};
+    attune_options two_threads{};
+    two_threads.size = sizeof two_threads, two_threads.threads = 2;
     const auto call_once = [&](int threads) { detail::call(kernel, arguments, {.threads = threads}); };
     const std::function<void()> kinds[] = {
         [&] { call_once(1), ++done; }, [&] { call_once(2), ++done; },
@@ -121,10 +152,11 @@ void check_calls(const kernel_table& kernel, const std::vector<detail::named_arg
             } catch (const error&) {
                 ++done;
             }
-        }};
+        },
+        [&] { done += attune_run(&variant, given.data(), given.size(), &two_threads) == ATTUNE_OK; }};
     const std::size_t nothing = touched(std::size_t{256} << 10, [] {});
     for (const auto& each : kinds) {
-        INFO("call, call on two threads, explain, refused call: number " << &each - kinds);
+        INFO("call, call on two threads, explain, refused call, call from C: number " << &each - kinds);
         each();  // what is made once is there
         const std::size_t used = touched(std::size_t{256} << 10, each) - nothing;
         CHECK(used <= most);

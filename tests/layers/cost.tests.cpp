@@ -3,9 +3,12 @@
 #include "layers.hpp"
 #include "lower.hpp"
 
+#include <attune/runtime/error.hpp>
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 
 #include <set>
 #include <sstream>
@@ -67,4 +70,17 @@ TEST_CASE("explain counts projections, and the tensors that they make") {
           static_cast<std::size_t>(sequence * floats));  // what the heads make, merged by the last projection
     CHECK(said.workspace_bytes >= said.tensor_bytes + said.packed_bytes + said.saved_bytes + said.scratch_bytes);
     CHECK(said.text().find("of tensors computed in full") != std::string::npos);
+}
+
+TEST_CASE("a tensor computed in full that a kernel cannot count is refused before anything is written") {
+    const graph_ir graph = dsl::ir_of<layers::feed_forward>;
+    const in_process kernel("layer", graph, "16", levels_here().front());
+    support::workload call(graph,
+                           {.heads = 2, .key_heads = 2, .queries = 9000, .keys = 9000, .depth = 16, .value_depth = 16},
+                           1, {}, {{"model", 32}, {"", 32}, {"hidden", 60000}});
+    const auto refused = Catch::Matchers::MessageMatches(Catch::Matchers::Equals(
+        "attune: expected at most 2147483647 bytes of each tensor that the kernel computes in full, and of its "
+        "factors, got 2160000000; try fewer batch elements or positions a call"));
+    CHECK_THROWS_MATCHES(detail::call(kernel.table(), call.arguments(), {}), attune::error, refused);
+    CHECK_THROWS_MATCHES(detail::explain(kernel.table(), call.arguments(), {}), attune::error, refused);
 }

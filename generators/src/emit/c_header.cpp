@@ -130,12 +130,12 @@ std::string declarations(const variant& v, std::span<const listed_kernel> kernel
         "}} {0}_arguments;\n\n/// attune_run with the arguments by their names in a struct, which is to be all zeros "
         "before it is filled.\n"
         "static inline attune_status {0}_run(const {0}_arguments* given, const attune_options* options) {{\n"
-        "    attune_argument list[{1}];\n    size_t count = 0;\n",
+        "    attune_argument list[{1}];\n    size_t count = 0;\n"
+        "    if (!given) return attune_run({0}_variant(), NULL, {1}, options);\n",
         name, fields.size());
     for (const field& f : fields)
-        text += f.optional
-                    ? fmt::format("    if (given->{0}.data || given->{0}.shape) list[count++] = {1};\n", f.name, f.pass)
-                    : fmt::format("    list[count++] = {};\n", f.pass);
+        text += f.optional ? fmt::format("    if (attune_is_given(&given->{0})) list[count++] = {1};\n", f.name, f.pass)
+                           : fmt::format("    list[count++] = {};\n", f.pass);
     return text + fmt::format("    return attune_run({}_variant(), list, count, options);\n}}\n", name);
 }
 

@@ -38,12 +38,14 @@ private:
 };
 
 /// Nothing for a file that cannot be read.
-std::optional<std::string> bytes_of(const fs::path& file) {
+std::optional<std::string> bytes_of(const fs::path& file) try {
     std::ifstream in(file, std::ios::binary);
     if (!in) return std::nullopt;
     std::string bytes(std::istreambuf_iterator<char>(in), {});
     if (in.bad()) return std::nullopt;
     return bytes;
+} catch (const std::ios_base::failure&) {  // a folder, or a disk that fails in the middle
+    return std::nullopt;
 }
 
 /// What an entry of the cache begins with.

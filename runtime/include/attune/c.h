@@ -184,6 +184,12 @@ static inline attune_tensor attune_dense(void* data, int32_t element, int32_t ra
     return tensor;
 }
 
+/// Whether a struct of arguments has this tensor: one that may be left out is all zeros then.
+static inline int attune_is_given(const attune_tensor* tensor) {
+    return tensor->data || tensor->shape || tensor->strides || tensor->rank || tensor->element || tensor->read_only ||
+           tensor->memory || tensor->device;
+}
+
 /// The same view, of a GPU's memory: attune_on_device(attune_dense(...), ATTUNE_CUDA, 0).
 static inline attune_tensor attune_on_device(attune_tensor tensor, int16_t memory, int16_t device) {
     tensor.memory = memory;

@@ -13,17 +13,16 @@
 #include <cstddef>
 #include <cstring>
 #include <memory>
-#include <memory_resource>
 #include <string>
 #include <vector>
 
 namespace attune::detail {
 namespace {
 
-/// A call's arguments as the typed calls make them too; without allocation for a variant of ordinary size.
+/// A call's arguments as the typed calls make them too; on the heap, since kernels need what there is of the stack.
 class c_arguments {
 public:
-    c_arguments(const attune_argument* arguments, std::size_t count) : list_(&memory_) {
+    c_arguments(const attune_argument* arguments, std::size_t count) {
         if (!arguments && count > 0) fail(say(count, " arguments"), "null", "an array of them");
         if (count > most) fail(say("at most ", most, " arguments"), say(count), "the number of elements of the array");
         list_.reserve(count);
@@ -36,6 +35,8 @@ private:
 
     static named_argument from(const attune_argument& given) {
         if (!given.name) fail("a name for every argument", "null", "the formula's, such as \"q\"");
+        if (given.reserved != 0)
+            fail(say("0 in reserved of the argument ", given.name), say(given.reserved), "clearing the struct first");
         named_argument result{.name = given.name};
         using form = named_argument::form;
         switch (given.kind) {
@@ -48,9 +49,7 @@ private:
         return result;
     }
 
-    std::array<std::byte, 16 * sizeof(named_argument)> first_;
-    std::pmr::monotonic_buffer_resource memory_{first_.data(), first_.size()};
-    std::pmr::vector<named_argument> list_;
+    std::vector<named_argument> list_;
 };
 
 /// Options, and the pool that they point to.
@@ -83,6 +82,9 @@ private:
         if (given.device < 0)
             fail("a device that is 0, or 1 + its index, in attune_options", say(given.device),
                  "clearing the struct first");
+        for (const std::int32_t reserved : given.reserved)
+            if (reserved != 0)
+                fail("0 in reserved of attune_options", say(reserved), "clearing the struct first, or a newer attune");
         how_.device = given.device - 1, how_.context = given.context, how_.stream = given.stream,
         how_.wait = given.asynchronous == 0;
     }

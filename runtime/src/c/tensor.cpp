@@ -26,7 +26,7 @@ element_type element_from(std::string_view name, std::int32_t code) {
     for (const auto& pair : elements)
         if (pair.code == code) return pair.element;
     fail(say("an element type of ", name, ", from ", elements[0].code, " to ", std::end(elements)[-1].code), say(code),
-         "ATTUNE_F32");
+         name == "kv_lengths" || name == "cu_seqlens_q" ? "ATTUNE_I32" : "ATTUNE_F32");
 }
 
 std::int32_t code_of(element_type element) {

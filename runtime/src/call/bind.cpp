@@ -1,5 +1,6 @@
 #include "call/bind.hpp"
 #include "base/text.hpp"
+#include "call/projections.hpp"
 #include "execution/device_call.hpp"
 #include "execution/threads.hpp"
 
@@ -125,7 +126,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     split_keys(how);
     bind_inputs();
     bind_outputs();
-    check_sums();
+    check_sizes();
     indices_.find({table.graph, shape_, given_}, how.checked);
 }
 
@@ -236,11 +237,18 @@ std::size_t bound_call::sum_bytes() const {
             bytes(keys, k.sums.of_key_head));
 }
 
-/// A kernel has its sums in one piece of memory, whose bytes it counts in 32 bits.
-void bound_call::check_sums() const {
-    if (nothing_to_do() || sum_bytes() <= static_cast<std::size_t>(most)) return;
-    fail(say("at most ", most, " bytes of sums that the gradient's kernel keeps for itself"), say(sum_bytes()),
-         "fewer batch elements or heads a call");
+/// A kernel has its sums, and each tensor that it computes in full, in one piece of memory, whose bytes it counts in 32
+/// bits.
+void bound_call::check_sizes() const {
+    if (nothing_to_do()) return;
+    if (sum_bytes() > static_cast<std::size_t>(most))
+        fail(say("at most ", most, " bytes of sums that the gradient's kernel keeps for itself"), say(sum_bytes()),
+             "fewer batch elements or heads a call");
+    if (chosen().product_positions == 0) return;
+    const std::size_t computed = cost_of_computed(shape_, table_.graph, given_, chosen()).largest_bytes;
+    if (computed > static_cast<std::size_t>(most))
+        fail(say("at most ", most, " bytes of each tensor that the kernel computes in full, and of its factors"),
+             say(computed), "fewer batch elements or positions a call");
 }
 
 /// What one run has for itself: the places of the arguments, and what the kernel keeps in rows and outputs of its own.

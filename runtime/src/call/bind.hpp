@@ -66,7 +66,7 @@ private:
     void choose_kernel(const options& how, bool explain);
     void bind_inputs();
     void bind_outputs();
-    void check_sums() const;
+    void check_sizes() const;
     struct lent;
     void lend(lent& to) const;
     void split_keys(const options& how);

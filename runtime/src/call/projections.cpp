@@ -23,13 +23,16 @@ computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, c
             batches * (tokens ? 1 : heads) * number(shape[of_keys ? axis_kind::key : axis_kind::query]);
         const bool is_output = std::any_of(graph.outputs.begin(), graph.outputs.end(),
                                            [n](const output_declaration& o) { return o.node == n; });
-        if (!is_output) cost.tensor_bytes += sizeof(float) * rows * width;
+        const auto add = [&](std::size_t& to, std::size_t bytes) {
+            to += bytes, cost.largest_bytes = std::max(cost.largest_bytes, bytes);
+        };
+        if (!is_output) add(cost.tensor_bytes, sizeof(float) * rows * width);
         std::size_t block = 0;
         for (const matrix_product& product : products_of(graph, n)) {
             const std::size_t length = number(number_of_call(shape, graph, given, product.extent));
             cost.flops += 2.0 * static_cast<double>(rows) * static_cast<double>(width) * static_cast<double>(length);
-            cost.packed_bytes +=
-                sizeof(float) * length * ((width + panel - 1) / panel * panel) * (product.channel_of_head ? heads : 1);
+            add(cost.packed_bytes,
+                sizeof(float) * length * ((width + panel - 1) / panel * panel) * (product.channel_of_head ? heads : 1));
             block += sizeof(float) * positions_a_block * length;
         }
         cost.block_bytes = std::max(cost.block_bytes, block);
