@@ -22,7 +22,7 @@ void score_tile_schedule::schedule_pairs(const cpu_prefill& cut, const LoopLevel
     // Schedule
     const Var qx("qx"), kx("kx");
     const int lanes = lanes_, square = std::gcd(lanes, f_.cut.key_block);
-    for (auto& [queries_in_lanes, rows] : its_.transposed) {
+    for (auto& [queries_in_lanes, rows, dense] : its_.transposed) {
         queries_in_lanes.compute_at(tile)
             .hoist_storage(storage)
             .bound_extent(f_.qi, cut.query_tile)
@@ -39,6 +39,7 @@ void score_tile_schedule::schedule_pairs(const cpu_prefill& cut, const LoopLevel
             .bound_extent(f_.qi, lanes)
             .vectorize(f_.ki, square)
             .unroll(f_.qi);
+        rows.specialize(dense);  // a vector is loaded there, not an element at a time
     }
 }
 

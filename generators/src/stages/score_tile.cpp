@@ -131,7 +131,8 @@ void score_tile::transpose_pairs(const std::vector<int>& roots) {
         } else {
             at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
         }
-        transposed.push_back({queries_in_lanes, rows});
+        const instruction& tensor = f_.node(f_.node(n).arguments[0]);
+        transposed.push_back({queries_in_lanes, rows, f_.inputs.tensor(tensor.input).dim(0).stride() == 1});
     }
 }
 

@@ -69,6 +69,7 @@ public:
     struct transposed_pairs {
         Halide::Func queries_in_lanes;  ///< numbers of pairs with queries in lanes
         Halide::Func rows;              ///< the same as they lie in memory, keys side by side
+        Halide::Expr dense;             ///< whether keys have no gaps there
     };
     std::vector<transposed_pairs> transposed;
     Halide::Func keys, last_key;                   ///< (batch)
