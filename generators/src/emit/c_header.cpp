@@ -131,7 +131,8 @@ std::string declarations(const variant& v, std::span<const listed_kernel> kernel
         "before it is filled.\n"
         "static inline attune_status {0}_run(const {0}_arguments* given, const attune_options* options) {{\n"
         "    attune_argument list[{1}];\n    size_t count = 0;\n"
-        "    if (!given) return attune_run({0}_variant(), NULL, {1}, options);\n",
+        "    static const attune_argument* none; /* null, of which no compiler warns, in C or C++ */\n"
+        "    if (!given) return attune_run({0}_variant(), none, {1}, options);\n",
         name, fields.size());
     for (const field& f : fields)
         text += f.optional ? fmt::format("    if (attune_is_given(&given->{0})) list[count++] = {1};\n", f.name, f.pass)
