@@ -3,8 +3,11 @@
 
 slices="long levels differences formulas mutants sanitizers soak fuzzers mpi torch jax"  # torch and jax: tests/run itself, before it builds everything
 
-# The tests with the label `full`.
-slice_long() { ctest --preset default --label-regex '^full$' "$@"; }
+# The tests with the label `full`, and what needs clang++, which set-up does not install.
+slice_long() {
+    ctest --preset default --label-regex '^full$' "$@"
+    ctest --preset default -R '^install[.]warnings_clang$'
+}
 
 # Everything but the long tests, with each ISA level of this machine hidden in turn.
 slice_levels() { . tests/levels.sh; }

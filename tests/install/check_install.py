@@ -7,7 +7,8 @@
                    (pkg-config, no CMake) and from C++ (find_package)
     build_tree     the skeleton and the project of twenty lines with find_package against the build folder, nothing installed
     dlpack         DLPack's header, which is another project's: asked for by name, not installed
-    warnings       every installed header, templates instantiated, and a registry: no compiler warns, whatever an application asks it for
+    warnings       every installed header, templates instantiated, and a registry: g++ does not warn, whatever an application asks it for
+    warnings_clang   the same of clang++ and its -Weverything
     common         a project of twenty lines on attune::common, which compiles no kernels
     archives       the .tar.gz and the .deb that cpack makes, unpacked and (as root) installed by dpkg: the same project against each
     subdirectory   builds the skeleton's variant in a project that adds attune's sources with add_subdirectory, generators included
@@ -259,7 +260,8 @@ TASTE = ["c++98-compat", "c++98-compat-pedantic", "padded", "unsafe-buffer-usage
          "unknown-warning-option"]
 
 
-def warnings(user):
+def quiet(user, *compilers):
+    """Every installed header as these compilers see it, in C++; returns the prefix and what they were told."""
     prefix, here, work = user.install("dsl", "runtime", "generators", "common"), os.path.join(user.here, "warnings"), user.work("warnings")
     os.makedirs(work)
     headers = sorted(os.path.relpath(os.path.join(where, name), os.path.join(prefix, "include")) for where, _, names in os.walk(os.path.join(prefix, "include", "attune")) for name in names
@@ -271,18 +273,21 @@ def warnings(user):
     common = ["-fsyntax-only", f"-I{prefix}/include", f"-I{prefix}/include/attune", f"-I{work}"]
     users = ["-isystem", os.path.join(tests, "kernels"), "-isystem", os.path.join(tests, "layers")]
     sources = [[*users, os.path.join(here, "calls.cpp")], [os.path.join(user.options.build, "attune_common_kernels", "attune_common_registry.cpp")]]
-    clang = os.environ.get("CLANG", "clang++")
-    # Sanitizers forbid g++ some constant expressions: users' builds have them, and ours only in the long tests.
-    compilers = [[user.options.compiler, *MANY_WARNINGS], [user.options.compiler, "-Werror", "-fsanitize=address,undefined"]]
-    if shutil.which(clang):
-        compilers.append([clang, "-Weverything", *[f"-Wno-{what}" for what in TASTE], "-Werror"])
-    else:
-        print(f"left out: {clang} and its -Weverything, since there is no {clang} here; CLANG names another")
     for compiler in compilers:
         for source in sources:
             print(run(*compiler, "-std=c++20", *common, *source))
+    return prefix, common
+
+
+def warnings(user):
+    # Sanitizers forbid g++ some constant expressions: users' builds have them, and ours only in the long tests.
+    prefix, common = quiet(user, [user.options.compiler, *MANY_WARNINGS], [user.options.compiler, "-Werror", "-fsanitize=address,undefined"])
     print(run(user.options.c_compiler, "-std=c99", *[flag for flag in MANY_WARNINGS if flag not in ("-Wold-style-cast", "-Woverloaded-virtual", "-Wnon-virtual-dtor")], *common, "-x", "c",
               os.path.join(prefix, "include", "attune_common.h")))
+
+
+def warnings_clang(user):
+    quiet(user, [user.options.clang, "-Weverything", *[f"-Wno-{what}" for what in TASTE], "-Werror"])
 
 
 def dlpack(user):
@@ -591,12 +596,12 @@ def sizes(user):
 
 
 def main():
-    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, dlpack, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, mpi, sizes)}
+    ways = {way.__name__: way for way in (package, kernels, build_tree, warnings, warnings_clang, dlpack, common, archives, subdirectory, subdirectory_ready, reproducible, reproducible_sources, cross, rebuilds, mpi, sizes)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("way", choices=ways)
     for name in ("source", "build", "work", "cmake", "cpack", "generator", "make-program", "compiler", "c-compiler", "halide", "dlpack"):
         parser.add_argument("--" + name, required=True)
-    for name in ("prefix-path", "boost", "cross-prefix", "emulator", "kernels", "level", "mpirun", "mpi-compiler"):
+    for name in ("prefix-path", "boost", "clang", "cross-prefix", "emulator", "kernels", "level", "mpirun", "mpi-compiler"):
         parser.add_argument("--" + name, default="")
     options = parser.parse_args()
     shutil.rmtree(options.work, ignore_errors=True)
