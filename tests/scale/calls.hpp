@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <list>
+#include <numeric>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,13 +17,20 @@ namespace attune {
 
 inline constexpr float infinity = std::numeric_limits<float>::infinity();
 
-/// One rank's arguments: its rows of what is over queries or keys, and memory for its outputs.
+/// One rank's arguments: its rows of what is over queries or keys, and memory for its outputs. In decode, `own` are its
+/// keys, and it has all queries.
 class arguments_of_rank {
 public:
     arguments_of_rank(const support::workload& whole, const graph_ir& of_whole, const graph_ir& shard,
-                      const reference::results& expected, std::span<const std::int32_t> own)
+                      const reference::results& expected, std::span<const std::int32_t> own, bool decodes = false)
         : expected_(&expected), own_(own.begin(), own.end()) {
         const auto given = whole.arguments();
+        const auto lengths = std::ranges::find(given, "kv_lengths", &detail::named_argument::name);
+        if (lengths != given.end()) all.push_back({.name = "lengths", .view = lengths->view});
+        if (decodes) {
+            own_.resize(static_cast<std::size_t>(expected.outputs[0].shape[2]));
+            std::iota(own_.begin(), own_.end(), 0);
+        }
         for (const input_declaration& input : shard.inputs) {
             const auto passed = std::ranges::find(given, input.name, &detail::named_argument::name);
             if (passed == given.end()) continue;
@@ -30,7 +38,7 @@ public:
             if (passed->is != detail::named_argument::form::view) continue;
             for (int axis = 0; axis < input.rank; ++axis) {
                 const axis_kind over = input.axes[static_cast<std::size_t>(axis)].kind;
-                if (over != axis_kind::query && over != axis_kind::key) continue;
+                if (over != axis_kind::key && (decodes || over != axis_kind::query)) continue;
                 auto& memory = held_.emplace_back(own.size() * mpi::detail::bytes_of_row(all.back().view, axis));
                 mpi::detail::copy_rows(all.back().view, axis, own, memory.data());
                 all.back().view = mpi::detail::of_rows(all.back().view, axis, std::ssize(own), memory.data());
@@ -38,7 +46,7 @@ public:
         }
         for (std::size_t o = 0; o < of_whole.outputs.size(); ++o) {
             std::vector<std::int64_t> shape = expected.outputs[o].shape;
-            shape[2] = std::ssize(own);
+            shape[2] = std::ssize(own_);
             std::size_t size = 1;
             for (const std::int64_t extent : shape) size *= static_cast<std::size_t>(extent);
             auto& memory = made_.emplace_back(size, std::nanf(""));
@@ -71,6 +79,8 @@ public:
         for (auto to = held_.begin(); const auto& from : other.held_) *to++ = from;  // of one size: in its place
     }
 
+    const std::list<std::vector<float>>& outputs() const { return made_; }
+
     std::vector<detail::named_argument> all;
 
 private:
@@ -81,7 +91,10 @@ private:
 };
 
 struct whole_call {
-    whole_call(const graph_ir& graph, const support::shape& shape, unsigned seed) : call(graph, shape, seed) {
+    whole_call(const graph_ir& graph, const support::shape& shape, unsigned seed,
+               const std::vector<std::int32_t>& lengths = {})
+        : call(graph, shape, seed) {
+        if (!lengths.empty()) call.set_lengths(lengths);
         if (std::ranges::find(graph.inputs, "slopes", &input_declaration::name) != graph.inputs.end())
             call.scale_by("slopes", 0.05f);
         expected = call.expected();
@@ -101,6 +114,12 @@ std::vector<mpi::detail::graph_to_plan> to_plan(const support::workload& whole, 
 
 inline mpi::planning planning_of(const support::shape& shape) {
     return {.batches = shape.batches, .heads = shape.heads, .key_heads = shape.key_heads, .tokens = shape.queries};
+}
+
+inline mpi::planning decode_of(const support::shape& shape) {
+    mpi::planning what = planning_of(shape);
+    what.tokens = shape.keys, what.queries = shape.queries;
+    return what;
 }
 
 }  // namespace attune

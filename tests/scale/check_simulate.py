@@ -54,6 +54,24 @@ def check_network():
     assert seconds("--rate", "4e9", "--oversubscription", "32") > 1.05 * seconds("--rate", "4e9")
 
 
+def check_decode():
+    """Over 1M keys on 64 nodes; a tree has as many messages as a ring of states, but few one after the other."""
+    def ways(*more):
+        all = simulated("--queries", "1", "--nodes", "64", "--tokens", "1048576", *more)
+        print(all)
+        return all, {each["way"]: each for each in all["ways"]}
+
+    all, usual = ways()
+    tree = usual["tree of states"]
+    assert usual["ring of keys"]["of_tree"] > 5 and usual["ring of states"]["of_tree"] > 1, usual
+    assert tree["messages"] == 2 * 63 and tree["bytes"] == 2 * 63 * 32 * 129 * 4, tree
+    assert abs(tree["milliseconds"] / all["predicted_milliseconds"] - 1) < 0.05, all
+    for slower in (("--latency", "1e-4"), ("--read", "1e10"), ("--rate", "1e7"), ("--merged", "1e7")):
+        assert ways(*slower)[1]["tree of states"]["milliseconds"] > 1.5 * tree["milliseconds"], slower
+    done = run("--queries", "16", "--nodes", "7", "--tokens", "100000")
+    assert done.returncode == 0 and "decode of 16 queries over 100000 keys on 7 nodes" in done.stdout and "tree of states" in done.stdout, done
+
+
 def check_drawing():
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "sent.svg")
@@ -83,4 +101,5 @@ def check_refusals():
 check_refusals()
 check_drawing()
 check_network()
+check_decode()
 check_masks()

@@ -188,7 +188,8 @@ TEST_CASE("rates and weights with which no model can count are refused") {
             what.speed = {2, 1, world.rank() ? 4.0 : 1.0, 4};
             mpi::detail::plan(world, what, graphs, {});
         }),
-        "one rates on all ranks, got flops 2, bytes 1, latency 1, merged 4 on 0 and flops 2, bytes 1, latency 4");
+        "one rates on all ranks, got flops 2, bytes 1, latency 1, merged 4, read 2.5e+10 on 0 and flops 2, bytes "
+        "1, latency 4");
     const double nan = std::nan("");
     for (const mpi::rates& speed : {mpi::rates{.flops = -1},
                                     {.flops = nan},
@@ -198,12 +199,13 @@ TEST_CASE("rates and weights with which no model can count are refused") {
                                     {.latency = -1},
                                     {.latency = nan},
                                     {.merged = 0},
+                                    {.read = 0},
                                     {.merged = -infinity}})
         has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
                 if (world.rank() == 1) what.speed = speed;
                 mpi::detail::plan(world, what, graphs, {});
             }),
-            "on rank 1: expected finite rates of at least 0, and bytes and merged above 0, got flops ");
+            "on rank 1: expected finite rates of at least 0, and bytes, merged and read above 0, got flops ");
     for (const double weight : {0.0, -0.5, nan, static_cast<double>(infinity)})
         has(refusal_of([&](mpi::context& world, mpi::planning what, graphs_to_plan& graphs, auto&, auto&) {
                 if (world.rank() == 1) what.weights = std::span(&weight, 1);

@@ -15,6 +15,8 @@
 #include <string_view>
 #include <vector>
 
+#include "../shards/variants.hpp"
+#include "calls.hpp"
 #include "ranks.hpp"
 
 namespace {
@@ -191,6 +193,36 @@ void after_the_end() {
     world.reset();
 }
 
+/// Decode of each rank's keys against the reference's call of all; in the end, the same bits on all ranks.
+void decode() {
+    using namespace attune;
+    mpi::context world(MPI_COMM_WORLD);
+    const graph_ir of_whole = dsl::ir_of<sharded::windowed>, shard = dsl::ir_of<sharded::windowed_shard>;
+    const auto& table = attune::detail::table_of<sharded::windowed_shard>();
+    for (const std::int64_t queries : {1, 2, 16})
+        for (const bool deterministic : {false, true}) {
+            const support::shape shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = queries, .keys = 3000};
+            const attune::options how{.threads = 1, .deterministic = deterministic};
+            const whole_call whole(of_whole, shape, 5, {3000, 1200});
+            const mpi::layout plan =
+                mpi::detail::plan(world, decode_of(shape), to_plan<sharded::windowed_shard>(whole.call, {}), how);
+            arguments_of_rank mine(whole.call, of_whole, shard, whole.expected, plan.positions(), true);
+            const mpi::prepared_call call(mpi::detail::prepare(world, plan, table, mine.all, how, true));
+            const mpi::exchange_plan& planned = plan.graphs()[0];
+            for (int times = 0; times < 3; ++times)
+                expect(call() == mpi::traffic{planned.bytes_sent(), planned.bytes_received(), planned.messages_sent(),
+                                              planned.messages_received()});
+            expect(mine.largest_difference() < 2e-5);
+            for (const std::vector<float>& each : mine.outputs()) {
+                const auto own = std::as_bytes(std::span(each));
+                const std::vector<std::byte> all = world.gather(own, "results");
+                for (std::size_t at = 0; at < all.size(); at += own.size())
+                    expect(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(at)));
+            }
+        }
+    print("decoded");
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -204,6 +236,7 @@ int main(int, char** arguments) {
         if (what == "messages") messages();
         if (what == "many") many();
         if (what == "long") long_message();
+        if (what == "decode") decode();
         if (what == "wrong") wrong();
         if (what == "killed_in_call") killed(false);
         if (what == "killed_before") killed(true);

@@ -1,5 +1,6 @@
 // Calls in virtual time, against what can be computed by hand and against the plans of the ranks.
 #include "simulation.hpp"
+#include "decode.hpp"
 #include "drawing.hpp"
 
 #include <catch2/catch_approx.hpp>
@@ -113,6 +114,31 @@ TEST_CASE("a simulated call sends what the plans of all ranks send, in their ord
         CHECK((jitter > none && jitter < 1.5 * none));
         CHECK(simulated::simulate(all, {}).efficiency < 1);
     }
+}
+
+TEST_CASE("decode goes down a tree and back, as the plans of all ranks say") {
+    const auto plans = [](int ranks) {
+        mpi::planning what{.tokens = 400, .queries = 1};
+        what.speed = {.flops = 1e9, .merged = 30, .read = 1000};
+        mpi::exchange_plan graph;
+        graph.bytes.keys = 100, graph.state_bytes = 500;
+        std::vector<mpi::layout> all;
+        for (int rank = 0; rank < ranks; ++rank)
+            all.emplace_back(what, rank, ranks, mpi::cut(400, ranks), std::vector<int>(), false, std::vector{graph});
+        return all;
+    };
+    // Four nodes read ten seconds each; a message takes one and then five, joining 50. Two levels each way.
+    const auto four = plans(4);
+    const simulated::decoded tree = simulated::tree_of_states(four, slow);
+    CHECK(tree.seconds == Approx(10 + 2 * (6 + 50) + 2 * 6 + 2 * 2));
+    CHECK(tree.bytes == 6 * 500);
+    CHECK(tree.messages == 6);
+    CHECK(simulated::ring_of_states(four, slow).seconds == Approx(10 + 3 * (6 + 50) + 2 * 6 + 4));
+    CHECK(simulated::ring_of_keys(four, slow).seconds == Approx(10 + 3 * (1 + 100) + 4));
+    CHECK(simulated::ring_of_keys(four, slow).bytes == 4 * 3 * 10000);
+    const auto one = plans(1);
+    for (const auto way : {simulated::tree_of_states, simulated::ring_of_states, simulated::ring_of_keys})
+        CHECK(way(one, slow).seconds == Approx(40));
 }
 
 TEST_CASE("a drawing has a square for each pair that sends") {

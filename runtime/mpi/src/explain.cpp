@@ -15,6 +15,22 @@ std::string bytes(double count) { return in_bytes(static_cast<std::uint64_t>(cou
 
 std::string milliseconds(double seconds) { return say(in_short(1000 * seconds), " ms"); }
 
+/// What a plan of decode says of one graph.
+std::string decode_in_words(const layout& plan, const exchange_plan& graph) {
+    const cost& of = graph.predicted;
+    return say("variant    ", graph.variant, ", ", plan.made_for().queries, " queries on every rank\n",  //
+               "keys       ", bytes(graph.bytes.keys * static_cast<double>(plan.positions().size())), " here of ",
+               bytes(graph.bytes.keys * static_cast<double>(plan.chunks().tokens())), "; the most of a rank is ",
+               in_short(of.balance), " of the mean\n",  //
+               "exchange   a state is ", bytes(static_cast<double>(graph.state_bytes)), "; sends ",
+               bytes(static_cast<double>(graph.bytes_sent())), " in ", graph.messages_sent(), " messages, receives ",
+               bytes(static_cast<double>(graph.bytes_received())), "; all ranks ", bytes(of.received), ", ",
+               percent(of.received, of.ring), " of what a ring sends of keys\n",  //
+               "time       ", milliseconds(of.seconds), " predicted: reading keys ", milliseconds(of.computing),
+               ", sending ", milliseconds(of.sending), ", at ", bytes(plan.made_for().speed.read), " and ",
+               bytes(plan.made_for().speed.bytes), " a second\n");
+}
+
 }  // namespace
 
 plan_explanation layout::explain() const {
@@ -23,6 +39,10 @@ plan_explanation layout::explain() const {
     all +=
         say("layout     ", name_of(chosen_), made_for_.layout == arrangement::best ? "" : ", as was asked for", "\n");
     for (const exchange_plan& graph : graphs_) {
+        if (decodes()) {
+            all += decode_in_words(*this, graph);
+            continue;
+        }
         const cost& of = graph.predicted;
         const double received = graph.bytes.keys * static_cast<double>(graph.tokens_received()),
                      sent = graph.bytes.keys * static_cast<double>(graph.tokens_sent());

@@ -31,6 +31,12 @@ bool has_scores(operation op) {
 
 }  // namespace
 
+std::vector<bool> reached_from(const graph_ir& graph, std::int16_t node) {
+    std::vector<bool> reached(graph.nodes.size());
+    reach(graph, node, reached);
+    return reached;
+}
+
 std::optional<int> axis_of(const input_declaration& input, axis_kind kind) {
     for (int a = 0; a < input.rank; ++a)
         if (input.axes[static_cast<std::size_t>(a)].kind == kind) return a;
@@ -53,8 +59,7 @@ role role_of(const graph_ir& shard, const input_declaration& input) {
 
 bool begins_at_minus_infinity(const graph_ir& shard, const output_declaration& output) {
     if (node_of(shard, output.node).kind != kind::row) return false;
-    std::vector<bool> reached(shard.nodes.size());
-    reach(shard, output.node, reached);
+    const std::vector<bool> reached = reached_from(shard, output.node);
     for (std::size_t n = 0; n < shard.nodes.size(); ++n)
         if (reached[n] && shard.nodes[n].op == operation::row_sum) return false;
     return true;

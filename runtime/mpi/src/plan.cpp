@@ -1,8 +1,10 @@
 #include "base/text.hpp"
 #include "call/bind.hpp"
 #include "execution/threads.hpp"
+#include "mpi/src/planning_parts.hpp"
 
 #include <attune/dsl/shard.hpp>
+#include <attune/mpi/decode.hpp>
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/plan.hpp>
 
@@ -20,15 +22,6 @@ using attune::detail::fail, attune::detail::say;
 namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
-
-/// A hash of integers.
-struct digest {
-    std::uint64_t value = 1;
-    void add(std::uint64_t number) {
-        value = (value ^ number) * 0x9e3779b97f4a7c15;
-        value ^= value >> 32;
-    }
-};
 
 /// Simpler ones first: another has to be faster by more than the model can know.
 constexpr std::array candidates{arrangement::contiguous, arrangement::zigzag,   arrangement::striped,
@@ -49,8 +42,16 @@ std::int64_t exchange_plan::tokens_sent() const {
     return all;
 }
 
+std::int64_t exchange_plan::bytes_received() const {
+    return static_cast<std::int64_t>(bytes.keys) * tokens_received() + state_bytes * joins.states_received();
+}
+std::int64_t exchange_plan::bytes_sent() const {
+    return static_cast<std::int64_t>(bytes.keys) * tokens_sent() + state_bytes * joins.states_sent();
+}
+
+std::int64_t exchange_plan::messages_sent() const { return std::ssize(sends) * travellers + joins.messages_sent(); }
 std::int64_t exchange_plan::messages_received() const {
-    std::int64_t all = 0;
+    std::int64_t all = joins.messages_received();
     for (const stage& each : stages) all += std::ssize(each.runs) * travellers;
     return all;
 }
@@ -62,19 +63,25 @@ layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, co
     for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].calls = what.weights[g];
     choose(owner_of_own, work);
 
-    digest all;
-    for (int c = 0; c < chunks_.count(); ++c) {
-        const auto own = chunks_.positions(c);
-        if (owner_[at(c)] == rank_) positions_.insert(positions_.end(), own.begin(), own.end());
-        all.add(static_cast<std::uint64_t>(owner_[at(c)]));
-        for (const std::int32_t position : own) all.add(static_cast<std::uint64_t>(position));
-    }
+    detail::hash_of_integers all{take_positions()};
     for (std::size_t g = 0; g < graphs_.size(); ++g) {
         all.add(graphs_[g].fingerprint), all.add(static_cast<std::uint64_t>(graphs_[g].predicted.stages));
         for (const std::uint32_t units : work[g].units) all.add(units);
         plan_stages(work[g], graphs_[g]);
     }
     hash_ = all.value;
+}
+
+/// This rank's; returns a hash of all ranks'.
+std::uint64_t layout::take_positions() {
+    detail::hash_of_integers all;
+    for (int c = 0; c < chunks_.count(); ++c) {
+        const auto own = chunks_.positions(c);
+        if (owner_[at(c)] == rank_) positions_.insert(positions_.end(), own.begin(), own.end());
+        all.add(static_cast<std::uint64_t>(owner_[at(c)]));
+        for (const std::int32_t position : own) all.add(static_cast<std::uint64_t>(position));
+    }
+    return all.value;
 }
 
 void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_table> work) {
@@ -190,9 +197,6 @@ bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<con
     return all;
 }
 
-namespace {
-
-/// Every rank's positions, which together are all tokens.
 std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what) {
     std::int64_t most = std::ssize(what.positions);
     const std::vector<std::byte> counts = world.gather(std::as_bytes(std::span(&most, 1)), "numbers of positions");
@@ -223,6 +227,8 @@ std::vector<std::vector<std::int32_t>> own_positions(context& world, const plann
     return all;
 }
 
+namespace {
+
 std::string list_of(std::span<const double> numbers) {
     std::string all;
     for (const double each : numbers) all += say(all.empty() ? "" : ", ", exactly(each));
@@ -231,51 +237,19 @@ std::string list_of(std::span<const double> numbers) {
 
 std::string list_of(const rates& speed) {
     return say("flops ", exactly(speed.flops), ", bytes ", exactly(speed.bytes), ", latency ", exactly(speed.latency),
-               ", merged ", exactly(speed.merged));
+               ", merged ", exactly(speed.merged), ", read ", exactly(speed.read));
 }
 
 /// What the model divides by and multiplies with: of other numbers it would make a choice that means nothing.
 void check_numbers(const rates& speed, std::span<const double> weights) {
     const auto usable = [](double each) { return std::isfinite(each) && each >= 0; };
     if (!usable(speed.flops) || !usable(speed.bytes) || !usable(speed.latency) || !usable(speed.merged) ||
-        speed.bytes == 0 || speed.merged == 0)
-        fail("finite rates of at least 0, and bytes and merged above 0", list_of(speed),
+        !usable(speed.read) || speed.bytes == 0 || speed.merged == 0 || speed.read == 0)
+        fail("finite rates of at least 0, and bytes, merged and read above 0", list_of(speed),
              "what a rank does in a second, or leaving them out");
     if (!std::ranges::all_of(weights, usable) ||
         (!weights.empty() && std::ranges::all_of(weights, [](double each) { return each == 0; })))
         fail("finite weights of at least 0, and one above 0", list_of(weights), "the calls of each graph");
-}
-
-void check(const planning& what, std::size_t graphs) {
-    if (what.batches < 1 || what.heads < 1 || what.key_heads < 1 || what.heads % what.key_heads != 0)
-        fail("batch elements, and heads that share key heads evenly",
-             say("batches ", what.batches, ", heads ", what.heads, ", key_heads ", what.key_heads),
-             "the extents of the whole q and k");
-    if (what.tokens < 0 || what.tokens > std::numeric_limits<std::int32_t>::max())
-        fail("tokens of all ranks together, at most 2147483647", say(what.tokens), "{.tokens = ...}");
-    if (!what.positions.empty() && what.layout != arrangement::own)
-        fail("no positions, or those of a layout of your own", say(what.positions.size(), " positions"),
-             ".layout = arrangement::own");
-    if (what.stages < 0 || what.stages > most_stages)
-        fail(say("0 to ", most_stages, " stages"), say(what.stages), "0, for as many as the cost model says");
-    if (!what.weights.empty() && what.weights.size() != graphs)
-        fail(say("a weight for each of ", graphs, " graphs"), say(what.weights.size()), "the calls of each");
-    check_numbers(what.speed, what.weights);
-}
-
-/// What all ranks must plan alike.
-void state(statement& mine, const planning& what, std::span<const graph_to_plan> graphs) {
-    const std::int64_t shape[] = {what.batches, what.heads, what.key_heads, what.tokens};
-    mine.add("batches, heads, key heads and tokens", attune::detail::list_of(shape), "the same plan on all ranks");
-    mine.add("layout", say(name_of(what.layout), ", stages ", what.stages), "the same plan on all ranks");
-    mine.add("depth, value depth and element", say(what.depth, ", ", what.value_depth, " and ", name_of(what.element)),
-             "the same plan on all ranks");
-    mine.add("rates", list_of(what.speed), "the same rates on all ranks");
-    for (std::size_t w = 0; w < what.weights.size(); ++w)
-        mine.add(say("weight ", w), exactly(what.weights[w]), "the same weights");
-    for (std::size_t g = 0; const graph_to_plan& each : graphs)
-        mine.add(say("variant ", g++), say(each.table.variant, " ", each.table.graph.fingerprint),
-                 "one build on all ranks");
 }
 
 /// All rows of a graph's table, of which each rank has asked for an equal part.
@@ -289,6 +263,41 @@ work_table gathered(context& world, work_table mine, int rows) {
 
 }  // namespace
 
+void check(const planning& what, std::size_t graphs) {
+    if (what.batches < 1 || what.heads < 1 || what.key_heads < 1 || what.heads % what.key_heads != 0)
+        fail("batch elements, and heads that share key heads evenly",
+             say("batches ", what.batches, ", heads ", what.heads, ", key_heads ", what.key_heads),
+             "the extents of the whole q and k");
+    if (what.tokens < 0 || what.tokens > std::numeric_limits<std::int32_t>::max())
+        fail("tokens of all ranks together, at most 2147483647", say(what.tokens), "{.tokens = ...}");
+    if (!what.positions.empty() && what.layout != arrangement::own)
+        fail("no positions, or those of a layout of your own", say(what.positions.size(), " positions"),
+             ".layout = arrangement::own");
+    if (what.queries < 0) fail("queries of decode, or 0 for those of the tokens", say(what.queries), "{.queries = 1}");
+    if (what.queries > 0 && what.stages > 0)
+        fail("no stages in a plan of decode, where no keys are sent", say(what.stages), "leaving them out");
+    if (what.stages < 0 || what.stages > most_stages)
+        fail(say("0 to ", most_stages, " stages"), say(what.stages), "0, for as many as the cost model says");
+    if (!what.weights.empty() && what.weights.size() != graphs)
+        fail(say("a weight for each of ", graphs, " graphs"), say(what.weights.size()), "the calls of each");
+    check_numbers(what.speed, what.weights);
+}
+
+void state(statement& mine, const planning& what, std::span<const graph_to_plan> graphs) {
+    const std::int64_t shape[] = {what.batches, what.heads, what.key_heads, what.tokens};
+    mine.add("batches, heads, key heads and tokens", attune::detail::list_of(shape), "the same plan on all ranks");
+    if (what.queries > 0) mine.add("number of queries", say(what.queries), "the same plan on all ranks");
+    mine.add("layout", say(name_of(what.layout), ", stages ", what.stages), "the same plan on all ranks");
+    mine.add("depth, value depth and element", say(what.depth, ", ", what.value_depth, " and ", name_of(what.element)),
+             "the same plan on all ranks");
+    mine.add("rates", list_of(what.speed), "the same rates on all ranks");
+    for (std::size_t w = 0; w < what.weights.size(); ++w)
+        mine.add(say("weight ", w), exactly(what.weights[w]), "the same weights");
+    for (std::size_t g = 0; const graph_to_plan& each : graphs)
+        mine.add(say("variant ", g++), say(each.table.variant, " ", each.table.graph.fingerprint),
+                 "one build on all ranks");
+}
+
 void state(statement& mine, const attune::options& how) {
     std::string_view by;
     const std::string_view target = attune::detail::forced_target(how, by);
@@ -298,6 +307,7 @@ void state(statement& mine, const attune::options& how) {
 }
 
 layout plan(context& world, const planning& asked, std::span<const graph_to_plan> graphs, const attune::options& how) {
+    if (asked.queries != 0) return plan_of_decode(world, asked, graphs, how);
     planning what = asked;
     world.agree("plan", [&](statement& mine) {
         check(what, graphs.size());

@@ -1,5 +1,6 @@
 #include <attune/mpi/rows.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <vector>
@@ -62,6 +63,16 @@ tensor of_rows(const tensor& like, int axis, std::int64_t count, const std::byte
     const auto rank = static_cast<std::size_t>(like.rank());
     return {like.type(), static_cast<const void*>(data), std::span(extents).first(rank),
             std::span(strides).first(rank)};
+}
+
+tensor rows_of(const tensor& from, int axis, std::int64_t first, std::int64_t count) {
+    std::array<std::int64_t, tensor::max_axes> extents{};
+    std::ranges::copy(from.shape(), extents.begin());
+    extents[static_cast<std::size_t>(axis)] = count;
+    const auto* const begin =
+        static_cast<const std::byte*>(from.data()) + first * from.stride(axis) * bytes_of(from.type());
+    return {from.type(), static_cast<const void*>(begin), std::span(extents).first(from.shape().size()),
+            from.strides()};
 }
 
 }  // namespace attune::mpi::detail

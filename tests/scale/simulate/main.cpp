@@ -1,8 +1,10 @@
 // Calls over many nodes in virtual time, with the plan that a run would have: simulate --help
+#include "decode.hpp"
 #include "drawing.hpp"
 #include "masks.hpp"
 #include "simulation.hpp"
 
+#include <attune/mpi/states.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <fmt/format.h>
@@ -25,8 +27,8 @@ constexpr int heads = 32, key_heads = 8;
 
 struct asked {
     std::string mask = "causal", layout = "all", drawn;
-    std::int64_t nodes = 64, tokens = 1 << 20, length = 32768, seed = 1, stages = 0, rack = 32;
-    double flops = 5.6e12, merged = 200e9, jitter = 0, spread = 0.7;
+    std::int64_t nodes = 64, tokens = 1 << 20, length = 32768, seed = 1, stages = 0, rack = 32, queries = 0;
+    double flops = 5.6e12, merged = 200e9, read = 200e9, jitter = 0, spread = 0.7;
     simulated::network net;
     bool json = false;
 };
@@ -76,6 +78,9 @@ void declare(CLI::App& app, asked& of) {
     number<std::int64_t>(app, "--rack", of.rack, 1, 4096, "nodes of a rack");
     number(app, "--jitter", of.jitter, 0.0, 100.0, "by how much of its time a stage takes longer at random, at most");
     number<std::int64_t>(app, "--stages", of.stages, 0, mpi::detail::most_stages, "of a call; 0: the planner's");
+    number<std::int64_t>(app, "--queries", of.queries, 0, 1024,
+                         "of decode over all tokens, beside rings; 0: prefill, as all other options");
+    number(app, "--read", of.read, 1e6, 1e15, "bytes of keys that a node reads in a second, in decode");
     number<std::int64_t>(app, "--length", of.length, 1, std::int64_t{1} << 26, "the median of documents' lengths");
     number(app, "--spread", of.spread, 0.0, 10.0, "the standard deviation of their logarithm");
     number<std::int64_t>(app, "--seed", of.seed, 0, 4294967295, "of documents and jitter");
@@ -127,7 +132,43 @@ void print(const nlohmann::json& all) {
     fmt::print("* the planner's; most out and in: GB of one node\n");
 }
 
+/// Decode: every key is visible to every query.
+void run_decode(const asked& of) {
+    const attune::kernel_table& table = *simulated::mask_of("causal", of.tokens, {}).table;
+    mpi::planning what{.heads = heads, .key_heads = key_heads, .tokens = of.tokens, .queries = of.queries};
+    what.speed = {of.flops, of.net.bytes, of.net.latency, of.merged, of.read};
+    mpi::detail::kernel_for(table, what, {});
+    const int nodes = static_cast<int>(of.nodes);
+    mpi::exchange_plan graph;
+    graph.bytes = mpi::detail::bytes_of(table.graph, what, {});
+    graph.state_bytes = mpi::detail::output_states(table.graph, heads * of.queries, what.value_depth).bytes();
+    std::vector<mpi::layout> plans;
+    for (int rank = 0; rank < nodes; ++rank)
+        plans.emplace_back(what, rank, nodes, mpi::cut(of.tokens, nodes), std::vector<int>(), false,
+                           std::vector{graph});
+    nlohmann::json all{{"nodes", nodes}, {"tokens", of.tokens}, {"queries", of.queries}};
+    all["predicted_milliseconds"] = 1e3 * plans[0].graphs()[0].predicted.seconds;
+    const simulated::decoded tree = simulated::tree_of_states(plans, of.net);
+    for (const auto& [name, way] : {std::pair("tree of states", tree),
+                                    {"ring of states", simulated::ring_of_states(plans, of.net)},
+                                    {"ring of keys", simulated::ring_of_keys(plans, of.net)}})
+        all["ways"].push_back({{"way", name},
+                               {"milliseconds", 1e3 * way.seconds},
+                               {"of_tree", way.seconds / tree.seconds},
+                               {"bytes", way.bytes},
+                               {"messages", way.messages}});
+    if (of.json) return fmt::print("{}\n", all.dump(2));
+    fmt::print("decode of {} queries over {} keys on {} nodes; predicted {:.3f} ms\n", of.queries, of.tokens, nodes,
+               all["predicted_milliseconds"].get<double>());
+    fmt::print("{:<16}{:>10}{:>10}{:>12}{:>10}\n", "way", "ms", "of tree", "MB sent", "messages");
+    for (const auto& each : all["ways"])
+        fmt::print("{:<16}{:>10.3f}{:>10.2f}{:>12.4g}{:>10}\n", each["way"].get<std::string>(),
+                   each["milliseconds"].get<double>(), each["of_tree"].get<double>(), each["bytes"].get<double>() / 1e6,
+                   each["messages"].get<std::int64_t>());
+}
+
 void run(const asked& of) {
+    if (of.queries > 0) return run_decode(of);
     using clock = std::chrono::steady_clock;
     const auto milliseconds = [](clock::time_point since) {
         return std::chrono::duration<double, std::milli>(clock::now() - since).count();

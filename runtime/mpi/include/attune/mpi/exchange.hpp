@@ -1,79 +1,18 @@
 #pragma once
+#include <attune/mpi/call.hpp>
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/plan.hpp>
 
 #include <array>
 #include <cstddef>
-#include <cstdint>
-#include <functional>
-#include <list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
-#include <vector>
 
 namespace attune::mpi {
 
-/// What one call has sent and received, on one rank.
-struct traffic {
-    std::int64_t bytes_sent{}, bytes_received{};
-    std::int64_t messages_sent{}, messages_received{};
-    bool operator==(const traffic&) const = default;
-};
-
 namespace detail {
-
-/// One call of a shard over all ranks: its own keys first, then stage after stage those of others, each joined with
-/// what the calls before left. Keys of the next stage arrive while one is computed.
-class staged_call {
-public:
-    /// Checks everything that this rank can check by itself. `poison`: fills buffers with NaN before keys arrive, so
-    /// that a test sees what is read too early.
-    staged_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
-                const attune::options& how, bool poison);
-    staged_call(const staged_call&) = delete;
-
-    void state(statement& mine) const;  ///< what all ranks must have alike
-    void check_values() const;          ///< what decides who needs whose keys: it is as it was planned
-    traffic run();
-
-private:
-    /// An input of which other ranks get rows.
-    struct traveller {
-        const input_declaration* declared;
-        tensor own;
-        int axis;
-        std::size_t row;                             ///< bytes of a key
-        std::shared_ptr<std::byte[]> sent{};         ///< own rows, one after another
-        std::shared_ptr<std::byte[]> received[2]{};  ///< of a stage and of the next
-    };
-    using arguments = std::vector<named_argument>;
-
-    void check_extents() const;
-    attune::options between_messages(attune::options how);
-    void find_travellers(std::span<const named_argument> given);
-    arguments of_all_stages(std::span<const named_argument> given);
-    void prepare_stages(const arguments& common, const attune::options& how);
-    void pass_results(std::size_t call, std::size_t calls, arguments& to);
-    std::vector<request> post_sends(traffic& done);
-    std::vector<request> post_receives(traffic& done, std::size_t stage);
-
-    context& world_;
-    const layout& plan_;
-    const kernel_table& table_;
-    const exchange_plan& exchange_;
-    const bool poison_;
-    arguments given_;
-    std::vector<traveller> travellers_;
-    std::int32_t all_keys_{};
-    std::vector<std::vector<std::int32_t>> key_positions_;  // of each stage
-    std::list<std::vector<std::byte>> held_;                // what results begin with
-    std::vector<tensor> results_[2];                        // the caller's outputs, and others in turn
-    std::function<void()> between_tasks_;                   // of the kernels
-    std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;
-};
 
 traffic run(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
             const attune::options& how, bool poison = false);
@@ -86,7 +25,7 @@ struct prepared {
     context& world;
     const std::string name;
     const layout plan;
-    std::optional<staged_call> call;
+    std::unique_ptr<call_over_ranks> call;
 };
 std::shared_ptr<prepared> prepare(context& world, const layout& plan, const kernel_table& table,
                                   std::span<const named_argument> given, const attune::options& how,
@@ -125,7 +64,8 @@ template <const auto& Graph, class... Kept> constexpr bool check_over_ranks(attu
 }  // namespace detail
 
 /// One attention call of all ranks: inputs over queries or keys, and outputs, have this rank's rows in the order of
-/// `plan.positions()`; others are whole on every rank. Positions, lengths of the whole and earlier results are passed
+/// `plan.positions()`; others are whole on every rank. By a plan of decode, inputs over queries and outputs are whole,
+/// too, and only what is over keys has this rank's rows. Positions, lengths of the whole and earlier results are passed
 /// by the call itself. Throws, on all ranks alike, what any of them has to refuse.
 template <const auto& Graph, class... Arguments>
 traffic run(context& world, const layout& plan, const Arguments&... arguments) {

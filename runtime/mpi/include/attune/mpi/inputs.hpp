@@ -33,6 +33,9 @@ template <class Graph> constexpr bool is_supplied(const Graph& shard, std::strin
     return false;
 }
 
+/// The nodes that one is made of, itself among them.
+std::vector<bool> reached_from(const graph_ir& graph, std::int16_t node);
+
 role role_of(const graph_ir& shard, const input_declaration& input);
 
 /// The place of an axis in an input's declaration.

@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/mpi/context.hpp>
 #include <attune/mpi/cost.hpp>
+#include <attune/mpi/tree.hpp>
 #include <attune/runtime/error.hpp>
 #include <attune/runtime/run.hpp>
 
@@ -46,10 +47,18 @@ struct exchange_plan {
     std::vector<std::pair<std::string_view, std::uint64_t>> decided_by;  ///< inputs, with a hash of their values here
     int travellers{};  ///< inputs whose rows are sent, each by messages of its own
 
+    // Of decode, where keys stay and states travel.
+    tree joins;
+    std::vector<run_of_keys> parts;  ///< rows of this rank for each of joins.own
+    std::int64_t state_bytes{};      ///< of all outputs of all queries
+    std::int64_t value_depth{};
+
     std::int64_t tokens_received() const;
     std::int64_t tokens_sent() const;
+    std::int64_t bytes_received() const;
+    std::int64_t bytes_sent() const;
     std::int64_t messages_received() const;
-    std::int64_t messages_sent() const { return std::ssize(sends) * travellers; }
+    std::int64_t messages_sent() const;
 };
 
 /// What a plan is, in words: `layout.explain().text()`.
@@ -61,18 +70,21 @@ struct plan_explanation {
 /// Which tokens a rank has, and what it sends and receives in the calls of some graphs. The same on every rank.
 class layout {
 public:
-    /// This rank's tokens: row i of its q, k, v and outputs is the token positions()[i] of the whole sequence.
-    /// Ascending, unless they are the caller's own.
+    /// This rank's tokens: row i of its q, k, v and outputs is the token positions()[i] of the whole sequence; in
+    /// decode, of its k and v. Ascending, unless they are the caller's own.
     std::span<const std::int32_t> positions() const { return positions_; }
     plan_explanation explain() const;
 
     const planning& made_for() const { return made_for_; }
+    bool decodes() const { return made_for_.queries > 0; }
+    bool deterministic() const { return deterministic_; }  ///< results do not depend on the ranks
     arrangement chosen() const { return chosen_; }
     int rank() const { return rank_; }
     int ranks() const { return ranks_; }
     const mpi::chunks& chunks() const { return chunks_; }
-    const std::vector<int>& owners() const { return owner_; }  ///< the rank of each chunk
-    std::uint64_t hash() const { return hash_; }               ///< of everything that all ranks have alike
+    const std::vector<int>& owners() const { return owner_; }            ///< the rank of each chunk
+    const std::vector<int>& part_owners() const { return part_owner_; }  ///< in decode, the rank of each part
+    std::uint64_t hash() const { return hash_; }                         ///< of everything that all ranks have alike
     const exchange_plan& of(std::uint64_t fingerprint) const;
     std::span<const exchange_plan> graphs() const { return graphs_; }
 
@@ -80,9 +92,15 @@ public:
     layout(const planning& what, int rank, int ranks, mpi::chunks tokens, const std::vector<int>& owner_of_own,
            std::vector<work_table> work, std::vector<exchange_plan> graphs);
 
+    /// The plan of decode of one rank, with the keys where `owner_of_chunks` says. `deterministic`: each chunk is a
+    /// part of its own; otherwise what a rank has is one.
+    layout(const planning& what, int rank, int ranks, mpi::chunks tokens, std::vector<int> owner_of_chunks,
+           bool deterministic, std::vector<exchange_plan> graphs);
+
 private:
     friend layout detail::plan(context& world, const planning& what, std::span<const detail::graph_to_plan> graphs,
                                const attune::options& how);
+    std::uint64_t take_positions();
     void choose(const std::vector<int>& owner_of_own, std::span<const work_table> work);
     void plan_stages(const work_table& work, exchange_plan& graph);
 
@@ -90,10 +108,11 @@ private:
     int rank_, ranks_;
     mpi::chunks chunks_;
     arrangement chosen_{};
-    std::vector<int> owner_;
+    std::vector<int> owner_, part_owner_;
     std::vector<std::int32_t> positions_;
     std::vector<exchange_plan> graphs_;
     std::uint64_t hash_{};
+    bool deterministic_{};
 };
 
 namespace detail {
@@ -139,7 +158,8 @@ template <class Argument> void check_is_input(const Argument&, std::span<const g
 
 /// A layout for the calls of some shards, in which all ranks take part: what is visible to whom is asked of the
 /// kernels' own blocks, each rank asking for its part. Arguments are the inputs on which the masks depend, of all
-/// tokens and on each rank; others need not be passed. An argument that none of the graphs has is refused.
+/// tokens and on each rank; others need not be passed. An argument that none of the graphs has is refused. With
+/// `what.queries` it is a plan of decode, for which no kernel is asked, and which takes any values of its inputs.
 template <const auto&... Graphs, class... Arguments>
 layout plan(context& world, const planning& what, const Arguments&... arguments) {
     static_assert(sizeof...(Graphs) > 0, "attune: a plan is made for graphs: plan<my::alibi_shard>(world, ...)");

@@ -23,12 +23,13 @@ enum class arrangement : std::uint8_t {
 std::string_view name_of(arrangement a);
 
 /// What a rank does in a second, for the choice between arrangements. Bytes and latency are those of a network of 100
-/// Gb/s, and `merged` is a guess: measure your own.
+/// Gb/s, `read` is what decode reached on two cores of Zen 4, and `merged` is a guess: measure your own.
 struct rates {
     double flops = 0;       ///< multiplications and additions; 0: flops_of_a_thread times the threads of a rank
     double bytes = 12.5e9;  ///< sent, and as many received at the same time
     double latency = 5e-6;  ///< seconds of a message
     double merged = 4e9;    ///< bytes of results that a further stage reads and writes again
+    double read = 25e9;     ///< bytes of keys that decode reads
 };
 /// Measured: full attention in f32, depth 64, on two cores of AMD EPYC Zen 4 (tests/benchmarks/results.md).
 inline constexpr double flops_of_a_thread = 189e9 / 2;
@@ -37,6 +38,9 @@ inline constexpr double flops_of_a_thread = 189e9 / 2;
 /// for `positions`.
 struct planning {
     std::int64_t batches = 1, heads = 1, key_heads = 1, tokens = 0;
+    /// Of decode: each rank has all queries, and gets all results; the ranks have the keys of `tokens` positions, of
+    /// which kv_lengths may say less. 0: queries are those of the tokens, each on the rank that has its token.
+    std::int64_t queries = 0;
     int depth = 0, value_depth = 0;  ///< 0: those of the first kernel
     element_type element{};          ///< of q, k and v; any: those of the first kernel
     arrangement layout{};

@@ -16,6 +16,9 @@ void copy_rows(const tensor& from, int axis, std::span<const std::int32_t> which
 /// `count` rows that lie at `data`, as a tensor with the axes of `like`.
 tensor of_rows(const tensor& like, int axis, std::int64_t count, const std::byte* data);
 
+/// `count` rows from `first` on, where they lie.
+tensor rows_of(const tensor& from, int axis, std::int64_t first, std::int64_t count);
+
 /// A hash of their elements.
 std::uint64_t hash_of_rows(const tensor& from, int axis, std::span<const std::int32_t> which);
 

@@ -1,0 +1,44 @@
+#pragma once
+#include <attune/mpi/call.hpp>
+#include <attune/mpi/states.hpp>
+#include <attune/mpi/tree.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace attune::mpi::detail {
+
+/// Few queries, which all ranks have: each rank computes with the keys that it has, and what comes of that is joined in
+/// a tree. Keys stay where they are.
+class tree_call final : public call_over_ranks {
+public:
+    tree_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+              const attune::options& how, bool poison);
+
+    traffic run() override;
+
+private:
+    using numbers = std::shared_ptr<float[]>;
+    numbers memory_of(std::size_t states) const;
+    void prepare_parts(const arguments& common, const attune::options& how);
+    void compute(waiting_states<numbers>& mine);
+    void add(waiting_states<numbers>& mine, const branch& at, numbers state) const;
+    request receive(int from, int part, const numbers& to, std::size_t states);
+    request send(int to, int part, const numbers& from, std::size_t states);
+
+    const output_states states_;
+    const bool poison_;
+    traffic done_;  // of the call that is made
+    std::vector<std::int32_t> query_positions_;
+    std::vector<tensor> outputs_, of_part_;                               // the caller's, and what a kernel writes
+    std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;  // of each part
+};
+
+/// A plan of decode: which rank has which keys, and who joins what.
+layout plan_of_decode(context& world, const planning& what, std::span<const graph_to_plan> graphs,
+                      const attune::options& how);
+
+}  // namespace attune::mpi::detail

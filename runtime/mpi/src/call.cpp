@@ -1,0 +1,202 @@
+#include "base/text.hpp"
+#include "execution/threads.hpp"
+
+#include <attune/dsl/shard.hpp>
+#include <attune/mpi/decode.hpp>
+#include <attune/mpi/exchange.hpp>
+#include <attune/mpi/staged.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace attune::mpi::detail {
+namespace {
+
+using attune::detail::fail, attune::detail::say;
+
+std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+}  // namespace
+
+call_over_ranks::call_over_ranks(context& world, const layout& plan, const kernel_table& table,
+                                 std::span<const named_argument> given)
+    : world_(world),
+      plan_(plan),
+      table_(table),
+      exchange_(plan.of(table.graph.fingerprint)),
+      given_(given.begin(), given.end()),
+      all_keys_(static_cast<std::int32_t>(plan.chunks().tokens())),
+      all_queries_(plan.decodes() ? static_cast<std::int32_t>(plan.made_for().queries) : all_keys_) {
+    for (const named_argument& each : given_)
+        if (each.is == named_argument::form::view && each.view.where() != memory::host)
+            fail(say(each.name, " in host memory"), each.view.description(), "a copy of it");
+    check_extents();
+}
+
+const named_argument* call_over_ranks::find(std::string_view name) const {
+    const auto found = std::ranges::find(given_, name, &named_argument::name);
+    return found == given_.end() ? nullptr : &*found;
+}
+
+/// Messages may stand still while nobody calls the transport.
+attune::options call_over_ranks::between_messages(attune::options how) {
+    if (world_.size() == 1) return how;
+    between_tasks_ = [this, callers = how.between_tasks] {
+        if (callers && *callers) (*callers)();
+        world_.progress();
+    };
+    how.between_tasks = &between_tasks_;
+    return how;
+}
+
+void call_over_ranks::check_extents() const {
+    const planning& planned = plan_.made_for();
+    for (const input_declaration& input : table_.graph.inputs) {
+        const named_argument* const passed = find(input.name);
+        if (!passed || passed->is != named_argument::form::view || passed->view.rank() != input.rank) continue;
+        for (const auto& [axis, extent] :
+             {std::pair(axis_kind::batch, planned.batches), std::pair(axis_kind::head, planned.heads),
+              std::pair(axis_kind::key_head, planned.key_heads)})
+            if (const auto at = axis_of(input, axis)) {
+                const std::int64_t got = passed->view.extent(*at);
+                if (got != extent && (got != 1 || input.name == "q" || input.name == "k" || input.name == "v"))
+                    fail(say(name_of(axis), " extent ", extent, " in ", input.name, ", as planned"),
+                         passed->view.description(), "plan<...>(...) with the extents of the call");
+            }
+    }
+}
+
+call_over_ranks::arguments call_over_ranks::common_arguments(std::span<const std::int32_t> queries) const {
+    using namespace dsl::of_shard;
+    arguments all;
+    for (const input_declaration& input : table_.graph.inputs) {
+        named_argument a{.name = input.name};
+        if (input.name == query_positions.label)
+            a.view = tensor(queries.data(), {std::ssize(queries)});
+        else if (input.name == all_queries.label || input.name == all_keys.label) {
+            a.is = named_argument::form::integer;
+            a.integer = input.name == all_keys.label ? all_keys_ : all_queries_;
+        } else if (const named_argument* const passed = find(input.name))
+            a = *passed;
+        else if (input.name == lengths.label)
+            a.view = tensor(&all_keys_, {1});
+        else
+            continue;  // of one call
+        all.push_back(a);
+    }
+    return all;
+}
+
+const tensor& call_over_ranks::own_output(const output_declaration& output) const {
+    const named_argument* const passed = find(output.name);
+    if (!passed || passed->is != named_argument::form::view)
+        fail(say("a tensor for the output ", output.name, " of ", table_.variant), "none",
+             say("passing ", output.name, " = ..."));
+    return passed->view;
+}
+
+tensor call_over_ranks::made_like(const tensor& output) {
+    std::size_t elements = 1;
+    for (const std::int64_t extent : output.shape()) elements *= count(extent);
+    std::vector<std::byte>& memory = held_.emplace_back(elements * count(bytes_of(output.type())));
+    return {output.type(), static_cast<void*>(memory.data()), output.shape()};
+}
+
+tensor call_over_ranks::nothing_before(const output_declaration& output) {
+    // One row for all.
+    const tensor& like = own_output(output);
+    std::vector<std::int64_t> strides(count(like.rank()), 0);
+    const bool dense = like.rank() == 4;
+    if (dense) strides.back() = 1;
+    const std::size_t elements = dense ? count(like.extent(3)) : 1;
+    std::vector<std::byte>& memory = held_.emplace_back(elements * count(bytes_of(like.type())));
+    if (begins_at_minus_infinity(table_.graph, output)) {
+        const float least = -std::numeric_limits<float>::infinity();
+        std::memcpy(memory.data(), &least, sizeof least);
+    }
+    return {like.type(), static_cast<const void*>(memory.data()), like.shape(), strides};
+}
+
+void call_over_ranks::state(statement& mine) const {
+    mine.add("layout", say(plan_.hash()), "the layout that one plan<...> gave on all ranks");
+    for (const input_declaration& input : table_.graph.inputs) {
+        const named_argument* const passed = find(input.name);
+        if (!passed) continue;
+        std::string value;
+        if (passed->is != named_argument::form::view)
+            value = say(passed->integer, " ", exactly(passed->real));
+        else {
+            value = say(name_of(passed->view.type()), " (");
+            for (int a = 0; a < passed->view.rank(); ++a) {
+                const axis_kind axis = a < input.rank ? input.axes[count(a)].kind : axis_kind::free;
+                const bool own = axis == axis_kind::query || axis == axis_kind::key;
+                value += say(a ? ", " : "", own ? say("its ", name_of(axis)) : say(passed->view.extent(a)));
+            }
+            value += ')';
+        }
+        mine.add(input.name, value, "the same on all ranks, but for the rows that each has");
+    }
+}
+
+std::unique_ptr<call_over_ranks> make_call(context& world, const layout& plan, const kernel_table& table,
+                                           std::span<const named_argument> given, const attune::options& how,
+                                           bool poison) {
+    if (plan.decodes()) {
+        attune::options as_planned = how;
+        as_planned.deterministic = plan.deterministic();
+        return std::make_unique<tree_call>(world, plan, table, given, as_planned, poison);
+    }
+    return std::make_unique<staged_call>(world, plan, table, given, how, poison);
+}
+
+namespace {
+
+/// All ranks say the same of both, so that all throw this.
+void check_deterministic(const layout& plan, const attune::options& how) {
+    if (plan.decodes() && attune::detail::is_deterministic(how) && !plan.deterministic())
+        fail("a plan that was made with options::deterministic", "one without it",
+             "plan<...>(..., attune::options{.deterministic = true})");
+}
+
+}  // namespace
+
+traffic run(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+            const attune::options& how, bool poison) {
+    std::unique_ptr<call_over_ranks> call;
+    world.agree(say("run of ", table.variant), [&](statement& mine) {
+        call = make_call(world, plan, table, given, how, poison);
+        call->state(mine);
+        state(mine, how);
+    });
+    check_deterministic(plan, how);
+    return world.guard([&] { return call->run(); });
+}
+
+prepared::prepared(context& in, const layout& by, const kernel_table& table, std::span<const named_argument> given,
+                   const attune::options& how, bool poison)
+    : world(in), name(say("run of ", table.variant)), plan(by) {
+    world.agree(say("prepare of ", table.variant), [&](statement& mine) {
+        call = make_call(world, plan, table, given, how, poison);
+        call->state(mine);
+        mpi::detail::state(mine, how);
+    });
+    check_deterministic(plan, how);
+}
+
+std::shared_ptr<prepared> prepare(context& world, const layout& plan, const kernel_table& table,
+                                  std::span<const named_argument> given, const attune::options& how, bool poison) {
+    return std::make_shared<prepared>(world, plan, table, given, how, poison);
+}
+
+traffic call(prepared& what) {
+    what.world.begin(what.name);
+    return what.world.guard([&] {
+        what.call->check_values();
+        return what.call->run();
+    });
+}
+
+}  // namespace attune::mpi::detail
