@@ -105,6 +105,26 @@ killed.communicate()
 left = [name for name in os.listdir(work) if name.startswith("killed.o")]
 expect(killed.returncode == -9 and "killed.o" not in left, f"a generator killed as it writes leaves no object, got {left}")
 
+# What it leaves in a cache is removed by whoever keeps an object an hour later: under such a name, and that alone.
+part = left[0].removeprefix("killed.o")
+kept_before, other = set(os.listdir(cache)), "0123456789abcdef" * 2 + ".kernels"
+ages = {other + part: 4000, "f" + other[1:] + part: 3000, "e" + other[1:]: 4000, other + part + "0": 4000, other + ".backup": 4000, "d" + other[1:] + part[:-1] + "g": 4000, "kernels" + part: 4000}
+for name, age in ages.items():
+    file = os.path.join(cache, name)
+    with open(file, "w", encoding="utf-8"):
+        pass
+    os.utime(file, (time.time() - age,) * 2)
+folder = os.path.join(cache, "c" + other[1:] + part)
+os.mkdir(folder)
+os.utime(folder, (time.time() - 4000,) * 2)
+os.utime(entry, (time.time() - 4000,) * 2)
+expect(emit("again.o", "--code", code) == (first, True) and os.path.exists(os.path.join(cache, other + part)), "who takes an object looks for nothing")
+expect(not emit("again.o", "--code", code, "--depths", "4")[1], "another object is compiled")
+left = set(os.listdir(cache)) - kept_before
+expect(len(left) == len(ages) + 1 and left - {os.path.basename(folder), *ages} and other + part not in left, f"of what killed writers left only what is old is removed, got {left}")
+for name in left:
+    os.rmdir(folder) if name == os.path.basename(folder) else os.remove(os.path.join(cache, name))
+
 # A relative folder would be another one in each build folder.
 for options in (["--object", os.path.join(work, "relative.o")], ["--key", os.path.join(work, "relative.key"), "--code", code]):
     refused = subprocess.run([generator, "emit", "--target", level, *options], capture_output=True, text=True, cwd=work, env={**os.environ, "ATTUNE_KERNEL_CACHE": "some/cache"})

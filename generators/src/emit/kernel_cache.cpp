@@ -3,6 +3,7 @@
 #include "base/formatting.hpp"
 #include "base/whole_file.hpp"
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <fstream>
@@ -56,6 +57,34 @@ std::string heading(const std::string& key, std::string_view object) {
     return fmt::format("attune-kernels 1 {} {} {}\n", key, object.size(), all.text());
 }
 
+constexpr std::string_view ending = ".kernels";  ///< of an entry, after its key
+constexpr std::size_t digits_of_key = 32, digits_of_part = 16;
+
+/// What whole_file calls an entry until it is whole.
+bool is_part(std::string_view name) {
+    const auto digits = [](std::string_view text) {
+        return text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
+    };
+    constexpr std::size_t dot = digits_of_key + ending.size();
+    return name.size() == dot + 1 + digits_of_part && digits(name.substr(0, digits_of_key)) &&
+           name.substr(digits_of_key, ending.size()) == ending && name[dot] == '.' && digits(name.substr(dot + 1));
+}
+
+/// Removes what writers that were killed have left: parts that nobody has written to for an hour when `kept` was
+/// written. Both times are the file system's, whatever the clocks of the machines that share it. A writer takes
+/// seconds; one that was stopped for so long only keeps nothing.
+void remove_abandoned(const fs::path& folder, const fs::path& kept) {
+    std::error_code problem;
+    const fs::file_time_type now = fs::last_write_time(kept, problem);
+    if (problem) return;
+    for (fs::directory_iterator at(folder, problem), end; !problem && at != end; at.increment(problem)) {
+        std::error_code ignored;  // others remove, too
+        if (!is_part(at->path().filename().string()) || !at->is_regular_file(ignored)) continue;
+        const fs::file_time_type written = at->last_write_time(ignored);
+        if (!ignored && now - written > std::chrono::hours(1)) fs::remove(at->path(), ignored);
+    }
+}
+
 }  // namespace
 
 std::string object_key(std::span<const listed_kernel> kernels, std::span<const std::string> code,
@@ -84,7 +113,7 @@ kernel_cache::kernel_cache(fs::path folder) : folder_(std::move(folder)) {
 }
 
 fs::path kernel_cache::place_of(const std::string& key) const {
-    return folder_.empty() || key.empty() ? fs::path() : folder_ / (key + ".kernels");
+    return folder_.empty() || key.empty() ? fs::path() : folder_ / (key + std::string(ending));
 }
 
 bool kernel_cache::fetch(const std::string& key, const fs::path& file, std::string& problem) const {
@@ -110,6 +139,7 @@ std::string kernel_cache::store(const std::string& key, const fs::path& file) co
         const std::optional<std::string> object = bytes_of(file);
         if (!object) return fmt::format("not kept in the kernel cache: \"{}\" cannot be read", file.string());
         write_whole(kept, heading(key, *object) + *object);
+        remove_abandoned(folder_, kept);
     } catch (const std::exception& problem) {
         return fmt::format("not kept in the kernel cache: {}", problem.what());
     }
