@@ -144,19 +144,17 @@ void call_over_ranks::state(statement& mine) const {
 std::unique_ptr<call_over_ranks> make_call(context& world, const layout& plan, const kernel_table& table,
                                            std::span<const named_argument> given, const attune::options& how,
                                            bool poison) {
-    if (plan.decodes()) {
-        attune::options as_planned = how;
-        as_planned.deterministic = plan.deterministic();
-        return std::make_unique<tree_call>(world, plan, table, given, as_planned, poison);
-    }
-    return std::make_unique<staged_call>(world, plan, table, given, how, poison);
+    attune::options as_planned = how;
+    as_planned.deterministic = plan.deterministic();
+    if (plan.decodes()) return std::make_unique<tree_call>(world, plan, table, given, as_planned, poison);
+    return std::make_unique<staged_call>(world, plan, table, given, as_planned, poison);
 }
 
 namespace {
 
 /// All ranks say the same of both, so that all throw this.
 void check_deterministic(const layout& plan, const attune::options& how) {
-    if (plan.decodes() && attune::detail::is_deterministic(how) && !plan.deterministic())
+    if (attune::detail::is_deterministic(how) && !plan.deterministic())
         fail("a plan that was made with options::deterministic", "one without it",
              "plan<...>(..., attune::options{.deterministic = true})");
 }

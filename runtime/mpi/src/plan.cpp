@@ -57,8 +57,14 @@ std::int64_t exchange_plan::messages_received() const {
 }
 
 layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, const std::vector<int>& owner_of_own,
-               std::vector<work_table> work, std::vector<exchange_plan> graphs)
-    : made_for_(what), rank_(rank), ranks_(ranks), chunks_(std::move(tokens)), graphs_(std::move(graphs)) {
+               std::vector<work_table> work, std::vector<exchange_plan> graphs, bool deterministic)
+    : made_for_(what),
+      rank_(rank),
+      ranks_(ranks),
+      chunks_(std::move(tokens)),
+      graphs_(std::move(graphs)),
+      deterministic_(deterministic) {
+    if (deterministic_ && made_for_.stages == 0) made_for_.stages = detail::count_of_fixed_stages(chunks_.tokens());
     made_for_.positions = {}, made_for_.weights = {};
     for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].calls = what.weights[g];
     choose(owner_of_own, work);
@@ -69,6 +75,7 @@ layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, co
         for (const std::uint32_t units : work[g].units) all.add(units);
         plan_stages(work[g], graphs_[g]);
     }
+    all.add(deterministic_);
     hash_ = all.value;
 }
 
@@ -107,15 +114,20 @@ void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_t
 void layout::plan_stages(const work_table& work, exchange_plan& graph) {
     const detail::rank_work of_ranks(work, owner_, ranks_);
     const detail::chunks_of_ranks by_rank(owner_, ranks_);
-    graph.stages = detail::stages_with_runs(rank_, of_ranks.row(rank_), by_rank, chunks_, graph.predicted.stages);
+    const auto stages_of = [&](int rank, int from) {
+        if (deterministic_)
+            return detail::fixed_stages(rank, of_ranks.row(rank), by_rank, chunks_, graph.predicted.stages);
+        return detail::stages_with_runs(rank, of_ranks.row(rank), by_rank, chunks_, graph.predicted.stages, from);
+    };
+    graph.stages = stages_of(rank_, -1);
     // The ranks before this one first: they begin with this rank's keys.
     for (int away = 1; away < ranks_; ++away) {
         const int to = (rank_ - away + ranks_) % ranks_;
-        const auto made =
-            detail::stages_with_runs(to, of_ranks.row(to), by_rank, chunks_, graph.predicted.stages, rank_);
+        const auto made = stages_of(to, rank_);
         for (std::size_t s = 0; s < made.size(); ++s)
             for (const run_of_keys& each : made[s].runs)
-                graph.sends.emplace_back(static_cast<int>(s), run_of_keys{to, each.first, each.count});
+                if (!deterministic_ || each.rank == rank_)
+                    graph.sends.emplace_back(static_cast<int>(s), run_of_keys{to, each.first, each.count});
     }
     std::ranges::stable_sort(graph.sends, {}, &std::pair<int, run_of_keys>::first);
     for (int r = 0; r < ranks_; ++r) {
@@ -252,6 +264,22 @@ void check_numbers(const rates& speed, std::span<const double> weights) {
         fail("finite weights of at least 0, and one above 0", list_of(weights), "the calls of each graph");
 }
 
+/// Kernels for few queries compute with other bits, and how many a rank has depends on the ranks. Alike on all ranks.
+void check_kernels(const layout& made, std::span<const graph_to_plan> graphs, const attune::options& how) {
+    std::vector<std::int64_t> rows(at(made.ranks()));
+    for (int c = 0; c < made.chunks().count(); ++c) rows[at(made.owners()[at(c)])] += made.chunks().tokens(c);
+    for (const graph_to_plan& each : graphs) {
+        planning of = made.made_for();
+        const kernel& like = kernel_for(each.table, of, how);
+        const kernel& of_all = kernel_of(each.table, like, of.tokens, how);
+        for (int r = 0; r < made.ranks(); ++r)
+            if (rows[at(r)] > 0 && &kernel_of(each.table, like, rows[at(r)], how) != &of_all)
+                fail(say("tokens of each rank for the kernel that computes all of them, so that options::deterministic "
+                         "gives the bits of one rank"),
+                     say(rows[at(r)], " on rank ", r, ", for which another kernel is"), "fewer ranks");
+    }
+}
+
 /// All rows of a graph's table, of which each rank has asked for an equal part.
 work_table gathered(context& world, work_table mine, int rows) {
     mine.units.resize(at(rows) * at(mine.count));
@@ -314,6 +342,9 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
         state(mine, what, graphs);
         state(mine, how);
     });
+    if (what.layout == arrangement::own && attune::detail::is_deterministic(how))
+        fail("a layout that the plan finds, for options::deterministic over many queries",
+             std::string(name_of(what.layout)), "leaving .layout and .positions out");
     auto [tokens, owner] = what.layout == arrangement::own
                                ? cut(own_positions(world, what))
                                : std::pair(cut(what.tokens, world.size()), std::vector<int>());
@@ -343,7 +374,10 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
         std::memcpy(all.data(), bytes.data(), bytes.size());
         what.speed.flops = std::ranges::min(all);
     }
-    layout made(what, world.rank(), world.size(), std::move(tokens), owner, std::move(parts), std::move(exchanges));
+    const bool deterministic = attune::detail::is_deterministic(how);
+    layout made(what, world.rank(), world.size(), std::move(tokens), owner, std::move(parts), std::move(exchanges),
+                deterministic);
+    if (deterministic) check_kernels(made, graphs, how);
     for (std::size_t g = 0; g < graphs.size(); ++g)
         made.graphs_[g].decided_by = decided_by(graphs[g].table.graph, graphs[g].given, made.positions());
     return made;

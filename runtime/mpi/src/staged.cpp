@@ -1,5 +1,6 @@
 #include "base/text.hpp"
 
+#include <attune/dsl/shard.hpp>
 #include <attune/mpi/rows.hpp>
 #include <attune/mpi/staged.hpp>
 
@@ -23,6 +24,7 @@ staged_call::staged_call(context& world, const layout& plan, const kernel_table&
                          std::span<const named_argument> given, const attune::options& how, bool poison)
     : call_over_ranks(world, plan, table, given), poison_(poison) {
     check_values();
+    find_steps();
     find_travellers();
     prepare_stages(common_arguments(plan_.positions()), between_messages(how));
 }
@@ -37,11 +39,27 @@ void staged_call::check_values() const {
         if (!find(name)) fail(say(name, " as planned"), "none", say("passing ", name, " = ..."));
 }
 
+void staged_call::find_steps() {
+    const int stages = static_cast<int>(exchange_.stages.size());
+    if (!plan_.deterministic()) steps_.push_back(own_keys);
+    // Sinks join in the first of the fixed stages, whoever sees keys of it.
+    const bool with_first = std::ranges::any_of(table_.graph.inputs, [](const input_declaration& input) {
+        return input.name == dsl::of_shard::with_sinks.label;
+    });
+    for (int s = 0; s < stages; ++s)
+        if (!plan_.deterministic() || !exchange_.stages[count(s)].is_empty() || (s == 0 && with_first))
+            steps_.push_back(s);
+    if (steps_.empty()) steps_.push_back(own_keys);  // of which none is seen
+}
+
 void staged_call::find_travellers() {
     const std::int64_t rows = std::ssize(plan_.positions());
     std::int64_t longest[2]{};
-    for (std::size_t s = 0; s < exchange_.stages.size(); ++s)
-        longest[s % 2] = std::max(longest[s % 2], exchange_.stages[s].tokens);
+    for (std::size_t call = 0; call < steps_.size(); ++call)
+        if (steps_[call] != own_keys) {
+            const stage& each = exchange_.stages[count(steps_[call])];
+            longest[call % 2] = std::max({longest[call % 2], each.tokens, each.keys});
+        }
     for (const input_declaration& input : table_.graph.inputs) {
         const named_argument* const passed = find(input.name);
         if (role_of(table_.graph, input) != role::travels || !passed || passed->view.rank() != input.rank) continue;
@@ -74,32 +92,48 @@ void staged_call::prepare_stages(const arguments& common, const attune::options&
         results_[0].push_back(own_output(output));
         results_[1].push_back(made_like(results_[0].back()));
     }
-    const std::size_t calls = exchange_.stages.size() + 1;
-    key_positions_.resize(calls);
-    for (std::size_t call = 0; call < calls; ++call) {
-        using namespace dsl::of_shard;
-        auto& positions = key_positions_[call];
-        if (call == 0)
+    // What a kernel would refuse of the caller's own tensors, which stages may replace.
+    if (steps_[0] != own_keys) {
+        arguments own = of_step(own_keys, plan_.positions(), common);
+        pass_results(0, 1, own);
+        attune::detail::prepare(table_, own, how);
+    }
+    key_positions_.resize(steps_.size());
+    for (std::size_t call = 0; call < steps_.size(); ++call) {
+        std::vector<std::int32_t>& positions = key_positions_[call];
+        if (steps_[call] == own_keys)
             positions.assign(plan_.positions().begin(), plan_.positions().end());
-        else
-            for (const int c : exchange_.stages[call - 1].chunks) {
+        else if (const stage& each = exchange_.stages[count(steps_[call])]; plan_.deterministic()) {
+            positions.resize(count(each.keys));
+            std::iota(positions.begin(), positions.end(), static_cast<std::int32_t>(each.first));
+        } else
+            for (const int c : each.chunks) {
                 const auto of_chunk = plan_.chunks().positions(c);
                 positions.insert(positions.end(), of_chunk.begin(), of_chunk.end());
             }
-        arguments all = common;
-        for (const input_declaration& input : table_.graph.inputs) {
-            if (input.name == key_positions.label)
-                all.push_back({.name = input.name, .view = tensor(positions.data(), {std::ssize(positions)})});
-            if (input.name == with_sinks.label)
-                all.push_back({.name = input.name, .is = named_argument::form::integer, .integer = call == 0});
-        }
-        for (const traveller& each : travellers_)
-            for (named_argument& a : all)
-                if (call > 0 && a.name == each.declared->name)
-                    a.view = of_rows(each.own, each.axis, std::ssize(positions), each.received[(call - 1) % 2].get());
-        pass_results(call, calls, all);
+        arguments all = of_step(static_cast<int>(call), positions, common);
+        pass_results(call, steps_.size(), all);
         calls_.push_back(attune::detail::prepare(table_, all, how));
     }
+}
+
+/// The arguments of a call, or of none in particular with the rank's own keys.
+staged_call::arguments staged_call::of_step(int call, std::span<const std::int32_t> positions,
+                                            const arguments& common) const {
+    using namespace dsl::of_shard;
+    arguments all = common;
+    const bool own = call < 0 || steps_[count(call)] == own_keys;
+    for (const traveller& each : travellers_)
+        for (named_argument& a : all)
+            if (!own && a.name == each.declared->name)
+                a.view = of_rows(each.own, each.axis, std::ssize(positions), each.received[call % 2].get());
+    for (const input_declaration& input : table_.graph.inputs) {
+        if (input.name == key_positions.label)
+            all.push_back({.name = input.name, .view = tensor(positions.data(), {std::ssize(positions)})});
+        if (input.name == with_sinks.label)
+            all.push_back({.name = input.name, .is = named_argument::form::integer, .integer = call <= 0});
+    }
+    return all;
 }
 
 void staged_call::state(statement& mine) const {
@@ -127,19 +161,30 @@ std::vector<request> staged_call::post_sends(traffic& done) {
     return open;
 }
 
-std::vector<request> staged_call::post_receives(traffic& done, std::size_t stage) {
+/// Of a call; and copies what this rank has of it itself.
+std::vector<request> staged_call::post_receives(traffic& done, std::size_t call) {
     std::vector<request> open;
-    if (stage >= exchange_.stages.size()) return open;
+    while (call < steps_.size() && steps_[call] == own_keys) ++call;
+    if (call >= steps_.size()) return open;
+    const int number = steps_[call];
+    const stage& of = exchange_.stages[count(number)];
     for (std::size_t t = 0; t < travellers_.size(); ++t) {
         const traveller& each = travellers_[t];
-        std::byte* to = each.received[stage % 2].get();
-        if (poison_) std::memset(to, 0xff, count(exchange_.stages[stage].tokens) * each.row);  // NaN in each float type
-        for (const run_of_keys& run : exchange_.stages[stage].runs) {
+        std::byte* const begin = each.received[call % 2].get();
+        if (poison_)
+            std::memset(begin, 0xff, count(std::max(of.tokens, of.keys)) * each.row);  // NaN in each float type
+        for (std::byte* to = begin; const run_of_keys& run : of.runs) {
+            if (plan_.deterministic()) to = begin + count(run.to) * each.row;
             const std::span<std::byte> rows(to, count(run.count) * each.row);
-            open.push_back(world_.receive({rows, each.received[stage % 2]}, run.rank,
-                                          static_cast<int>(stage * travellers_.size() + t), "keys"));
+            open.push_back(world_.receive({rows, each.received[call % 2]}, run.rank,
+                                          number * static_cast<int>(travellers_.size()) + static_cast<int>(t), "keys"));
             ++done.messages_received, done.bytes_received += std::ssize(rows);
             to += rows.size();
+        }
+        for (const run_of_keys& run : of.own) {
+            std::vector<std::int32_t> rows(count(run.count));
+            std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(run.first));
+            copy_rows(each.own, each.axis, rows, begin + count(run.to) * each.row);
         }
     }
     return open;
@@ -150,9 +195,9 @@ traffic staged_call::run() {
     const std::vector<request> sends = post_sends(done);
     std::vector<request> coming = post_receives(done, 0);
     for (std::size_t call = 0; call < calls_.size(); ++call) {
-        if (call > 0) {
+        if (steps_[call] != own_keys) {
             for (const request each : coming) world_.wait(each);
-            coming = post_receives(done, call);
+            coming = post_receives(done, call + 1);
         }
         attune::detail::call(*calls_[call]);
     }

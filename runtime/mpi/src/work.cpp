@@ -221,16 +221,16 @@ private:
     const attune::options& how_;
 };
 
-/// The kernel of a call over so many queries.
-const kernel& called(const kernel_table& table, const kernel& like, std::int64_t queries, const attune::options& how) {
+}  // namespace
+
+const kernel& kernel_of(const kernel_table& table, const kernel& like, std::int64_t queries,
+                        const attune::options& how) {
     std::string_view by;
     attune::detail::kernel_request of{.query = like.query, .key = like.key, .value = like.value, .output = like.output};
     of.depth = like.depth, of.value_depth = like.value_depth, of.queries = queries;
     of.target = attune::detail::forced_target(how, by), of.forced_by = by;
     return *attune::detail::choose(table, of, this_cpu(), false).chosen;
 }
-
-}  // namespace
 
 const kernel& kernel_for(const kernel_table& table, planning& of, const attune::options& how) {
     attune::detail::check_version(table);
@@ -258,7 +258,7 @@ work_table work_of(const kernel_table& table, planning of, std::span<const named
     if (!decide.by_head) of.heads = of.key_heads = 1;
     if (!decide.by_batch) of.batches = 1;
 
-    const kernel& asked = called(table, chosen, of.tokens, how);
+    const kernel& asked = kernel_of(table, chosen, of.tokens, how);
     question ask(table, chosen, of, given);
     asked_kernel kernels(table, asked, ask, tokens, how);
     whole_chunks whole(table.graph, decide, of, given, tokens, first, last);

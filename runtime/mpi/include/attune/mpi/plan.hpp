@@ -24,6 +24,7 @@ layout plan(context& world, const planning& what, std::span<const graph_to_plan>
 struct run_of_keys {
     int rank;  ///< that has them, or of what is sent: that needs them
     std::int64_t first, count;
+    std::int64_t to = 0;  ///< in a stage of fixed positions: its row there
     bool operator==(const run_of_keys&) const = default;
 };
 
@@ -31,14 +32,20 @@ struct run_of_keys {
 struct stage {
     std::vector<int> chunks;
     std::vector<run_of_keys> runs;
-    std::int64_t tokens{};
+    std::int64_t tokens{};  ///< that are received
+
+    // Where results do not depend on the ranks: keys of these positions, whoever has them. A row that is neither
+    // received nor this rank's own is hidden from all of its queries, and holds anything.
+    std::int64_t first = 0, keys = 0;
+    std::vector<run_of_keys> own{};
+    bool is_empty() const { return runs.empty() && own.empty(); }
 };
 
 /// What one call of a graph computes and exchanges.
 struct exchange_plan {
     std::string variant;
     std::uint64_t fingerprint{};
-    std::vector<stage> stages;                       ///< of this rank, after that of its own keys
+    std::vector<stage> stages;                       ///< of this rank, after that of its own keys where these are one
     std::vector<std::pair<int, run_of_keys>> sends;  ///< with their stage, in the order in which they are sent
     cost predicted;
     std::vector<std::pair<arrangement, cost>> considered;  ///< what was asked of the model
@@ -90,7 +97,7 @@ public:
 
     /// The plan of one rank, from what the masks leave.
     layout(const planning& what, int rank, int ranks, mpi::chunks tokens, const std::vector<int>& owner_of_own,
-           std::vector<work_table> work, std::vector<exchange_plan> graphs);
+           std::vector<work_table> work, std::vector<exchange_plan> graphs, bool deterministic = false);
 
     /// The plan of decode of one rank, with the keys where `owner_of_chunks` says. `deterministic`: each chunk is a
     /// part of its own; otherwise what a rank has is one.
@@ -120,6 +127,11 @@ namespace detail {
 /// What a rank receives, stage by stage: `stages_of`, with the rows of the ranks that have it.
 std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
                                     const chunks& tokens, int most, int from = -1);
+
+/// The number of stages of fixed positions, and what a rank computes and receives in each of them.
+int count_of_fixed_stages(std::int64_t tokens);
+std::vector<stage> fixed_stages(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
+                                const chunks& tokens, int count);
 
 /// Of what travels with a token, and of the results of one.
 bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<const named_argument> given);

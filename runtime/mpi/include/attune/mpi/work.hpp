@@ -31,6 +31,10 @@ using attune::detail::named_argument;
 /// The kernel for a shard's calls over many queries, which has the depths and types of `of`. It completes them.
 const kernel& kernel_for(const kernel_table& table, planning& of, const attune::options& how);
 
+/// The kernel of a call over so many queries, of one target and type and the depths of another.
+const kernel& kernel_of(const kernel_table& table, const kernel& like, std::int64_t queries,
+                        const attune::options& how);
+
 /// The rows of the table for the query chunks first .. last - 1: what the kernel's own blocks say, of which chunks that
 /// are wholly visible or not at all need no question. `given` are the inputs that decide what is visible, over all
 /// tokens. `by_kernels_alone`: asks about every block, for tests.
