@@ -6,7 +6,7 @@ import re
 
 ROOT = "runtime/src"  # an include folder of the runtime
 HEADER = "runtime/src/mutants.hpp"
-REFUSALS = re.compile(r"\b(?:detail::)?(?:fail|refuse|refused)\(|\bthrow (?:kernel_failure|std::(?:bad_alloc|invalid_argument|runtime_error))\(")
+REFUSALS = re.compile(r"\b(?:detail::)?(?:fail|refuse|refused)\(|\bthrow (?:kernel_failure|context_failure|std::(?:bad_alloc|invalid_argument|runtime_error))\(")
 CHECKS = re.compile(r"(?<=\n)( +)(check_\w+\([^;{}]*\);)")
 
 

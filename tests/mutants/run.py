@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """tests/mutants/run.py [--list] [--only TEXT] [--json FILE] [--build FOLDER] [--jobs N] [--budget SECONDS] [--torch PYTHON] [--jax PYTHON] [--verbose]
 
-What the tests of the runtime's refusals are worth, and of its doors' to Python, PyTorch and JAX: each refusal is removed or made weaker in turn, and a test has to
-fail. All mutants are compiled at once into a copy of the sources (rewrite.py, rewrite_python.py), and the environment says which one lives, so that one costs only
+What the tests of the runtime's refusals are worth, of calls over ranks, and of its doors' to Python, PyTorch and JAX: each refusal is removed or made weaker in turn, and
+a test has to fail. All mutants are compiled at once into a copy of the sources (rewrite.py, rewrite_python.py), and the environment says which one lives, so that one costs only
 the test cases that meet it. What is found is written down at once: a run that was interrupted goes on, and one of other sources asks first who killed a mutant before.
 
 A mutant that lives is written down in survivors.txt with the reason why it may. One that is not there, or a line there that is not needed, is a failure."""
@@ -15,7 +15,7 @@ LEAST_KILLED = 0.95
 # Tests that call the runtime with what it refuses, by ctest's names, and the targets that they need.
 TESTS = {"runtime": "runtime_tests", "runtime.unknown_limit": "runtime_tests", "kernels": "kernels_tests", "c_api_common": "c_api_common", "c_caches": "c_caches",
          "opencl": "opencl_tests", "opencl_c_api": "opencl_c_api", "cuda_calls.driver": "cuda_calls_tests", "cuda_calls.none": "cuda_calls_tests",
-         "gradients": "gradients_tests", "python.refusals": "attune_common_shared"}
+         "gradients": "gradients_tests", "python.refusals": "attune_common_shared", "ranks": "ranks_tests", "exchange": "exchange_tests"}
 # Doors that not every machine has: their files, and their tests in the same way.
 DOORS = {"torch": (r"runtime/(torch/|python/attune/torch\.py)", {"python.torch_refusals": "attune_torch_tests"}),
          "jax": (r"runtime/(jax/|python/attune/jax\.py)", {"python.jax_refusals": "attune_jax_tests"})}
@@ -26,7 +26,7 @@ sys.path.insert(0, HERE)
 import rewrite, rewrite_python
 
 # What is mutated, in this order, and what the mutants ask.
-MUTATED = [(r"runtime/src/(?!base/text\.cpp).*\.(cpp|hpp)$", rewrite), (r"runtime/(torch|jax)/.*\.hpp$", rewrite), (r"runtime/python/attune/.*\.py$", rewrite_python)]
+MUTATED = [(r"runtime/src/(?!base/text\.cpp).*\.(cpp|hpp)$", rewrite), (r"runtime/mpi/src/(?!mpi_transport).*\.(cpp|hpp)$", rewrite), (r"runtime/(torch|jax)/.*\.hpp$", rewrite), (r"runtime/python/attune/.*\.py$", rewrite_python)]
 ASKED = {"mutants.hpp": rewrite.HEADER, "mutants.py": "runtime/python/attune/_mutants.py"}
 
 
