@@ -207,34 +207,57 @@ void after_the_end() {
     world.reset();
 }
 
-/// Decode of each rank's keys against the reference's call of all; in the end, the same bits on all ranks.
-void decode() {
+using attune::support::shape;
+
+/// Calls by one plan against the reference's call of the whole, and what they send against what was planned.
+template <const auto& Whole, const auto& Shard>
+void compute(context& world, const shape& of, const std::vector<std::string>& deciding = {},
+             const std::vector<std::int32_t>& lengths = {}) {
     using namespace attune;
-    mpi::context world(MPI_COMM_WORLD);
-    const graph_ir of_whole = dsl::ir_of<sharded::windowed>, shard = dsl::ir_of<sharded::windowed_shard>;
-    const auto& table = attune::detail::table_of<sharded::windowed_shard>();
-    for (const std::int64_t queries : {1, 2, 16})
-        for (const bool deterministic : {false, true}) {
-            const support::shape shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = queries, .keys = 3000};
-            const attune::options how{.threads = 1, .deterministic = deterministic};
-            const whole_call whole(of_whole, shape, 5, {3000, 1200});
-            const mpi::layout plan =
-                mpi::detail::plan(world, decode_of(shape), to_plan<sharded::windowed_shard>(whole.call, {}), how);
-            arguments_of_rank mine(whole.call, of_whole, shard, whole.expected, plan.positions(), true);
-            const mpi::prepared_call call(mpi::detail::prepare(world, plan, table, mine.all, how, true));
-            const mpi::exchange_plan& planned = plan.graphs()[0];
-            for (int times = 0; times < 3; ++times)
-                expect(call() == mpi::traffic{planned.bytes_sent(), planned.bytes_received(), planned.messages_sent(),
-                                              planned.messages_received()});
-            expect(mine.largest_difference() < 2e-5);
-            for (const std::vector<float>& each : mine.outputs()) {
-                const auto own = std::as_bytes(std::span(each));
-                const std::vector<std::byte> all = world.gather(own, "results");
-                for (std::size_t at = 0; at < all.size(); at += own.size())
-                    expect(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(at)));
-            }
+    const graph_ir of_whole = dsl::ir_of<Whole>, shard = dsl::ir_of<Shard>;
+    const whole_call whole(of_whole, of, 5, lengths);
+    const bool decodes = of.queries < of.keys;
+    for (const bool deterministic : {false, true}) {
+        const attune::options how{.threads = 1, .deterministic = deterministic};
+        auto graphs = to_plan<Shard>(whole.call, deciding);
+        for (const auto& each : whole.call.arguments())
+            if (each.name == "kv_lengths" && !decodes)
+                graphs[0].given.push_back({.name = "lengths", .view = each.view});
+        const mpi::layout plan = mpi::detail::plan(world, decodes ? decode_of(of) : planning_of(of), graphs, how);
+        arguments_of_rank mine(whole.call, of_whole, shard, whole.expected, plan.positions(), decodes);
+        const mpi::prepared_call call(
+            mpi::detail::prepare(world, plan, attune::detail::table_of<Shard>(), mine.all, how, true));
+        const mpi::exchange_plan& planned = plan.graphs()[0];
+        for (int times = 0; times < 3; ++times)
+            expect(call() == mpi::traffic{planned.bytes_sent(), planned.bytes_received(), planned.messages_sent(),
+                                          planned.messages_received()});
+        expect(mine.largest_difference() < 2e-5);
+        for (const std::vector<float>& each : mine.outputs()) {
+            if (!decodes) break;  // the same bits on all ranks
+            const auto own = std::as_bytes(std::span(each));
+            const std::vector<std::byte> all = world.gather(own, "results");
+            for (std::size_t at = 0; at < all.size(); at += own.size())
+                expect(std::equal(own.begin(), own.end(), all.begin() + static_cast<std::ptrdiff_t>(at)));
         }
+    }
+}
+
+void decode() {
+    context world(MPI_COMM_WORLD);
+    for (const std::int64_t queries : {1, 2, 16})
+        compute<sharded::windowed, sharded::windowed_shard>(
+            world, {.batches = 2, .heads = 4, .key_heads = 2, .queries = queries, .keys = 3000}, {}, {3000, 1200});
     print("decoded");
+}
+
+void prefill() {
+    context world(MPI_COMM_WORLD);
+    const shape of{.batches = 2, .heads = 4, .key_heads = 2, .queries = 700, .keys = 700};
+    compute<sharded::windowed, sharded::windowed_shard>(world, of);
+    compute<sharded::windowed, sharded::windowed_shard>(world, of, {}, {700, 311});
+    compute<sharded::documents, sharded::documents_shard>(world, of, {"document"});
+    compute<sharded::sigmoid_attention, sharded::sigmoid_shard>(world, of);
+    print("prefilled");
 }
 
 }  // namespace
@@ -251,6 +274,7 @@ int main(int, char** arguments) {
         if (what == "many") many();
         if (what == "long") long_message();
         if (what == "decode") decode();
+        if (what == "prefill") prefill();
         if (what == "wrong") wrong();
         if (what == "killed_in_call") killed(false);
         if (what == "killed_before") killed(true);
