@@ -1,7 +1,7 @@
 #include "analysis/plan.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
-#include <attune/ir/statistics.hpp>
+#include <attune/ir/outputs_problem.hpp>
 
 #include <algorithm>
 #include <stdexcept>
@@ -23,9 +23,8 @@ public:
             if (const std::string_view fault = fault_of(graph_, node); !fault.empty())
                 refuse("expected nodes as operations.hpp says, got \"" + std::string(about(node.op).text) +
                        "\" that differs in " + std::string(fault));
-        if (statistics_problem_of(graph_.nodes) != statistics_problem::none)
-            refuse(
-                "expected outputs of one score and one kind of weights, got others");  // of ir_of the compiler says it
+        if (outputs_problem_of(graph_.nodes, graph_.outputs) != outputs_problem::none)
+            refuse("expected outputs that one kernel can make, got others");  // of ir_of the compiler says why
         std::vector<bool> made = under(output_nodes(graph_));
         for (int n = 0; n < size(); ++n)
             if (made[n]) read_statistic(n);
@@ -68,7 +67,9 @@ private:
             case kind::head_mean:
             case kind::tokens: break;
             case kind::gradient: read_scores_of_gradients(); break;
-            case kind::scores: read_scores_output(name, output.node); break;
+            case kind::scores:
+                if (core_.scores < 0 || !under({core_.scores})[output.node]) core_.scores = output.node;
+                break;
             case kind::tensor:
             case kind::transposed:
             case kind::integer:
@@ -89,38 +90,18 @@ private:
         if (!core_.has_core()) refuse("attune makes no kernel for gradients that no score has a part in yet");
     }
 
-    /// Scores are written as they are anywhere below what the statistic sees, or below other scores that are written.
-    void read_scores_output(const std::string& name, int scores) {
-        if (core_.scores >= 0 && under({core_.scores})[scores]) return;
-        if (core_.statistic_node >= 0 || core_.log_sum || core_.maximum ||
-            (core_.scores >= 0 && !under({scores})[core_.scores]))
-            refuse("output \"" + name +
-                   "\" writes scores that the others are not made of; name them in different graphs");
-        core_.scores = scores;
-    }
-
     void read_reduction(int n) {
         const instruction& it = node(n);
         if (it.op == operation::load && node(it.arguments[0]).kind == kind::output) {
-            if (core_.saved_output >= 0 && core_.saved_output != it.arguments[0])
-                refuse("tokens are made of two different outputs; name them in different graphs");
             core_.saved_output = it.arguments[0];
             if (node(it.arguments[3]).op != operation::q_idx)
                 refuse("an output is read at another query than q_idx; a layer keeps the positions of its queries");
         } else if (it.op == operation::row_sum) {
             core_.summed_weights.push_back(it.arguments[0]);
         } else if (it.op == operation::weighted_sum) {
-            if (core_.weights >= 0 && core_.weights != it.arguments[0])
-                refuse("the outputs weigh values by different weights; name them in different graphs");
-            if (core_.value >= 0 && core_.value != it.arguments[1])
-                refuse("the outputs weigh two different tensors; name them in different graphs");
             core_.weights = it.arguments[0];
             core_.value = tensor(it.arguments[1], "the values of a weighted sum");
         }
-        if (core_.weights_by == statistic::unnormalized && core_.log_sum)
-            refuse(
-                "the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them in "
-                "different graphs");
     }
 
     void read_contractions() {

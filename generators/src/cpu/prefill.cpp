@@ -105,7 +105,7 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.d)
             .never_partition(std::vector<VarOrRVar>{its.added.y});
         its.accumulated.update(1)
-            .reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y)  // in a tile's loops it is asked for each vector
+            .reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y)  // within a tile each vector would ask
             .vectorize(f.qi, lanes)
             .unroll(f.qi)
             .unroll(f.d)

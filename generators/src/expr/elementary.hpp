@@ -32,7 +32,7 @@ Halide::Expr pow_of(const Halide::Expr& x, const Halide::Expr& y);
 /// What is left of x by multiples of y, with the sign of x, as C's fmod: exact where |x / y| < 2^54, else 0.
 Halide::Expr fmod_of(const Halide::Expr& x, const Halide::Expr& y);
 
-/// By its bits: arithmetic may assume that there are none. (holds_nan is in math.hpp.)
+/// By its bits: arithmetic may assume that there are none.
 Halide::Expr holds_infinity(const Halide::Expr& x);
 
 }  // namespace attune::generators

@@ -184,7 +184,7 @@ static inline attune_tensor attune_dense(void* data, int32_t element, int32_t ra
     return tensor;
 }
 
-/// Whether a struct of arguments has this tensor: one that may be left out is all zeros then.
+/// Whether an optional tensor of a struct of arguments was filled in: all zeros say that it was left out.
 static inline int attune_is_given(const attune_tensor* tensor) {
     return tensor->data || tensor->shape || tensor->strides || tensor->rank || tensor->element || tensor->read_only ||
            tensor->memory || tensor->device;

@@ -3,7 +3,7 @@
 #include <attune/dsl/sharding.hpp>
 #include <attune/ir/builder.hpp>
 #include <attune/ir/differentiate.hpp>
-#include <attune/ir/statistics.hpp>
+#include <attune/ir/outputs_problem.hpp>
 
 #include <bit>
 
@@ -195,15 +195,29 @@ template <const auto& Graph> struct ir_storage {
         return result;
     }
     static constexpr auto nodes = first<instruction, built<Graph>.node_count>(built<Graph>.nodes);
-    static_assert(statistics_problem_of(nodes) != statistics_problem::different_scores,
-                  "attune: the outputs look at different scores; name them in different graphs");
-    static_assert(
-        statistics_problem_of(nodes) != statistics_problem::different_weights,
-        "attune: the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one "
-        "unnormalized: make two graphs of it");
     static constexpr auto inputs = first<input_declaration, built<Graph>.input_count>(built<Graph>.inputs);
     static constexpr auto outputs = first<output_declaration, built<Graph>.output_count>(built<Graph>.outputs);
     static constexpr auto indices = first<std::string_view, built<Graph>.index_count>(built<Graph>.indices);
+    static constexpr outputs_problem problem = outputs_problem_of(nodes, outputs);
+    static_assert(problem != outputs_problem::different_scores,
+                  "attune: the outputs look at different scores; name them in different graphs");
+    static_assert(
+        problem != outputs_problem::different_weights,
+        "attune: the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one "
+        "unnormalized: make two graphs of it");
+    static_assert(problem != outputs_problem::scores_apart,
+                  "attune: the graph writes scores that its other outputs are not made of; name them in different "
+                  "graphs");
+    static_assert(problem != outputs_problem::weighed_differently,
+                  "attune: the outputs weigh values by different weights; name them in different graphs");
+    static_assert(problem != outputs_problem::different_values,
+                  "attune: the outputs weigh two different tensors; name them in different graphs");
+    static_assert(
+        problem != outputs_problem::sum_beside_unnormalized,
+        "attune: the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them "
+        "in different graphs");
+    static_assert(problem != outputs_problem::tokens_of_two_outputs,
+                  "attune: tokens are made of two different outputs; name them in different graphs");
 };
 
 }  // namespace attune::dsl::detail
