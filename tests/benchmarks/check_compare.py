@@ -19,7 +19,7 @@ def check(condition, what, got):
 machine = {"cpu": "A CPU", "threads": 2, "target": "x86-64-v4-bf16", "gigaflops": 200.0, "gigabytes": 30.0}
 timed = lambda name, seconds, flops, size, peers, **more: {
     "case": name, "dtype": "f32", "attune_s": seconds, "peers": peers, "ratio_to_best": min(peers.values()) / seconds if peers else None, "peak_share": 0.5,
-    "best": min(peers, key=peers.get) if peers else None, "flops": flops, "bytes": size, "over_causal": None, "read_share": None,
+    "best": min(peers, key=peers.get) if peers else None, "flops": flops, "bytes": size, "over_causal": None, "other_build": None, "read_share": None,
     "peak_of": "multiply-add", "peak_gigaflops": 150.0, "read_gigabytes": None, **more}
 results = [timed("full", 0.050, 8e9, 2e7, {"SDPA": 0.060, "SDPA, keys repeated": 0.055, "ORT Attention": 0.070, "OpenVINO": 0.065}), timed("softcap", 0.030, 4e9, 2e7, {"eager": 0.3}, over_causal=0.95),
            timed("decode", 0.001, 1e8, 2e7, {}, read_share=0.8)]
@@ -55,6 +55,9 @@ check(said[-1].endswith("102.6%  SDPA; peak of vdpbf16ps, softmax is f32; above 
       "a share above the peak is printed as it is, and marked", said)
 shares, of, found = shares_of([{**results[2], "read_gigabytes": 40.0}, {**results[2], "read_gigabytes": 10.0}])
 check(shares == [0.5, round(2e7 / 30e9 / 0.001, 6)] and of["gigabytes"] == 30.0, "the rate of reading between the calls is that row's memory, if faster", shares)
+shares, of, found = shares_of([{**results[0], "other_build": 0.987}])
+said = shown(found, of)
+check(said[-1].endswith("keys repeated; the other build takes 0.987 of its time"), "another build's time is said beside its own", said)
 peaks_of = lambda results: [e for e in xml.fromstring(roofline(shares_of(results)[1], results)).iter() if e.tag.endswith("polyline")]
 check(len(peaks_of(results)) == 1 and len(peaks_of(results + halves)) == 2, "the picture has a roof for each instruction", peaks_of(results + halves))
 

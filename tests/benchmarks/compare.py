@@ -53,7 +53,7 @@ def tensors_of(torch, case, folder):
     return q, k, v
 
 
-def measure(torch, attune, folder, case, options):
+def measure(torch, attune, folder, case, options, other=None):
     from peers import peers
     q, k, v = tensors_of(torch, case, folder)
     case["lengths"] = attune("load", case["name"])["lengths"]
@@ -74,6 +74,9 @@ def measure(torch, attune, folder, case, options):
     turns, failed, differences = {"attune": call_attune}, {}, {}
     if variant in ("alibi", "softcap"):
         turns["attune, causal only"] = lambda n: attune("time", "causal", n)["seconds"]
+    if other:
+        other("load", case["name"])
+        turns["the other build"] = lambda n: other("time", variant, n)["seconds"]
     if case["queries"] == 1:
         turns["reading alone"] = lambda n: attune("read", n)["seconds"]
     for name, call in peers(torch, case, q, k, v, options.threads):
@@ -97,6 +100,7 @@ def measure(torch, attune, folder, case, options):
     median = {who: statistics.median(s) for who, s in seconds.items()}
     ours = median.pop("attune")
     over = median.pop("attune, causal only", None)
+    beside = median.pop("the other build", None)
     reading = median.pop("reading alone", None)
     best = min(median, key=median.get, default=None)
     fastest = {who: min(s) for who, s in seconds.items()}
@@ -104,7 +108,7 @@ def measure(torch, attune, folder, case, options):
     return {"case": case["name"], "dtype": case["dtype"], "attune_s": ours, "peers": median, "ratio_to_best": best and median[best] / ours, "peak_share": None,
             "best": best, "shape": case["shape"], "flops": case["flops"], "bytes": case["bytes"], "fastest_s": fastest,
             "peak_of": peaks[-1]["of"], "peak_gigaflops": max(p["gigaflops"] for p in peaks), "read_gigabytes": read,
-            "over_causal": over and over / ours, "read_share": reading and reading / ours, "unavailable": failed, "differences": differences, "kernel": made["kernel"], "target": made["target"], "schedule": made["schedule"],
+            "over_causal": over and over / ours, "other_build": beside and beside / ours, "read_share": reading and reading / ours, "unavailable": failed, "differences": differences, "kernel": made["kernel"], "target": made["target"], "schedule": made["schedule"],
             "visited": made["visited"]}
 
 
@@ -127,6 +131,8 @@ def remarks(r):
         yield f"{r['over_causal']:.2f}x its own causal"
     elif r["read_share"]:
         yield f"{100 * r['read_share']:.0f}% of reading alone"
+    if r["other_build"]:
+        yield f"the other build takes {r['other_build']:.3f} of its time"
     if r["peak_of"] != "multiply-add":
         yield f"peak of {r['peak_of']}, softmax is f32"
     if r["peak_share"] > 1:
@@ -162,10 +168,13 @@ def main():
     parser.add_argument("--repeats", type=int, default=5, help="timed calls a turn, at most (default 5)")
     parser.add_argument("--json", metavar="FILE", help="write a list there: case, dtype, attune_s, peers, ratio_to_best, peak_share and more of each")
     parser.add_argument("--plot", metavar="FILE.svg", help="draw a roofline")
+    parser.add_argument("--beside", metavar="PROGRAM", type=pathlib.Path, help="attune_benchmark of another build, such as another commit's, timed in turns with this one")
     parser.add_argument("--program", default=ROOT / "build/default/bin/attune_benchmark", type=pathlib.Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if min(options.threads, options.rounds, options.repeats) < 1:
         parser.error("--threads, --rounds and --repeats are at least 1")
+    if options.beside and not options.beside.exists():
+        sys.exit(f"expected attune_benchmark of another build, got {options.beside}, which is not there")
     if not options.program.exists():
         sys.exit(f"{options.program} is not there; try cmake --preset default && cmake --build --preset default --target attune_benchmark")
     with tempfile.TemporaryDirectory() as name:
@@ -185,13 +194,15 @@ def main():
                    "versions": {"python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__,
                                 "openvino": openvino.__version__.split("-")[0]}}
         print(", ".join(f"{name} {version}" for name, version in machine["versions"].items()) + f"; medians of {options.rounds} turns of up to {options.repeats} calls")
+        other = options.beside and program(options.beside, folder, options.threads, "--serve")
         results = []
         for number, case in enumerate(chosen, 1):
             print(f"  {number}/{len(chosen)} {case['name']}", file=sys.stderr)
-            results.append(measure(torch, attune, folder, case, options))
+            results.append(measure(torch, attune, folder, case, options, other))
             for who, why in results[-1]["unavailable"].items():
                 print(f"    {who}: {why}", file=sys.stderr)
-        attune.end()
+        for each in (attune, other) if other else (attune,):
+            each.end()
         again = limits_of(options, folder)
     for rate in ("gigaflops", "gigabytes"):
         machine[rate] = max(machine[rate], again[rate])

@@ -268,7 +268,7 @@ TEST_CASE("the version of Halide, which is part of what an object depends on, is
 }
 
 TEST_CASE("a graph that is not one kernel is refused by its name, for whatever it is asked") {
-    graph_ir nothing = ir_of<plain>;
+    attune::graph_ir nothing = ir_of<plain>;
     nothing.outputs = {};
     const variant all[] = {{"my::plain", ir_of<plain>}, {"my::nothing", nothing}, {"my::with_row", ir_of<with_row>}};
     const auto refuses = [&](std::size_t which, const build_request& build, const std::string& sentence) {

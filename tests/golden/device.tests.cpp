@@ -24,14 +24,18 @@ bool is_here(const std::string& stem) {
     return std::ranges::any_of(all_recipes(), [&](const recipe& r) { return r.stem == stem; });
 }
 
+void skip_without_device() {
+    for (const kernel_list::entry& each : detail::kernels(*tables_of(all_recipes().front()).front()).entries)
+        if (!each.missing.empty()) SKIP("no device for " << ATTUNE_GOLDEN_TARGET << " here: lacks " << each.missing);
+}
+
 }  // namespace
 
 // The first device of ATTUNE_GOLDEN_TARGET, opencl (PoCL's CPU where there is no other) or cuda. The program holds
 // kernels for it alone, so that what is computed was computed there.
 TEST_CASE("a device agrees with the golden files") {
     constexpr std::string_view target = ATTUNE_GOLDEN_TARGET;
-    for (const kernel_list::entry& each : detail::kernels(*tables_of(all_recipes().front()).front()).entries)
-        if (!each.missing.empty()) SKIP("no device for " << target << " here: lacks " << each.missing);
+    skip_without_device();
     std::size_t files = 0, others = 0;
     for (const auto& path : files_in(folder(), filter())) {
         if (!is_here(stem_of(path))) {
@@ -68,4 +72,17 @@ TEST_CASE("a device agrees with the golden files") {
 #ifdef ATTUNE_GOLDEN_ALL
     CHECK(others == 0);
 #endif
+}
+
+TEST_CASE("on a device a NaN comes out of the rows that see it, and of no other") {
+    skip_without_device();
+    std::size_t rows = 0;
+    for (const auto& path : files_in(folder(), filter()))
+        if (is_here(stem_of(path)))
+            for (const nan_comparison& c : compare_with_nan(path, recipe_for(path), {.target = ATTUNE_GOLDEN_TARGET})) {
+                CAPTURE(path.stem().string(), c.input, c.output, c.nan);
+                CHECK(c.wrong == 0);
+                rows += c.nan;
+            }
+    CHECK(rows > 0);
 }

@@ -1,6 +1,6 @@
-// golden_differences FILE: every golden file by the kernels that are linked, gradients' too, and in bf16 where kernels
-// for that are linked. A line of JSON for each output on standard output, and what was computed, f32 after f32 in the
-// order of the lines, in FILE. levels.py compares the levels.
+// golden_differences FILE: every golden file by the kernels that are linked, with a NaN among its inputs too,
+// gradients' files, and in bf16 where kernels for that are linked. A line of JSON for each output on standard output,
+// and what was computed, f32 after f32 in the order of the lines, in FILE. levels.py compares the levels.
 #include "golden.hpp"
 
 #include <nlohmann/json.hpp>
@@ -33,6 +33,11 @@ void add(const std::filesystem::path& path, const char* kind, std::ofstream& to)
         add_line(path, kind, c, {real ? made.as<float>() : nullptr, real ? static_cast<std::size_t>(made.count()) : 0},
                  to);
     }
+}
+
+void add_with_nan(const std::filesystem::path& path, std::ofstream& to) {
+    for (const nan_comparison& c : compare_with_nan(path, recipe_for(path)))
+        add_line(path, "nan", {c.input + " to " + c.output, static_cast<double>(c.wrong), 0}, c.made, to);
 }
 
 /// The graph of a file that one call of bf16 kernels computes; null for others.
@@ -109,9 +114,13 @@ void add_in_bf16(const std::filesystem::path& path, const graph_step& step, std:
     }
 }
 
+bool is_known(const std::filesystem::path& path) {
+    return std::ranges::find(all_recipes(), stem_of(path), &recipe::stem) != all_recipes().end();
+}
+
 void add_folder(const std::filesystem::path& of, const char* kind, std::ofstream& to) {
     for (const std::filesystem::path& path : files_in(of, filter())) {
-        if (std::ranges::find(all_recipes(), stem_of(path), &recipe::stem) == all_recipes().end()) continue;
+        if (!is_known(path)) continue;
         add(path, kind, to);
         if (const graph_step* const step = in_bf16(recipe_for(path))) add_in_bf16(path, *step, to);
     }
@@ -123,6 +132,8 @@ int main(int argc, char** argv) try {
     if (argc != 2) return std::fprintf(stderr, "expected a file to write, got %d arguments\n", argc - 1), 2;
     std::ofstream to(argv[1], std::ios::binary);
     add_folder(folder(), "f32", to);
+    for (const std::filesystem::path& path : files_in(folder(), filter()))
+        if (is_known(path)) add_with_nan(path, to);
 #ifdef ATTUNE_GRADIENT_FILES
     add_folder(ATTUNE_GRADIENT_FILES, "gradients", to);
 #endif

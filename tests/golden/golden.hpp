@@ -102,4 +102,16 @@ private:
     const recipe& how_;
 };
 
+/// One output of a call with a NaN in an input: elements that are NaN in the reference, and those that are NaN in one
+/// of the two alone or further apart than the file allows.
+struct nan_comparison {
+    std::string input, output;
+    std::size_t nan{}, wrong{};
+    std::vector<float> made;
+};
+/// A file's call by kernels and by the reference, with a NaN in the middle of q, of k and of v in turn; those of them
+/// that it has in f32.
+std::vector<nan_comparison> compare_with_nan(const std::filesystem::path& path, const recipe& how,
+                                             const attune::options& options = {});
+
 }  // namespace attune::testing

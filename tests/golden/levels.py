@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tests/golden/levels.py [--levels NAME...] [--json] [--host FOLDER] [--build FOLDER] [--jobs N]
 
-The golden files on every ISA level: kernels for each are built by the generators of build/default, those for aarch64 run in an emulator. Printed are, for
+The golden files on every ISA level, with a NaN among their inputs too: kernels for each are built by the generators of build/default, those for aarch64 run in an emulator. Printed are, for
 each level, the largest difference from what the files say, as a part of what they allow, and the largest difference from the first level that ran: of f32, of gradients,
 and of bf16 (some groups, whose inputs are rounded: what is allowed is what generators/docs/element_types.md states of a reference on the same numbers). A level that
 this machine lacks is left out, and said. An output that is further off than allowed is a failure, and so is an instruction in a kernel that is beyond its level."""

@@ -1,0 +1,45 @@
+#include "golden.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attune::testing {
+namespace {
+
+nan_comparison compared(std::string_view input, const support::file_tensor& made, const support::file_tensor& expected,
+                        double tolerance) {
+    nan_comparison result{.input = std::string(input), .output = made.name};
+    const float *is = made.as<float>(), *wanted = expected.as<float>();
+    result.made.assign(is, is + made.count());
+    for (std::int64_t i = 0; i < made.count(); ++i) {
+        const bool right =
+            std::isnan(wanted[i]) ? std::isnan(is[i]) : is[i] == wanted[i] || std::abs(is[i] - wanted[i]) <= tolerance;
+        result.nan += std::isnan(wanted[i]);
+        result.wrong += !right;
+    }
+    return result;
+}
+
+}  // namespace
+
+std::vector<nan_comparison> compare_with_nan(const std::filesystem::path& path, const recipe& how,
+                                             const attune::options& options) {
+    const support::tensor_file file = support::read_safetensors(path);
+    std::vector<nan_comparison> all;
+    for (const char* const name : {"q", "k", "v"}) {
+        support::tensor_file with_nan = file;
+        const auto input = std::ranges::find(with_nan.tensors, name, &support::file_tensor::name);
+        if (input == with_nan.tensors.end() || input->element != element_type::f32) continue;
+        input->as<float>()[input->count() / 2] = std::nanf("");
+        golden_run by_kernels(with_nan, how), by_reference(with_nan, how);
+        by_kernels.with_kernels(options);
+        by_reference.with_reference();
+        for (const std::string& output : file.outputs)
+            if (file[output].element == element_type::f32)
+                all.push_back(
+                    compared(name, by_kernels.made()[output], by_reference.made()[output], file.tolerances.at(output)));
+    }
+    return all;
+}
+
+}  // namespace attune::testing
