@@ -231,6 +231,20 @@ TEST_CASE("of both kernels the one that serves the number of queries runs, and i
     CHECK(linked.entries.at(1).to_queries == 16);
 }
 
+TEST_CASE("where the heads of a token lie side by side, the keys of a head are read in more splits", "[decode]") {
+    const compiled kernel(ir_of<plain>);
+    const auto splits = [&](bool token_major, std::int64_t keys) {
+        workload call(kernel.of.graph,
+                      {.batches = 16, .heads = 8, .key_heads = 4, .queries = 1, .keys = keys, .gaps = token_major}, 8);
+        attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(call.expected(), "out") < 5e-5);
+        return attune::detail::explain(kernel.kernel->table(), call.arguments(), {}).key_splits;
+    };
+    CHECK(splits(false, 2048) == 1);
+    CHECK(splits(true, 2048) == 4);
+    CHECK(splits(true, 500) == 1);
+}
+
 TEST_CASE("the workspace of decode does not grow with the keys, and explain states it", "[decode]") {
     const compiled kernel(ir_of<plain>);
     std::vector<std::size_t> bytes;

@@ -66,10 +66,10 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
         .bound(x, 0, its.split_size())
         .split(x, xc, x, its.width * its.layout.size())
         .split(x, x, xl, its.width);
-    its.partial.reorder(xl, x, xc, f.qi, its.sp, f.qt, f.h, f.b)
+    its.partial.reorder(xl, x, xc, f.qi, f.h, its.sp, f.qt, f.b)
         .unroll(x)
-        .fuse(its.sp, f.qt, task)
-        .fuse(task, f.h, task)
+        .fuse(f.h, its.sp, task)
+        .fuse(task, f.qt, task)
         .fuse(task, f.b, task)
         .parallel(task);
     if (its.width > 1) its.partial.vectorize(xl);

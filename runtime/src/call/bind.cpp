@@ -139,34 +139,6 @@ void bound_call::check_values() const {
     indices_.look({table_.graph, shape_, given_});
 }
 
-std::int64_t bound_call::stacked_rows() const {
-    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1),
-                       key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1);
-    return std::max<std::int64_t>(heads / key_heads, 1) *
-           std::clamp<std::int64_t>(shape_[axis_kind::query], 1, chosen().query_block);
-}
-
-std::int64_t bound_call::stacks() const {
-    const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
-    return shape_[axis_kind::batch] * std::max<std::int64_t>(shape_[axis_kind::key_head], 1) *
-           std::max<std::int64_t>(blocks, 1);
-}
-
-/// By shapes only, so that no bit depends on the threads; if asked for, not by the batch or the length of the slots
-/// either.
-void bound_call::split_keys(const options& how) {
-    if (chosen().key_splits == 0) return;
-    key_splits_ = chosen().key_splits;
-    if (is_deterministic(how)) return;
-    const std::int64_t tasks =
-        is_device(chosen().target)
-            ? 1024
-            : 64;  // enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for
-    const std::int64_t blocks = (shape_[axis_kind::key] + chosen().key_block - 1) / chosen().key_block;
-    const std::int64_t wanted = (tasks + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
-    key_splits_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, key_splits_));
-}
-
 void bound_call::bind_inputs() {
     const graph_ir& graph = table_.graph;
     const std::size_t count = graph.inputs.size();

@@ -69,6 +69,7 @@ private:
     void check_sizes() const;
     struct lent;
     void lend(lent& to) const;
+    bool is_token_major() const;
     void split_keys(const options& how);
     void run_on_device(const lent& with, int threads) const;
     task_options tasks() const { return {how_.pool, how_.between_tasks}; }

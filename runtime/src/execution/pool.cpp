@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <exception>
 #include <limits>
 #include <thread>
@@ -45,12 +46,17 @@ pool& pool::instance() {
 }
 
 void pool::loop::work() {
-    for (int at = index.fetch_add(1, std::memory_order_relaxed); at < count;
-         at = index.fetch_add(1, std::memory_order_relaxed)) {
-        if (task(state, count - 1 - at))
-            continue;  // from the end: under a causal mask later tasks are heavier, and the last to run should be light
-        index.store(std::numeric_limits<int>::max() / 2, std::memory_order_relaxed);
-        return;
+    for (;;) {
+        // Neighbouring tasks read neighbouring memory: a thread takes several while there are many.
+        const int left = count - index.load(std::memory_order_relaxed), together = std::clamp(left / share, 1, 8);
+        for (int at = index.fetch_add(together, std::memory_order_relaxed), end = at + together; at < end; ++at) {
+            if (at >= count) return;
+            if (task(state, count - 1 - at))
+                continue;  // from the end: under a causal mask later tasks are heavier, and the last to run should be
+                           // light
+            index.store(std::numeric_limits<int>::max() / 2, std::memory_order_relaxed);
+            return;
+        }
     }
 }
 
@@ -119,6 +125,7 @@ void pool::run(int count, int helpers, body task, void* state, places* shared, b
     loop offer{.task = task,
                .state = state,
                .count = count,
+               .share = 8 * (helpers + 1),
                .cpu = helpers > 0 ? current_cpu() : -1,
                .wanted = helpers,
                .shared = shared};

@@ -30,6 +30,7 @@ private:
         body task;
         void* state;
         int count;
+        int share;                  // of the tasks that are left, one in so many is taken at a time
         int cpu;                    // the caller's
         int wanted;                 // helpers that may still join; guarded by mutex_
         places* shared;             // null: they need none
