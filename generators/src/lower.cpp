@@ -12,12 +12,14 @@
 
 #include <cxxabi.h>
 #include <cstdlib>
+#include <deque>
 #include <map>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <type_traits>
 #include <typeinfo>
 #include <utility>
 
@@ -35,14 +37,22 @@ std::string_view device_of(const Target& target) {
 Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks) {
     // Algorithm
     Func blocks("blocks");
-    std::unique_ptr<subblocks> parts;
-    if (f.core.has_core() && in_subblocks) parts = std::make_unique<subblocks>(f);
-    blocks(f.kb, f.qt, f.h, f.b) = parts               ? subblocks::kind_of(parts->block_kinds(f.kb, f.qt, f.h, f.b))
-                                   : f.core.has_core() ? f.block_kind(f.visible(f.core.scores))
-                                                       : cast<uint8_t>(0);
+    std::deque<kernel_frame> further;
+    std::deque<subblocks> parts;
+    const auto add = [&](const kernel_frame& of) { parts.emplace_back(of); };
+    if (f.core.has_core() && in_subblocks) {
+        add(f);
+        for (const plan& core : f.core.others) add(further.emplace_back(f, core));
+    }
+    Expr is = parts.empty() && f.core.has_core() ? f.block_kind(f.visible(f.core.scores)) : cast<uint8_t>(0);
+    for (const subblocks& each : parts) {  // of several cores: empty where all are, partial where one is
+        const Expr one = subblocks::kind_of(each.block_kinds(f.kb, f.qt, f.h, f.b)), partial = cast<uint8_t>(1);
+        is = &each == &parts.front() ? one : select(is == partial || one == partial, partial, max(is, one));
+    }
+    blocks(f.kb, f.qt, f.h, f.b) = is;
 
     // Schedule
-    if (parts) schedule_blocks(*parts, f, vector, LoopLevel(blocks, f.qt));
+    for (subblocks& each : parts) schedule_blocks(each, f, vector, LoopLevel(blocks, f.qt));
     for (int dim = 0; dim < 4; ++dim) blocks.output_buffer().dim(dim).set_min(0);
     blocks.vectorize(f.kb, vector, TailStrategy::GuardWithIf);
     return Pipeline(blocks);
@@ -135,6 +145,8 @@ void check_request(const kernel_request& request) {
     if (pairing_of(request.schedule) == 2 && !can_use_bf16_dot(request))
         throw std::runtime_error(
             "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
+    if (request.on_gpu() && !request.core().others.empty())
+        throw std::runtime_error("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs");
     if (decodes(request.schedule))
         if (const std::string& reason = request.facts->decode_unsupported_reason; !reason.empty())
             throw std::runtime_error("no kernel for decode: " + reason);
@@ -160,10 +172,13 @@ struct ordered_pipeline {
 template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame) {
     const plan& core = frame.core;
     computed_tensors before(frame, true);
-    std::optional<typename state_of<Cut>::type> of_keys;
-    if (core.needs_state()) of_keys.emplace(frame);
-    auto* const state = of_keys ? &*of_keys : nullptr;
-    kernel_stages all{frame, std::move(before), epilogue(frame, state), {}, {}};
+    std::deque<kernel_frame> further;
+    std::deque<typename state_of<Cut>::type> states;  // one a core
+    std::vector<const row_state*> of_rows;
+    const auto add_state = [&](kernel_frame& of) { of_rows.push_back(&states.emplace_back(of)); };
+    if (core.needs_state()) add_state(frame);
+    for (const plan& other : core.others) add_state(further.emplace_back(frame, other));
+    kernel_stages all{frame, std::move(before), epilogue(frame, of_rows), {}, {}};
     std::vector<Func> outputs;
     std::vector<int> order(core.outputs.size()), saved;
     int values = 0;
@@ -196,7 +211,13 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
     order.insert(order.end(), saved.begin(), saved.end());
 
     Pipeline attention(outputs);
-    apply(cut, all, state, attention);
+    if constexpr (std::is_same_v<Cut, cpu_prefill>) {
+        std::vector<prefill_core> cores;
+        for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], i == 0 ? frame : further[i - 1]});
+        apply(cut, all, cores, attention);
+    } else {
+        apply(cut, all, states.empty() ? nullptr : &states.front(), attention);
+    }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
     return {attention, order};
 }

@@ -1,4 +1,4 @@
-// rejects: a graph has one product q * t(k); a further one is a sum over its channels
+// rejects: a score has one product q * t(k); a further one is a sum over its channels
 #include "language.hpp"
 
 namespace my {

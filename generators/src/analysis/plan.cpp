@@ -12,10 +12,11 @@ namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
 
-/// Finds the attention core in a graph, an output at a time.
+/// Finds the attention cores in a graph, an output at a time.
 class reader {
 public:
-    reader(const graph_ir& graph, const std::vector<dependence>& depends) : graph_(graph), depends_(depends) {}
+    reader(const graph_ir& graph, const std::vector<dependence>& depends)
+        : graph_(graph), depends_(depends), cores_(graph.nodes) {}
 
     plan read() {
         if (graph_.outputs.empty()) refuse("expected a graph with an output, got none");
@@ -25,10 +26,29 @@ public:
                        "\" that differs in " + std::string(fault));
         if (outputs_problem_of(graph_.nodes, graph_.outputs) != outputs_problem::none)
             refuse("expected outputs that one kernel can make, got others");  // of ir_of the compiler says why
-        std::vector<bool> made = under(output_nodes(graph_));
+        const std::vector<bool> made = under(output_nodes(graph_));
+        const bool gradients =
+            std::ranges::any_of(output_nodes(graph_), [this](int n) { return node(n).kind == kind::gradient; });
+        count_ = gradients ? 1 : std::max(cores_.count(), 1);
+        plan whole = read_core(made);
+        while (++core_at_ < count_) {
+            core_ = {};
+            whole.others.push_back(read_core(made));
+        }
+        return whole;
+    }
+
+private:
+    int size() const { return static_cast<int>(graph_.nodes.size()); }
+    const instruction& node(int n) const { return graph_.nodes[n]; }
+    std::vector<bool> under(const std::vector<int>& roots) const { return generators::under(graph_, roots); }
+
+    plan read_core(const std::vector<bool>& made) {
+        if (count_ > 1) core_.scores = cores_[core_at_].scores;
         for (int n = 0; n < size(); ++n)
-            if (made[n]) read_statistic(n);
-        for (const output_declaration& output : graph_.outputs) read_output(output);
+            if (made[n] && (belongs(n) || (count_ > 1 && cores_[core_at_].statistic == n))) read_statistic(n);
+        if (core_at_ == 0)
+            for (const output_declaration& output : graph_.outputs) read_output(output);
         for (int n = 0; n < size(); ++n)
             if (made[n]) read_reduction(n);
         if (core_.has_core()) read_contractions();
@@ -38,10 +58,8 @@ public:
         return core_;
     }
 
-private:
-    int size() const { return static_cast<int>(graph_.nodes.size()); }
-    const instruction& node(int n) const { return graph_.nodes[n]; }
-    std::vector<bool> under(const std::vector<int>& roots) const { return generators::under(graph_, roots); }
+    /// Whether what a core makes is the present one's.
+    bool belongs(int n) const { return count_ == 1 || cores_.of(static_cast<std::int16_t>(n)) == core_at_; }
 
     void read_statistic(int n) {
         const instruction& it = node(n);
@@ -93,12 +111,13 @@ private:
     void read_reduction(int n) {
         const instruction& it = node(n);
         if (it.op == operation::load && node(it.arguments[0]).kind == kind::output) {
+            if (core_at_ > 0) return;
             core_.saved_output = it.arguments[0];
             if (node(it.arguments[3]).op != operation::q_idx)
                 refuse("an output is read at another query than q_idx; a layer keeps the positions of its queries");
-        } else if (it.op == operation::row_sum) {
+        } else if (it.op == operation::row_sum && belongs(n)) {
             core_.summed_weights.push_back(it.arguments[0]);
-        } else if (it.op == operation::weighted_sum) {
+        } else if (it.op == operation::weighted_sum && belongs(n)) {
             core_.weights = it.arguments[0];
             core_.value = tensor(it.arguments[1], "the values of a weighted sum");
         }
@@ -161,6 +180,8 @@ private:
 
     const graph_ir& graph_;
     std::vector<dependence> depends_;
+    attention_cores cores_;
+    int count_{1}, core_at_{};
     plan core_;
 };
 
@@ -287,7 +308,14 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
     return depends;
 }
 
+std::vector<const plan*> plan::cores() const {
+    std::vector<const plan*> all{this};
+    for (const plan& each : others) all.push_back(&each);
+    return all;
+}
+
 std::string decode_unsupported_reason(const graph_ir& graph, const plan& core) {
+    if (!core.others.empty()) return "there is more than one softmax";
     if (core.makes(kind::gradient)) return "gradients are summed over the queries";
     if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
     for (const kind output : core.outputs)

@@ -40,6 +40,9 @@ struct plan {
 
     int saved_output{-1};  ///< the output that tokens are made of, which the kernel writes for itself
 
+    std::vector<plan> others;  ///< further attention cores, of which each has what stands above `outputs` alone
+    std::vector<const plan*> cores() const;  ///< all: this one first
+
     bool has_core() const { return scores >= 0; }
     /// Whether some output is of this kind.
     bool makes(kind what) const;

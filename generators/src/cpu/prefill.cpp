@@ -4,6 +4,8 @@
 #include "cpu/stage_schedules.hpp"
 #include "passes/prefetch_rows.hpp"
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 
 namespace attune::generators {
@@ -177,21 +179,23 @@ void fetch_keys(const prefill_state& its, const kernel_frame& f, Pipeline& pipel
 
 }  // namespace
 
-void apply(const cpu_prefill& cut, kernel_stages& all, prefill_state* state, Pipeline& attention) {
+void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill_core>& cores, Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensors* tensors : {&all.before, &all.after})
         for (computed_tensor& each : tensors->all) schedule_tensor(each, f, cut.lanes);
     if (!all.rows.empty()) {
-        const LoopLevel task = schedule_rows(all.rows, f, state, cut.lanes);
-        if (state) {
-            schedule_keys(cut, *state, f, task);
-            trim_rows(all.rows, f, row_loops(cut, *state, f), cut.lanes, attention);
+        const LoopLevel task = schedule_rows(all.rows, f, cores.empty() ? nullptr : &cores.front().state, cut.lanes);
+        std::vector<row_loop> loops;
+        for (const auto& [state, frame] : cores) {
+            schedule_keys(cut, state, frame, task);
+            std::ranges::move(row_loops(cut, state, frame), std::back_inserter(loops));
         }
+        if (!cores.empty()) trim_rows(all.rows, f, std::move(loops), cut.lanes, attention);
     }
-    if (state) {
-        skip_empty_blocks(state->state.name() + ".s1." + state->blocks.x.name(), state->parts.block_kinds,
-                          clipped_loops(cut, *state, f), f, attention);
-        fetch_keys(*state, f, attention);
+    for (const auto& [state, frame] : cores) {
+        skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.parts.block_kinds,
+                          clipped_loops(cut, state, frame), frame, attention);
+        fetch_keys(state, frame, attention);
     }
     for (quadratic_outputs& each : all.pairs) {
         schedule_pairs(cut, each, f);

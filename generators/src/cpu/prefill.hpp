@@ -5,6 +5,13 @@
 namespace attune::generators {
 
 /// Makes loops of a CPU of a kernel's stages, and adds the passes that finish them. `state` may be null.
-void apply(const cpu_prefill& cut, kernel_stages& all, prefill_state* state, Halide::Pipeline& attention);
+/// The pass over the keys for one attention core.
+struct prefill_core {
+    prefill_state& state;
+    const kernel_frame& frame;
+};
+
+void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill_core>& cores,
+           Halide::Pipeline& attention);
 
 }  // namespace attune::generators

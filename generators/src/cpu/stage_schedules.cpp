@@ -45,12 +45,13 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
     } else if (transposed >= 4) {  // transposed a square at a time, then written by rows
         outputs.split(qi, qi, qv, lanes, guard).split(d, d, dj, chunk, guard).split(dj, dj, dx, transposed);
         outputs.reorder(dx, qv, dj, d, qi, qo, h, b).vectorize(dx).unroll(dj);
-        its.normal.compute_at(outputs, dj)
-            .bound_extent(d, transposed)
-            .reorder_storage(d, q)
-            .reorder(q, d)
-            .vectorize(q, lanes, TailStrategy::RoundUp)
-            .unroll(d);
+        for (auto& [core, normal] : its.normal)
+            normal.compute_at(outputs, dj)
+                .bound_extent(d, transposed)
+                .reorder_storage(d, q)
+                .reorder(q, d)
+                .vectorize(q, lanes, TailStrategy::RoundUp)
+                .unroll(d);
     } else {
         outputs.split(d, d, dj, chunk, guard).reorder(dj, d, qi, qo, h, b).unroll(dj);
     }

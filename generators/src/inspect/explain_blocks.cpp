@@ -91,7 +91,7 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
     if (!core.has_core()) return {};
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;
-    collect(graph, depends, core.scores, seen, conditions, tensors);
+    for (const plan* each : core.cores()) collect(graph, depends, each->scores, seen, conditions, tensors);
 
     std::vector<block_reason> reasons;
     std::set<std::string> said;
@@ -130,12 +130,14 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
     if (core.has_core()) {
         const kernel_inputs inputs(request);
         const kernel_request parts = subblocks::in_subblocks(request);
-        tile_tables tables(parts, inputs);
-        const Var q("q"), k("k"), h("h"), b("b");
-        block_mask(tables, {q, k, h, b}).visible(core.scores);
         std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
-        for (const tile_tables::size& table : tables.sizes())
-            bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
+        for (const plan* each : core.cores()) {
+            tile_tables tables(parts, inputs);
+            const Var q("q"), k("k"), h("h"), b("b");
+            block_mask(tables, {q, k, h, b}).visible(each->scores);
+            for (const tile_tables::size& table : tables.sizes())
+                bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
+        }
         for (const auto& [of, all] : bytes) {
             const auto [of_queries, by_batch, by_head] = of;
             const int block = of_queries ? parts.blocks().query_block : parts.blocks().key_block;

@@ -118,14 +118,19 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
         sizes.push_back(channels);
         add(total, product(2 * times, sizes));
     };
-    contracted_over(count(operation::contract) * (facts.core.saved_rows > 0 ? 2 : 1),
+    const std::vector<const plan*> cores = facts.core.cores();
+    const auto count_cores = [&](int plan::* node) {
+        return static_cast<int>(std::ranges::count_if(cores, [&](const plan* core) { return core->*node >= 0; }));
+    };
+    const int products = facts.gradient ? count(operation::contract) : count_cores(&plan::contraction);
+    contracted_over(products * (facts.core.saved_rows > 0 ? 2 : 1),
                     {"D", static_cast<double>(depths.depth)});  // scores are made again for what the second pass writes
     const auto further = [&](std::span<const further_contraction> sums) {
         for (const further_contraction& other : sums)
             contracted_over(1, named_number(graph, other.extent, depths, call));
     };
     if (!facts.gradient) {
-        further(facts.core.further);
+        for (const plan* core : cores) further(core->further);
     } else {
         further(contractions_under(graph, facts.depends, facts.gradient->tiles));
         for (const gradient_sum& sum : facts.gradient->sums)
@@ -133,7 +138,7 @@ cost flops_of(const graph_facts& facts, const depth_pair& depths, const call_siz
                 contracted_over(1, {sum.of_values ? "Dv" : "D",
                                     static_cast<double>(sum.of_values ? depths.value_depth : depths.depth)});
     }
-    contracted_over(std::min(count(operation::weighted_sum), 1), {"Dv", static_cast<double>(depths.value_depth)});
+    contracted_over(count_cores(&plan::weights), {"Dv", static_cast<double>(depths.value_depth)});
     for (const int tensor : computed_in_full(graph))
         for (const matrix_product& of : products_of(graph, tensor)) {
             std::vector<size> sizes = sizes_of_computed(graph, tensor, depths, call);

@@ -75,20 +75,27 @@ private:
     void define_pairs() {
         // Algorithm
         const Expr keys = inputs_.keys_in_use(b_);
-        place at{b_, h_, q, k, keys, {}};
-        at.known.emplace(core_.contraction, quantity{product_, {}});
-        for (const further_contraction& other : core_.further) at.known.emplace(other.node, quantity{0.0f, {}});
-        const quantity score = pointwise(request_, inputs_, at)(core_.scores);
-        Expr visible = k < keys;
-        if (score.masked.defined()) visible = visible && !score.masked;
-        pairs_(k, q) = Tuple(cast<std::uint8_t>(visible), score.value);
+        Expr some = Internal::const_false(), shown;  // of several cores: what one of them sees, the first one's scores
+        for (const plan* core : core_.cores()) {
+            place at{b_, h_, q, k, keys, {}};
+            at.known.emplace(core->contraction, quantity{product_, {}});
+            for (const further_contraction& other : core->further) at.known.emplace(other.node, quantity{0.0f, {}});
+            const quantity score = pointwise(request_, inputs_, at)(core->scores);
+            some = some || (score.masked.defined() ? !score.masked : Internal::const_true());
+            if (!shown.defined()) shown = score.value;
+        }
+        pairs_(k, q) = Tuple(cast<std::uint8_t>(k < keys && some), shown);
     }
 
     void define_blocks() {
         // Algorithm
-        const verdict visible = block_mask(tables_, {q, k, h_, b_}).visible(core_.scores);
-        blocks_(k, q) = select(!visible.may, cast<std::uint8_t>(0),
-                               select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
+        verdict some{Internal::const_false(), Internal::const_false()};
+        for (const plan* core : core_.cores()) {
+            const verdict visible = block_mask(tables_, {q, k, h_, b_}).visible(core->scores);
+            some = {some.may || visible.may, some.must || visible.must};
+        }
+        blocks_(k, q) =
+            select(!some.may, cast<std::uint8_t>(0), select(some.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
     }
 
     const kernel_request& request_;

@@ -2,6 +2,7 @@
 
 #include "analysis/plan.hpp"
 
+#include <algorithm>
 #include <charconv>
 #include <stdexcept>
 
@@ -58,14 +59,16 @@ std::string symbol_part(const element_types& types) {
 }
 
 bool can_use_bf16_dot(const kernel_request& request) {
-    const plan& core = request.core();
     const auto is_passed = [&](int tensor) {
         return tensor >= 0 && request.graph().nodes[static_cast<std::size_t>(tensor)].op == operation::input;
     };
+    const auto pairs_fit = [&](const plan* core) {
+        return core->weights_by == statistic::softmax && is_passed(core->query) && is_passed(core->key) &&
+               is_passed(core->value) && core->weights == core->statistic_node;
+    };
     const auto& [query, key, value, output] = request.types;
     return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 &&
-           request.depths.depth % 2 == 0 && core.weights_by == statistic::softmax && is_passed(core.query) &&
-           is_passed(core.key) && is_passed(core.value) && core.weights == core.statistic_node;
+           request.depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
 }
 
 void check(const kernel_request& request) {

@@ -78,6 +78,45 @@ std::size_t plain_scratch_bytes(const schedule& s, const depth_pair& depths) {
     return sizeof(float) * (state + packed_queries + rows + scores_and_weights + sums + transposed);
 }
 
+namespace {
+
+/// What the pass over the keys of one core keeps.
+std::size_t floats_of_state(const kernel_request& request, const plan& core) {
+    const auto& [facts, types, depths, target, schedule] = request;
+    const kept_sizes cut = sizes_of(schedule);
+    const graph_ir& graph = facts->graph;
+    const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
+    const auto computed = [&](int tensor) {
+        return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input;
+    };
+    // What is read by broadcast is converted first.
+    const auto converted = [&](int tensor, element_type type) {
+        return tensor >= 0 && !computed(tensor) && bytes_of(type) < 4;
+    };
+    const std::size_t of_queries = computed(core.query) ? size(cut.query_block, depths.depth) : 0,
+                      of_keys = computed(core.key) ? size(cut.key_block, depths.depth) : 0;
+    std::size_t floats = 0;
+    floats += plain_scratch_bytes(schedule, depths) / sizeof(float) + of_queries + of_keys;
+    if (computed(core.value) || (cut.pairing == 1 && converted(core.value, types.value)))
+        floats += size(cut.key_block, depths.value_depth);
+    if (cut.pairing == 1 && converted(core.key, types.key)) floats += size(cut.key_block, depths.depth);
+    if (cut.pairing == 2) floats += size(cut.key_block, depths.value_depth + 2 * cut.lanes + cut.query_tile) / 2;
+    // Modified weights lie in a tile of their own, and have sums.
+    const int modified =
+        static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
+    floats +=
+        size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
+    floats += size(cut.query_block, 3 * (static_cast<int>(core.outputs.size()) + 4));  // rows
+    std::vector<int> roots{core.scores};
+    roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
+    if (core.weights >= 0) roots.push_back(core.weights);
+    floats += loads_of_pairs(graph, facts->depends, roots, {core.contraction}).size() *
+              (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // transposed
+    return floats;
+}
+
+}  // namespace
+
 std::size_t scratch_bytes(const kernel_request& request) {
     const auto& [facts, types, depths, target, schedule] = request;
     const kept_sizes cut = sizes_of(schedule);
@@ -98,31 +137,10 @@ std::size_t scratch_bytes(const kernel_request& request) {
     const auto computed = [&](int tensor) {
         return tensor >= 0 && graph.nodes[static_cast<std::size_t>(tensor)].op != operation::input;
     };
-    // What is read by broadcast is converted first.
-    const auto converted = [&](int tensor, element_type type) {
-        return tensor >= 0 && !computed(tensor) && bytes_of(type) < 4;
-    };
     const std::size_t of_queries = computed(core.query) ? size(cut.query_block, depths.depth) : 0,
                       of_keys = computed(core.key) ? size(cut.key_block, depths.depth) : 0;
     std::size_t floats = 0;
-    if (core.needs_state()) {
-        floats += plain_scratch_bytes(schedule, depths) / sizeof(float) + of_queries + of_keys;
-        if (computed(core.value) || (cut.pairing == 1 && converted(core.value, types.value)))
-            floats += size(cut.key_block, depths.value_depth);
-        if (cut.pairing == 1 && converted(core.key, types.key)) floats += size(cut.key_block, depths.depth);
-        if (cut.pairing == 2) floats += size(cut.key_block, depths.value_depth + 2 * cut.lanes + cut.query_tile) / 2;
-        // Modified weights lie in a tile of their own, and have sums.
-        const int modified =
-            static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
-        floats +=
-            size(modified, cut.query_tile * cut.key_block + 2 * cut.query_block * (depths.value_depth / cut.chunk + 2));
-        floats += size(cut.query_block, 3 * (static_cast<int>(core.outputs.size()) + 4));  // rows
-        std::vector<int> roots{core.scores};
-        roots.insert(roots.end(), core.summed_weights.begin(), core.summed_weights.end());
-        if (core.weights >= 0) roots.push_back(core.weights);
-        floats += loads_of_pairs(graph, facts->depends, roots, {core.contraction}).size() *
-                  (size(cut.query_tile, cut.key_block) + size(cut.lanes, cut.lanes));  // transposed
-    }
+    for (const plan* each : core.cores()) floats += each->needs_state() ? floats_of_state(request, *each) : 0;
     // The second pass: keys transposed, the queries' rows, a block of each output, or of up to four blocks of queries,
     // and the tile that is added to it.
     for (const auto& [first, second] : {std::pair(kind::scores, kind::weights), std::pair(kind::column, kind::column),

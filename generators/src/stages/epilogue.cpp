@@ -2,26 +2,32 @@
 
 #include "expr/math.hpp"
 
+#include <algorithm>
+#include <utility>
+
 namespace attune::generators {
 using namespace Halide;
 
-epilogue::epilogue(const kernel_frame& frame, const row_state* state)
-    : block(state ? state->block() : frame.cut.query_block),
+epilogue::epilogue(const kernel_frame& frame, std::vector<const row_state*> states)
+    : block(states.empty() ? frame.cut.query_block : states.front()->block()),
       f_(frame),
-      state_(state),
+      cores_(frame.core.cores()),
+      states_(std::move(states)),
       row_{f_.qi, f_.qt, f_.h, f_.b},
       at_row_(row_.begin(), row_.end()),
       in_loop_{f_.q % block, f_.q / block, f_.h, f_.b} {
     // Algorithm
     const plan& core = f_.core;
-    if (state_) primitives_ = primitives();
-    if (state_ && state_->chunk() > 0) {
-        Expr sums = state_->accumulated_of(in_loop_, f_.d);
-        if (core.weights_by == statistic::softmax) {
-            const Expr inverse = denominator(core.sink)(in_loop_)[0];
+    if (!states_.empty()) primitives_ = primitives();
+    for (int i = 0; i < static_cast<int>(states_.size()); ++i) {
+        if (states_[i]->chunk() == 0) continue;
+        Expr sums = states_[i]->accumulated_of(in_loop_, f_.d);
+        if (cores_[i]->weights_by == statistic::softmax) {
+            const Expr inverse = denominator(i, cores_[i]->sink)(in_loop_)[0];
             sums = select(is_exactly(inverse, 0.0f), 0.0f, sums * inverse);
         }
-        normal(f_.q, f_.d, f_.h, f_.b) = sums;
+        Func& result = normal.try_emplace(i, "normal").first->second;
+        result(f_.q, f_.d, f_.h, f_.b) = sums;
     }
     std::vector<Expr> values;
     for (std::size_t i = 0; i < core.outputs.size(); ++i) {
@@ -32,8 +38,8 @@ epilogue::epilogue(const kernel_frame& frame, const row_state* state)
         made.push_back(core.outputs[i]);
     }
     if (core.saved_rows > 0) {
-        values.push_back(state_->maximum_of(in_loop_));
-        values.push_back(denominator(core.sink)(in_loop_)[0]);
+        values.push_back(states_.front()->maximum_of(in_loop_));
+        values.push_back(denominator(0, core.sink)(in_loop_)[0]);
         made.insert(made.end(), {kind::row, kind::row});
     }
     if (core.saved_output >= 0) {
@@ -65,12 +71,13 @@ Func epilogue::saved_output() const {
 
 /// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a
 /// visible key; and its logarithm.
-const Func& epilogue::denominator(int sink) {
-    const auto [at, is_new] = denominators.try_emplace(sink, "denominator_" + std::to_string(sink + 1));
+const Func& epilogue::denominator(int core, int sink) {
+    const auto [at, is_new] = denominators.try_emplace({core, sink}, "denominator_" + std::to_string(sink + 1));
     Func& result = at->second;
     if (!is_new) return result;
-    const Expr sum = state_->sum_of(at_row_), none = is_exactly(sum, 0.0f),
-               highest = state_->maximum_of(at_row_) * state_->scale();
+    const row_state& state = *states_[core];
+    const Expr sum = state.sum_of(at_row_), none = is_exactly(sum, 0.0f),
+               highest = state.maximum_of(at_row_) * state.scale();
     if (sink < 0) {
         result(row_) = Tuple(select(none, 0.0f, 1.0f / sum), highest + natural_logarithm(at_least(sum, 1e-30f)));
         return result;
@@ -87,31 +94,47 @@ const Func& epilogue::denominator(int sink) {
     return result;
 }
 
-quantity epilogue::logarithm(int sink) const {
-    const FuncRef of = denominators.at(sink)(at_row_);
-    const Expr none = is_exactly(state_->sum_of(at_row_), 0.0f);
+quantity epilogue::logarithm(int core, int sink) const {
+    const FuncRef of = denominators.at({core, sink})(at_row_);
+    const Expr none = is_exactly(states_[core]->sum_of(at_row_), 0.0f);
     if (sink < 0) return {of[1], none};
     const quantity x = f_.evaluate(sink, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b)});
     return {of[1], x.masked.defined() ? none && x.masked : Expr()};
 }
 
+/// The core that makes a weighted sum, a sum of weights, a log-sum-exp or a maximum.
+int epilogue::core_of(int n) const {
+    const instruction& it = f_.node(n);
+    const int of = it.arguments[0];
+    const auto makes = [&](const plan& core) {
+        if (it.op == operation::weighted_sum) return core.weights == of && core.value == it.arguments[1];
+        if (it.op == operation::row_sum) return std::ranges::find(core.summed_weights, of) != core.summed_weights.end();
+        return core.scores == of && (it.op == operation::log_sum_exp ? core.log_sum : core.maximum);
+    };
+    return static_cast<int>(std::ranges::find_if(cores_, [&](const plan* core) { return makes(*core); }) -
+                            cores_.begin());
+}
+
 /// What rows are computed from, at (query in block, query block, head, batch).
 std::map<int, quantity> epilogue::primitives() {
     std::map<int, quantity> known;
-    const bool softmax = f_.core.weights_by == statistic::softmax || f_.core.log_sum;
     for (int n = 0; n < static_cast<int>(f_.graph().nodes.size()); ++n) {
         const instruction& node = f_.node(n);
         if (node.op == operation::log_sum_exp) {
-            const int sink = node.argument_count > 1 ? node.arguments[1] : -1;
-            denominator(sink);
-            known[n] = logarithm(sink);
+            const int core = core_of(n), sink = node.argument_count > 1 ? node.arguments[1] : -1;
+            denominator(core, sink);
+            known[n] = logarithm(core, sink);
         } else if (node.op == operation::row_maximum) {
-            const Expr highest = state_->maximum_of(at_row_);
-            known[n] = {highest * state_->scale(),
-                        softmax ? is_exactly(state_->sum_of(at_row_), 0.0f) : is_exactly(highest, lowest)};
+            const int core = core_of(n);
+            const row_state& state = *states_[core];
+            const Expr highest = state.maximum_of(at_row_);
+            known[n] = {highest * state.scale(), is_softmax(*cores_[core]) ? is_exactly(state.sum_of(at_row_), 0.0f)
+                                                                           : is_exactly(highest, lowest)};
         } else if (node.op == operation::row_sum) {
-            Expr sum = state_->summed_of(node.arguments[0], at_row_);
-            if (f_.core.weights_by == statistic::softmax) sum = sum * denominator(f_.core.sink)(at_row_)[0];
+            const int core = core_of(n);
+            Expr sum = states_[core]->summed_of(node.arguments[0], at_row_);
+            if (cores_[core]->weights_by == statistic::softmax)
+                sum = sum * denominator(core, cores_[core]->sink)(at_row_)[0];
             known[n] = {sum, {}};
         }
     }
@@ -159,7 +182,7 @@ Expr epilogue::written_output(int node, const Type& type) {
         if (f_.node(n).kind == kind::row)
             hoist(n), at.known[n] = read(hoisted_.at(n));
         else
-            at.known[n] = {normal(f_.q, f_.d, f_.h, f_.b), {}};
+            at.known[n] = {normal.at(core_of(n))(f_.q, f_.d, f_.h, f_.b), {}};
     }
     for (int n : hoistable(graph, f_.depends, {node}, known)) hoist(n), at.known[n] = read(hoisted_.at(n));
     const quantity x = f_.evaluate(node, at);

@@ -11,8 +11,8 @@ namespace attune::generators {
 /// so that one loop over tasks makes them. A kernel without an attention core consists of this alone.
 class epilogue {
 public:
-    /// `state` may be null.
-    epilogue(const kernel_frame& frame, const row_state* state);
+    /// `states`: one for each of the plan's cores; none where nothing is summed over the keys.
+    epilogue(const kernel_frame& frame, std::vector<const row_state*> states);
 
     /// Outputs and rows in the graph's order, then the saved rows and the saved output: (value depth, query, head,
     /// batch); rows repeat along the value depth.
@@ -28,12 +28,13 @@ public:
     Halide::Func saved_output() const;
 
     // What there is to schedule.
-    const int block;                            ///< queries that a task finishes
-    std::map<int, Halide::Func> denominators;   ///< (query in block, query block, head, batch), by sink: the inverse
-                                                ///< and the logarithm of the sum of weights
-    std::vector<Halide::Func> rows;             ///< (query in block, query block, head, batch)
-    std::vector<Halide::Func> of_rows() const;  ///< both
-    Halide::Func normal{"normal"};              ///< (query, value depth, head, batch): weighted sums, normalised
+    const int block;                                           ///< queries that a task finishes
+    std::map<std::pair<int, int>, Halide::Func> denominators;  ///< (query in block, query block, head, batch), by core
+                                                               ///< and sink: the inverse and the logarithm of the sum
+                                                               ///< of weights
+    std::vector<Halide::Func> rows;                            ///< (query in block, query block, head, batch)
+    std::vector<Halide::Func> of_rows() const;                 ///< both
+    std::map<int, Halide::Func> normal;  ///< (query, value depth, head, batch), by core: weighted sums, normalised
 
 private:
     struct hoisted_row {
@@ -43,15 +44,17 @@ private:
 
     Halide::Expr saved_row(int from_last, const Halide::Expr& query) const;
     std::map<int, quantity> primitives();
-    quantity logarithm(int sink) const;
-    const Halide::Func& denominator(int sink);
+    quantity logarithm(int core, int sink) const;
+    const Halide::Func& denominator(int core, int sink);
+    int core_of(int node) const;
     quantity read(const hoisted_row& kept) const;
     void hoist(int node);
     Halide::Expr written_row(int node);
     Halide::Expr written_output(int node, const Halide::Type& type);
 
     const kernel_frame& f_;
-    const row_state* state_;
+    const std::vector<const plan*> cores_;
+    const std::vector<const row_state*> states_;
     Halide::Expr query_of_row() const { return f_.qt * block + f_.qi; }
     const std::vector<Halide::Var> row_;                ///< query in block, query block, head, batch
     const std::vector<Halide::Expr> at_row_, in_loop_;  ///< the same, and as the loop over the outputs has it

@@ -29,6 +29,14 @@ struct kernel_frame {
           cut(cut),
           inputs(whole.inputs),
           tables(request, inputs) {}
+    /// The same tensors and blocks for another attention core of the graph; not in decode.
+    kernel_frame(const kernel_frame& first, const plan& core)
+        : request(first.request),
+          core(core),
+          depends(first.depends),
+          cut(first.cut),
+          inputs(first.inputs),
+          tables(request, inputs) {}
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;

@@ -5,6 +5,7 @@
 #include <attune/ir/differentiate.hpp>
 #include <attune/ir/outputs_problem.hpp>
 
+#include <algorithm>
 #include <bit>
 
 #pragma GCC diagnostic push
@@ -18,13 +19,19 @@ namespace attune::dsl::detail {
 constexpr void judge(ir_builder& list) {
     std::array<std::uint32_t, max_nodes> open{},
         closed{};  // bound indices of each node: free in it, and summed over within it
+    std::array<std::uint32_t, max_nodes> products{};  // of queries and keys that it is made of, a bit each
+    int all_products = 0;
+    const auto count_products = [&](int scores) {
+        list.contractions = std::max(list.contractions, std::popcount(products[scores]));
+    };
     const auto name_in = [&](std::uint32_t bits) {
         return bits ? list.indices[std::countr_zero(bits)] : std::string_view{};
     };
     for (int at = 0; at < list.node_count; ++at) {
         const instruction& i = list.nodes[at];
         for (int a = 0; a < i.argument_count; ++a)
-            open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]];
+            open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]],
+                products[at] |= products[i.arguments[a]];
         if (i.op == operation::bound) open[at] = 1u << i.integer;
         if (i.op == operation::sum || i.op == operation::any) {
             const std::uint32_t own = open[i.arguments[0]];
@@ -36,17 +43,28 @@ constexpr void judge(ir_builder& list) {
             if (open[at]) list.unbound = name_in(open[at]);
             closed[at] = 0;  // a tensor: its sums are done
         }
-        if (i.op == operation::contract) ++list.contractions;
+        if (i.op == operation::contract) {
+            products[at] |= 1u << all_products++;
+            if (all_products == 32) return void(list.too_long = true);
+        }
+        if (i.argument_count > 0 && list.nodes[i.arguments[0]].kind == kind::scores && i.kind != kind::scores)
+            count_products(i.arguments[0]);
         if (i.op == operation::where && i.kind == kind::weights) {
             const instruction& other = list.nodes[i.arguments[2]];
             list.weights_or_other = list.weights_or_other || other.op != operation::constant || other.number != 0;
         }
     }
-    for (int at = 0; at < list.output_count; ++at)
+    for (int at = 0; at < list.output_count; ++at) {
         if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
+        if (list.nodes[list.outputs[at].node].kind == kind::scores) count_products(list.outputs[at].node);
+    }
 }
 
 template <class Graph> constexpr ir_builder enter_graph(const Graph& graph);
+
+constexpr bool has_several_cores(const ir_builder& list) {
+    return attention_cores(std::span(list.nodes).first(static_cast<std::size_t>(list.node_count))).count() > 1;
+}
 
 /// The gradient's list, or the graph's own where that is at fault.
 template <class Gradient> constexpr ir_builder differentiated(const Gradient& gradient) {
@@ -54,6 +72,7 @@ template <class Gradient> constexpr ir_builder differentiated(const Gradient& gr
     using graph = std::remove_cvref_t<decltype(gradient.graph)>;
     if constexpr (is_gradient<graph>) of.fault = gradient_fault::of_a_gradient;
     if constexpr (is_shard<graph>) of.fault = gradient_fault::of_a_shard;
+    if (has_several_cores(of)) of.fault = gradient_fault::of_several_cores;
     return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
 }
 
@@ -63,6 +82,7 @@ template <class Shard> constexpr ir_builder sharded(const Shard& shard) {
     using graph = std::remove_cvref_t<decltype(shard.graph)>;
     if constexpr (is_gradient<graph>) of.unshardable = shard_fault::of_a_gradient;
     if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
+    if (has_several_cores(of)) of.unshardable = shard_fault::of_several_cores;
     return of.sound() ? sharding(of).run() : of;
 }
 
@@ -169,7 +189,7 @@ inline constexpr ir_builder built = [] {
                   "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs and 16 bound indices");
     static_assert(!list.weights_or_other, "attune: weights are chosen as where(condition, weights, 0), nothing else");
     static_assert(products_of_queries_and_keys<list.contractions> <= 1,
-                  "attune: a graph has one product q * t(k); a further one is a sum over its channels: sum(n, "
+                  "attune: a score has one product q * t(k); a further one is a sum over its channels: sum(n, "
                   "extent<3>(x), x(b, h, q_idx, n) * y(b, h, kv_idx, n))");
     static_assert(!list.fraction_cut_short,
                   "attune: x / y of integers rounds down, and here it becomes a real; write as_real(x) / y for the "
@@ -199,23 +219,14 @@ template <const auto& Graph> struct ir_storage {
     static constexpr auto outputs = first<output_declaration, built<Graph>.output_count>(built<Graph>.outputs);
     static constexpr auto indices = first<std::string_view, built<Graph>.index_count>(built<Graph>.indices);
     static constexpr outputs_problem problem = outputs_problem_of(nodes, outputs);
-    static_assert(problem != outputs_problem::different_scores,
-                  "attune: the outputs look at different scores; name them in different graphs");
+    static_assert(problem != outputs_problem::too_many_cores, "attune: a graph has at most 8 softmaxes");
     static_assert(
-        problem != outputs_problem::different_weights,
-        "attune: the graph makes weights in two ways; a kernel has one softmax, with one sink at most, or one "
-        "unnormalized: make two graphs of it");
+        problem != outputs_problem::pairs_of_several_cores,
+        "attune: scores, weights and their sums over queries or heads are written where there is one softmax; "
+        "name them in a graph of their own");
     static_assert(problem != outputs_problem::scores_apart,
                   "attune: the graph writes scores that its other outputs are not made of; name them in different "
                   "graphs");
-    static_assert(problem != outputs_problem::weighed_differently,
-                  "attune: the outputs weigh values by different weights; name them in different graphs");
-    static_assert(problem != outputs_problem::different_values,
-                  "attune: the outputs weigh two different tensors; name them in different graphs");
-    static_assert(
-        problem != outputs_problem::sum_beside_unnormalized,
-        "attune: the graph asks for log_sum_exp beside unnormalized weights; a kernel makes either: name them "
-        "in different graphs");
     static_assert(problem != outputs_problem::tokens_of_two_outputs,
                   "attune: tokens are made of two different outputs; name them in different graphs");
 };

@@ -25,6 +25,7 @@ enum class gradient_fault : std::uint8_t {
     no_derivative,
     of_a_gradient,
     of_a_shard,
+    of_several_cores,
     too_long
 };
 
@@ -33,6 +34,7 @@ enum class shard_fault : std::uint8_t {
     none,
     of_a_gradient,
     of_a_shard,
+    of_several_cores,
     of_tokens,
     of_pairs_or_keys,  ///< an output that no state is merged into: scores, weights, columns, head means
     not_a_sum,         ///< an output that is arithmetic behind a sum over the keys
@@ -55,7 +57,7 @@ struct ir_builder {
     std::int64_t too_large{};           ///< an integer constant beyond i32
     bool fraction_cut_short{};          ///< x / y of integers, rounded down, among reals
     bool weights_or_other{};            ///< where(condition, weights, x) with another x than 0
-    int contractions{};                 ///< products q * t(k), all told
+    int contractions{};                 ///< products q * t(k) in one score, the most
     bool too_long{};                    ///< there was no room for something
     gradient_fault fault{};             ///< of a gradient
     shard_fault unshardable{};          ///< of a shard

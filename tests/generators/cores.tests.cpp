@@ -1,0 +1,156 @@
+// Graphs with several attention cores, compiled in process for every level that runs here, beside the reference.
+#include "kernel/kernel_list.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/dsl.hpp>
+#include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/call.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <array>
+#include <stdexcept>
+
+using namespace attune;
+using support::workload;
+
+namespace {
+using namespace attune::dsl;
+
+inline constexpr auto q2 = input<"q2", f32>(batch, head, query, depth);
+inline constexpr auto k2 = input<"k2", f32>(batch, key_head, key, depth);
+inline constexpr auto v2 = input<"v2", f32>(batch, key_head, key, value_depth);
+inline constexpr auto lambda = input<"lambda", f32>(head);
+inline constexpr auto gate = input<"gate", f32>(batch, head, query);
+inline constexpr auto sinks = input<"sinks", f32>(head);
+
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+inline constexpr auto other_scores = q2 * t(k2) * rsqrt(depth);
+inline constexpr auto global = mask(scores, causal);
+inline constexpr auto local = mask(scores, causal&& kv_idx > q_idx - 16);
+inline constexpr auto behind = mask(scores, causal&& kv_idx <= q_idx - 16);
+
+/// Ye et al. 2024: what two softmaxes have in common is noise.
+inline constexpr auto differential = softmax(global) * v - lambda(h) * (softmax(mask(other_scores, causal)) * v);
+/// Branches of one formula each, as in NSA (Yuan et al. 2025): g local + (1 - g) global.
+inline constexpr auto gated =
+    gate(b, h, q_idx) * (softmax(local) * v) + (1.0 - gate(b, h, q_idx)) * (softmax(global) * v);
+inline constexpr auto two_values =
+    outputs(out = softmax(global) * v, output<"other"> = softmax(global) * v2, lse = log_sum_exp(global));
+inline constexpr auto merged =
+    merge(state(softmax(local) * v, log_sum_exp(local)), state(softmax(behind) * v, log_sum_exp(behind))).out;
+inline constexpr auto relu = unnormalized(max(scores, 0.0));
+inline constexpr auto of_everything = outputs(
+    out = softmax(global, sinks(h)) * v + relu * v2 / max(row_sum(relu), 1e-3), output<"near"> = softmax(local) * v2,
+    lse = log_sum_exp(global), output<"sum"> = row_sum(where(kv_idx % 3 == 0, softmax(local), 0)),
+    output<"top"> = row_maximum(other_scores));
+
+struct graph {
+    const char* name;
+    graph_ir ir;
+};
+const std::array graphs{graph{"differential", ir_of<differential>}, graph{"gated", ir_of<gated>},
+                        graph{"two_values", ir_of<two_values>}, graph{"merged", ir_of<merged>},
+                        graph{"of_everything", ir_of<of_everything>}};
+
+generators::kernel_request request_of(const generators::variant& v, std::string_view level, const char* types) {
+    return generators::kernels_of(
+               {&v, 1}, {.targets = {std::string(level)}, .dtypes = {types}, .depths = {"32"}, .shapes = {"prefill"}})
+        .front()
+        .request;
+}
+
+/// A kernel for prefill beside the reference.
+class compared {
+public:
+    compared(const graph& of, std::string_view level, element_type type)
+        : of_(of),
+          type_(type),
+          variant_{of.name, of.ir},
+          kernel_(generators::kernels_of({&variant_, 1}, {.targets = {std::string(level)},
+                                                          .dtypes = {std::string(name_of(type))},
+                                                          .depths = {"32"},
+                                                          .shapes = {"prefill"}})
+                      .front()) {}
+
+    void operator()(const support::shape& shape, std::vector<std::int32_t> in_use, double allowed) const {
+        workload call(of_.ir, shape, 7);
+        if (!in_use.empty()) call.set_lengths(std::move(in_use));
+        if (type_ != element_type::f32) convert(call);
+        const auto expected = call.expected();
+        for (const int threads : {1, 2}) {
+            call.reset_outputs();
+            attune::detail::call(kernel_.table(), call.arguments(), {.threads = threads});
+            for (const output_declaration& output : of_.ir.outputs) {
+                CAPTURE(of_.name, kernel_.table().kernels.front().target, name_of(type_), threads, output.name,
+                        shape.text());
+                CHECK(call.largest_error(expected, output.name) <= allowed);
+            }
+            CHECK(call.outputs_untouched(true));
+        }
+    }
+
+private:
+    void convert(workload& call) const {
+        for (const input_declaration& input : of_.ir.inputs)
+            if (input.element == element_type::any) call.convert(input.name, type_);
+        for (const output_declaration& output : of_.ir.outputs)
+            if (of_.ir.nodes[static_cast<std::size_t>(output.node)].kind == kind::output)
+                call.convert(output.name, type_);
+    }
+
+    const graph& of_;
+    element_type type_;
+    generators::variant variant_;
+    generators::jit_kernel kernel_;
+};
+
+const generators::level& best_level() {
+    return *std::ranges::find_if(generators::levels(),
+                                 [](const auto& each) { return runs(each.name) && !each.bf16_dot; });
+}
+}  // namespace
+
+TEST_CASE("several softmaxes in one call give what the reference gives", "[cores]") {
+    for (const graph& of : graphs) {
+        const compared call(of, best_level().name, element_type::f32);
+        for (const support::shape& shape :
+             {support::shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 77, .keys = 139},
+              support::shape{.heads = 2, .key_heads = 1, .queries = 200, .keys = 200, .gaps = true},
+              support::shape{.heads = 1, .key_heads = 1, .queries = 1, .keys = 1}})
+            call(shape, {}, 2e-5);
+        call({.batches = 3, .heads = 2, .key_heads = 2, .queries = 30, .keys = 90}, {90, 0, 7}, 2e-5);
+    }
+}
+
+TEST_CASE("several softmaxes agree with the reference at every level, and of bf16", "[cores]") {
+    const graph &gates = graphs[1], &all = graphs.back();
+    const support::shape shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 60, .keys = 110};
+    for (const generators::level& level : generators::levels())
+        if (!level.is_gpu && runs(level.name) && !level.bf16_dot && &level != &best_level())
+            compared(gates, level.name, element_type::f32)(shape, {}, 2e-5);
+    compared(all, best_level().name, element_type::bf16)(shape, {}, 0.02);
+}
+
+TEST_CASE("the flops, the scratch and the blocks of several softmaxes are those of all", "[cores]") {
+    const generators::variant both{"both", ir_of<gated>};
+    const auto request = request_of(both, "x86-64-v3", "f32");
+    CHECK(request.core().others.size() == 1);
+    CHECK(generators::scratch_bytes(request) > generators::plain_scratch_bytes(request.schedule, request.depths) * 2);
+}
+
+TEST_CASE("where several softmaxes have no kernel yet, one sentence says so", "[cores]") {
+    using Catch::Matchers::ContainsSubstring;
+    using Catch::Matchers::MessageMatches;
+    const generators::variant both{"my::both", ir_of<gated>};
+    CHECK_THROWS_MATCHES(
+        generators::kernels_of({&both, 1},
+                               {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"decode"}}),
+        std::runtime_error,
+        MessageMatches(
+            ContainsSubstring("my::both: no kernel for decode: there is more than one softmax; try SHAPES prefill")));
+}
