@@ -211,8 +211,8 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
     order.insert(order.end(), saved.begin(), saved.end());
 
     Pipeline attention(outputs);
-    if constexpr (std::is_same_v<Cut, cpu_prefill>) {
-        std::vector<prefill_core> cores;
+    if constexpr (std::is_same_v<Cut, cpu_prefill> || std::is_same_v<Cut, cpu_decode>) {
+        std::vector<std::conditional_t<std::is_same_v<Cut, cpu_prefill>, prefill_core, decode_core>> cores;
         for (std::size_t i = 0; i < states.size(); ++i) cores.push_back({states[i], i == 0 ? frame : further[i - 1]});
         apply(cut, all, cores, attention);
     } else {

@@ -54,7 +54,7 @@ const benchmark_case& case_named(const std::string& name) {
 struct problem {
     benchmark_case of;
     std::vector<std::byte> q, k, v, out;
-    std::vector<float> slopes, bias;
+    std::vector<float> slopes, bias, q2, k2;
     std::vector<std::int32_t> document, lengths;
 
     explicit problem(const benchmark_case& c) : of(c) {
@@ -65,6 +65,7 @@ struct problem {
             v.resize(k.size());
         slopes.resize(static_cast<std::size_t>(c.heads));
         if (c.variant == "bias") bias.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * c.keys));
+        if (c.variant == "differential") q2.resize(q.size() / sizeof(float)), k2.resize(k.size() / sizeof(float));
         std::int32_t number = 0;
         for (const std::int64_t n : bench::document_lengths)
             document.insert(document.end(), static_cast<std::size_t>(n), number++);
@@ -119,6 +120,10 @@ struct problem {
             return f(attune::prepare<bench::bias_attention>(
                 dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
                 bench::bias = attune::tensor(bias.data(), {of.batch, of.heads, of.queries, of.keys})));
+        if (variant == "differential" && !q2.empty())
+            return f(attune::prepare<bench::differential_attention>(
+                dsl::q = Q, dsl::k = K, dsl::v = V, bench::slopes = S, dsl::out = O,
+                bench::q2 = attune::tensor(q2.data(), Q.shape()), bench::k2 = attune::tensor(k2.data(), K.shape())));
         throw std::invalid_argument("expected a variant of the table that the loaded tensors are for, got " + variant);
     }
 };
@@ -206,7 +211,9 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
     if (command == "load") {
         given = std::make_unique<problem>(case_named(what));
         read(folder / "q.bin", given->q), read(folder / "k.bin", given->k), read(folder / "v.bin", given->v);
-        if (given->of.variant == "alibi") read(folder / "slopes.bin", given->slopes);
+        if (given->of.variant == "alibi" || given->of.variant == "differential")
+            read(folder / "slopes.bin", given->slopes);
+        if (given->of.variant == "differential") read(folder / "q2.bin", given->q2), read(folder / "k2.bin", given->k2);
         if (given->of.variant == "bias") read(folder / "bias.bin", given->bias);
         return {{"lengths", given->lengths}};
     }
@@ -252,7 +259,8 @@ void fill(problem& given) {
     };
     draw(given.q), draw(given.k), draw(given.v);
     for (std::size_t h = 0; h < given.slopes.size(); ++h) given.slopes[h] = 1.0f / static_cast<float>(2 << h);
-    for (float& x : given.bias) x = normal(random);
+    for (std::vector<float>* each : {&given.bias, &given.q2, &given.k2})
+        for (float& x : *each) x = normal(random);
 }
 
 void time_case(benchmark::State& state, const benchmark_case& c) {

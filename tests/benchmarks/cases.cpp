@@ -18,13 +18,14 @@ std::int64_t benchmark_case::visible_pairs() const {
     } else if (variant == "documents" || variant == "documents_causal") {
         for (const std::int64_t n : document_lengths) pairs += batch * (variant == "documents" ? n * n : triangle(n));
     } else {
-        pairs = batch * triangle(queries);
+        pairs = batch * triangle(queries) * (variant == "differential" ? 2 : 1);
     }
     return heads * pairs;
 }
 
 double benchmark_case::bytes() const {
-    const std::int64_t elements = 2 * batch * heads * queries * depth + 2 * batch * key_heads * keys * depth;
+    const std::int64_t more = variant == "differential" ? 1 : 0;  // q2 and k2
+    const std::int64_t elements = (2 + more) * batch * depth * (heads * queries + key_heads * keys);
     return static_cast<double>(elements * attune::bytes_of(element));
 }
 
@@ -44,7 +45,7 @@ const std::vector<benchmark_case>& cases() {
                     add(std::string(variant) + "/S2048", variant, element, 1, 8, 8, 2048, 2048, depth);
         for (const std::int64_t depth : {64, 128}) {
             add("causal/S512", "causal", f32, 4, 8, 8, 512, 512, depth);
-            for (const char* variant : {"alibi", "softcap", "bias"})
+            for (const char* variant : {"alibi", "softcap", "bias", "differential"})
                 add(std::string(variant) + "/S2048", variant, f32, 1, 8, 8, 2048, 2048, depth);
             for (const char* variant : {"window", "documents", "documents_causal"})
                 add(std::string(variant) + "/S4096", variant, f32, 1, 8, 8, 4096, 4096, depth);

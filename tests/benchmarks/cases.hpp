@@ -14,10 +14,10 @@ struct benchmark_case {
     attune::element_type element;
     std::int64_t batch, heads, key_heads, queries, keys, depth;
 
-    /// Pairs that are visible in all batch elements and heads together.
+    /// Pairs that are visible in all batch elements, heads and softmaxes together.
     std::int64_t visible_pairs() const;
     double flops() const { return 4.0 * static_cast<double>(visible_pairs() * depth); }
-    /// q, k, v and out, each once.
+    /// The tensors of queries, keys and values and the output, each once.
     double bytes() const;
 };
 

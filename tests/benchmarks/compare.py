@@ -47,7 +47,9 @@ def tensors_of(torch, case, folder):
     case["slopes"] = torch.tensor([2.0 ** (-8 * (h + 1) / case["heads"]) for h in range(case["heads"])])
     case["document"] = torch.repeat_interleave(torch.arange(len(case["documents"]), dtype=torch.int32), torch.tensor(case["documents"]))
     case["bias"] = torch.randn((case["batch"], case["heads"], case["queries"], case["keys"]), generator=random) if case["variant"] == "bias" else None
-    for tensor, file in ((q, "q"), (k, "k"), (v, "v"), (case["slopes"], "slopes"), (case["bias"], "bias")):
+    second = case["variant"] == "differential"
+    case["second"] = (draw(case["heads"], case["queries"]), draw(case["key_heads"], case["keys"])) if second else (None, None)
+    for tensor, file in ((q, "q"), (k, "k"), (v, "v"), (case["slopes"], "slopes"), (case["bias"], "bias"), *zip(case["second"], ("q2", "k2"))):
         if tensor is not None:
             (tensor.view(torch.int16) if tensor.dtype == torch.bfloat16 else tensor).numpy().tofile(folder / f"{file}.bin")
     return q, k, v
@@ -72,7 +74,7 @@ def measure(torch, attune, folder, case, options, other=None):
         return answer["seconds"]
 
     turns, failed, differences = {"attune": call_attune}, {}, {}
-    if variant in ("alibi", "softcap"):
+    if variant in ("alibi", "softcap", "differential"):
         turns["attune, causal only"] = lambda n: attune("time", "causal", n)["seconds"]
     if other:
         other("load", case["name"])

@@ -46,6 +46,15 @@ def sdpa(torch, case, q, k, v):
         yield "SDPA, float mask", lambda: attention(q, k, v, attn_mask=slopes)
     elif variant == "bias":
         yield "SDPA, float mask", lambda: attention(q, k, v, attn_mask=case["bias"])
+    elif variant == "differential":
+        (q2, k2), share = case["second"], case["slopes"][:, None, None]
+        yield "SDPA, two calls", lambda: torch.addcmul(attention(q, k, v, is_causal=True), attention(q2, k2, v, is_causal=True), share, value=-1)
+        stacked_q, stacked_k = torch.cat((q, q2), 1), torch.cat((k, k2), 1)  # as a projection may lay them
+
+        def both():
+            first, second = attention(stacked_q, stacked_k, torch.cat((v, v), 1), is_causal=True).chunk(2, 1)
+            return torch.addcmul(first, second, share, value=-1)
+        yield "SDPA, stacked heads", both
     else:
         seen = visible(torch, case)
         yield "SDPA, bool mask", lambda: attention(q, k, v, attn_mask=seen)
@@ -75,6 +84,11 @@ def flex(torch, case, q, k, v):
     blocks = mask and create_block_mask(mask, q.shape[0] if variant == "padded" else None, None, case["queries"], case["keys"], device="cpu")
     compiled = torch.compile(flex_attention, dynamic=False, fullgraph=True)
     gqa = q.shape[1] != k.shape[1]
+    if variant == "differential":
+        (q2, k2), share = case["second"], slopes[:, None, None]
+        both = torch.compile(lambda: flex_attention(q, k, v, block_mask=blocks) - share * flex_attention(q2, k2, v, block_mask=blocks), dynamic=False, fullgraph=True)
+        yield "FlexAttention, two calls", both
+        return
     yield "FlexAttention", lambda: compiled(q, k, v, score_mod=scores.get(variant), block_mask=blocks, enable_gqa=gqa)
 
 
@@ -120,6 +134,8 @@ def onnx_runtime(torch, case, q, k, v, threads):
     if case["dtype"] != "f32":
         raise unsupported("no bf16")
     variant, heads, key_heads, queries, keys = case["variant"], q.shape[1], k.shape[1], case["queries"], case["keys"]
+    if variant == "differential":
+        raise unsupported("no operator with two softmaxes")
     flat = lambda x: numpy.ascontiguousarray(x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1).numpy())
     by_head = lambda call: lambda: torch.from_numpy(call()).view(q.shape[0], queries, heads, -1).transpose(1, 2)
     kinds = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "bool": TensorProto.BOOL}
@@ -185,8 +201,8 @@ def openvino(torch, case, q, k, v, threads):
     import numpy, openvino as ov
     from openvino import opset13 as ops
     variant, heads, key_heads = case["variant"], q.shape[1], k.shape[1]
-    if variant == "softcap":
-        raise unsupported("no softcap")
+    if variant in ("softcap", "differential"):
+        raise unsupported("no operator for it")
     arrays = {name: x.float().contiguous().numpy() for name, x in zip("qkv", (q, k, v))}
     inputs = {name: ops.parameter(list(x.shape), numpy.float32, name=name) for name, x in arrays.items()}
 

@@ -24,6 +24,12 @@ inline constexpr auto documents_causal_attention =
 // clang-format on
 inline constexpr auto bias_attention = softmax(scores + bias(b, h, q_idx, kv_idx)) * v;
 
+/// Ye et al. 2024: two softmaxes over the same values, of which one is subtracted. `slopes` weigh the second.
+inline constexpr auto q2 = input<"q2", f32>(batch, head, query, depth);
+inline constexpr auto k2 = input<"k2", f32>(batch, key_head, key, depth);
+inline constexpr auto differential_attention =
+    causal_attention - slopes(h) * (softmax(mask(q2 * t(k2) * rsqrt(depth), causal)) * v);
+
 // Again, for other element types and depths.
 inline constexpr auto full_of_halves = full_attention;
 inline constexpr auto causal_of_halves = causal_attention;

@@ -1,5 +1,6 @@
 // Graphs with several attention cores, compiled in process for every level that runs here, beside the reference.
 #include "kernel/kernel_list.hpp"
+#include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -64,17 +65,17 @@ generators::kernel_request request_of(const generators::variant& v, std::string_
         .request;
 }
 
-/// A kernel for prefill beside the reference.
+/// A kernel for prefill or decode beside the reference.
 class compared {
 public:
-    compared(const graph& of, std::string_view level, element_type type)
+    compared(const graph& of, std::string_view level, element_type type, const char* shape = "prefill")
         : of_(of),
           type_(type),
           variant_{of.name, of.ir},
           kernel_(generators::kernels_of({&variant_, 1}, {.targets = {std::string(level)},
                                                           .dtypes = {std::string(name_of(type))},
                                                           .depths = {"32"},
-                                                          .shapes = {"prefill"}})
+                                                          .shapes = {shape}})
                       .front()) {}
 
     void operator()(const support::shape& shape, std::vector<std::int32_t> in_use, double allowed) const {
@@ -136,6 +137,17 @@ TEST_CASE("several softmaxes agree with the reference at every level, and of bf1
     compared(all, best_level().name, element_type::bf16)(shape, {}, 0.02);
 }
 
+TEST_CASE("decode makes several softmaxes in one call, over all keys, few of them and none", "[cores]") {
+    for (const graph& of : graphs) {
+        const compared call(of, best_level().name, element_type::f32, "decode");
+        call({.batches = 2, .heads = 4, .key_heads = 2, .queries = 1, .keys = 139}, {}, 2e-5);
+        call({.heads = 8, .key_heads = 1, .queries = 3, .keys = 700, .gaps = true}, {}, 2e-5);
+        call({.batches = 3, .heads = 2, .key_heads = 2, .queries = 2, .keys = 90}, {90, 0, 7}, 2e-5);
+    }
+    compared(graphs.back(), best_level().name, element_type::bf16, "decode")(
+        {.batches = 2, .heads = 4, .key_heads = 2, .queries = 2, .keys = 300}, {}, 0.02);
+}
+
 TEST_CASE("the flops, the scratch and the blocks of several softmaxes are those of all", "[cores]") {
     const generators::variant both{"both", ir_of<gated>};
     const auto request = request_of(both, "x86-64-v3", "f32");
@@ -143,14 +155,15 @@ TEST_CASE("the flops, the scratch and the blocks of several softmaxes are those 
     CHECK(generators::scratch_bytes(request) > generators::plain_scratch_bytes(request.schedule, request.depths) * 2);
 }
 
-TEST_CASE("where several softmaxes have no kernel yet, one sentence says so", "[cores]") {
+TEST_CASE("a GPU refuses several softmaxes in one sentence", "[cores]") {
     using Catch::Matchers::ContainsSubstring;
     using Catch::Matchers::MessageMatches;
     const generators::variant both{"my::both", ir_of<gated>};
-    CHECK_THROWS_MATCHES(
-        generators::kernels_of({&both, 1},
-                               {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {"decode"}}),
-        std::runtime_error,
-        MessageMatches(
-            ContainsSubstring("my::both: no kernel for decode: there is more than one softmax; try SHAPES prefill")));
+    for (const char* shape : {"prefill", "decode"}) {
+        const auto planned = generators::kernels_of(
+            {&both, 1}, {.targets = {"opencl"}, .dtypes = {"f32"}, .depths = {"32"}, .shapes = {shape}});
+        CHECK_THROWS_MATCHES(
+            generators::lower(planned.front().request), std::runtime_error,
+            MessageMatches(ContainsSubstring("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs")));
+    }
 }

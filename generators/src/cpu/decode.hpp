@@ -79,7 +79,14 @@ private:
     const cpu_decode& cut_;
 };
 
+/// The pass over the keys for one attention core.
+struct decode_core {
+    decode_state& state;
+    const kernel_frame& frame;
+};
+
 /// Makes loops of a CPU of a kernel's stages, and adds the passes that finish them.
-void apply(const cpu_decode& cut, kernel_stages& all, decode_state* state, Halide::Pipeline& attention);
+void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_core>& cores,
+           Halide::Pipeline& attention);
 
 }  // namespace attune::generators

@@ -57,9 +57,11 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
     const auto lanes = [&](auto stage) {
         if (its.width > 1) stage.vectorize(l, its.width);
     };
-    its.merged.compute_at(merging).bound_extent(l, its.width);
-    lanes(its.merged);
-    lanes(its.merged.update().reorder(l, its.splits, its.dc));
+    if (its.layout.size() > (its.layout.maximum_at >= 0 ? 1 : 0)) {  // more than the maximum
+        its.merged.compute_at(merging).bound_extent(l, its.width);
+        lanes(its.merged);
+        lanes(its.merged.update().reorder(l, its.splits, its.dc));
+    }
     if (its.layout.maximum_at >= 0) its.top.compute_at(merging);
 
     its.partial.compute_root()
@@ -120,13 +122,16 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
 
 }  // namespace
 
-void apply(const cpu_decode& cut, kernel_stages& all, decode_state* state, Pipeline& attention) {
+void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_core>& cores, Pipeline& attention) {
     const kernel_frame& f = all.frame;
     for (computed_tensor& each : all.before.all) schedule_tensor(each, f, cut.lanes);
-    schedule_keys(cut, *state, f, schedule_rows(all.rows, f, state, cut.lanes));
-    skip_empty_blocks(state->state.name() + ".s1." + state->blocks.x.name(), state->kinds_of_split,
-                      clipped_loops(cut, *state, f), f, attention);
-    fetch_rows(cut, *state, f, attention);
+    const LoopLevel merging = schedule_rows(all.rows, f, &cores.front().state, cut.lanes);
+    for (const auto& [state, frame] : cores) {
+        schedule_keys(cut, state, frame, merging);
+        skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.kinds_of_split,
+                          clipped_loops(cut, state, frame), frame, attention);
+        fetch_rows(cut, state, frame, attention);
+    }
 }
 
 }  // namespace attune::generators

@@ -127,9 +127,8 @@ std::size_t scratch_bytes(const kernel_request& request) {
                               // tile, and 32 allocations rounded up
         const auto tile = static_cast<std::size_t>(cut.lanes * depths.depth + cut.value_tile * depths.value_depth +
                                                    cut.lanes * cut.lanes * cut.query_tile);
-        return sizeof(float) * tile +
-               static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes +
-               3 * hoisted_bytes(*facts, cut) + 32 * 128;
+        return static_cast<std::size_t>(cut.query_tile - 1) * row_memory_of(request).scratch_bytes +
+               core.cores().size() * (sizeof(float) * tile + 3 * hoisted_bytes(*facts, cut) + 32 * 128);
     }
     if (!core.has_core())
         return sizeof(float) * static_cast<std::size_t>(cut.query_block) * 2 * (graph.outputs.size() + 4);
@@ -198,21 +197,23 @@ row_memory row_memory_of(const kernel_request& request) {
     const auto& [facts, types, depths, target, schedule] = request;
     if (!decodes(schedule)) return {};
     const kept_sizes cut = sizes_of(schedule);
-    const plan& core = facts->core;
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
-    const int modified =
-        static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);
-    if (request.on_gpu())
-        return {0, size((core.weights >= 0 ? depths.value_depth : 0) + 2 +
-                        modified)};  // what is kept of a block of threads is in the device's shared memory
-    const int vector = core.weights >= 0 ? cut.lanes : 1,
-              chunks = core.weights >= 0 ? depths.value_depth / vector + 1 : 1;  // at most: a chunk is a vector or more
-    const int state = depths.value_depth + vector * chunks * (2 + modified);
     row_memory each;
-    each.part_bytes = size(state);
-    each.scratch_bytes =
-        size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) +
-        3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
+    for (const plan* core : facts->core.cores()) {
+        const int modified = static_cast<int>(core->summed_weights.size()) +
+                             (core->weights >= 0 && core->weights != core->statistic_node);
+        if (request.on_gpu()) {  // what is kept of a block of threads is in the device's shared memory
+            each.part_bytes += size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);
+            continue;
+        }
+        const int vector = core->weights >= 0 ? cut.lanes : 1,  // at most: a chunk is a vector or more
+            chunks = core->weights >= 0 ? depths.value_depth / vector + 1 : 1;
+        const int state = depths.value_depth + vector * chunks * (2 + modified);
+        each.part_bytes += size(state);
+        each.scratch_bytes +=
+            size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) +
+            3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
+    }
     return each;
 }
 

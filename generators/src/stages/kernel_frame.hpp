@@ -29,14 +29,16 @@ struct kernel_frame {
           cut(cut),
           inputs(whole.inputs),
           tables(request, inputs) {}
-    /// The same tensors and blocks for another attention core of the graph; not in decode.
+    /// The same tensors and blocks for another attention core of the graph.
     kernel_frame(const kernel_frame& first, const plan& core)
         : request(first.request),
           core(core),
           depends(first.depends),
           cut(first.cut),
           inputs(first.inputs),
-          tables(request, inputs) {}
+          tables(request, inputs) {
+        if (decodes()) stack_heads();
+    }
     kernel_frame(const kernel_frame&) = delete;
 
     const kernel_request& request;

@@ -1,0 +1,74 @@
+#include "analysis/plan.hpp"
+
+namespace attune::generators {
+namespace {
+
+/// Nodes whose value needs the query head: not one read through an axis of key heads.
+std::vector<bool> of_query_heads(const graph_ir& graph) {
+    std::vector<bool> needs;
+    for (const instruction& node : graph.nodes) {
+        bool here = node.op == operation::h || node.op == operation::keep || node.kind == kind::row;
+        const bool load = node.op == operation::load;
+        const instruction* const tensor = load ? &graph.nodes[node.arguments[0]] : nullptr;
+        for (int i = load ? 1 : 0; i < node.argument_count; ++i) {
+            const int argument = node.arguments[i];
+            const bool key_head = load && tensor->op == operation::input &&
+                                  graph.inputs[tensor->input].axes[i - 1].kind == axis_kind::key_head;
+            if (!(key_head && graph.nodes[argument].op == operation::h)) here = here || needs[argument];
+        }
+        needs.push_back(here);
+    }
+    return needs;
+}
+
+}  // namespace
+
+std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends) {
+    const std::vector<bool> needs = of_query_heads(graph);
+    for (std::size_t n = 0; n < depends.size(); ++n) depends[n].query = depends[n].query || needs[n];
+    return depends;
+}
+
+namespace {
+
+/// The same of one attention core.
+std::string decode_unsupported_reason_of(const graph_ir& graph, const plan& core) {
+    if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
+    if (!core.further.empty()) return "scores have a further sum over products of a query's and a key's numbers";
+    const std::vector<bool> needs = of_query_heads(graph);
+    for (const int tensor : {core.key, core.value}) {
+        if (tensor < 0) continue;
+        const instruction& node = graph.nodes[tensor];
+        const bool input = node.op == operation::input;
+        if (input && graph.inputs[node.input].axes[1].kind == axis_kind::head)
+            return "keys or values are those of a query head, not of a group";
+        if (!input && needs[node.arguments[0]]) return "keys or values are computed for a query head, not for a group";
+    }
+    for (const int tensor : {core.query, core.key, core.value}) {
+        if (tensor < 0 || graph.nodes[tensor].op == operation::input) continue;
+        std::vector<bool> made(graph.nodes.size());
+        made[graph.nodes[tensor].arguments[0]] = true;
+        for (int n = tensor; n >= 0; --n) {
+            if (!made[n]) continue;
+            if (graph.nodes[n].op == operation::sum || graph.nodes[n].op == operation::tokens)
+                return "queries, keys or values are computed by sums, such as projections";
+            for (int i = 0; i < graph.nodes[n].argument_count; ++i) made[graph.nodes[n].arguments[i]] = true;
+        }
+    }
+    return {};
+}
+
+}  // namespace
+
+std::string decode_unsupported_reason(const graph_ir& graph, const plan& core) {
+    if (core.makes(kind::gradient)) return "gradients are summed over the queries";
+    if (core.needs_state())
+        for (const kind output : core.outputs)
+            if (output != kind::output && output != kind::row)
+                return output == kind::tokens ? "tokens are computed around it" : "an output has an axis of keys";
+    for (const plan* each : core.cores())
+        if (std::string reason = decode_unsupported_reason_of(graph, *each); !reason.empty()) return reason;
+    return {};
+}
+
+}  // namespace attune::generators
