@@ -45,7 +45,7 @@ slice_fuzzers() { tests/fuzz/run "${@:-300}"; }
 
 # Calls over 1 to 8 ranks with the MPI that CMake finds, then with MPICH.
 slice_mpi() {
-    ctest --preset default -R '^mpi([.]ranks)?$' "$@"
+    ctest --preset default -R '^mpi([.](c|ranks))?$' "$@"
     if ! have mpicxx.mpich || ! have mpiexec.mpich; then
         say "skipped: needs libmpich-dev and mpich"
         return 0
@@ -53,6 +53,6 @@ slice_mpi() {
     say "With MPICH"
     cmake --preset default -B build/mpich -DMPI_CXX_COMPILER=mpicxx.mpich -DMPIEXEC_EXECUTABLE="$(command -v mpiexec.mpich)" \
         -DATTUNE_HOST_GENERATORS="$PWD/build/default/bin" >build/.setup/mpich.log 2>&1 || { cat build/.setup/mpich.log >&2; return 1; }
-    cmake --build build/mpich --target mpi_ranks
-    ctest --test-dir build/mpich --output-on-failure -R '^mpi([.]ranks)?$' "$@"
+    cmake --build build/mpich --target mpi_ranks c_ranks
+    ctest --test-dir build/mpich --output-on-failure -R '^mpi([.](c|ranks))?$' "$@"
 }

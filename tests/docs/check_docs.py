@@ -4,7 +4,7 @@
     ```cpp             declarations, inside a namespace of the page's with attune::dsl at hand
     ```cpp call        statements of a call, where Q, K, V, O and other tensors are attune::tensor
     ```cpp file=x.hpp  a file; later blocks see what it declares
-    ```c               a C99 translation unit, with the headers of the page's files' kernels stood in for
+    ```c               a C99 translation unit, with the headers of the page's files' kernels, and MPI's, stood in for
     ```python          compiled to byte code
     ```cmake           run with stand-ins for the commands that make targets, and attune_add_variant's own check of its arguments
     ```sh              every program that is named by a path exists in the sources, or is one that the build makes
@@ -30,6 +30,13 @@ function(attune_add_variant target)
         message(FATAL_ERROR "attune_add_variant(${target}): ${arg_UNPARSED_ARGUMENTS}")
     endif()
 endfunction()
+"""
+MPI_STAND_IN = """
+typedef struct communicator* MPI_Comm;
+extern MPI_Comm MPI_COMM_WORLD;
+enum { MPI_THREAD_FUNNELED = 1 };
+int MPI_Init_thread(int*, char***, int, int*);
+int MPI_Finalize(void);
 """
 
 
@@ -101,15 +108,18 @@ class Page:
             self.wrong.append(done.stderr)
 
     def check_c(self, folder, code, line):
+        if "#include <attune/mpi.h>" in code:
+            with open(os.path.join(folder, "mpi.h"), "w", encoding="utf-8") as file:
+                file.write(MPI_STAND_IN)
         for name in re.findall(r"#include <(\w+)\.h>", code):
             if name.endswith("_kernels") or name == "attune_common":
                 variant = "my_alibi" if name.endswith("_kernels") else "attune_common_causal_attention"
                 with open(os.path.join(folder, name + ".h"), "w", encoding="utf-8") as file:
-                    file.write(f"#include <attune/c.h>\nconst attune_variant* {variant}_variant(void);\n"
+                    file.write(f"#include <attune/c.h>\nconst attune_variant* {variant}_variant(void);\nconst attune_variant* {variant}_shard_variant(void);\n"
                                f"typedef struct {{ attune_tensor q, k, v, slopes, kv_lengths, out; }} {variant}_arguments;\n"
                                f"static inline attune_status {variant}_run(const {variant}_arguments* given, const attune_options* how) "
                                f"{{ (void)given; return attune_run({variant}_variant(), NULL, 0, how); }}\n")
-        done = run([self.options.c_compiler, "-std=c99", "-fsyntax-only", "-Wall", "-pedantic-errors", "-I", folder, "-I", self.options.runtime, "-x", "c", "-"],
+        done = run([self.options.c_compiler, "-std=c99", "-fsyntax-only", "-Wall", "-pedantic-errors", "-I", folder, "-I", self.options.runtime, "-I", os.path.join(self.options.source, "runtime/mpi/include"), "-x", "c", "-"],
                    f'#line {line} "{self.path}"\n{code}')
         if done.returncode != 0:
             self.wrong.append(done.stderr)

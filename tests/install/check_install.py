@@ -576,6 +576,7 @@ def mpi(user):
     build = user.work("over_mpi_build")
     user.build(project, build, "-DCOMPONENT=mpi", prefixes=[prefix])
     runs(os.path.join(build, "app"))
+    runs(os.path.join(build, "app_in_c"))
 
     library = {name: os.path.join(where, name) for where, _, names in os.walk(prefix) for name in names if name.endswith(".a")}
     for name, file in library.items():
@@ -586,6 +587,9 @@ def mpi(user):
         flags = shlex.split(run("pkg-config", "--cflags", "--libs", "attune-mpi", env={**os.environ, "PKG_CONFIG_PATH": folder}))
         app = user.work("by_pkg_config")
         run(options.mpi_compiler, "-std=c++20", os.path.join(project, "main.cpp"), "-o", app, *flags)
+        runs(app)
+        app, wrapper = user.work("in_c_by_pkg_config"), os.path.basename(options.mpi_compiler).replace("cxx", "cc").replace("c++", "cc")
+        run(os.path.join(os.path.dirname(options.mpi_compiler), wrapper), "-std=c99", "-Wall", "-Wextra", os.path.join(project, "main.c"), "-o", app, *flags)
         runs(app)
     else:
         print("skipped: no pkg-config here, so attune-mpi.pc was not tried")

@@ -18,7 +18,8 @@ TESTS = {"runtime": "runtime_tests", "runtime.unknown_limit": "runtime_tests", "
          "gradients": "gradients_tests", "python.refusals": "attune_common_shared", "ranks": "ranks_tests", "exchange": "exchange_tests"}
 # Doors that not every machine has: their files, and their tests in the same way.
 DOORS = {"torch": (r"runtime/(torch/|python/attune/torch\.py)", {"python.torch_refusals": "attune_torch_tests"}),
-         "jax": (r"runtime/(jax/|python/attune/jax\.py)", {"python.jax_refusals": "attune_jax_tests"})}
+         "jax": (r"runtime/(jax/|python/attune/jax\.py)", {"python.jax_refusals": "attune_jax_tests"}),
+         "mpi": (r"runtime/mpi/src/c(_arguments)?\.", {"mpi.c": "c_ranks"})}
 LONGEST = 10  # seconds of a test case, and twenty times what it takes where no mutant lives
 
 
@@ -71,7 +72,7 @@ def read(path):
 
 
 def doors_of(how):
-    """The Pythons by which doors open here."""
+    """The Pythons, and the compiler for MPI, by which doors open here."""
     return {door: python for door in DOORS if os.path.exists(python := getattr(how, door))}
 
 
@@ -96,7 +97,7 @@ def build(folder, how):
         os.symlink(os.path.realpath(os.path.join(SOURCE, "build/venv")), venv)
     binary = os.path.join(folder, "build/default")  # as it lies in a clone, which a compiler cache knows
     subprocess.run(["cmake", "-S", folder, "-B", binary, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DATTUNE_TUNED_FOR=generic", "-DATTUNE_BUILD_EXAMPLES=OFF",
-                    *(f"-DATTUNE_{door.upper()}_PYTHON={python}" for door, python in doors_of(how).items())], check=True, stdout=subprocess.DEVNULL)
+                    *(f"-DATTUNE_{door.upper()}_PYTHON={python}" for door, python in doors_of(how).items() if door != "mpi")], check=True, stdout=subprocess.DEVNULL)
     subprocess.run(["cmake", "--build", binary, "--parallel", str(how.jobs), "--target", *sorted(set(tests_of(how).values()))], check=True, stdout=None if how.verbose else subprocess.DEVNULL)
     return binary
 
@@ -230,6 +231,7 @@ def main():
     parser.add_argument("--budget", type=float, default=20, help="seconds of test cases that a mutant costs at most")
     parser.add_argument("--torch", default=os.path.join(SOURCE, "build/torch/bin/python"), help="a Python with PyTorch; without it PyTorch's mutants are not run")
     parser.add_argument("--jax", default=os.path.join(SOURCE, "build/jax/bin/python"), help="a Python with JAX, in the same way")
+    parser.add_argument("--mpi", default=shutil.which("mpicxx") or "mpicxx", help="a compiler for MPI, which CMake finds by itself; without it the mutants of attune/mpi.h are not run")
     parser.add_argument("--verbose", action="store_true", help="show the build")
     how = parser.parse_args()
     mutants, sources = mutated_files(how.build)

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mpi_ranks over MPI: what arrives, and that all ranks say the same of what goes wrong. Each part is a job of its own."""
+"""mpi_ranks and c_ranks over MPI: what arrives, and that all ranks say the same of what goes wrong. Each part is a job of its own."""
 import argparse
 import os
 import signal
@@ -29,7 +29,7 @@ def expected(part, ranks):
     """The lines of each rank that lives, of which there are two at least where something is wrong."""
     dead = ranks - 1
     return {
-        "messages": ["exchanged"], "many": ["exchanged"], "long": ["exchanged"], "decode": ["decoded"], "prefill": ["prefilled"], "wrong": wrong(ranks),
+        "messages": ["exchanged"], "many": ["exchanged"], "long": ["exchanged"], "decode": ["decoded"], "prefill": ["prefilled"], "c": ["all is well"], "wrong": wrong(ranks),
         "killed_before": [f"attune: expected rank {dead} in run of my::alibi within 2 s, got nothing of it{LONGER}, and the same calls on every rank"],
         "killed_in_call": [f"attune: expected keys of rank {dead} within 2 s, got none{LONGER}"],
         "misplaced": ["attune: expected MPI to be initialized, got a process that did not" + START, "attune: expected MPI for threads, got MPI_THREAD_SINGLE, as of MPI_Init" + START,
@@ -45,7 +45,8 @@ def check(options, part, ranks):
     wanted = sorted(line.format(rank=rank) if "{rank}" in line else line for line in expected(part, ranks) for rank in living)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "said")
-        job = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "run"), str(ranks), options.program, part, file]
+        program = [options.c_program, file, *options.shared] if part == "c" else [options.program, part, file]
+        job = [os.path.join(os.path.dirname(os.path.abspath(__file__)), "run"), str(ranks), *program]
         environment = {**os.environ, "MPIRUN": options.mpirun, "RANKS_SURVIVE": "1" if part.startswith("killed") else ""}
         began = time.monotonic()
         with subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment) as started:
@@ -75,6 +76,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mpirun", required=True)
     parser.add_argument("--program", required=True)
+    parser.add_argument("--c-program", required=True)
+    parser.add_argument("--shared", nargs=1, default=[], help="a library of kernels that has a copy of attune")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2])
     parser.add_argument("--long", action="store_true", help="of 2 ranks a thousand calls and a message over 2 GiB, too")
     options = parser.parse_args()
@@ -84,7 +87,7 @@ def main():
         print("left out: ranks that are killed, of which nothing was heard with an MPI other than Open MPI 4.1")
     failed = []
     for ranks in options.ranks:
-        parts = ["messages", "decode", "prefill", "misplaced", "after_the_end"]
+        parts = ["messages", "decode", "prefill", "c", "misplaced", "after_the_end"]
         if ranks > 1:
             parts += ["wrong", *(["killed_before", "killed_in_call"] if survives else [])]
         if options.long and ranks == 2:

@@ -180,6 +180,58 @@ TEST_CASE("a call as it was planned is made, and its refusals name what is not s
             });
 }
 
+TEST_CASE("a variant that is no shard has no plan, and a plan of other ranks makes no call") {
+    kernel_table table = detail::table_of<sharded::documents_shard>();  // no kernel is called
+    const graph_ir graph = dsl::ir_of<sharded::documents>;
+    table.graph = graph, table.variant = "sharded::documents";
+    for (const std::int64_t queries : {0, 1}) {
+        const std::string said = said_to_one([&](mpi::context& world) {
+            const std::vector<mpi::detail::graph_to_plan> graphs{{table, {}}};
+            mpi::detail::plan(world, {.tokens = 30, .queries = queries}, graphs, {.threads = 1});
+        });
+        INFO(said);
+        CHECK(said.find("expected a shard, which knows the positions of its keys, got sharded::documents; try ") !=
+              std::string::npos);
+    }
+    const mpi::layout of_two({.tokens = 30, .queries = 1}, 1, 2, mpi::cut(30, 2), {}, false,
+                             std::vector<mpi::exchange_plan>(1));
+    const std::string said = said_to_one([&](mpi::context& world) {
+        kernel_table nothing = table;
+        nothing.graph.fingerprint = 0;
+        mpi::detail::run(world, of_two, nothing, {}, {.threads = 1});
+    });
+    INFO(said);
+    CHECK(said.find("expected a plan of rank 0 of 1, got one of rank 1 of 2; try ") != std::string::npos);
+}
+
+TEST_CASE("what decides who needs which keys is looked at before it is read") {
+    const auto refuses = [](std::string_view sentence, const tensor& table) {
+        const std::string said =
+            said_of_documents([&](mpi::planning&, given_arguments& given) { of_name(given, "document").view = table; });
+        INFO(said << " where expected: " << sentence);
+        CHECK(said.find(sentence) != std::string::npos);
+        for (const std::int64_t queries : {0, 1}) {
+            const std::string planned = said_to_one([&](mpi::context& world) {
+                const std::vector<mpi::detail::graph_to_plan> graphs{
+                    {detail::table_of<sharded::documents_shard>(), {{.name = "document", .view = table}}}};
+                mpi::detail::plan(world, {.tokens = 30, .queries = queries}, graphs, {.threads = 1});
+            });
+            INFO(planned << " where expected: " << sentence);
+            CHECK(planned.find(sentence) != std::string::npos);
+        }
+    };
+    static const std::int32_t numbers[31]{};
+    const std::int64_t tokens[] = {30}, two_axes[] = {30, 1}, fewer_than_none[] = {-1};
+    const auto of = [](const void* data, std::span<const std::int64_t> shape) {
+        return tensor(element_type::i32, data, shape);
+    };
+    refuses("a pointer to the elements of document", of(nullptr, tokens));
+    refuses("document at an address that is a multiple of 4", of(std::as_bytes(std::span(numbers)).data() + 1, tokens));
+    refuses("document with 1 axis", of(numbers, two_axes));
+    refuses("an extent from 0 to 2147483647 along position of document", of(numbers, fewer_than_none));
+    refuses("document in host memory", of(numbers, tokens).in(memory::cuda));
+}
+
 TEST_CASE("what is one for all heads is no other extent than planned, but for q, k and v") {
     static const float slope = 0.05f;
     CHECK(said_of_call<sharded::windowed, sharded::windowed_shard>({}, [](mpi::planning&, given_arguments& given) {

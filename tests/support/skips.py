@@ -6,7 +6,7 @@ CURED = {
         "opencl", "opencl_c_api", "opencl_decode", "golden_opencl", "golden_opencl_full", "tune_opencl", "tune_opencl_decode", "short_calls"],
     "libvulkan1 and mesa-vulkan-drivers": ["vulkan", "vulkan_out_of_memory", "golden_vulkan"],
     "nvidia-cuda-nvcc-cu12 (Python)": ["cuda", "cuda_decode", "golden_cuda_assembled"],
-    "libopenmpi-dev and openmpi-bin": ["mpi", "mpi.ranks", "install.mpi", "example.context_parallel"],
+    "libopenmpi-dev and openmpi-bin": ["mpi", "mpi.c", "mpi.ranks", "install.mpi", "example.context_parallel"],
     "g++-aarch64-linux-gnu and qemu-user": ["install.cross"],
     "clang-format (Python)": ["format"],
     "abigail-tools": ["c_abi"],

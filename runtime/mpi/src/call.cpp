@@ -30,9 +30,10 @@ call_over_ranks::call_over_ranks(context& world, const layout& plan, const kerne
       given_(given.begin(), given.end()),
       all_keys_(static_cast<std::int32_t>(plan.chunks().tokens())),
       all_queries_(plan.decodes() ? static_cast<std::int32_t>(plan.made_for().queries) : all_keys_) {
-    for (const named_argument& each : given_)
-        if (each.is == named_argument::form::view && each.view.where() != memory::host)
-            fail(say(each.name, " in host memory"), each.view.description(), "a copy of it");
+    if (plan.rank() != world.rank() || plan.ranks() != world.size())
+        fail(say("a plan of rank ", world.rank(), " of ", world.size()),
+             say("one of rank ", plan.rank(), " of ", plan.ranks()), "the plan that was made in this context");
+    check_tensors(table.graph, given_);
     check_extents();
 }
 

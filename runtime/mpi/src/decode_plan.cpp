@@ -149,6 +149,7 @@ layout plan_of_decode(context& world, const planning& what, std::span<const grap
         for (const graph_to_plan& each : graphs) {
             planning of = what;
             kernel_for(each.table, of, how);
+            check_tensors(each.table.graph, each.given);
             exchange_plan& made = exchanges.emplace_back();
             made.variant = each.table.variant, made.fingerprint = each.table.graph.fingerprint;
             made.bytes = bytes_of(each.table.graph, of, each.given);

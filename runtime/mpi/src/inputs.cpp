@@ -1,5 +1,9 @@
+#include "base/text.hpp"
+#include "call/shape.hpp"
+
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/rows.hpp>
+#include <attune/runtime/error.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -41,6 +45,26 @@ std::optional<int> axis_of(const input_declaration& input, axis_kind kind) {
     for (int a = 0; a < input.rank; ++a)
         if (input.axes[static_cast<std::size_t>(a)].kind == kind) return a;
     return std::nullopt;
+}
+
+void check_is_shard(const graph_ir& graph, std::string_view variant) {
+    using dsl::of_shard::key_positions;
+    if (std::ranges::find(graph.inputs, key_positions.label, &input_declaration::name) == graph.inputs.end())
+        attune::detail::fail("a shard, which knows the positions of its keys", variant, "the variant of shard(graph)");
+}
+
+void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given) {
+    using attune::detail::named_argument;
+    for (const named_argument& each : given) {
+        if (each.is != named_argument::form::view) continue;
+        if (each.view.where() != memory::host)
+            attune::detail::fail(attune::detail::say(each.name, " in host memory"), each.view.description(),
+                                 "a copy of it");
+        const auto input = std::ranges::find(shard.inputs, each.name, &input_declaration::name);
+        if (input != shard.inputs.end() && !input->is_scalar) attune::detail::check_input_alone(*input, each.view);
+        const auto output = std::ranges::find(shard.outputs, each.name, &output_declaration::name);
+        if (output != shard.outputs.end()) attune::detail::check_output_alone(shard, *output, each.view);
+    }
 }
 
 const input_declaration* before_of(const graph_ir& shard, std::string_view output) {

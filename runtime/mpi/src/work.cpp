@@ -234,6 +234,7 @@ const kernel& kernel_of(const kernel_table& table, const kernel& like, std::int6
 
 const kernel& kernel_for(const kernel_table& table, planning& of, const attune::options& how) {
     attune::detail::check_version(table);
+    check_is_shard(table.graph, table.variant);
     for (const kernel& k : table.kernels) {
         if ((of.depth != 0 && of.depth != k.depth) || (of.value_depth != 0 && of.value_depth != k.value_depth) ||
             (of.element != element_type::any && of.element != k.key) || attune::detail::is_device(k.target) ||

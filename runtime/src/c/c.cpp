@@ -42,6 +42,9 @@ template <class Work> attune_status guarded_here(Work work) noexcept {
 }
 
 }  // namespace
+
+std::span<char> error_text_here() noexcept { return last_error; }
+
 }  // namespace attune::detail
 
 using namespace attune::detail;

@@ -1,6 +1,6 @@
 #include "base/text.hpp"
+#include "c/arguments.hpp"
 #include "c/support.hpp"
-#include "c/tensor.hpp"
 #include "call/packed.hpp"
 #include "call/shape.hpp"
 
@@ -11,87 +11,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <cstring>
-#include <memory>
 #include <string>
 #include <vector>
 
 namespace attune::detail {
 namespace {
-
-/// A call's arguments as the typed calls make them too; on the heap, since kernels need what there is of the stack.
-class c_arguments {
-public:
-    c_arguments(const attune_argument* arguments, std::size_t count) {
-        if (!arguments && count > 0) fail(say(count, " arguments"), "null", "an array of them");
-        if (count > most) fail(say("at most ", most, " arguments"), say(count), "the number of elements of the array");
-        list_.reserve(count);
-        for (std::size_t i = 0; i < count; ++i) list_.push_back(from(arguments[i]));
-    }
-    std::span<const named_argument> view() const { return list_; }
-
-private:
-    static constexpr std::size_t most = 1024;
-
-    static named_argument from(const attune_argument& given) {
-        if (!given.name) fail("a name for every argument", "null", "the formula's, such as \"q\"");
-        if (given.reserved != 0)
-            fail(say("0 in reserved of the argument ", given.name), say(given.reserved), "clearing the struct first");
-        named_argument result{.name = given.name};
-        using form = named_argument::form;
-        switch (given.kind) {
-            case ATTUNE_TENSOR: result.is = form::view, result.view = from_c(given.name, given.tensor); break;
-            case ATTUNE_INTEGER: result.is = form::integer, result.integer = given.integer; break;
-            case ATTUNE_REAL: result.is = form::real, result.real = given.real; break;
-            case ATTUNE_BOOLEAN: result.is = form::boolean, result.integer = given.integer != 0; break;
-            default: fail(say("a kind of the argument ", given.name, " from 0 to 3"), say(given.kind), "ATTUNE_TENSOR");
-        }
-        return result;
-    }
-
-    std::vector<named_argument> list_;
-};
-
-/// Options, and the pool that they point to.
-class c_options {
-public:
-    explicit c_options(const attune_options* given) {
-        if (given) take(as_known_here(*given));
-    }
-    c_options(const c_options&) = delete;
-    operator const options&() const { return how_; }
-
-private:
-    /// A program may know fewer fields, or more: those that only one side knows are zero, or not looked at.
-    static attune_options as_known_here(const attune_options& given) {
-        constexpr std::size_t of_version_1 = offsetof(attune_options, pool_state) + sizeof(void*);
-        const std::size_t size = given.size == 0 ? of_version_1 : given.size;
-        if (size < of_version_1)
-            fail(say("options of at least ", of_version_1, " bytes"), say(size), "size = sizeof(attune_options)");
-        attune_options known{};
-        std::memcpy(&known, &given, std::min(size, sizeof known));
-        return known;
-    }
-
-    void take(const attune_options& given) {
-        how_.threads = given.threads;
-        how_.deterministic = given.deterministic != 0;
-        how_.checked = given.checked != 0;
-        if (given.target) how_.target = given.target;
-        if (given.pool) pool_ = from_c(given.pool, given.pool_state), how_.pool = &pool_;
-        if (given.device < 0)
-            fail("a device that is 0, or 1 + its index, in attune_options", say(given.device),
-                 "clearing the struct first");
-        for (const std::int32_t reserved : given.reserved)
-            if (reserved != 0)
-                fail("0 in reserved of attune_options", say(reserved), "clearing the struct first, or a newer attune");
-        how_.device = given.device - 1, how_.context = given.context, how_.stream = given.stream,
-        how_.wait = given.asynchronous == 0;
-    }
-
-    options how_{};
-    parallel_for pool_{};
-};
 
 std::string joined(std::span<const std::string_view> names) {
     std::string list;

@@ -10,10 +10,14 @@
 #include <exception>
 #include <functional>
 #include <new>
+#include <span>
 #include <string_view>
 
 /// Code that the functions of attune/c.h share.
 namespace attune::detail {
+
+/// Where the sentence of this thread's last error is written: attune_error_text.
+std::span<char> error_text_here() noexcept;
 
 /// Copies as much of `text` as fits, with a terminating zero.
 inline void put(std::string_view text, char* to, std::size_t capacity, std::size_t* length) noexcept {

@@ -22,13 +22,6 @@ constexpr element_pair elements[] = {
 static_assert(static_cast<int>(memory::host) == ATTUNE_HOST && static_cast<int>(memory::cuda) == ATTUNE_CUDA &&
               static_cast<int>(memory::opencl) == ATTUNE_OPENCL);
 
-element_type element_from(std::string_view name, std::int32_t code) {
-    for (const auto& pair : elements)
-        if (pair.code == code) return pair.element;
-    fail(say("an element type of ", name, ", from ", elements[0].code, " to ", std::end(elements)[-1].code), say(code),
-         name == "kv_lengths" || name == "cu_seqlens_q" ? "ATTUNE_I32" : "ATTUNE_F32");
-}
-
 std::int32_t code_of(element_type element) {
     for (const auto& pair : elements)
         if (pair.element == element) return pair.code;
@@ -36,6 +29,13 @@ std::int32_t code_of(element_type element) {
 }
 
 }  // namespace
+
+element_type element_from(std::string_view name, std::int32_t code) {
+    for (const auto& pair : elements)
+        if (pair.code == code) return pair.element;
+    fail(say("an element type of ", name, ", from ", elements[0].code, " to ", std::end(elements)[-1].code), say(code),
+         name == "kv_lengths" || name == "cu_seqlens_q" ? "ATTUNE_I32" : "ATTUNE_F32");
+}
 
 tensor from_c(std::string_view name, const attune_tensor& given) {
     const element_type element = element_from(name, given.element);

@@ -2,9 +2,13 @@
 #include <attune/c.h>
 #include <attune/runtime/tensor.hpp>
 
+#include <cstdint>
 #include <string_view>
 
 namespace attune::detail {
+
+/// The element type that ATTUNE_F32 and the like stand for, of `name`. Throws attune::error.
+element_type element_from(std::string_view name, std::int32_t code);
 
 /// The view that a C struct describes; `name` is for messages. Throws attune::error.
 tensor from_c(std::string_view name, const attune_tensor& given);

@@ -38,6 +38,13 @@ std::vector<bool> reached_from(const graph_ir& graph, std::int16_t node);
 
 role role_of(const graph_ir& shard, const input_declaration& input);
 
+/// Refuses a variant that would take a rank's keys for all of them.
+void check_is_shard(const graph_ir& graph, std::string_view variant);
+
+/// Refuses tensors that cannot be read, or are of another form than declared: what decides who needs whose keys is read
+/// before a kernel's own checks.
+void check_tensors(const graph_ir& shard, std::span<const attune::detail::named_argument> given);
+
 /// The place of an axis in an input's declaration.
 std::optional<int> axis_of(const input_declaration& input, axis_kind kind);
 
