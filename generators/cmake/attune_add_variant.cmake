@@ -8,7 +8,8 @@
 #     [OF <target>]                        instead of HEADER and GRAPHS: those of an earlier attune_add_variant, whose generator compiles these too
 #     [SCHEDULES <folder>]                 measured schedules, a file a CPU or GPU; default those that come with attune
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR.
-#                                          A GPU's file has to be named, after a comma where there is a CPU, too: native,nvidia-h200
+#                                          A GPU's file has to be named, after a comma where there is a CPU, too: native,nvidia-h200. Several CPUs, or all of the folder: kernels of
+#                                          each beside the default's, of which the runtime chooses by the CPU's model
 #     [SHARED])                            a shared library, too
 #
 # Makes

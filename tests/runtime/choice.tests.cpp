@@ -156,6 +156,39 @@ TEST_CASE("of the kernels of a level the one that serves the number of queries i
           "queries)");
 }
 
+TEST_CASE("kernels that were measured on other models of CPUs do not run, whatever they serve") {
+    attune::kernel several[] = {serving("x86-64-v3", decode, 1, 4), serving("x86-64-v3", prefill, 1, no_end),
+                                serving("x86-64-v3", prefill, 1, 64), serving("x86-64-v3", prefill, 1, no_end),
+                                serving("x86-64-v4", prefill, 1, no_end)};
+    several[0].cpus = "intel-6-8", several[1].cpus = "amd-25-17,intel-6-85", several[2].cpus = "amd-25-17";
+    several[4].cpus = "intel-6-85";
+    const attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, several};
+    const auto chosen = [&](std::string_view model, std::optional<std::int64_t> queries) {
+        attune::cpu_state cpu = cpu_of(4);
+        cpu.model = model;
+        kernel_request request = asked(f32, 64, 64);
+        request.queries = queries;
+        return choose(linked, request, cpu, false).chosen - several;
+    };
+    CHECK(chosen("amd-25-17", 1) == 2);
+    CHECK(chosen("amd-25-17", 65) == 1);
+    CHECK(chosen("intel-6-85", 1) == 4);  // the level comes first
+    CHECK(chosen("intel-6-8", 1) == 0);
+    CHECK(chosen("intel-6-8", 5) == 3);
+    for (const char* other : {"", "generic", "amd-25-1", "amd-25-171", "25-17", "intel-6", ",", "amd-25-17,intel-6-85"})
+        for (const std::int64_t queries : {1, 100}) CHECK(chosen(other, queries) == 3);
+    CHECK(chosen("amd-25-17", std::nullopt) == 1);
+
+    attune::cpu_state cpu = cpu_of(3);
+    cpu.model = "amd-25-17";
+    kernel_request request = asked(f32, 64, 64);
+    request.queries = 64;
+    CHECK(choose(linked, request, cpu, true).why_shapes ==
+          "prefill, for 1 to 64 queries, with a schedule measured on amd-25-17 (also linked: decode, for 1 to 4 "
+          "queries, with a schedule measured on intel-6-8; prefill, for any number of queries, with a schedule "
+          "measured on amd-25-17,intel-6-85; prefill, for any number of queries)");
+}
+
 TEST_CASE("a GPU has to be asked for, and says what it lacks") {
     const attune::kernel both[] = {compiled("x86-64-v2", f32, 64, 64), compiled("opencl", f32, 64, 64),
                                    compiled("cuda", f32, 64, 64)};

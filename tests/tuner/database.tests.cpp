@@ -307,6 +307,46 @@ TEST_CASE("kernels have the measured schedules of the CPU that a build is for, a
 }
 
 TEST_CASE(
+    "of several CPUs each has kernels beside the default's, one for all that want the same, if they gain enough") {
+    const temporary_path folder("several");
+    std::filesystem::create_directories(folder.path);
+    const auto write = [&](int model, double gain, int query_tile, double noise = 0.01) {
+        database of{{"amd", 25, model, "AMD EPYC"}, {}};
+        database_entry e = entry(64, shape_bucket::prefill, query_tile);
+        e.default_over_this = gain, e.noise = noise;
+        of.put(e);
+        write_database(folder.path / (of.cpu.id() + ".json"), of);
+    };
+    const auto kernels = [&](const std::string& tuned_for) {
+        std::vector<listed_kernel> list{kernel_of(causal, "64", "x86-64-v3")};
+        use_measured_schedules(list, {folder.path, tuned_for});
+        return list;
+    };
+    const listed_kernel usual = kernel_of(causal, "64", "x86-64-v3");
+    write(1, 1.10, 16), write(17, 1.06, 16), write(2, 1.20, 24), write(3, 1.04, 8), write(4, 1.10, 8, 0.12);
+    const auto all = kernels("all");
+    REQUIRE(all.size() == 3);  // 3 gains too little, 4 no more than its noise
+    CHECK(all[0].cpus == "amd-25-1,amd-25-17");
+    CHECK(all[0].request.schedule == entry(64).schedule);
+    CHECK_THAT(all[0].schedule_from, ContainsSubstring("amd-25-1.json") && ContainsSubstring("amd-25-17.json"));
+    CHECK(all[1].cpus == "amd-25-2");
+    CHECK_THAT(all[1].symbol, ContainsSubstring("_for_amd_25_2_"));
+    CHECK(all[2].cpus.empty());
+    CHECK(all[2].symbol == usual.symbol);
+    CHECK(all[2].request.schedule == usual.request.schedule);
+
+    const auto two = kernels("amd-25-2,amd-25-3");
+    REQUIRE(two.size() == 2);
+    CHECK(two[0].cpus == "amd-25-2");
+    const auto alone = kernels("amd-25-3");  // one CPU: for every machine, as it says
+    REQUIRE(alone.size() == 1);
+    CHECK(alone[0].cpus.empty());
+    CHECK_FALSE(alone[0].request.schedule == usual.request.schedule);
+    CHECK_THROWS_MATCHES(kernels("amd-25-2,amd-25-5"), std::runtime_error,
+                         MessageMatches(ContainsSubstring("expected schedules of amd-25-5 in")));
+}
+
+TEST_CASE(
     "the schedules that come with attune are named after their CPU, in the form in which they are written, and none is "
     "slower than the default") {
     std::size_t files = 0;

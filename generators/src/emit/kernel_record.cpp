@@ -54,7 +54,8 @@ kernel kernel_record(const listed_kernel& made) {
                      .of_key = sums.of_key,
                      .of_key_head = sums.of_key_head,
                      .parts = sums.parts,
-                     .blocks_of_part = sums.parts != 0 ? fewest_blocks_of_part : 0}};
+                     .blocks_of_part = sums.parts != 0 ? fewest_blocks_of_part : 0},
+            .cpus = nullptr};
 }
 
 }  // namespace attune::generators

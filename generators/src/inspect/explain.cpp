@@ -53,7 +53,8 @@ json json_of(const listed_kernel& k, const call_sizes& call) {
             {"tensor_bytes", json_of(bytes_of_computed(r.graph(), r.depths, call))},
             {"table_bytes", json_of(bytes_of_tables(r, call))},
             {"schedule", json::parse(to_json(r.schedule))},
-            {"schedule_from", k.schedule_from}};
+            {"schedule_from", k.schedule_from},
+            {"cpus", k.cpus}};
 }
 
 json json_of(const variant& v, std::span<const listed_kernel> kernels, const call_sizes& call) {
@@ -179,6 +180,8 @@ std::string text_of(const json& it) {
             text += fmt::format("; tables, one copy, {} bytes", string_of(k["table_bytes"]["formula"]));
         text += fmt::format("\n        schedule {}\n            from {}\n", k["schedule"].dump(),
                             string_of(k["schedule_from"]));
+        if (const std::string cpus = string_of(k["cpus"]); !cpus.empty())
+            text += fmt::format("        runs on {} alone\n", cpus);
     }
     return text + "\n";
 }

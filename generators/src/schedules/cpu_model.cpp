@@ -1,8 +1,9 @@
 #include "schedules/cpu_model.hpp"
 
+#include <attune/runtime/cpu.hpp>
+
 #include <cstdint>
-#include <cstring>
-#include <fstream>
+#include <string>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -24,52 +25,32 @@ std::string cpu_model::id() const {
     return words;
 }
 
+namespace {
+
+std::string name_of_this_cpu([[maybe_unused]] const std::string& id) {
 #if defined(__x86_64__)
-
-cpu_model this_cpu_model() {
-    cpu_model cpu;
+    std::string name;
     std::uint32_t words[4]{};
-    const auto text_of = [&](std::initializer_list<int> order) {
-        std::string text;
-        for (const int i : order) text.append(reinterpret_cast<const char*>(&words[i]), sizeof words[i]);
-        return text;
-    };
-    __get_cpuid(0, &words[0], &words[1], &words[2], &words[3]);
-    const std::string vendor = text_of({1, 3, 2});
-    for (const char c : vendor)
-        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) cpu.vendor += static_cast<char>(c | 0x20);
-    if (vendor == "AuthenticAMD") cpu.vendor = "amd";
-    if (vendor == "GenuineIntel") cpu.vendor = "intel";
-    __get_cpuid(1, &words[0], &words[1], &words[2], &words[3]);
-    const std::uint32_t version = words[0];
-    cpu.family = static_cast<int>(version >> 8 & 0xf), cpu.model = static_cast<int>(version >> 4 & 0xf);
-    if (cpu.family == 6 || cpu.family == 15) cpu.model += static_cast<int>(version >> 12 & 0xf0);
-    if (cpu.family == 15) cpu.family += static_cast<int>(version >> 20 & 0xff);
     for (std::uint32_t leaf = 0x80000002u; leaf <= 0x80000004u; ++leaf)
-        if (__get_cpuid(leaf, &words[0], &words[1], &words[2], &words[3])) cpu.name += text_of({0, 1, 2, 3});
-    cpu.name = cpu.name.c_str();  // up to the first zero
-    while (!cpu.name.empty() && cpu.name.back() == ' ') cpu.name.pop_back();
-    while (!cpu.name.empty() && cpu.name.front() == ' ') cpu.name.erase(0, 1);
-    return cpu;
+        if (__get_cpuid(leaf, &words[0], &words[1], &words[2], &words[3]))
+            for (const std::uint32_t word : words) name.append(reinterpret_cast<const char*>(&word), sizeof word);
+    name = name.c_str();  // up to the first zero
+    while (!name.empty() && name.back() == ' ') name.pop_back();
+    while (!name.empty() && name.front() == ' ') name.erase(0, 1);
+    return name;
+#else
+    return id;
+#endif
 }
 
-#else
+}  // namespace
 
 cpu_model this_cpu_model() {
-    cpu_model cpu{"unknown", 0, 0, "unknown"};
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);) {
-        const auto colon = line.find(": ");
-        if (colon == line.npos) continue;
-        const std::string value = line.substr(colon + 2);
-        if (line.starts_with("CPU implementer")) cpu.vendor = "arm-" + value;
-        if (line.starts_with("CPU architecture")) cpu.family = std::stoi(value);
-        if (line.starts_with("CPU part"))
-            cpu.model = std::stoi(value, nullptr, 16), cpu.name = cpu.vendor + " part " + value;
-    }
-    return cpu;
+    const std::string id = attune::cpu_model_id();
+    const std::size_t last = id.rfind('-'), before = last == id.npos ? last : id.rfind('-', last - 1);
+    if (before == id.npos) return {"unknown", 0, 0, "unknown"};
+    return {id.substr(0, before), std::stoi(id.substr(before + 1)), std::stoi(id.substr(last + 1)),
+            name_of_this_cpu(id)};
 }
-
-#endif
 
 }  // namespace attune::generators

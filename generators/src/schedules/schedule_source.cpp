@@ -6,7 +6,10 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
+#include <cctype>
+#include <iterator>
 #include <stdexcept>
+#include <utility>
 
 namespace attune::generators {
 namespace {
@@ -68,14 +71,72 @@ void use_model(listed_kernel& kernel) {
     kernel.schedule_from = fmt::format("the cost model: {:.0f} % of the default's cycles", 100 * part);
 }
 
-std::string names_in(const fs::path& folder) {
+std::vector<std::string> names_in(const fs::path& folder) {
     std::vector<std::string> names;
     std::error_code problem;
     for (const auto& each : fs::directory_iterator(folder, problem))
         if (each.path().extension() == ".json" && each.path().filename() != "schema.json")
             names.push_back(each.path().stem().string());
     std::sort(names.begin(), names.end());
-    return names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "));
+    return names;
+}
+
+struct measured_file {
+    database measured;
+    std::string name;
+};
+
+measured_file read_measured(const fs::path& folder, const std::string& id) {
+    const fs::path file = folder / (id + ".json");
+    if (!fs::exists(file)) {
+        const std::vector<std::string> names = names_in(folder);
+        throw std::runtime_error(
+            fmt::format("expected schedules of {} in {}, got those of: {}; try \"native\", \"model\" or \"generic\"",
+                        id, folder.string(), names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    }
+    database measured = read_database(file);
+    if (measured.cpu.id() != id)
+        throw std::runtime_error(
+            fmt::format("{}: expected schedules of {}, got those of {}", file.string(), id, measured.cpu.id()));
+    return {std::move(measured), file.filename().string()};
+}
+
+/// What a kernel that one CPU alone runs has to gain on the default, and more than its measurement's noise, to be worth
+/// its size in every library.
+constexpr double least_gain = 0.05;
+
+/// Beside each kernel those that run on the models of some CPUs alone; one for all models that want the same.
+void add_measured_kernels(std::vector<listed_kernel>& kernels, std::vector<measured_file> files) {
+    for (measured_file& file : files)
+        std::erase_if(file.measured.entries, [](const database_entry& entry) {
+            return entry.default_over_this - 1 < std::max(least_gain, entry.noise);
+        });
+    std::vector<listed_kernel> all;
+    for (const listed_kernel& kernel : kernels) {
+        std::vector<listed_kernel> own;
+        for (const auto& [measured, name] : files) {
+            std::vector<listed_kernel> tuned{kernel};
+            use_measured_schedules(tuned, measured, name);
+            const std::string id = measured.cpu.id();
+            for (listed_kernel& each : tuned) {
+                const auto is_same = [&each = std::as_const(each)](const listed_kernel& other) {
+                    return each.request.schedule == other.request.schedule && each.to_queries == other.to_queries;
+                };
+                if (is_same(kernel)) continue;
+                if (const auto same = std::ranges::find_if(own, is_same); same != own.end()) {
+                    same->cpus += "," + id, same->schedule_from += "; " + each.schedule_from;
+                    continue;
+                }
+                std::string words = id;
+                std::ranges::replace_if(words, [](unsigned char c) { return !std::isalnum(c); }, '_');
+                each.cpus = id, each.symbol.insert(each.symbol.size() - 16, "for_" + words + "_");
+                own.push_back(std::move(each));
+            }
+        }
+        std::ranges::move(own, std::back_inserter(all));
+        all.push_back(kernel);
+    }
+    kernels = std::move(all);
 }
 
 }  // namespace
@@ -104,30 +165,33 @@ void use_measured_schedules(std::vector<listed_kernel>& kernels, const database&
 }
 
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_source& from) {
-    if (const std::size_t comma = from.tuned_for.find(','); comma != std::string::npos) {
-        use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(0, comma)});
-        return use_measured_schedules(kernels, {from.folder, from.tuned_for.substr(comma + 1)});
-    }
-    if (from.tuned_for == "model") std::for_each(kernels.begin(), kernels.end(), use_model);
-    if (from.folder.empty() || from.tuned_for.empty() || from.tuned_for == "generic" || from.tuned_for == "model")
-        return;
-    const bool native = from.tuned_for == "native";
-    const std::string id = native ? this_cpu_model().id() : from.tuned_for;
-    const fs::path file = from.folder / (id + ".json");
-    if (!fs::exists(file)) {
-        if (native) {
+    std::vector<measured_file> cpus, devices;
+    const auto add = [&](const std::string& id) {
+        measured_file file = read_measured(from.folder, id);
+        (file.measured.cpu.is_device ? devices : cpus).push_back(std::move(file));
+    };
+    bool all = false;
+    for (std::size_t at = 0; at <= from.tuned_for.size();) {
+        const std::size_t comma = std::min(from.tuned_for.find(',', at), from.tuned_for.size());
+        const std::string name = from.tuned_for.substr(at, comma - at), here = this_cpu_model().id();
+        at = comma + 1;
+        const bool has_own = name == "native" && fs::exists(from.folder / (here + ".json"));
+        if (name == "model" || (name == "native" && !from.folder.empty() && !has_own))
             std::for_each(kernels.begin(), kernels.end(), use_model);
-            return;
+        if (from.folder.empty() || name.empty() || name == "generic" || name == "model") continue;
+        if (name == "all") {
+            all = true;
+            for (const std::string& each : names_in(from.folder))
+                if (!read_database(from.folder / (each + ".json")).cpu.is_device) add(each);
+        } else if (name != "native" || has_own) {
+            add(name == "native" ? here : name);
         }
-        throw std::runtime_error(
-            fmt::format("expected schedules of {} in {}, got those of: {}; try \"native\", \"model\" or \"generic\"",
-                        id, from.folder.string(), names_in(from.folder)));
     }
-    const database measured = read_database(file);
-    if (measured.cpu.id() != id)
-        throw std::runtime_error(
-            fmt::format("{}: expected schedules of {}, got those of {}", file.string(), id, measured.cpu.id()));
-    use_measured_schedules(kernels, measured, file.filename().string());
+    if (all || cpus.size() > 1)
+        add_measured_kernels(kernels, std::move(cpus));
+    else if (!cpus.empty())
+        use_measured_schedules(kernels, cpus.front().measured, cpus.front().name);
+    for (const auto& [measured, name] : devices) use_measured_schedules(kernels, measured, name);
 }
 
 void add_schedules_to(CLI::App& command, build_request& what) {
@@ -136,7 +200,8 @@ void add_schedules_to(CLI::App& command, build_request& what) {
     command
         .add_option("--tuned-for", what.tuned_for,
                     "the CPU whose measured schedules are used: a file's name without .json, native (this machine's, "
-                    "else model), model (what the cost model says) or generic (none); a GPU's, too, after a comma")
+                    "else model), model (what the cost model says) or generic (none); a GPU's, too, after a comma; of "
+                    "several CPUs, or all of the folder, each has kernels of its own beside the default's")
         ->capture_default_str();
 }
 

@@ -14,13 +14,15 @@ namespace attune::generators {
 struct schedule_source {
     std::filesystem::path folder;  ///< measured schedules, a file for each CPU model; empty: none
     std::string tuned_for;  ///< a file's name without .json; "native": this machine's, else "model"; "model": what the
-                            ///< cost model says; "generic" or empty: none. Or several, with commas between
+                            ///< cost model says; "generic" or empty: none. Or several, with commas between: of
+                            ///< several CPUs, or "all" of the folder, each has kernels of its own
 };
 
 /// Gives kernels the measured schedules of a CPU: of a kernel's class, types, depths and bucket, or the nearest. If
 /// short calls have a schedule of their own, a kernel becomes two, and the runtime chooses by the number of queries.
-/// The cost model serves this machine's CPU if it has no file. Throws std::runtime_error for a named CPU without a
-/// file, and for an invalid file.
+/// The cost model serves this machine's CPU if it has no file. The schedules of several CPUs become kernels beside the
+/// default's, where they gain 5 % or more, and the runtime chooses by the CPU's model. Throws std::runtime_error for a
+/// named CPU without a file, and for an invalid file.
 void use_measured_schedules(std::vector<listed_kernel>& kernels, const schedule_source& from);
 
 /// The same with the schedules of a CPU; explanations call them by `file`.

@@ -79,6 +79,11 @@ cpu_state read_cpu() {
 #elif defined(__aarch64__)
     cpu.is = cpu_state::family::aarch64;
 #endif
+    static const std::string model = [] {  // texts of it stay valid
+        const char* const other = std::getenv("ATTUNE_CPU_MODEL");
+        return other && *other ? std::string(other) : cpu_model_id();
+    }();
+    cpu.model = model;
     const char* const most = std::getenv("ATTUNE_MAX_LEVEL");
     return most && *most ? limited_to(most, cpu) : cpu;
 }

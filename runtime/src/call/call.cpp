@@ -183,6 +183,7 @@ kernel_list kernels(const kernel_table& table) {
         entry.symbol = k.symbol, entry.target = k.target, entry.missing = missing_here(table, k, this_cpu());
         entry.query = k.query, entry.key = k.key, entry.value = k.value, entry.output = k.output;
         entry.depth = k.depth, entry.value_depth = k.value_depth;
+        entry.cpus = k.cpus ? k.cpus : "";
         entry.shapes = name_of(k.shapes), entry.from_queries = k.from_queries, entry.to_queries = k.to_queries;
         kernel_request asked{.query = k.query,
                              .key = k.key,

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
+#include <tuple>
 
 namespace attune::detail {
 namespace {
@@ -34,11 +34,11 @@ std::string depths_of(const kernel_request& r) {
     return r.depth ? std::to_string(*r.depth) : say("a value depth of ", r.value_depth ? *r.value_depth : 0);
 }
 
-/// How far a number of queries is from those that a kernel serves, and then how many it serves: the least one is
-/// chosen.
-std::pair<std::int64_t, std::int64_t> distance(const kernel& k, std::int64_t queries) {
+/// How far a number of queries is from those that a kernel serves, how many it serves, and whether its schedule is
+/// everybody's: the least one is chosen.
+std::tuple<std::int64_t, std::int64_t, bool> distance(const kernel& k, std::int64_t queries) {
     const std::int64_t from = k.from_queries, to = k.to_queries;
-    return {queries < from ? from - queries : queries > to ? queries - to : 0, to - from};
+    return {queries < from ? from - queries : queries > to ? queries - to : 0, to - from, k.cpus == nullptr};
 }
 std::string served(const kernel& k) {
     const bool no_end = k.to_queries == std::numeric_limits<int>::max();
@@ -46,7 +46,7 @@ std::string served(const kernel& k) {
                no_end && k.from_queries <= 1 ? "any number of"
                : no_end                      ? say(k.from_queries, " and more")
                                              : say(k.from_queries, " to ", k.to_queries),
-               " queries");
+               " queries", k.cpus ? say(", with a schedule measured on ", k.cpus) : std::string());
 }
 
 /// What differs between the kernels for which `keep` holds: "f32; bf16".
@@ -110,6 +110,16 @@ std::string missing_here(const kernel_table& table, const kernel& k, const cpu_s
     return table.devices ? table.devices->missing(k.target) : "attune::gpu in the program";
 }
 
+bool is_meant_for(const kernel& k, const cpu_state& cpu) {
+    if (k.cpus == nullptr) return true;
+    for (std::string_view rest = k.cpus; !rest.empty();) {
+        const std::size_t comma = std::min(rest.find(','), rest.size());
+        if (rest.substr(0, comma) == cpu.model) return true;
+        rest.remove_prefix(std::min(comma + 1, rest.size()));
+    }
+    return false;
+}
+
 choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
     check_types_and_depths(table, asked);
     const auto right_shape = [&](const kernel& k) { return types_fit(k, asked) && depths_fit(k, asked); };
@@ -125,12 +135,14 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
         return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu);
     };
     for (const kernel& k : table.kernels)
-        if (asked_for(k) && runs(k) && (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target)))
+        if (asked_for(k) && is_meant_for(k, cpu) && runs(k) &&
+            (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target)))
             result.chosen = &k;
     if (result.chosen && asked.queries)
         for (const kernel& k : table.kernels) {
             const bool level = rank_of(k.target) == rank_of(result.chosen->target);
-            if (level && asked_for(k) && distance(k, *asked.queries) < distance(*result.chosen, *asked.queries))
+            if (level && asked_for(k) && is_meant_for(k, cpu) &&
+                distance(k, *asked.queries) < distance(*result.chosen, *asked.queries))
                 result.chosen = &k;
         }
     if (result.chosen && !explain) return result;

@@ -143,7 +143,8 @@ std::string kernel_list::text() const {
     for (const entry& e : entries)
         result +=
             detail::say(e.chosen ? "  * " : "    ", e.target, "  ", detail::types_of(e.query, e.key, e.value, e.output),
-                        "  ", e.depth, "x", e.value_depth, "  ", e.shapes, queries_of(e), "  ",
+                        "  ", e.depth, "x", e.value_depth, "  ", e.shapes, queries_of(e),
+                        e.cpus.empty() ? std::string() : detail::say(", measured on ", e.cpus), "  ",
                         !e.missing.empty() ? detail::say("does not run here: lacks ", e.missing)
                         : e.chosen         ? detail::say("chosen: ", e.why)
                                            : "runs here",
@@ -160,6 +161,7 @@ std::string kernel_list::json() const {
             j.add("element_types", detail::types_of(e.query, e.key, e.value, e.output));
         j.add("depth", e.depth), j.add("value_depth", e.value_depth), j.add("shapes", e.shapes),
             j.add("from_queries", e.from_queries);
+        j.add("cpus", e.cpus);
         j.add("to_queries", e.to_queries), j.add("runs", e.missing.empty());
         j.add("missing", e.missing), j.add("chosen", e.chosen), j.add("why", e.why);
         return j.text();

@@ -17,11 +17,17 @@ struct cpu_state {
     registers leaf_1, leaf_7, leaf_7_1, leaf_80000001;  ///< zero where the CPU does not have the leaf
     std::uint64_t xcr0{};                               ///< zero without OSXSAVE
     std::string_view at_most{};                         ///< levels above it do not run; empty: no limit
+    std::string_view model{};  ///< as `cpu_model_id` has it: whose measured schedules are taken; empty: nobody's
 };
 
 /// This machine's, read once. ATTUNE_MAX_LEVEL, read at the same time, hides the levels above the one that it names. If
-/// it names no level, every call is refused.
+/// it names no level, every call is refused. ATTUNE_CPU_MODEL stands in for the CPU's model: of its measured schedules
+/// are those that were linked for several CPUs; "generic" takes none.
 const cpu_state& this_cpu();
+
+/// The model of this machine's CPU by its own numbers: "amd-25-1", "intel-6-143", "arm-0x41-8-3407". Files of measured
+/// schedules are called so, for a name may differ inside a virtual machine. Empty where the CPU does not say.
+std::string cpu_model_id();
 
 /// `cpu` with the levels above this one hidden. A name that is no level of such CPUs is refused as a value of
 /// ATTUNE_MAX_LEVEL.

@@ -90,6 +90,7 @@ struct kernel_list {
         int depth{}, value_depth{};
         std::string shapes;                ///< "prefill", "decode"
         int from_queries{}, to_queries{};  ///< the numbers of queries that it is meant for, inclusive
+        std::string cpus;                  ///< the CPU models that it is meant for: "amd-25-17,amd-26-2"; empty: any
         std::string missing;               ///< what this CPU lacks to run it; empty if it runs
         bool chosen{};                     ///< whether some call of these types and depths runs this kernel
         std::string why;                   ///< for a chosen kernel

@@ -14,7 +14,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 9;
+inline constexpr int kernel_table_version = 10;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -64,6 +64,9 @@ struct kernel {
         std::size_t of_query{}, of_key{}, of_key_head{};
         int parts{}, blocks_of_part{};
     } sums{};
+    /// The models of CPUs on which its schedule was measured to be faster than the default's, with commas between:
+    /// "amd-25-17,amd-26-2". It runs on no other model. Null: on any.
+    const char* cpus{};
 };
 
 /// What the generators found out about a graph, in words, for `explain`.
