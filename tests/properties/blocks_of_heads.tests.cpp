@@ -12,7 +12,7 @@ namespace of_heads {
 using namespace attune::dsl;
 constexpr auto under(expression auto condition) { return softmax(mask(q * t(k), condition)) * v; }
 
-inline constexpr auto local = under(causal&& kv_idx > q_idx - 256);
+inline constexpr auto local = under(causal && kv_idx > q_idx - 256);
 inline constexpr auto global = under(causal);
 inline constexpr auto local_and_global = under(causal && (h >= 2 || kv_idx > q_idx - 256));
 inline constexpr auto is_local = input<"is_local", boolean>(head);

@@ -58,7 +58,7 @@ Func decode_state::reduced(const std::string& name, const Func& of_pairs, bool m
     // Algorithm
     const int keys = std::gcd(cut_.key_block, cut_.lanes);
     const Expr first = !maximum ? Expr(0.0f) : is_softmax(f_.core) ? Expr(lowest_score) : Expr(lowest);
-    const auto join = [&](const Expr& a, const Expr& b) { return maximum ? max(a, b) : a + b; };
+    const auto join = [&](const Expr& a, const Expr& b) { return maximum ? larger_score(f_.core, a, b) : a + b; };
     const RDom each(0, cut_.key_block / keys, name + "_vector"), lane(0, keys, name + "_lane");
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     Func lanes(name + "_lanes"), all(name);
@@ -106,7 +106,8 @@ void decode_state::define_state() {
     const FuncRef ref = state(at);
     const auto old = [&](int i) { return layout.size() == 1 ? Expr(ref) : Expr(ref[i]); };
     state(at) = Tuple(state_with_block(
-        layout, weights, scores_at.scale, old, [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
+        f_.core, layout, weights, scores_at.scale, old,
+        [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int j) { return accumulated((dc * vectors_a_chunk + j) * width + l, f_.qi, block, f_.qt, f_.h, f_.b); }));
 }
 
@@ -134,7 +135,7 @@ void decode_state::define_merge() {
     Expr factor = 1.0f;
     if (layout.maximum_at >= 0) {
         top(row) = is_softmax(f_.core) ? lowest_score : lowest;
-        top(row) = max(top(row), of_split(0, 0, layout.maximum_at, splits, of_row));
+        top(row) = larger_score(f_.core, top(row), of_split(0, 0, layout.maximum_at, splits, of_row));
         if (is_softmax(f_.core))
             factor = weight_of_split(of_split(l, dc, layout.maximum_at, splits, of_row), top(row), scores_at.scale);
     }

@@ -143,7 +143,7 @@ void gpu_decode_state::define_state() {
     const std::vector<Var> at{dt, f_.qi, g, sp, f_.qt, f_.h, f_.b};
     state(at) = Tuple(layout.initial);
     std::vector<Expr> next = state_with_block(
-        layout, weights, scores_at.scale, [this](int n) { return old(n); },
+        f_.core, layout, weights, scores_at.scale, [this](int n) { return old(n); },
         [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int n) { return accumulated(n, dt, f_.qi, g, block, f_.qt, f_.h, f_.b); });
     // What was computed before the loop is used once more at its end, to no effect: as in prefill_state::define_state.

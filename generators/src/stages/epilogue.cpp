@@ -128,8 +128,12 @@ std::map<int, quantity> epilogue::primitives() {
             const int core = core_of(n);
             const row_state& state = *states_[core];
             const Expr highest = state.maximum_of(at_row_);
-            known[n] = {highest * state.scale(), is_softmax(*cores_[core]) ? is_exactly(state.sum_of(at_row_), 0.0f)
-                                                                           : is_exactly(highest, lowest)};
+            if (is_softmax(*cores_[core])) {  // the sum keeps a NaN
+                const Expr sum = state.sum_of(at_row_);
+                known[n] = {select(holds_nan(sum), sum, highest * state.scale()), is_exactly(sum, 0.0f)};
+            } else {
+                known[n] = {highest * state.scale(), is_exactly(highest, lowest)};
+            }
         } else if (node.op == operation::row_sum) {
             const int core = core_of(n);
             Expr sum = states_[core]->summed_of(node.arguments[0], at_row_);

@@ -54,7 +54,7 @@ void prefill_state::define_weights() {
     const auto reduced = [&](const std::string& name, const Func& of_pairs, bool maximum) {
         Func all(name);
         all(row) = !maximum ? Expr(0.0f) : Expr(is_softmax(f_.core) ? lowest_score : lowest);
-        all(row) = maximum ? max(all(of_row), of_pairs(along)) : all(of_row) + of_pairs(along);
+        all(row) = maximum ? larger_score(f_.core, all(of_row), of_pairs(along)) : all(of_row) + of_pairs(along);
         return all;
     };
     // Rounded before they are added up, so that a row's weights sum to one.
@@ -141,7 +141,8 @@ void prefill_state::define_state() {
     const FuncRef ref = state(f_.qi, dc, f_.qt, f_.h, f_.b);
     const auto old = [&](int i) { return layout.size() == 1 ? Expr(ref) : Expr(ref[i]); };
     std::vector<Expr> next = state_with_block(
-        layout, weights, scores_at.scale, old, [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
+        f_.core, layout, weights, scores_at.scale, old,
+        [&](const Func& f) { return f(f_.qi, block, f_.qt, f_.h, f_.b); },
         [&](int j) { return weighted(f_.qi, dc * chunk_ + j, block, f_.qt, f_.h, f_.b); });
     // Halide reuses shared memory after its last use in the program's text, although the loop over the blocks comes
     // back to it. So what was computed before the loop is used once more at the loop's end, to no effect.

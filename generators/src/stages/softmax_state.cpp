@@ -5,6 +5,10 @@
 namespace attune::generators {
 using namespace Halide;
 
+Expr larger_score(const plan& core, const Expr& a, const Expr& b) {
+    return has_weights(core) ? max(a, b) : larger_of(a, b);
+}
+
 std::vector<Func> block_weights::of_rows() const {
     std::vector<Func> all;
     for (const Func& f : {highest, sum})
@@ -60,8 +64,9 @@ state_layout::state_layout(const plan& core, int accumulators, const block_weigh
     for (const auto& [node, sum] : of.row_sums) summed_at[node] = place(0.0f);
 }
 
-std::vector<Expr> state_with_block(const state_layout& layout, const block_weights& of, const Expr& scale,
-                                   const std::function<Expr(int)>& old, const std::function<Expr(const Func&)>& here,
+std::vector<Expr> state_with_block(const plan& core, const state_layout& layout, const block_weights& of,
+                                   const Expr& scale, const std::function<Expr(int)>& old,
+                                   const std::function<Expr(const Func&)>& here,
                                    const std::function<Expr(int)>& accumulated) {
     std::function<Expr(const Expr&, const Expr&)> join = [](const Expr& x, const Expr& y) { return x + y; };
     if (layout.sum_at >= 0) {  // softmax's weights are relative to the maximum
@@ -73,7 +78,7 @@ std::vector<Expr> state_with_block(const state_layout& layout, const block_weigh
     }
     std::vector<Expr> next;
     for (int i = 0; i < layout.accumulators; ++i) next.push_back(join(old(i), accumulated(i)));
-    if (layout.maximum_at >= 0) next.push_back(max(old(layout.maximum_at), here(of.highest)));
+    if (layout.maximum_at >= 0) next.push_back(larger_score(core, old(layout.maximum_at), here(of.highest)));
     if (layout.sum_at >= 0) next.push_back(join(old(layout.sum_at), here(of.sum)));
     for (const auto& [node, sum] : of.row_sums) next.push_back(join(old(layout.summed_at.at(node)), here(sum)));
     return next;

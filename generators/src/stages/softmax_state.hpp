@@ -33,6 +33,10 @@ inline bool is_softmax(const plan& core) { return core.weights_by == statistic::
 /// Whether any weights are made of scores.
 inline bool has_weights(const plan& core) { return core.weights_by != statistic::none || is_softmax(core); }
 
+/// The larger of two scores. NaN if either is, where nothing is weighed; of softmax's weights the sum is NaN then,
+/// whatever the maximum.
+Halide::Expr larger_score(const plan& core, const Halide::Expr& a, const Halide::Expr& b);
+
 /// What is made of a block's scores. Rows are (row in block, key block, query block, head, batch); pairs as
 /// score_tile::pair says.
 struct block_weights {
@@ -77,7 +81,7 @@ struct state_layout {
 
 /// Online softmax: a row's state after a block of keys. `old` is a number of the state before; `here` reads a row of
 /// the block, `accumulated` what the block adds to an accumulator.
-std::vector<Halide::Expr> state_with_block(const state_layout& layout, const block_weights& of,
+std::vector<Halide::Expr> state_with_block(const plan& core, const state_layout& layout, const block_weights& of,
                                            const Halide::Expr& scale, const std::function<Halide::Expr(int)>& old,
                                            const std::function<Halide::Expr(const Halide::Func&)>& here,
                                            const std::function<Halide::Expr(int)>& accumulated);
