@@ -43,9 +43,16 @@ slice_soak() { build/default/bin/attune_soak --seconds "${1:-3600}"; }
 # libFuzzer, five minutes each; with clang only.
 slice_fuzzers() { tests/fuzz/run "${@:-300}"; }
 
+# Prefill and decode by twenty masks over ranks, in a build folder with its MPI: minutes of compiling.
+masks_over_mpi() {
+    cmake --build "$1" --target mpi_masks
+    tests/scale/check_mpi.py --mpirun "$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$1/CMakeCache.txt")" --program "$1/bin/mpi_masks" --parts masks --ranks 1 2 3 4
+}
+
 # Calls over 1 to 8 ranks with the MPI that CMake finds, then with MPICH.
 slice_mpi() {
     ctest --preset default -R '^mpi([.](c|ranks))?$' "$@"
+    masks_over_mpi build/default
     if ! have mpicxx.mpich || ! have mpiexec.mpich; then
         say "skipped: needs libmpich-dev and mpich"
         return 0
@@ -55,4 +62,5 @@ slice_mpi() {
         -DATTUNE_HOST_GENERATORS="$PWD/build/default/bin" >build/.setup/mpich.log 2>&1 || { cat build/.setup/mpich.log >&2; return 1; }
     cmake --build build/mpich --target mpi_ranks c_ranks
     ctest --test-dir build/mpich --output-on-failure -R '^mpi([.](c|ranks))?$' "$@"
+    masks_over_mpi build/mpich
 }
