@@ -60,8 +60,8 @@ void prefill_state::define_weights() {
     // Rounded before they are added up, so that a row's weights sum to one.
     const auto rounded = [this](const Expr& weight) {
         if (!pairs_of_bf16) return weight;
-        // Below the last NaN, which would otherwise be rounded up to a number.
-        const Expr bits = min(reinterpret<std::uint32_t>(weight) & Expr(0x7fffffffu), Expr(0x7fff7fffu));
+        // Below the last NaN, which would otherwise be rounded up to a number; so are those with a sign. No weight has.
+        const Expr bits = min(reinterpret<std::uint32_t>(weight), Expr(0x7fff7fffu));
         return reinterpret<float>((bits + Expr(0x8000u)) & Expr(0xffff0000u));
     };
     weights = weights_of_block(f_, scores_at, scores, reduced, rounded);
