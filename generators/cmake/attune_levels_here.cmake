@@ -13,13 +13,16 @@ int main() {
 }\n")
         try_run(ran compiled
             SOURCE_FROM_VAR levels_here.cpp program
-            SOURCES "${runtime}/src/base/cpu.cpp" "${runtime}/src/base/text.cpp"
+            SOURCES "${runtime}/src/base/cpu.cpp" "${runtime}/src/base/cpu_model.cpp" "${runtime}/src/base/text.cpp"
             CMAKE_FLAGS "-DINCLUDE_DIRECTORIES=${runtime}/include;${runtime}/src;${attune_SOURCE_DIR}/dsl/include;${Boost_INCLUDE_DIRS}"
             CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
             COMPILE_OUTPUT_VARIABLE messages RUN_OUTPUT_VARIABLE levels
             NO_CACHE)
-        if(NOT compiled OR NOT ran EQUAL 0)
-            message(STATUS "What levels this machine runs could not be found out: ${messages}")
+        if(NOT compiled)  # as the runtime itself will not be
+            message(FATAL_ERROR "What levels this machine runs could not be found out: ${messages}")
+        endif()
+        if(NOT ran EQUAL 0)
+            message(WARNING "What levels this machine runs could not be found out, so all are taken: the program ended with ${ran}")
             set(levels "")
         endif()
         set(ATTUNE_LEVELS_HERE "${levels}" CACHE INTERNAL "The ISA levels that this machine runs")
