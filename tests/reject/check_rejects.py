@@ -37,8 +37,8 @@ def first_error(stderr):
 def says(sentence, text):
     if sentence in text:
         return True
-    try:
-        return re.search(sentence, text) is not None
+    try:  # what is found in nothing, such as `&&, || and !`, is text
+        return re.search(sentence, text) is not None and re.search(sentence, "") is None
     except re.error:
         return False
 
@@ -75,6 +75,7 @@ def self_test(compiler):
     cases = {
         "as it should be": (right, True),
         "a regular expression": (right.replace("a good thing\n#", "a .* thing\n#", 1), True),
+        "another sentence, with an empty alternative": (right.replace("a good thing\n#", "a || bad thing\n#", 1), False),
         "another sentence": (right.replace("a good thing\n#", "a bad thing\n#", 1), False),
         "misuse that compiles": (right.replace("false", "true"), False),
         "a twin that fails": (right.replace("#endif", "#else\nint twin = undeclared;\n#endif"), False),
