@@ -43,6 +43,16 @@ def says(sentence, text):
         return False
 
 
+def read_before(compiler, folder):
+    """Options by which the compiler has read the language's headers before any file: each then takes a third of the time."""
+    header = os.path.join(folder, "language_before.hpp")
+    with open(header, "w", encoding="utf-8") as out:
+        out.write("#include <attune/dsl.hpp>\n")
+    kept = [option for option in compiler if option != "-fsyntax-only"] + ["-x", "c++-header", header, "-o", header + ".gch"]
+    subprocess.run(kept, check=True)
+    return ["-include", header]
+
+
 def check(compiler, file):
     """What is wrong with the file, as a list of sentences."""
     with open(file, encoding="utf-8") as source:
@@ -110,12 +120,14 @@ def main():
         print("expected files to check, got none")
         return 1
     failed = 0
-    for file in options.files:
-        wrong = check(compiler, file)
-        failed += bool(wrong)
-        print(("ok      " if not wrong else "FAILED  ") + os.path.basename(file))
-        for sentence in wrong:
-            print("    " + sentence.replace("\n", "\n    "))
+    with tempfile.TemporaryDirectory() as folder:
+        compiler += read_before(compiler, folder)
+        for file in options.files:
+            wrong = check(compiler, file)
+            failed += bool(wrong)
+            print(("ok      " if not wrong else "FAILED  ") + os.path.basename(file))
+            for sentence in wrong:
+                print("    " + sentence.replace("\n", "\n    "))
     print(f"{len(options.files) - failed} of {len(options.files)} rejected as they should be")
     return 1 if failed else 0
 
