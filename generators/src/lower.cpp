@@ -10,6 +10,8 @@
 #include "passes/gpu_passes.hpp"
 #include "passes/scratch_on_heap.hpp"
 
+#include <attune/ir/stores.hpp>
+
 #include <cxxabi.h>
 #include <cstdlib>
 #include <deque>
@@ -56,6 +58,20 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
     for (int dim = 0; dim < 4; ++dim) blocks.output_buffer().dim(dim).set_min(0);
     blocks.vectorize(f.kb, vector, TailStrategy::GuardWithIf);
     return Pipeline(blocks);
+}
+
+/// What is stored, an output for each tensor.
+Pipeline pipeline_of_stores(const kernel_frame& f, int lanes) {
+    std::vector<Func> results;
+    each_stored(f.graph(), [&](std::size_t input) {
+        stored_tensor stored(f, static_cast<int>(input));
+        schedule_stores(stored, f, lanes);
+        results.push_back(stored.result);
+    });
+    if (results.empty()) return {};
+    Pipeline all(results);
+    all.add_custom_lowering_pass(new allow_empty_inputs);
+    return all;
 }
 
 /// A pass that changes nothing.
@@ -133,6 +149,12 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
     return ordered;
 }
 
+std::vector<Module> lowered_kernel::beside(const std::string& symbol, const Target& target) const {
+    std::vector<Module> all{Pipeline(blocks).compile_to_module(arguments, symbol + "_blocks", target)};
+    if (stores.defined()) all.push_back(Pipeline(stores).compile_to_module(arguments, symbol + "_stores", target));
+    return all;
+}
+
 namespace {
 
 using shape = quadratic_outputs::shape;
@@ -147,6 +169,8 @@ void check_request(const kernel_request& request) {
             "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
     if (request.on_gpu() && !request.core().others.empty())
         throw std::runtime_error("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs");
+    if (request.on_gpu() && !request.graph().stores.empty())
+        throw std::runtime_error("a graph that stores has no kernel on a GPU yet; try TARGETS of CPUs");
     if (decodes(request.schedule))
         if (const std::string& reason = request.facts->decode_unsupported_reason; !reason.empty())
             throw std::runtime_error("no kernel for decode: " + reason);
@@ -240,12 +264,12 @@ lowered_kernel lower(const kernel_request& request) {
     const auto [all, order] = std::visit([&](const auto& cut) { return pipeline_of(cut, frame); }, request.schedule);
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())
-        return {frame.inputs.arguments(), all, order,
+        return {frame.inputs.arguments(), all, order, pipeline_of_stores(frame, lanes_of(request.schedule)),
                 pipeline_of_block_kinds(frame, lanes_of(request.schedule), in_subblocks)};
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
     kernel_frame there(on_cpu);
-    return {frame.inputs.arguments(), all, order, pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
+    return {frame.inputs.arguments(), all, order, {}, pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
 }
 
 }  // namespace attune::generators

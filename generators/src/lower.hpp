@@ -13,17 +13,20 @@ namespace attune::generators {
 /// "module" for its entry as it is compiled, which calls the tasks.
 using pass_observer = std::function<void(const std::string& pass, const Halide::Internal::Stmt& after)>;
 
-/// A kernel's two functions as Halide modules can be made of them.
+/// A kernel's functions as Halide modules can be made of them.
 struct lowered_kernel {
     std::vector<Halide::Argument> arguments;  ///< inputs in the graph's order, then kv_lengths (batch)
     Halide::Pipeline attention;               ///< its buffers as kernel_table.hpp says
     std::vector<int>
         order;  ///< outputs in the graph's order and then the saved rows, as places among the pipeline's outputs
+    Halide::Pipeline stores;  ///< what is stored before, an output for each tensor; undefined if nothing is
     Halide::Pipeline blocks;  ///< one u8 output (key block, query block, head, batch): 0 empty, 1 partial, 2 full
 
     /// The attention as a module, its arguments in the order of a call.
     Halide::Module module(const std::string& symbol, const Halide::Target& target,
                           const pass_observer& observer = {}) const;
+    /// Those of the other functions: the symbol with _blocks and, if anything is stored, _stores.
+    std::vector<Halide::Module> beside(const std::string& symbol, const Halide::Target& target) const;
 };
 
 /// Throws std::runtime_error, a sentence, for a graph that is not one kernel (plan.hpp) or a schedule that breaks its

@@ -140,4 +140,18 @@ inline constexpr auto named_like_words =
                  mask_input(q_idx, kv_idx) && any(bound_index<"h">, 2, bound_index<"h"> < scalar<"default", i32>))) *
     v;
 
+// Stores.
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_depth);
+inline constexpr auto k_pages = input<"k_pages", i8>(axis<"page">, key_head, axis<"token">, depth);
+inline constexpr auto page_of = input<"page_of", i32>(batch, axis<"block">);
+inline constexpr auto largest_key = largest(n, depth, abs(k_new(b, h, q_idx, n)));
+inline constexpr auto stepped = outputs(
+    store(k_pages(page_of(b, new_kv_idx / 64), h, new_kv_idx % 64, d_idx),
+          clamp(as_integer(round(k_new(b, h, q_idx, d_idx) * (127 / largest_key))), -127, 127)),
+    store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)),
+    out = softmax(mask(
+              q * t(keys(as_real(k_pages(page_of(b, kv_idx / 64), h, kv_idx % 64, d_idx)), extent<1>(page_of) * 64)),
+              causal_bottom_right)) *
+          v);
 }  // namespace variants

@@ -1,4 +1,4 @@
-// rejects: sum, any and all run over a bound index: n = bound_index<"n">
+// rejects: sum, largest, any and all run over a bound index: n = bound_index<"n">
 #include "language.hpp"
 
 namespace my {

@@ -1,4 +1,4 @@
-// rejects: sum, any and all take a bound index, its extent and a body
+// rejects: sum, largest, any and all take a bound index, its extent and a body
 #include "language.hpp"
 
 namespace my {

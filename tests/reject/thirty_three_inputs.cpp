@@ -1,4 +1,4 @@
-// rejects: a graph has at most 512 different operations, 32 inputs, 16 outputs and 16 bound indices
+// rejects: a graph has at most 512 different operations, 32 inputs, 16 outputs, 16 bound indices and 16 stores
 #include "language.hpp"
 
 namespace my {

@@ -70,7 +70,7 @@ TEST_CASE("outputs of every kind are refused by the names of their axes") {
     };
     CHECK_THAT(refused("raw", m({2, 4, 5, 4})),
                StartsWith("attune: expected key extent 7 in raw, got raw: f32 (2, 4, 5, 4); try the shape (2, 4, 5, "
-                          "7); outputs do not broadcast"));
+                          "7); what is written does not broadcast"));
     CHECK_THAT(refused("weights", m({2, 4, 5})),
                StartsWith("attune: expected weights with 4 axes (batch, head, query, key)"));
     CHECK_THAT(refused("used", m({2, 4, 5, 7})), StartsWith("attune: expected used with 3 axes (batch, head, key)"));

@@ -149,6 +149,8 @@ inline constexpr auto classes = scored(where(isnan(cap) || isinf(cap) || !isfini
 // index
 inline constexpr auto sums = seen(any(n, extent<1>(ends), kv_idx == ends(b, n)) || all(n, 4, kv_idx > ends(b, n)) ||
                                   sum(n, extent<1>(ends), ends(b, n) <= kv_idx) > 2);
+// `largest(n, extent, x)`: the largest real over a small index, such as a row's for quantisation
+inline constexpr auto largest_of_row = scored(1.0 / largest(n, depth, abs(q(b, h, q_idx, n))));
 // `keep(p, seed)` `keep(p, seed, upper half)` `keep(p, seed, upper half, b, h, q, k)`: false with probability p
 inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 0) / 0.9 * v);
 
@@ -187,6 +189,13 @@ inline constexpr auto as_those = whole(outputs(out = as_output(out_a(b, h, q_idx
 // `state(output, row)` `merge(state, state)`: attention over two parts of the keys
 inline constexpr auto merged = whole(
     merge(state(out_a(b, h, q_idx, d_idx), lse_a(b, h, q_idx)), state(softmax(scores) * v, log_sum_exp(scores))).out);
+
+// # Stores
+// `store(element, value)` `new_kv_idx`: what a call writes to an input before it reads it; the place of a query's own
+// key
+inline constexpr auto new_keys = input<"new_keys", f32>(batch, key_head, query, depth);
+inline constexpr auto stepped = whole(outputs(store(k(b, h, new_kv_idx, d_idx), new_keys(b, h, q_idx, d_idx)),
+                                              out = softmax(mask(scores, causal_bottom_right)) * v));
 
 // # FlexAttention's spelling
 // `flex(...)` `score_mod(lambda)` `mask_mod(lambda)`: attention; flex takes them in any order, each once at most, and a

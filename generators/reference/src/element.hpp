@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/ir/element.hpp>
 #include <attune/runtime/tensor.hpp>
 
 #include <bit>
@@ -52,6 +53,26 @@ inline double read_element(const void* address, element_type type) {
         case element_type::any: break;
     }
     return std::nan("");
+}
+
+/// Writes an element: of reals the nearest one.
+inline void write_element(void* address, element_type type, double x) {
+    const auto put = [address](auto value) { std::memcpy(address, &value, sizeof value); };
+    switch (type) {
+        case element_type::f32: return put(static_cast<float>(x));
+        case element_type::bf16: return put(bfloat16(static_cast<float>(x)).bits);
+        case element_type::f16: return put(float16(static_cast<float>(x)).bits);
+        case element_type::i32: return put(static_cast<std::int32_t>(x));
+        case element_type::i64: return put(static_cast<std::int64_t>(x));
+        case element_type::i16: return put(static_cast<std::int16_t>(x));
+        case element_type::i8: return put(static_cast<std::int8_t>(x));
+        case element_type::u8:
+        case element_type::boolean: return put(static_cast<std::uint8_t>(x));
+        case element_type::f8_e4m3:
+        case element_type::f8_e5m2:
+        case element_type::f64:
+        case element_type::any: break;  // nothing stores them
+    }
 }
 
 }  // namespace attune::reference

@@ -250,32 +250,12 @@ const evaluation::whole& evaluation::made_whole(std::int16_t i) {
 
 column evaluation::load(const instruction& n) {
     const source from = source_of(n.arguments[0]);
-    const input_declaration computed{},
-        &declared =
-            from.input != nullptr ? graph_.inputs[static_cast<std::size_t>(node(n.arguments[0]).input)] : computed;
-    const std::size_t rank = from.extents.size();
-    std::array<shared_column, max_rank> indices;
-    std::size_t count = 1;
-    for (std::size_t a = 0; a < rank; ++a) {
-        const bool reads_its_key_head =
-            declared.axes[a].kind == axis_kind::key_head && node(n.arguments[a + 1]).op == operation::h;
-        indices[a] = reads_its_key_head ? std::make_shared<const column>(one(key_head())) : value(n.arguments[a + 1]);
-        const std::size_t length = indices[a]->integer.size();
-        if (length == 1) continue;
-        if (count != 1 && count != length) refuse("keys and channels index one tensor together");
-        count = length;
-    }
+    const places all = places_of(n, from.extents.size());
     const bool integer = n.kind == kind::integer || n.kind == kind::condition;
-    column to{std::vector<double>(integer ? 0 : count), std::vector<std::int32_t>(integer ? count : 0)};
-    for (std::size_t i = 0; i < count; ++i) {
-        std::array<std::int64_t, max_rank> at{};
-        for (std::size_t a = 0; a < rank; ++a) {
-            const auto& index = indices[a]->integer;
-            at[a] = index[index.size() == 1 ? 0 : i];
-            if (declared.axes[a].kind == axis_kind::key && !keys_are_stated_)
-                at[a] = std::min(at[a], n_ - 1);  // beyond the keys in use nothing is read
-        }
-        const double x = from.at({at.data(), rank});
+    column to{std::vector<double>(integer ? 0 : all.count), std::vector<std::int32_t>(integer ? all.count : 0)};
+    for (std::size_t i = 0; i < all.count; ++i) {
+        const auto at = all.at(i);
+        const double x = from.at({at.data(), all.rank});
         if (integer)
             to.integer[i] = static_cast<std::int32_t>(x);
         else
@@ -284,11 +264,13 @@ column evaluation::load(const instruction& n) {
     return to;
 }
 
-/// sum and any: arguments are the bound index, its extent, and what is joined.
+/// sum, any and largest: arguments are the bound index, its extent, and what is joined.
 column evaluation::over_bound_index(const instruction& n) {
-    const instruction join{.op = n.op == operation::any ? operation::logical_or : operation::add};
+    const instruction join{.op = n.op == operation::any       ? operation::logical_or
+                                 : n.op == operation::largest ? operation::maximum
+                                                              : operation::add};
     const std::array kinds{node(n.arguments[2]).kind, node(n.arguments[2]).kind};
-    column joined = n.kind == kind::real ? one(0.0) : one(std::int64_t{0});
+    column joined = n.op == operation::largest ? one(masked) : n.kind == kind::real ? one(0.0) : one(std::int64_t{0});
     for_each(n.arguments[0], n.arguments[1], [&] {
         const shared_column term = value(n.arguments[2]);
         column next;

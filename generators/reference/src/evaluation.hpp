@@ -41,6 +41,9 @@ public:
     /// The key head that the head at hand reads.
     std::int64_t key_head() const;
 
+    /// Writes what a store says, at every place, to the tensor that it names.
+    void apply(const store_declaration& store, std::byte* to);
+
     /// Runs `body` for each value of a bound index, a node, below an extent, a node.
     template <class Body> void for_each(std::int16_t index, std::int16_t extent, Body body) {
         const std::size_t variable = first_bound_index + static_cast<std::size_t>(node(index).integer);
@@ -96,6 +99,14 @@ private:
     const whole& made_whole(std::int16_t i);
     column terminal(const instruction& n) const;
     column load(const instruction& n);
+    /// Where a load reads or a store writes, for each key or channel at hand.
+    struct places {
+        std::size_t rank, count = 1;
+        std::array<shared_column, max_rank> indices{};
+        std::array<std::int64_t, max_rank> highest{};
+        std::array<std::int64_t, max_rank> at(std::size_t i) const;
+    };
+    places places_of(const instruction& n, std::size_t rank);
     column over_bound_index(const instruction& n);
     column keep(const instruction& n);
     column statistic(const instruction& n);

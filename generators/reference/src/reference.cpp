@@ -1,6 +1,7 @@
 #include "evaluation.hpp"
 #include "gradients.hpp"
 #include "statistics.hpp"
+#include "stores.hpp"
 
 #include <cmath>
 #include <limits>
@@ -28,10 +29,11 @@ std::int64_t product(std::span<const std::int64_t> extents) {
 
 const array& results::operator[](std::string_view name) const {
     std::string known;
-    for (const array& a : outputs) {
-        if (a.name == name) return a;
-        known += (known.empty() ? "" : ", ") + a.name;
-    }
+    for (const std::vector<array>* list : {&outputs, &stored})
+        for (const array& a : *list) {
+            if (a.name == name) return a;
+            known += (known.empty() ? "" : ", ") + a.name;
+        }
     throw std::out_of_range("reference: no output `" + std::string(name) + "`, only " + known);
 }
 
@@ -109,7 +111,9 @@ private:
 
 }  // namespace
 
-results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how) {
+results evaluate(const graph_ir& graph, std::span<const argument> given, const options& how) {
+    const stored_copies copies(graph, given, how);
+    const std::span<const argument> arguments = copies.arguments();
     evaluation e(graph, arguments, how);
     const sizes size = e.size();
     std::vector<std::int64_t> all(static_cast<std::size_t>(size.queries));
@@ -161,6 +165,7 @@ results evaluate(const graph_ir& graph, std::span<const argument> arguments, con
     auto row = by_row.begin(), column = by_column.begin();
     for (gradient_writer& w : gradients) r.outputs.push_back(w.take());
     for (bool c : is_column) r.outputs.push_back((c ? column++ : row++)->take());
+    r.stored = copies.contents();
     return r;
 }
 

@@ -36,6 +36,7 @@ std::string decode_unsupported_reason_of(const graph_ir& graph, const plan& core
     if (!core.needs_state() || core.contraction < 0) return "no row is summed over the keys";
     if (!core.further.empty()) return "scores have a further sum over products of a query's and a key's numbers";
     const std::vector<bool> needs = of_query_heads(graph);
+    const std::vector<dependence> depends = dependences(graph);
     for (const int tensor : {core.key, core.value}) {
         if (tensor < 0) continue;
         const instruction& node = graph.nodes[tensor];
@@ -50,7 +51,9 @@ std::string decode_unsupported_reason_of(const graph_ir& graph, const plan& core
         made[graph.nodes[tensor].arguments[0]] = true;
         for (int n = tensor; n >= 0; --n) {
             if (!made[n]) continue;
-            if (graph.nodes[n].op == operation::sum || graph.nodes[n].op == operation::tokens)
+            // One number for a row of queries, as a normalisation has, is computed once a task.
+            const bool of_row = tensor == core.query && !depends[n].channel && depends[n].bound == 0;
+            if (graph.nodes[n].op == operation::tokens || (family_of(graph.nodes[n].op) == family::sums && !of_row))
                 return "queries, keys or values are computed by sums, such as projections";
             for (int i = 0; i < graph.nodes[n].argument_count; ++i) made[graph.nodes[n].arguments[i]] = true;
         }

@@ -240,7 +240,7 @@ bool formula_reader::alike(int x, int y, int a, int b) const {
     if (f.op != g.op || f.kind != g.kind || f.argument_count != g.argument_count || f.argument_count == 0 ||
         f.integer != g.integer)
         return false;
-    if (f.op == operation::sum || f.op == operation::any) return false;
+    if (family_of(f.op) == family::sums) return false;
     for (int i = 0; i < f.argument_count; ++i)
         if (!alike(f.arguments[i], g.arguments[i], a, b)) return false;
     return true;

@@ -226,6 +226,8 @@ std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, co
 std::vector<bool> always_read(const graph_ir& graph) {
     std::vector<bool> reached(graph.nodes.size());
     for (const int output : output_nodes(graph)) reached[static_cast<std::size_t>(output)] = true;
+    for (const auto& [element, value] : graph.stores)
+        reached[static_cast<std::size_t>(element)] = reached[static_cast<std::size_t>(value)] = true;
     for (std::size_t at = reached.size(); at-- > 0;) {
         const instruction& n = graph.nodes[at];
         if (!reached[at] || n.op == operation::logical_and || n.op == operation::logical_or) continue;
@@ -242,7 +244,7 @@ bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& 
     for (int n = 0; n <= node; ++n) {
         const instruction& each = graph.nodes[n];
         const bool whole = each.kind == kind::integer || each.kind == kind::condition || each.op == operation::input;
-        const bool of_tensors = each.op == operation::load || each.op == operation::sum || each.op == operation::any;
+        const bool of_tensors = each.op == operation::load || family_of(each.op) == family::sums;
         if (needed[n] && (!whole || of_tensors)) return false;
     }
     return true;

@@ -194,7 +194,7 @@ double magnitude_of(const linear& sum, const std::vector<double>& of_nodes) {
 std::vector<bool> reduces(const graph_ir& graph) {
     std::vector<bool> all;
     for (const instruction& node : graph.nodes) {
-        bool here = node.op == operation::sum || node.op == operation::any;
+        bool here = family_of(node.op) == family::sums;
         for (int i = 0; i < node.argument_count; ++i) here = here || all[node.arguments[i]];
         all.push_back(here);
     }

@@ -229,7 +229,7 @@ interval block_mask::compute(int number, const sides& in) {
         case family::function: return function_range(node.op, argument(0));
         case family::function_of_two: return of_two_reals[node.op](argument(0), argument(1));
         case family::tensors: return enumerate(number, in);
-        case family::sums: return node.op == operation::sum ? reduce(number) : interval{};
+        case family::sums: return node.op == operation::sum ? reduce(number) : interval{{}, {}, verdict{}};
         case family::terminal:
         case family::classification:  // conditions are decided, not bounded
         case family::comparison:

@@ -35,7 +35,7 @@ void emit_object(std::span<const listed_kernel> kernels, const level& isa, const
                     shared = std::max(shared, shared_memory(function.body));
                 takes = fmt::format(", {} bytes of shared memory", shared);
             }
-            modules.push_back(lowered.blocks.compile_to_module(lowered.arguments, k.symbol + "_blocks", target));
+            for (Halide::Module& each : lowered.beside(k.symbol, target)) modules.push_back(std::move(each));
         } catch (const Halide::Error& problem) {  // not a std::exception
             refused += (refused.empty() ? "" : "\n") + k.of->name + ": Halide could not compile it: " + problem.what();
             continue;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <tuple>
 
 namespace attune::generators {
 using namespace Halide;
@@ -113,6 +114,28 @@ void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Loo
     if (!its.of_group.has_update_definition()) return;
     of_parts(its.of_group);
     its.of_group.update().vectorize(part, lanes);
+}
+
+void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes) {
+    // Schedule
+    constexpr int few = 1 << 15, queries_of_task = 16;
+    OutputImageParam buffer = its.result.output_buffer();
+    for (int axis = 0; axis < its.result.dimensions(); ++axis) buffer.dim(axis).set_min(0);
+    buffer.dim(0).set_stride(f.inputs.tensor(its.input).dim(0).stride());
+    const RVar qo("qo"), qi("qi"), task("task");
+    for (int i = 0; i < static_cast<int>(its.stores.size()); ++i) {
+        stored_tensor::made_store& each = its.stores[static_cast<std::size_t>(i)];
+        const auto& [h, q, b] = std::tuple(each.rows.x, each.rows.y, each.rows.z);
+        Stage stored = its.result.update(i);
+        stored.allow_race_conditions().split(q, qo, qi, queries_of_task, TailStrategy::GuardWithIf);
+        if (each.channels >= 0) {
+            const Var d = its.result.args()[static_cast<std::size_t>(each.channels)];
+            stored.reorder(d, h, qi, qo, b).vectorize(d, lanes, TailStrategy::GuardWithIf);
+        }
+        for (Func number : each.shared) number.compute_at(its.result, h);
+        stored.specialize(each.elements <= few);
+        stored.fuse(qo, b, task).parallel(task);
+    }
 }
 
 void schedule_scan(non_finite& its, const Var& lane, int lanes, const RDom& each, const LoopLevel& block) {

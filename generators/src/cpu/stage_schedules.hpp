@@ -5,6 +5,7 @@
 #include "stages/masked_values.hpp"
 #include "stages/projections.hpp"
 #include "stages/quadratic_outputs.hpp"
+#include "stages/stored_tensor.hpp"
 #include "stages/subblocks.hpp"
 
 #include <string>
@@ -23,6 +24,9 @@ void trim_rows(const epilogue& its, const kernel_frame& f, std::vector<row_loop>
 
 void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes);
 void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Halide::LoopLevel& task);
+
+/// As an output of its own. Few elements are stored by the calling thread, since waking others takes longer.
+void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes);
 
 /// At a block of keys.
 void schedule_scan(non_finite& its, const Halide::Var& lane, int lanes, const Halide::RDom& each,

@@ -4,6 +4,7 @@
 #include "base/whole_file.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/stores.hpp>
 #include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
@@ -80,11 +81,12 @@ std::vector<field> fields_of(const variant& v) {
         fields.push_back({"attune_tensor", field, std::move(comment),
                           fmt::format("attune_tensor_argument(\"{}\", given->{})", name, field), optional});
     };
-    for (const input_declaration& d : v.graph.inputs) {
+    for (std::size_t i = 0; i < v.graph.inputs.size(); ++i) {
+        const input_declaration& d = v.graph.inputs[i];
         const std::string name = identifier(d.name);
         if (!d.is_scalar)
             tensor(d.name,
-                   fmt::format("{} ({})",
+                   fmt::format("{}{} ({})", is_stored(v.graph, i) ? "read and written: " : "",
                                d.element == element_type::any ? "element type of the kernel" : name_of(d.element),
                                axes_of(d)));
         else if (d.element == element_type::f32)

@@ -39,6 +39,7 @@ kernel kernel_record(const listed_kernel& made) {
             .schedule = nullptr,
             .call = nullptr,
             .blocks = nullptr,
+            .stores = nullptr,
             .saved_rows = core.saved_rows,
             .saved_outputs = core.saved_output >= 0 ? 1 : 0,
             .shapes = shapes_of(cut),

@@ -20,8 +20,9 @@ std::string sums_of(const kernel::sum_memory& sums) {
 std::string kernel_row(const listed_kernel& made) {
     const kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
-                 schedule, call, blocks, saved_rows, saved_outputs, shapes, from_queries, to_queries, key_splits,
-                 row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums, cpus] = row;
+                 schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
+                 key_splits, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums, cpus] =
+        row;
     std::string text = fmt::format("    {{.symbol = \"{}\", .target = \"{}\"", made.symbol, made.request.target->name);
     const auto say = [&](std::string_view name, const auto& is) { text += fmt::format(", .{} = {}", name, is); };
     const auto element = [](element_type e) { return fmt::format("attune::element_type::{}", name_of(e)); };
@@ -33,6 +34,7 @@ std::string kernel_row(const listed_kernel& made) {
     text += ",\n    ";
     say("schedule", fmt::format("R\"({})\"", to_json(made.request.schedule)));
     say("call", made.symbol + "_argv"), say("blocks", made.symbol + "_blocks_argv");
+    if (!made.request.graph().stores.empty()) say("stores", made.symbol + "_stores_argv");
     text += ",\n    ";
     say("saved_rows", saved_rows), say("saved_outputs", saved_outputs);
     say("shapes", fmt::format("attune::shape_class::{}", name_of(shapes)));
@@ -71,8 +73,10 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
     std::string text = fmt::format(
         "// Written by `emit --registry`: the kernels compiled for the graphs of {0}.\n#include \"{0}\"\n\n", header);
     text += "#include <attune/dsl.hpp>\n#include <attune/runtime/detail/kernel_table.hpp>\n\nextern \"C\" {\n";
-    for (const listed_kernel& kernel : kernels)
+    for (const listed_kernel& kernel : kernels) {
         text += fmt::format("int {0}_argv(void**);\nint {0}_blocks_argv(void**);\n", kernel.symbol);
+        if (!kernel.request.graph().stores.empty()) text += fmt::format("int {}_stores_argv(void**);\n", kernel.symbol);
+    }
     text += "}\n";
     for (std::size_t i = 0; i < variants.size(); ++i) {
         const variant& each = variants[i];

@@ -123,6 +123,14 @@ Expr natural_logarithm(const Expr& x) { return select(holds_nan(x), x, log(x)); 
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 
+namespace {
+/// Its own inverse.
+Expr turned(const Expr& bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
+}  // namespace
+
+Expr ordered(const Expr& x) { return select(holds_nan(x), Int(32).max(), turned(reinterpret<std::int32_t>(x))); }
+Expr from_ordered(const Expr& x) { return reinterpret<float>(turned(x)); }
+
 Expr stored_as(const Type& element, const Expr& x) {
     if (element == x.type() || !element.is_float() || element.bits() != 16) return cast(element, x);
     const auto word = [](std::uint32_t value) { return Expr(value); };

@@ -201,12 +201,12 @@ quantity pointwise::load_computed(const instruction& node) {
         {}};
 }
 
-quantity pointwise::load(const instruction& node) {
-    if (request_.graph().nodes[node.arguments[0]].op != operation::input) return load_computed(node);
+std::vector<Expr> pointwise::place_of(int load) {
+    const instruction& node = request_.graph().nodes[load];
     const int input = request_.graph().nodes[node.arguments[0]].input;
     const input_declaration& declared = request_.graph().inputs[input];
     const ImageParam& tensor = inputs_.tensor(input);
-    std::vector<Expr> at;  // innermost first
+    std::vector<Expr> at;
     for (int axis = declared.rank - 1; axis >= 0; --axis) {
         const int argument = node.arguments[axis + 1];
         const operation index = request_.graph().nodes[argument].op;
@@ -225,13 +225,20 @@ quantity pointwise::load(const instruction& node) {
             (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
             (is_channel && index == operation::d_idx);
         const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
-        const bool is_refused_outside = is_of_channels_alone(request_.graph(), depends_, argument) &&
-                                        always_read(request_.graph())[&node - request_.graph().nodes.data()];
+        const bool is_refused_outside =
+            is_of_channels_alone(request_.graph(), depends_, argument) && always_read(request_.graph())[load];
         at.push_back(inside               ? position
                      : is_refused_outside ? unsafe_promise_clamped(position, 0, extent - 1)
                                           : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
     }
-    const Expr element = tensor(at);
+    return at;
+}
+
+quantity pointwise::load(const instruction& node) {
+    const instruction& of = request_.graph().nodes[node.arguments[0]];
+    if (of.op != operation::input) return load_computed(node);
+    const input_declaration& declared = request_.graph().inputs[of.input];
+    const Expr element = inputs_.tensor(of.input)(place_of(static_cast<int>(&node - request_.graph().nodes.data())));
     if (node.kind == kind::condition) return {element != cast(element.type(), 0), {}};
     if (node.kind == kind::integer) return {cast<int>(element), {}};
     const bool narrow = declared.element == element_type::f8_e4m3 || declared.element == element_type::f8_e5m2;
@@ -263,6 +270,7 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
         const quantity x = evaluate(node.arguments[2], as_index);
         const Expr some = extent > 0;
         if (node.op == operation::any) return {x.value && some, {}};
+        if (node.op == operation::largest) return {x.value, x.masked.defined() ? x.masked || !some : !some};
         if (x.value.type().is_int()) return {x.value * extent, {}};
         return {select(some, x.value * cast<float>(extent), 0.0f), x.masked.defined() ? x.masked && some : Expr()};
     }
@@ -275,6 +283,14 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
         return maximum(each, cast<uint8_t>(condition), "any") != cast<uint8_t>(0);
     };
     if (node.op == operation::any) return {for_any(x.value), {}};
+    if (node.op == operation::largest) {
+        const Expr number = from_ordered(
+            max(maximum(each, x.masked.defined() ? select(x.masked, ordered_least, ordered(x.value)) : ordered(x.value),
+                        "largest"),
+                ordered_least));
+        const Expr masked = is_negative_infinity(number);
+        return {select(masked, 0.0f, number), masked};
+    }
     if (x.value.type().is_int()) return {cast<int>(Halide::sum(each, cast<uint32_t>(x.value), "sum")), {}};
     if (!x.masked.defined()) return {Halide::sum(each, x.value, "sum"), {}};
     return {Halide::sum(each, select(x.masked, 0.0f, x.value), "sum"), for_any(x.masked)};

@@ -42,6 +42,8 @@ public:
 
     quantity operator()(int node) { return evaluate(node, false); }
     Halide::Expr condition(int node) { return evaluate(node, false).value; }
+    /// Where a load of an input reads, innermost axis first; inside the tensor.
+    std::vector<Halide::Expr> place_of(int load);
 
 private:
     quantity evaluate(int node, bool as_index);

@@ -3,6 +3,8 @@
 #include "base/formatting.hpp"
 #include "inspect/node_text.hpp"
 
+#include <attune/ir/stores.hpp>
+
 #include <algorithm>
 
 namespace attune::generators {
@@ -121,6 +123,12 @@ std::vector<choice> choices_of(const graph_ir& graph) {
         });
     };
     if (has_axis(axis_kind::key_head)) all.push_back({"heads", "query head h reads key head h / (heads / key_heads)"});
+    std::string stored;
+    each_stored(graph, [&](std::size_t input) {
+        stored += (stored.empty() ? "" : " and ") + std::string(graph.inputs[input].name);
+    });
+    if (!stored.empty())
+        all.push_back({"stores", "what is stored to " + stored + " is written before anything else is computed"});
     all.push_back(
         {"key lengths", "kv_lengths(b), where it is passed, ends the keys of batch element b: nothing beyond is read"});
     all.push_back({"broadcasting",

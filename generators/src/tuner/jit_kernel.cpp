@@ -89,7 +89,7 @@ Halide::Module for_the_machine_alone(const Halide::Module& module) {
 
 struct jit_kernel::compiled {
     std::string symbol, cut;
-    Halide::Internal::JITModule code;
+    Halide::Internal::JITModule code, stores;
     kernel row{};
     kernel_table table{};
 };
@@ -98,18 +98,29 @@ jit_kernel::jit_kernel(const listed_kernel& made) : compiled_(std::make_unique<c
     compiled& c = *compiled_;
     c.symbol = made.symbol, c.cut = to_json(made.request.schedule);
     try {
-        Halide::Module module = lower(made.request).module(c.symbol, halide_target(*made.request.target));
+        const Halide::Target target = halide_target(*made.request.target);
+        const lowered_kernel lowered = lower(made.request);
+        Halide::Module module = lowered.module(c.symbol, target);
         if (made.request.on_gpu()) module = for_the_machine_alone(module);
         static const Halide::Internal::JITModule support = support_library();
         c.code = Halide::Internal::JITModule(module, module.get_function_by_name(c.symbol), {support});
+        if (lowered.stores.defined()) {
+            const std::string name = c.symbol + "_stores";
+            const Halide::Module before =
+                Halide::Pipeline(lowered.stores).compile_to_module(lowered.arguments, name, target);
+            c.stores = Halide::Internal::JITModule(before, before.get_function_by_name(name), {support});
+        }
     } catch (const Halide::Error& problem) {  // not a std::exception
         throw std::runtime_error(made.of->name + ": Halide could not compile it: " + problem.what());
     }
-    const auto entry =
-        reinterpret_cast<int (*)(void**)>(const_cast<void*>(reinterpret_cast<const void*>(c.code.argv_function())));
+    const auto entry_of = [](const Halide::Internal::JITModule& code) {
+        return reinterpret_cast<int (*)(void**)>(
+            const_cast<void*>(reinterpret_cast<const void*>(code.argv_function())));
+    };
     c.row = kernel_record(made);
     c.row.symbol = c.symbol.c_str(), c.row.target = made.request.target->name.data(), c.row.schedule = c.cut.c_str();
-    c.row.call = entry;
+    c.row.call = entry_of(c.code);
+    if (!made.request.graph().stores.empty()) c.row.stores = entry_of(c.stores);
     c.table = {.version = kernel_table_version,
                .variant = made.of->name.c_str(),
                .graph = made.request.graph(),

@@ -5,6 +5,7 @@
 #include "call/shape.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/stores.hpp>
 #include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/call.hpp>
 
@@ -30,7 +31,8 @@ std::string description(const kernel_table& table) {
     const auto add = [](std::string& to, const json_object& object) {
         append(to, to.empty() ? "" : ", "), append(to, object.text());
     };
-    for (const input_declaration& d : graph.inputs) {
+    for (std::size_t i = 0; i < graph.inputs.size(); ++i) {
+        const input_declaration& d = graph.inputs[i];
         json_object object;
         object.add("name", d.name);
         object.add("element", name_of(d.element));
@@ -39,6 +41,7 @@ std::string description(const kernel_table& table) {
         for (std::size_t axis = 0; axis < d.rank; ++axis) axes[axis] = d.axes[axis].name;
         object.add_raw("axes", joined(std::span(axes).first(d.rank)));
         object.add("optional", false);
+        if (is_stored(graph, i)) object.add("stored", true);
         add(inputs, object);
     }
     for (const auto& [name, axes] : {std::pair("kv_lengths", R"(["batch"])"), {"cu_seqlens_q", R"(["batch + 1"])"}}) {

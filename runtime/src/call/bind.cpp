@@ -4,6 +4,7 @@
 #include "execution/device_call.hpp"
 #include "execution/threads.hpp"
 
+#include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <HalideRuntime.h>
@@ -122,6 +123,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     state_depths(shape_, table.graph, given_);
     choose_kernel(how, explain);
     settle(shape_, table.graph, given_, chosen().depth, chosen().value_depth);
+    check_stored(table.graph, given_, shape_);
     check_outputs(table.graph, given_, shape_, choice_.chosen->output);
     split_keys(how);
     bind_inputs();
@@ -272,7 +274,19 @@ bool bound_call::nothing_to_do() const {
     return false;
 }
 
+void bound_call::store(int threads) const {
+    if (!chosen().stores) return;
+    const std::size_t inputs = table_.graph.inputs.size() + 2 + (key_splits_ ? 1 : 0);
+    scratch memory;
+    auto** const argv = static_cast<void**>(memory.take((inputs + table_.graph.stores.size()) * sizeof(void*)));
+    if (!argv) throw std::bad_alloc();
+    void** next = std::copy_n(argv_.begin(), inputs, argv);
+    each_stored(table_.graph, [&](std::size_t input) { *next++ = argv_[1 + input]; });
+    table_.invoke(chosen().stores, argv, threads, tasks(), nullptr);
+}
+
 void bound_call::run(int threads) const {
+    store(threads);
     lent with;
     lend(with);
     if (is_device(chosen().target)) return run_on_device(with, threads);
@@ -283,6 +297,7 @@ void bound_call::run_together(std::span<const bound_call* const> calls, int thre
     if (calls.size() == 1) return calls.front()->run(threads);
     const auto with = std::make_unique<lent[]>(calls.size());
     const auto launches = std::make_unique<kernel_launch[]>(calls.size());
+    for (const bound_call* each : calls) each->store(threads);
     for (std::size_t i = 0; i < calls.size(); ++i) {
         calls[i]->lend(with[i]);
         launches[i] = {calls[i]->chosen().call, with[i].argv.data()};

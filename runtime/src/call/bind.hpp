@@ -69,6 +69,7 @@ private:
     void check_sizes() const;
     struct lent;
     void lend(lent& to) const;
+    void store(int threads) const;  ///< before anything else is computed
     bool is_token_major() const;
     void split_keys(const options& how);
     void run_on_device(const lent& with, int threads) const;

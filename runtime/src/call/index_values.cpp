@@ -2,6 +2,7 @@
 #include "call/formula.hpp"
 #include "call/indices.hpp"
 
+#include <attune/ir/stores.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -155,6 +156,10 @@ private:
         }
         for (const output_declaration& output : call_.graph.outputs)
             if (leads_to(output.node, use_.load)) most = std::max(most, call_.shape[axis_kind::value_depth]);
+        for (const store_declaration& store : call_.graph.stores)
+            if (const int axis = channel_axis(call_.graph.nodes, store);
+                axis >= 0 && (leads_to(store.element, use_.load) || leads_to(store.value, use_.load)))
+                most = std::max(most, call_.places(call_.node(store.element), static_cast<std::size_t>(axis)));
         return most > 0 ? most : call_.shape[axis_kind::value_depth];
     }
     std::int64_t extent_of(variation_bits bound) const {
@@ -214,12 +219,15 @@ private:
             n.op == operation::load
                 ? std::string(call_.graph.inputs[static_cast<std::size_t>(call_.node(n.arguments[0]).input)].name)
                 : formula_of(call_.graph, use_.index);
-        fail(say(what, " from 0 to ", found_.places - 1, use_.ends_with_keys ? ", the keys in use" : "",
-                 ", an index along ", axis_name(call_, use_), " of ", tensor_name(call_, use_)),
-             say(found_.number, place_of(values), found_.count > 1 ? say(", the first of ", found_.count) : ""),
-             from_tensor
-                 ? say("entries that are places of ", tensor_name(call_, use_), " wherever the lengths in use reach")
-                 : say("a ", tensor_name(call_, use_), " that is long enough, or positions that are in it"));
+        fail(
+            say(what, " from 0 to ", found_.places - 1, use_.ends_with_keys ? ", the keys in use" : "",
+                ", an index along ", axis_name(call_, use_), " of ", tensor_name(call_, use_)),
+            say(found_.number, place_of(values), found_.count > 1 ? say(", the first of ", found_.count) : ""),
+            std::ranges::find(call_.graph.stores, use_.load, &store_declaration::element) != call_.graph.stores.end()
+                ? say("a place in ", tensor_name(call_, use_), " for all that is stored; kv_lengths count the new keys")
+            : from_tensor
+                ? say("entries that are places of ", tensor_name(call_, use_), " wherever the lengths in use reach")
+                : say("a ", tensor_name(call_, use_), " that is long enough, or positions that are in it"));
     }
 
     const call_numbers& call_;

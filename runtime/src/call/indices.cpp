@@ -93,6 +93,8 @@ private:
         std::ranges::fill(reached_, reach{0});
         for (const output_declaration& output : call_.graph.outputs)
             reached_[static_cast<std::size_t>(output.node)] = read | always;
+        for (const auto& [element, value] : call_.graph.stores)
+            reached_[static_cast<std::size_t>(element)] = reached_[static_cast<std::size_t>(value)] = read | always;
         for (std::size_t at = reached_.size(); at-- > 0;) {
             const instruction& n = call_.node(static_cast<int>(at));
             for (std::size_t i = 0; i < n.argument_count; ++i) {
@@ -251,7 +253,7 @@ std::span<std::int16_t> nodes_under(const graph_ir& graph, int index, std::span<
     return room.first(count);
 }
 
-bool counts_bound_index(operation op) { return op == operation::sum || op == operation::any || op == operation::each; }
+bool counts_bound_index(operation op) { return family_of(op) == family::sums || op == operation::each; }
 
 int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index) {
     const instruction* n = &node_of(graph, deposit.arguments[0]);

@@ -18,12 +18,11 @@ namespace {
 constexpr variation_bits all_bound = ~(of_bound - 1);
 
 bool holds_integers(const instruction& n) { return n.kind == kind::integer || n.kind == kind::condition; }
-
 std::int32_t wrapped(std::uint32_t x) { return static_cast<std::int32_t>(x); }
-
 using integer = std::int32_t;
-
 std::uint32_t bits(integer x) { return static_cast<std::uint32_t>(x); }
+
+float greatest(float x, float y) { return std::isnan(x) || x >= y ? x : y; }
 
 integer magnitude(integer x) { return x >= 0 ? x : wrapped(0u - bits(x)); }
 
@@ -38,7 +37,6 @@ std::int32_t truncated(float x) {
 
 using number = number_run::number;
 using values = number_run::values;
-
 /// One operation for a run of positions.
 using over_run = void (*)(std::span<number> to, const values& x, const values& y);
 
@@ -347,7 +345,9 @@ void number_run::reduce(int at, values& to) {
     const int body = n.arguments[2];
     const std::int64_t extent = call_.number(n.arguments[1]);
     bound_ |= index;
-    for (int i = 0; i < (to.step ? count_ : 1); ++i) to.at[i].integer = 0;  // and the real 0
+    number none{.integer = 0};  // and the real 0
+    if (n.op == operation::largest) none.real = -std::numeric_limits<float>::infinity();
+    std::fill_n(to.at, to.step ? count_ : 1, none);
     for (std::int64_t each = 0; each < extent; ++each) {
         here_[index] = static_cast<std::int32_t>(each);
         for (const std::int16_t within : order_) {
@@ -357,7 +357,9 @@ void number_run::reduce(int at, values& to) {
         }
         const values& term = values_[body];
         for (int i = 0; i < (to.step ? count_ : 1); ++i) {
-            if (n.kind == kind::real)
+            if (n.op == operation::largest)
+                to.at[i].real = greatest(to.at[i].real, term[i].real);
+            else if (n.kind == kind::real)
                 to.at[i].real += term[i].real;
             else if (n.op == operation::any)
                 to.at[i].integer |= term[i].integer;

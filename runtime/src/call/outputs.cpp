@@ -2,6 +2,7 @@
 #include "call/shape.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/stores.hpp>
 
 #include <attune/runtime/error.hpp>
 
@@ -54,11 +55,16 @@ bool overlaps_itself(const tensor& t) {
     return false;
 }
 
+void check_writable(std::string_view name, const tensor& t) {
+    if (t.read_only())
+        fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");
+}
+
 void check_shape(std::string_view name, const tensor& t, const output_axes& axes, const output_extents& wanted) {
     for (std::size_t i = 0; i < axes.rank; ++i)
         if (t.shape()[i] != wanted.of[i])
             fail(say(axes.names[i], " extent ", wanted.of[i], " in ", name), shown(name, t),
-                 say("the shape ", list_of(wanted.view()), "; outputs do not broadcast"));
+                 say("the shape ", list_of(wanted.view()), "; what is written does not broadcast"));
 }
 
 }  // namespace
@@ -136,36 +142,50 @@ void check_outputs(const graph_ir& graph, const matched_arguments& given, const 
                     extents_of_output(shape, graph, given, graph.outputs[i]));
         if (const element_type wanted = output_type(graph, given, graph.outputs[i], chosen); t.type() != wanted)
             fail(say(name_of(wanted), " elements in ", name), shown(name, t), say("a tensor of ", name_of(wanted)));
-        if (t.read_only())
-            fail(say("a tensor that may be written for ", name), "a view of const elements", "a pointer to non-const");
+        check_writable(name, t);
     }
     check_apart(graph, given);
 }
 
+void check_stored(const graph_ir& graph, const matched_arguments& given, const call_shape& shape) {
+    each_stored(graph, [&](std::size_t input) {
+        const input_declaration& d = graph.inputs[input];
+        const tensor& t = given.inputs[input]->view;
+        check_writable(d.name, t);
+        output_axes axes{.rank = d.rank};
+        output_extents wanted{.rank = d.rank};
+        for (std::size_t axis = 0; axis < d.rank; ++axis) {
+            axes.names[axis] = d.axes[axis].name;
+            wanted.of[axis] = shape.logical(input, d.axes[axis].kind, t.shape()[axis]);
+        }
+        check_shape(d.name, t, axes, wanted);
+    });
+}
+
 void check_apart(const graph_ir& graph, const matched_arguments& given) {
-    for (std::size_t i = 0; i < graph.outputs.size(); ++i) {
-        if (!given.outputs[i]) continue;
-        const std::string_view name = graph.outputs[i].name;
-        const tensor& t = given.outputs[i]->view;
+    const auto check = [&](std::string_view name, const tensor& t, bool is_output) {
         if (overlaps_itself(t))
             fail(say("elements of ", name, " at distinct addresses"),
                  say("strides ", list_of(t.strides()), " in ", shown(name, t)),
                  "strides that each step over the axes inside");
 
         const byte_range written = range_of(t);
-        const auto refuse = [&](std::string_view other) {
-            fail(say(name, " apart from ", other), "two tensors that overlap in memory",
-                 say("another buffer for ", name));
+        const auto look_at = [&](const named_argument* other) {
+            if (other && written.overlaps(range_of(other->view)))
+                fail(say(name, " apart from ", other->name), "two tensors that overlap in memory",
+                     say("another buffer for ", name));
         };
         for (std::size_t in = 0; in < graph.inputs.size(); ++in)
-            if (!graph.inputs[in].is_scalar && written.overlaps(range_of(given.inputs[in]->view)))
-                refuse(graph.inputs[in].name);
-        for (const named_argument* const lengths : {given.kv_lengths, given.cu_seqlens_q})
-            if (lengths && written.overlaps(range_of(lengths->view))) refuse(lengths->name);
-        for (std::size_t other = 0; other < i; ++other)
-            if (given.outputs[other] && written.overlaps(range_of(given.outputs[other]->view)))
-                refuse(graph.outputs[other].name);
-    }
+            if (!graph.inputs[in].is_scalar && (is_output || !is_stored(graph, in))) look_at(given.inputs[in]);
+        look_at(given.kv_lengths), look_at(given.cu_seqlens_q);
+        for (const named_argument* other : given.outputs) {
+            if (!is_output || (other && &other->view == &t)) break;
+            look_at(other);
+        }
+    };
+    for (const named_argument* each : given.outputs)
+        if (each) check(each->name, each->view, true);
+    each_stored(graph, [&](std::size_t input) { check(graph.inputs[input].name, given.inputs[input]->view, false); });
 }
 
 }  // namespace attune::detail

@@ -113,10 +113,14 @@ void check_output_alone(const graph_ir& graph, const output_declaration& d, cons
 /// f32.
 void check_outputs(const graph_ir& graph, const matched_arguments& given, const call_shape& shape, element_type chosen);
 
+/// Checks the inputs that the call stores to: they may be written and do not broadcast.
+void check_stored(const graph_ir& graph, const matched_arguments& given, const call_shape& shape);
+
 element_type output_type(const graph_ir& graph, const matched_arguments& given, const output_declaration& d,
                          element_type chosen);
 
-/// Checks that no tensor shares memory with an output.
+/// Checks that no tensor shares memory with an output, nor with what the call stores to. Two of the latter may, as keys
+/// and values in one pool: all stores come one after another, and before what reads them.
 void check_apart(const graph_ir& graph, const matched_arguments& given);
 
 /// Values of kv_lengths, within 0 .. key_length. To be called after the other checks.

@@ -117,4 +117,54 @@ inline constexpr auto positions = input<"positions", i32>(batch, query);
 inline constexpr auto attention = softmax(q * t(keys(rotary_half(k, cosine, sine))) * rsqrt(depth)) * v;
 }  // namespace rotated
 
+/// A step of decode over each of three caches: attention alone, and the same behind the stores of its new keys and
+/// values. Queries and new keys are normalised and rotated as the step computes or stores them.
+namespace step {
+inline constexpr auto n = bound_index<"n">;
+inline constexpr auto gain = input<"gain", f32>(depth);
+inline constexpr auto cosine = input<"cosine", f32>(position, axis<"pair">);
+inline constexpr auto sine = input<"sine", f32>(position, axis<"pair">);
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto v_new = input<"v_new", f32>(batch, key_head, query, value_depth);
+inline constexpr auto new_key = rotary_half(rms_norm(k_new, gain, 1e-6), cosine, sine, new_kv_idx);
+inline constexpr auto new_query = queries(rotary_half(rms_norm(q, gain, 1e-6), cosine, sine, new_kv_idx));
+
+template <class Q, class K, class V> constexpr auto attention_of(Q query, K key, V value) {
+    return softmax(mask(query * t(key) * rsqrt(depth), causal_bottom_right)) * value;
+}
+inline constexpr auto contiguous = attention_of(q, k, v);
+inline constexpr auto contiguous_step =
+    outputs(store(k(b, h, new_kv_idx, d_idx), new_key(d_idx)),
+            store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)), out = attention_of(new_query, k, v));
+
+/// A number that makes a row's largest element 127.
+template <class Row> constexpr auto scale_of(Row row) {
+    return max(largest(n, depth, abs(row(n))), 1e-20) * (1.0 / 127);
+}
+template <class X> constexpr auto rounded(X x) { return clamp(as_integer(round(x)), -127, 127); }
+inline constexpr auto new_value = channels(q_idx, [](auto d) { return v_new(b, h, q_idx, d); });
+
+using codes = narrow<i8>;
+inline constexpr auto code_keys = keys(codes::k8(b, h, kv_idx, d_idx) * codes::k_scale(b, h, kv_idx));
+inline constexpr auto code_values = values(codes::v8(b, h, kv_idx, d_idx) * codes::v_scale(b, h, kv_idx));
+inline constexpr auto of_codes = attention_of(q, code_keys, code_values);
+inline constexpr auto step_of_codes =
+    outputs(store(codes::k_scale(b, h, new_kv_idx), scale_of(new_key)),
+            store(codes::k8(b, h, new_kv_idx, d_idx), rounded(new_key(d_idx) / scale_of(new_key))),
+            store(codes::v_scale(b, h, new_kv_idx), scale_of(new_value)),
+            store(codes::v8(b, h, new_kv_idx, d_idx), rounded(new_value(d_idx) / scale_of(new_value))),
+            out = attention_of(new_query, code_keys, code_values));
+
+inline constexpr auto pool = paged::pool<bf16, 64>{};
+inline constexpr auto page_keys = keys(paged::element<64>(pool.k_pages), pool.length);
+inline constexpr auto page_values = values(paged::element<64>(pool.v_pages), pool.length);
+template <class Pages> constexpr auto place(const Pages& pages) {
+    return pages(paged::block_table(b, new_kv_idx / 64), h, new_kv_idx % 64, d_idx);
+}
+inline constexpr auto of_pages = attention_of(q, page_keys, page_values);
+inline constexpr auto step_of_pages =
+    outputs(store(place(pool.k_pages), new_key(d_idx)), store(place(pool.v_pages), v_new(b, h, q_idx, d_idx)),
+            out = attention_of(new_query, page_keys, page_values));
+}  // namespace step
+
 }  // namespace bench::caches

@@ -355,8 +355,11 @@ constexpr auto outputs(named_output<Label, Value>... named) {
             detail::hana::basic_tuple<named_output<Label, Value>...>{named...}};
 }
 
+/// store(...), which stores.hpp makes, or what it rejected.
+template <class T> inline constexpr bool is_store = is_rejected<T>;
+
 template <class... T>
-    requires(!(named_part_of_the_graph<T> && ...) || sizeof...(T) == 0)
+    requires(!((named_part_of_the_graph<T> || is_store<T>) && ...) || sizeof...(T) == 0)
 constexpr auto outputs(const T&...) {
     static_assert((named_part_of_the_graph<T> && ...) && sizeof...(T) > 0,
                   "attune: outputs have names and are parts of the graph: outputs(out = softmax(s) * v, lse = "

@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/dsl/gradient.hpp>
 #include <attune/dsl/sharding.hpp>
+#include <attune/dsl/stores.hpp>
 #include <attune/ir/builder.hpp>
 #include <attune/ir/differentiate.hpp>
 #include <attune/ir/outputs_problem.hpp>
@@ -33,7 +34,7 @@ constexpr void judge(ir_builder& list) {
             open[at] |= open[i.arguments[a]], closed[at] |= closed[i.arguments[a]],
                 products[at] |= products[i.arguments[a]];
         if (i.op == operation::bound) open[at] = 1u << i.integer;
-        if (i.op == operation::sum || i.op == operation::any) {
+        if (family_of(i.op) == family::sums) {
             const std::uint32_t own = open[i.arguments[0]];
             if (closed[at] & own) list.bound_twice = name_in(own);
             open[at] &= ~own, closed[at] |= own;
@@ -54,6 +55,9 @@ constexpr void judge(ir_builder& list) {
             list.weights_or_other = list.weights_or_other || other.op != operation::constant || other.number != 0;
         }
     }
+    for (int at = 0; at < list.store_count; ++at)
+        if (const auto bits = open[list.stores[at].element] | open[list.stores[at].value]) list.unbound = name_in(bits);
+    judge_stores(list);
     for (int at = 0; at < list.output_count; ++at) {
         if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
         if (list.nodes[list.outputs[at].node].kind == kind::scores) count_products(list.outputs[at].node);
@@ -73,6 +77,7 @@ template <class Gradient> constexpr ir_builder differentiated(const Gradient& gr
     if constexpr (is_gradient<graph>) of.fault = gradient_fault::of_a_gradient;
     if constexpr (is_shard<graph>) of.fault = gradient_fault::of_a_shard;
     if (has_several_cores(of)) of.fault = gradient_fault::of_several_cores;
+    if (of.store_count > 0) of.fault = gradient_fault::of_stores;
     return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
 }
 
@@ -83,6 +88,7 @@ template <class Shard> constexpr ir_builder sharded(const Shard& shard) {
     if constexpr (is_gradient<graph>) of.unshardable = shard_fault::of_a_gradient;
     if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
     if (has_several_cores(of)) of.unshardable = shard_fault::of_several_cores;
+    if (of.store_count > 0) of.unshardable = shard_fault::of_stores;
     return of.sound() ? sharding(of).run() : of;
 }
 
@@ -97,6 +103,10 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
         hana::unpack(graph.named, [&](const auto&... named) {
             (list.add_output(named.label, enter(list, named.value), named.derivative, named.before), ...);
         });
+        if constexpr (requires { graph.stores; })
+            hana::unpack(graph.stores, [&](const auto&... each) {
+                (list.add_store(enter(list, each.element), enter(list, each.value)), ...);
+            });
     } else if constexpr (requires { graph.node(); }) {  // a sequence
         list.add_output("out", enter(list, graph.node()), "dout", "out_before");
     } else {
@@ -151,6 +161,9 @@ constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
     }
     for (int at = 0; at < list.output_count; ++at)
         text(list.outputs[at].name), word(static_cast<std::uint64_t>(list.outputs[at].node));
+    for (int at = 0; at < list.store_count; ++at)
+        word(static_cast<std::uint64_t>(list.stores[at].element)),
+            word(static_cast<std::uint64_t>(list.stores[at].value));
     return hash;
 }
 
@@ -185,8 +198,9 @@ inline constexpr ir_builder built = [] {
     if constexpr (constexpr auto index = list.bound_twice; !index.empty())
         static_assert(bound_once<name<index.size() + 1>(index)>,
                       "attune: a sum within a sum runs over the same bound index; give it an index of its own");
-    static_assert(!list.too_long,
-                  "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs and 16 bound indices");
+    static_assert(
+        !list.too_long,
+        "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs, 16 bound indices and 16 stores");
     static_assert(!list.weights_or_other, "attune: weights are chosen as where(condition, weights, 0), nothing else");
     static_assert(products_of_queries_and_keys<list.contractions> <= 1,
                   "attune: a score has one product q * t(k); a further one is a sum over its channels: sum(n, "
@@ -198,6 +212,10 @@ inline constexpr ir_builder built = [] {
     if constexpr (list.fault != gradient_fault::none) {
         [[maybe_unused]] constexpr bool said =
             has_a_gradient<list.fault, name<list.fault_name.size() + 1>(list.fault_name)>();
+    }
+    if constexpr (list.unstorable != store_fault::none) {
+        [[maybe_unused]] constexpr bool said =
+            can_store<list.unstorable, name<list.fault_name.size() + 1>(list.fault_name)>();
     }
     if constexpr (list.unshardable != shard_fault::none) {
         [[maybe_unused]] constexpr bool said =
@@ -218,6 +236,7 @@ template <const auto& Graph> struct ir_storage {
     static constexpr auto inputs = first<input_declaration, built<Graph>.input_count>(built<Graph>.inputs);
     static constexpr auto outputs = first<output_declaration, built<Graph>.output_count>(built<Graph>.outputs);
     static constexpr auto indices = first<std::string_view, built<Graph>.index_count>(built<Graph>.indices);
+    static constexpr auto stores = first<store_declaration, built<Graph>.store_count>(built<Graph>.stores);
     static constexpr outputs_problem problem = outputs_problem_of(nodes, outputs);
     static_assert(problem != outputs_problem::too_many_cores, "attune: a graph has at most 8 softmaxes");
     static_assert(

@@ -28,7 +28,8 @@ inline constexpr graph_ir ir_of{detail::ir_storage<Graph>::nodes,
                                 detail::ir_storage<Graph>::outputs,
                                 description<Graph>,
                                 fingerprint<Graph>,
-                                detail::ir_storage<Graph>::indices};
+                                detail::ir_storage<Graph>::indices,
+                                detail::ir_storage<Graph>::stores};
 
 /// What `ir_of` was called in 0.1.
 template <const auto& Graph>

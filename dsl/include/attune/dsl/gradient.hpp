@@ -92,6 +92,8 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
     static_assert(Why != of_several_cores || possible<Why, Found>,
                   "attune: attune makes no gradient of several softmaxes in one graph yet; make a graph of each, whose "
                   "gradients add up");
+    static_assert(Why != of_stores || possible<Why, Found>,
+                  "attune: a graph that stores has no gradient; a cache is for inference: leave the stores out");
     static_assert(Why != too_long || possible<Why, Found>, "attune: the gradient of this graph is too long");
     return Why == none;
 }

@@ -236,9 +236,9 @@ constexpr auto reduction(const I& n, const E& extent, const B& body) {
     if constexpr (is_rejected<I> || is_rejected<E> || is_rejected<B>)
         return rejected{};
     else if constexpr (!a_bound_index<I>) {
-        static_assert(
-            a_bound_index<I>,
-            "attune: sum, any and all run over a bound index: n = bound_index<\"n\">, then sum(n, extent, body)");
+        static_assert(a_bound_index<I>,
+                      "attune: sum, largest, any and all run over a bound index: n = bound_index<\"n\">, then sum(n, "
+                      "extent, body)");
         return rejected{};
     } else if constexpr (!integer_kind<kind_of<E>>) {
         static_assert(integer_kind<kind_of<E>>, "attune: the extent of a sum, any or all is an integer");
@@ -300,17 +300,41 @@ constexpr auto any(const I& n, const E& extent, const B& body) {
         return detail::reduction<operation::any, kind::condition>(n, extent, body);
 }
 
+/// The largest of the body over n = 0 .. extent - 1, a real: `largest(n, depth, abs(x(b, q_idx, n)))`. Of nothing it is
+/// -infinity, which masks.
+template <class I, class E, class B>
+    requires involves_expression<I, E, B>
+constexpr auto largest(const I& n, const E& extent, const B& body) {
+    if constexpr (is_rejected<B>)
+        return rejected{};
+    else if constexpr (!is_plain(kind_of<B>)) {
+        static_assert(plain_number<kind_of<B>>,
+                      "attune: largest(n, extent, number): the third argument is a real or an integer known before the "
+                      "scores");
+        return rejected{};
+    } else if constexpr (kind_of<B> == kind::integer)
+        return detail::reduction<operation::largest, kind::real>(n, extent, make<kind::real, operation::to_real>(body));
+    else
+        return detail::reduction<operation::largest, kind::real>(n, extent, body);
+}
+
 template <class... A>
     requires(sizeof...(A) != 3 && involves_expression<A...>)
 constexpr auto sum(const A&...) {
-    static_assert(as_many_as_it_takes<sizeof...(A)>,
-                  "attune: sum, any and all take a bound index, its extent and a body: n = bound_index<\"n\">, then "
-                  "sum(n, extent, body)");
+    static_assert(
+        as_many_as_it_takes<sizeof...(A)>,
+        "attune: sum, largest, any and all take a bound index, its extent and a body: n = bound_index<\"n\">, then "
+        "sum(n, extent, body)");
     return rejected{};
 }
 template <class... A>
     requires(sizeof...(A) != 3 && involves_expression<A...>)
 constexpr auto any(const A&... a) {
+    return sum(a...);
+}
+template <class... A>
+    requires(sizeof...(A) != 3 && involves_expression<A...>)
+constexpr auto largest(const A&... a) {
     return sum(a...);
 }
 

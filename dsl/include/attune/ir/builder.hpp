@@ -10,7 +10,7 @@
 
 namespace attune::dsl::detail {
 
-inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16;
+inline constexpr int max_nodes = 512, max_inputs = 32, max_outputs = 16, max_indices = 16, max_stores = 16;
 
 /// Why a graph has no gradient.
 enum class gradient_fault : std::uint8_t {
@@ -26,6 +26,7 @@ enum class gradient_fault : std::uint8_t {
     of_a_gradient,
     of_a_shard,
     of_several_cores,
+    of_stores,
     too_long
 };
 
@@ -35,11 +36,23 @@ enum class shard_fault : std::uint8_t {
     of_a_gradient,
     of_a_shard,
     of_several_cores,
+    of_stores,
     of_tokens,
     of_pairs_or_keys,  ///< an output that no state is merged into: scores, weights, columns, head means
     not_a_sum,         ///< an output that is arithmetic behind a sum over the keys
     no_log_sum_exp,    ///< of a softmax, among the outputs
     read_elsewhere,    ///< q, k or v, used whole and read at another position
+};
+
+/// Why a graph cannot store what it says.
+enum class store_fault : std::uint8_t {
+    none,
+    reads_what_is_stored,  ///< what is stored, or its place, is made of a tensor that the call stores
+    of_a_query_head,       ///< h elsewhere than along a key_head axis
+    in_one_place,          ///< the value varies with something that its place does not
+    channels_astray,       ///< d_idx in the place, not alone along one axis
+    other_channels,        ///< d_idx along a depth of another kind than the place's
+    may_not_fit            ///< an integer of more bits than the elements have
 };
 
 /// A graph_ir under construction; nodes that are equal are entered once.
@@ -48,7 +61,8 @@ struct ir_builder {
     std::array<input_declaration, max_inputs> inputs{};
     std::array<output_declaration, max_outputs> outputs{};
     std::array<std::string_view, max_indices> indices{};
-    int node_count{}, input_count{}, output_count{}, index_count{};
+    std::array<store_declaration, max_stores> stores{};
+    int node_count{}, input_count{}, output_count{}, index_count{}, store_count{};
 
     // What is wrong with the graph; empty, 0 and false in a valid one.
     std::string_view declared_twice{};  ///< name that stands for two things
@@ -61,6 +75,7 @@ struct ir_builder {
     bool too_long{};                    ///< there was no room for something
     gradient_fault fault{};             ///< of a gradient
     shard_fault unshardable{};          ///< of a shard
+    store_fault unstorable{};           ///< of a store, to the tensor of the name
     std::string_view fault_name{};
 
     // What the gradients are called: of the inputs, and those that the outputs' cotangents are. And what the states of
@@ -71,7 +86,7 @@ struct ir_builder {
     constexpr bool sound() const {
         return declared_twice.empty() && unbound.empty() && bound_twice.empty() && too_large == 0 &&
                !fraction_cut_short && !weights_or_other && contractions <= 1 && !too_long &&
-               fault == gradient_fault::none && unshardable == shard_fault::none;
+               fault == gradient_fault::none && unshardable == shard_fault::none && unstorable == store_fault::none;
     }
 
     /// Where the next entry goes; the last place over and over when all are taken.
@@ -110,6 +125,9 @@ struct ir_builder {
         const int at = next(output_count, max_outputs);
         outputs[at] = {name, node};
         derivative_names_of_outputs[at] = derivative, before_names_of_outputs[at] = before;
+    }
+    constexpr void add_store(std::int16_t element, std::int16_t value) {
+        stores[next(store_count, max_stores)] = {element, value};
     }
 };
 

@@ -70,8 +70,9 @@ enum class operation : std::uint8_t {
     extent,  ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
     // over a small run-time extent. Arguments: a bound index, its extent (a number of the call), what is joined for
     // index = 0 .. extent - 1
-    sum,  ///< integers or reals; 0 over nothing
-    any,  ///< conditions; false over nothing
+    sum,      ///< integers or reals; 0 over nothing
+    any,      ///< conditions; false over nothing
+    largest,  ///< reals; masked over nothing
     // pointwise, on integers and reals (both arguments alike; to_real is explicit in the list) and scores
     to_real,     ///< integer or condition -> real
     to_integer,  ///< condition -> integer (true = 1); real -> integer rounds toward zero
@@ -246,14 +247,22 @@ struct output_declaration {
     constexpr bool operator==(const output_declaration&) const = default;
 };
 
+/// `store(element, value)`: a call writes the value to an element of an input before anything of the graph is read.
+struct store_declaration {
+    std::int16_t element{};  ///< a load: the place
+    std::int16_t value{};
+    constexpr bool operator==(const store_declaration&) const = default;
+};
+
 /// The flat list of a graph: a view of static storage, cheap to copy.
 struct graph_ir {
     std::span<const instruction> nodes;
     std::span<const input_declaration> inputs;    ///< q, k, v and the user's, in order of first use
     std::span<const output_declaration> outputs;  ///< in the order named
     std::string_view text;                        ///< the formula, canonical: print.hpp
-    std::uint64_t fingerprint{};                  ///< of nodes, constants, declarations and output names: build.hpp
+    std::uint64_t fingerprint{};  ///< of nodes, constants, declarations, output names and stores: build.hpp
     std::span<const std::string_view> indices{};  ///< names of the bound indices, in order of first use
+    std::span<const store_declaration> stores{};  ///< in the order named, which is that of the writes
 };
 
 using listing [[deprecated("it is called graph_ir now")]] = graph_ir;

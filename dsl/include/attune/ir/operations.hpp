@@ -83,6 +83,8 @@ inline constexpr operation_row rows_of_all[] = {
     {sum, sums, "sum", 0, 3, 3, {integer, integer, element}, counted, but_index, none, costly, regular, bounded, stage},
     {any, sums, "any", 0, 3, 3, {integer, integer, condition},
      condition, but_index, none, costly, regular, bounded, flat},
+    {largest, sums, "largest", 0, 3, 3, {integer, integer, real},
+     real, but_index, none, costly, regular, open, not_yet},
     // pointwise
     {to_real, conversion, "as_real", 0, 1, 1, {converted}, reals, all, none, cheap, regular, bounded, flat},
     {to_integer, conversion, "as_integer", 0, 1, 1, {converted}, integer, all, none, cheap, regular, bounded, flat},

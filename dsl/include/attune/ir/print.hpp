@@ -71,7 +71,7 @@ constexpr bool is_a_word(std::string_view name) {
         "dropout rotary_half rotary_interleaved rms_norm channels outputs state merge ceil isfinite silu relu "
         "gelu gelu_tanh softplus clamp logaddexp floor_div causal window bottom_right causal_bottom_right "
         "softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean i8 f8_e4m3 "
-        "f8_e5m2 i64 i16 f64 element_type attune dsl name kind node gradient of wrt shard before of_shard "
+        "f8_e5m2 i64 i16 f64 element_type store attune dsl name kind node gradient of wrt shard before of_shard "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "
@@ -217,6 +217,9 @@ struct describer {
             identifier(list.indices[at]), to.put(" = bound_index<\""), to.put(list.indices[at]), to.put("\">\n");
         for (std::int16_t at = 0; at < list.node_count; ++at)
             if (named[at]) name(at), to.put(" = "), value(at, 0, false, true), to.put('\n');
+        for (int at = 0; at < list.store_count; ++at)
+            to.put("store("), value(list.stores[at].element, 0), to.put(", "), value(list.stores[at].value, 0),
+                to.put(")\n");
         for (int at = 0; at < list.output_count; ++at) {
             if (at) to.put('\n');
             to.put(list.outputs[at].name), to.put(" = "), value(list.outputs[at].node, 0);

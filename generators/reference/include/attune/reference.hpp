@@ -49,18 +49,20 @@ struct array {
 struct results {
     std::vector<std::int64_t> rows;  ///< the queries computed, in the order of the arrays' length axis
     std::vector<array> outputs;      ///< in the graph's order
+    std::vector<array> stored;       ///< each input that the graph stores to, whole, as it is afterwards
     std::vector<std::uint8_t>
         visible;  ///< (b, h, rows, lk): 1 where any softmax, log-sum-exp or other statistic of the graph sees the pair
 
-    /// The output of that name; throws std::out_of_range, naming those that exist.
+    /// The output or stored input of that name; throws std::out_of_range, naming those that exist.
     const array& operator[](std::string_view name) const;
 };
 
 /// The axes of an output, outermost first.
 std::vector<axis_kind> axes_of(kind output);
 
-/// Evaluates every output of the graph. Throws std::invalid_argument if an input that the graph reads is missing or has
-/// another rank, a row is out of range, or the graph has an unknown operation.
+/// Evaluates every output of the graph. What the graph stores is written to copies of the arguments, which it then
+/// reads; the arguments stay as they are. Throws std::invalid_argument if an input that the graph reads is missing or
+/// has another rank, a row is out of range, or the graph has an unknown operation.
 results evaluate(const graph_ir& graph, std::span<const argument> arguments, const options& how = {});
 
 /// The largest absolute difference between a float output of a kernel and the reference, over the computed rows. The

@@ -14,7 +14,7 @@ namespace attune {
 
 /// The version of the layout of the structs below and of the graphs in them. Registries with another version are
 /// refused. attune 0.1 had version 5.
-inline constexpr int kernel_table_version = 10;
+inline constexpr int kernel_table_version = 11;
 
 /// One compiled kernel: one variant, element types, depths, ISA level and class of shapes. Written by
 /// `<target>_generator emit`.
@@ -38,6 +38,9 @@ struct kernel {
     /// The states of blocks. The same inputs, and one output, u8 (key block, query block, head, batch): 0 skipped, 1
     /// visited, 2 visited without mask.
     int (*blocks)(void** arguments);
+    /// Stores what the graph says; runs before the attention. The same inputs, and a buffer for each tensor that is
+    /// stored to, in the order of their first stores. Null if the graph stores nothing.
+    int (*stores)(void** arguments){};
     /// The number of rows, f32 (batch, head, query), that the kernel keeps for itself during a call, in memory that the
     /// caller lends.
     int saved_rows{};

@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/runtime/detail/c_variant.hpp>
 #include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/error.hpp>
 
 #include <attune/ir/gradient_outputs.hpp>
 
@@ -42,6 +43,11 @@ struct operation {
         check_version(table);
         qualified = table.variant;
         name = qualified.substr(qualified.rfind(':') + 1);
+        if (!table.graph.stores.empty())
+            throw error(
+                "attune: expected a variant that leaves its inputs as they are, as operators of PyTorch and "
+                "functions of JAX do, got " +
+                qualified + ", which stores to them; try its calls from C++, C or NumPy");
         for (const input_declaration& d : table.graph.inputs) parameters.push_back(parameter_of(d));
         std::stable_sort(parameters.begin(), parameters.end(),
                          [](const parameter& a, const parameter& b) { return place(a) < place(b); });

@@ -1,0 +1,102 @@
+#include "stages/stored_tensor.hpp"
+
+#include "expr/math.hpp"
+
+#include <attune/ir/stores.hpp>
+
+#include <array>
+#include <map>
+
+namespace attune::generators {
+using namespace Halide;
+
+namespace {
+
+/// A number as an element of a tensor.
+Expr element_of(const Type& type, const quantity& x) {
+    if (x.value.type().is_bool()) return cast(type, x.value);
+    return stored_as(type, x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value);
+}
+
+std::vector<int> arguments_of(const instruction& node) {
+    return {node.arguments.begin(), node.arguments.begin() + node.argument_count};
+}
+
+/// Numbers that all channels of a row share, each computed once a row.
+class shared_by_channels {
+public:
+    using row = std::array<Expr, 3>;  ///< query, key head, batch
+    explicit shared_by_channels(const kernel_frame& frame) : f_(frame) {}
+
+    /// The place of a row, at which what the roots are made of is known.
+    place at(const std::vector<int>& roots, const row& of) {
+        place here{of[2], clamp(of[1] * f_.group(), 0, f_.inputs.heads - 1), of[0], 0, f_.inputs.key_length};
+        for (const int n : hoistable(f_.graph(), f_.depends, roots, {})) here.known.emplace(n, number(n, of));
+        return here;
+    }
+    std::vector<Func> all;  ///< (query, key head, batch)
+
+private:
+    quantity number(int n, const row& of) {
+        const auto [found, is_new] = known_.try_emplace(n);
+        if (is_new) {
+            // Algorithm
+            const quantity x = f_.evaluate(n, at(arguments_of(f_.node(n)), {f_.q, f_.h, f_.b}));
+            found->second = {Func("shared_" + std::to_string(n)), x.value.type().is_bool(), x.masked.defined()};
+            found->second.of(f_.q, f_.h, f_.b) = Tuple(x.value.type().is_bool() ? cast<std::uint8_t>(x.value) : x.value,
+                                                       cast<std::uint8_t>(x.masked.defined() ? x.masked : false));
+            all.push_back(found->second.of);
+        }
+        const kept& its = known_.at(n);
+        const FuncRef made = its.of(of[0], of[1], of[2]);
+        const Expr zero = cast<std::uint8_t>(0);
+        return {its.is_condition ? made[0] != zero : Expr(made[0]), its.may_be_masked ? made[1] != zero : Expr()};
+    }
+
+    struct kept {
+        Func of;
+        bool is_condition, may_be_masked;
+    };
+    const kernel_frame& f_;
+    std::map<int, kept> known_;
+};
+
+}  // namespace
+
+stored_tensor::stored_tensor(const kernel_frame& f, int input)
+    : result("stored_" + std::to_string(input)), input(input) {
+    // Algorithm
+    const ImageParam& tensor = f.inputs.tensor(input);
+    std::vector<Var> axes;
+    for (int axis = 0; axis < tensor.dimensions(); ++axis) axes.emplace_back("axis_" + std::to_string(axis));
+    result(axes) = undef(tensor.type());
+    for (const store_declaration& each : f.graph().stores)
+        if (tensor_of(f.graph().nodes, each) == input) add(f, each);
+}
+
+void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
+    // Algorithm
+    const dependence &place_varies = f.depends[store.element], &value_varies = f.depends[store.value];
+    const auto count = [](bool varies, const Expr& extent) { return varies ? extent : Expr(1); };
+    const RDom rows({{0, count(place_varies.head || value_varies.head, f.inputs.key_heads)},
+                     {0, count(place_varies.query || value_varies.query, f.inputs.query_length)},
+                     {0, count(place_varies.batch || value_varies.batch, f.inputs.batches)}},
+                    "row");
+    const int axis = channel_axis(f.graph().nodes, store);
+    made_store made{rows, axis < 0 ? -1 : result.dimensions() - 1 - axis, {}, {}};
+    std::vector<int> roots = arguments_of(f.node(store.element));
+    roots.push_back(store.value);
+    shared_by_channels shared(f);
+    place at = shared.at(roots, {rows.y, rows.x, rows.z});
+    if (made.channels >= 0) at.d = result.args()[static_cast<std::size_t>(made.channels)];
+    pointwise of(f.request, f.inputs, at);
+    std::vector<Expr> to = of.place_of(store.element);
+    if (made.channels >= 0) to[static_cast<std::size_t>(made.channels)] = at.d;  // each is there
+    result(to) = element_of(f.inputs.tensor(input).type(), of(store.value));
+    made.shared = shared.all;
+    made.elements = rows.x.extent() * rows.y.extent() * rows.z.extent();
+    if (made.channels >= 0) made.elements = made.elements * f.inputs.tensor(input).dim(made.channels).extent();
+    stores.push_back(made);
+}
+
+}  // namespace attune::generators
