@@ -15,7 +15,7 @@ namespace {
 template <const auto& Graph> void check() {
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 70, .keys = 90}, 7, {},
-                  {{"byte", 12}, {"sequence", 6}});
+                  {{"byte", 12}, {"sequence", 6}, {"draft", 70}});
     for (const input_declaration& each : graph.inputs) {
         if (each.name == "from") call.draw("from", 0, 60);
         if (each.name == "to") call.draw("to", 40, 90);
@@ -45,4 +45,5 @@ TEST_CASE("a device agrees with the reference where the catalogue has no golden 
     check<without_file::sigmoid_attention>();
     check<without_file::normalised_by_sum>();
     check<without_file::with_plus_one>();
+    check<without_file::draft_tree>();
 }

@@ -106,6 +106,7 @@ inline constexpr auto block_diffusion = under(c::block_diffusion(n<"half_length"
 inline constexpr auto draft_blocks = under(c::draft_blocks(n<"prefix">, n<"tokens">));
 inline constexpr auto vision = under(c::vision_cross_attention(intervals, n<"tokens">));
 inline constexpr auto tree_causal = under(c::tree_causal(n<"prefix">, n<"drafts">, ancestor));
+inline constexpr auto draft_tree = under(c::draft_tree(ancestor));
 inline constexpr auto dense_mask = under(c::dense_mask(dense));
 inline constexpr auto packed_mask = under(c::packed_mask(bits));
 inline constexpr auto joined = q * t(keys(c::joined_keys(near_k, far_k), c::joined_length(near_k, far_k)));
@@ -243,6 +244,7 @@ std::vector<entry> entries() {
         {"draft_blocks", dsl::ir_of<masks::draft_blocks>, divided},
         {"vision", dsl::ir_of<masks::vision>, divided},
         {"tree_causal", dsl::ir_of<masks::tree_causal>, unbounded},
+        {"draft_tree", dsl::ir_of<masks::draft_tree>, unbounded},
         {"dense_mask", dsl::ir_of<masks::dense_mask>, unbounded},
         {"packed_mask", dsl::ir_of<masks::packed_mask>, unbounded},
         {"joined_keys", dsl::ir_of<masks::joined_keys>, exact},

@@ -43,6 +43,7 @@ drawn = {
     "varlen_document": sequences + ["doc_q=0*30,1*80,2*146", "doc_k=0*20,1*120,2*116"],
     "draft_blocks": ["--queries", "192", "--keys", "256"],
     "tree_causal": ["--queries", "24", "--keys", "64"],
+    "draft_tree": ["--queries", "24", "--keys", "88"],
     "real_tokens": ["sizes=32,20,8,32,28,4,16,32"],
     "clamped_distance_bias": ["--queries", "128"], "checkerboard": ["--queries", "24"], "xor_pattern": ["--queries", "128"],
 }
@@ -57,6 +58,7 @@ def ancestors(i):
 tables = {
     "vision_cross_attention": ("intervals", "I32", [[0, 40], [30, 90], [100, 256], [60, 140], [140, 200], [0, 256], [200, 256], [220, 256]]),
     "tree_causal": ("ancestor", "U8", [[j in ancestors(i) for j in range(24)] for i in range(24)]),
+    "draft_tree": ("ancestor", "U8", [[j in ancestors(i) for j in range(24)] for i in range(24)]),
     "tile_map": ("map", "U8", [[[[i == j or (i * 5 + j * 3) % 7 < 2 for j in range(8)] for i in range(8)]]]),
     "chosen_tiles": ("topk", "I32", [[[[i, (i + 3) % 8, i * i % 8] for i in range(8)]]]),
 }

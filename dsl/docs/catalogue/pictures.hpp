@@ -65,6 +65,7 @@ inline constexpr auto temporal_head = masked(catalogue::temporal_head(16, 6, 40,
 
 // --- drafts, tiles
 inline constexpr auto tree_causal = masked(catalogue::tree_causal(40, 24, input<"ancestor", boolean>(axis<"draft">, axis<"ancestor">)));
+inline constexpr auto draft_tree = masked(catalogue::draft_tree(input<"ancestor", boolean>(query, axis<"draft">)));
 inline constexpr auto draft_blocks = masked(catalogue::draft_blocks(64, 16));
 inline constexpr auto real_tokens = masked(catalogue::real_tokens(32, input<"sizes", i32>(axis<"tile">)));
 inline constexpr auto tile_map = masked(catalogue::tile_map(32, input<"map", boolean>(batch, head, axis<"query_tile">, axis<"tile">)));

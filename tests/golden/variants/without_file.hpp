@@ -30,6 +30,7 @@ inline constexpr auto channel_scaled =
     outputs(out = softmax(mask(q * t(keys(catalogue::channel_scaled(k, key_scale))) * golden::scale, causal)) * v);
 inline constexpr auto sigmoid_attention = outputs(out = catalogue::sigmoid_attention(scores));
 inline constexpr auto normalised_by_sum = outputs(out = catalogue::normalised_by_sum(relu(scores)));
+inline constexpr auto draft_tree = masked(catalogue::draft_tree(input<"seen", boolean>(query, axis<"draft">)));
 inline constexpr auto with_plus_one = outputs(out = catalogue::with_plus_one(causal_scores));
 
 }  // namespace without_file

@@ -12,6 +12,13 @@ template <class Ancestors> constexpr auto tree_causal(operand auto prefix, opera
     return kv_idx < prefix || (kv_idx - prefix >= 0 && kv_idx - prefix < drafts && ancestor(q_idx, kv_idx - prefix));
 }
 
+/// k < L - Lq or A[q, k - (L - Lq)], L = kv_lengths(b): the queries are a tree of drafts, and the last keys in use are
+/// theirs; A as above, called with a query and a draft. (SpecInfer, Miao et al. 2023)
+template <class Ancestors> constexpr auto draft_tree(Ancestors ancestor) {
+    const auto draft = kv_idx - (kv_lengths(b) - query_length);
+    return draft < 0 || ancestor(q_idx, draft);
+}
+
 /// k < P, or (k >= P, q // B == (k - P) // B, (k - P) % B <= q % B): blocks of B drafts. (attention-gym
 /// generate_jetspec_training_mask_mod)
 constexpr auto draft_blocks(operand auto prefix, operand auto block) {
