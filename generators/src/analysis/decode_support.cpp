@@ -1,5 +1,8 @@
 #include "analysis/plan.hpp"
 
+#include <optional>
+#include <vector>
+
 namespace attune::generators {
 namespace {
 
@@ -27,6 +30,51 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
     const std::vector<bool> needs = of_query_heads(graph);
     for (std::size_t n = 0; n < depends.size(); ++n) depends[n].query = depends[n].query || needs[n];
     return depends;
+}
+
+namespace {
+
+/// The input whose element at (..., kv_idx, ..., d_idx) a tensor's is, and at what indices; nothing of another formula.
+struct rows_of_input {
+    int input{};
+    std::vector<int> indices;  ///< nodes, but for the channel; -1: the axis's own
+    bool operator==(const rows_of_input&) const = default;
+};
+
+std::optional<rows_of_input> rows_in_place(const graph_ir& graph, const std::vector<dependence>& depends, int tensor) {
+    const instruction& node = graph.nodes[tensor];
+    if (node.op == operation::input) return rows_of_input{node.input, std::vector<int>(3, -1)};
+    const instruction& element = graph.nodes[node.arguments[0]];
+    if (element.op != operation::load) return {};
+    const instruction& from = graph.nodes[element.arguments[0]];
+    if (from.op != operation::input) return {};
+    const input_declaration& input = graph.inputs[from.input];
+    if (!has_dense_rows(input) || bytes_of(input.element) == 1) return {};
+    if (graph.nodes[element.arguments[input.rank]].op != operation::d_idx) return {};
+    rows_of_input rows{from.input, {}};
+    for (int axis = 0; axis + 1 < input.rank; ++axis) {
+        const int index = element.arguments[axis + 1];
+        const operation at = graph.nodes[index].op;
+        const axis_kind along = input.axes[axis].kind;
+        const bool own = (along == axis_kind::batch && at == operation::b) ||
+                         (along == axis_kind::key_head && at == operation::h) ||
+                         (along == axis_kind::key && at == operation::kv_idx);
+        if (!own && (depends[index].key || depends[index].channel)) return {};
+        rows.indices.push_back(own ? -1 : index);
+    }
+    return rows;
+}
+
+}  // namespace
+
+bool lies_in_rows(const graph_ir& graph, const std::vector<dependence>& depends, int tensor) {
+    return rows_in_place(graph, depends, tensor).has_value();
+}
+
+bool values_lie_in_keys(const graph_ir& graph, const std::vector<dependence>& depends, const plan& core) {
+    if (core.key < 0 || core.value < 0) return false;
+    const auto keys = rows_in_place(graph, depends, core.key);
+    return keys && keys == rows_in_place(graph, depends, core.value);
 }
 
 namespace {

@@ -95,6 +95,14 @@ bool is_of_channels_alone(const graph_ir& graph, const std::vector<dependence>& 
 /// head alone, depends on the query.
 std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends);
 
+/// Whether the rows of keys or values are read where they lie: those of an input, or of a formula that is an input's
+/// element at kv_idx and d_idx and at indices that are the same for all keys. Elements of one byte are not: they are
+/// converted, once for all queries.
+bool lies_in_rows(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
+
+/// Whether the values of a graph are channels of its keys' rows, as in a cache of latents.
+bool values_lie_in_keys(const graph_ir& graph, const std::vector<dependence>& depends, const plan& core);
+
 /// Why no kernel of a graph is made for decode; empty if one is.
 std::string decode_unsupported_reason(const graph_ir& graph, const plan& core);
 

@@ -85,14 +85,20 @@ void decode_state::define_weights() {
     rk.where(!of_masked->matter());
     looked_at = RDom(0, cut_.key_block, "looked_at");
     looked_at.where(of_masked->matter());
-    accumulated(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    for (const RDom& keys : {rk, looked_at}) {
-        const bool look = !keys.same_as(rk);
-        const Expr weight = weights.weighing(score_tile::pair_of(f_, keys, f_.qi)),
-                   value = (look ? values_again : values)(f_.d, keys, f_.kb, f_.h, f_.b);
-        accumulated(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
-            weight * (look ? masked_values::unless_masked(weight, value) : value);
+    const std::vector<Var> at{f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
+    const auto weight_of = [&](const RDom& key) { return weights.weighing(score_tile::pair_of(f_, key, f_.qi)); };
+    const auto value_of = [&](const Func& of, const RDom& key) { return of(f_.d, key, f_.kb, f_.h, f_.b); };
+    const Expr looked = weight_of(looked_at);
+    if (values_lie_in_keys(f_.graph(), f_.depends, f_.core)) {
+        sums = Func("sums");
+        sums(at) = 0.0f;
+        sums(at) += weight_of(rk) * value_of(values, rk);
+        accumulated(at) = sums(at);
+    } else {
+        accumulated(at) = 0.0f;
+        accumulated(at) += weight_of(rk) * value_of(values, rk);
     }
+    accumulated(at) += looked * masked_values::unless_masked(looked, value_of(values_again, looked_at));
 }
 
 void decode_state::define_state() {

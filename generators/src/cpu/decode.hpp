@@ -46,8 +46,10 @@ public:
     Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
     Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
     Halide::Func accumulated{"accumulated"};    ///< (value depth, row, key block, query block, key head, batch)
-    Halide::Func state{"state"};      ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
-                                      ///< is no accumulator in every lane
+    Halide::Func sums;            ///< the same over all keys of a block, a tile of it in registers: where values are
+                                  ///< channels of the keys' rows, which then are in the caches. Undefined elsewhere
+    Halide::Func state{"state"};  ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
+                                  ///< is no accumulator in every lane
     Halide::Func partial{"partial"};  ///< (lane of element of chunk, row, split, query block, key head, batch): what a
                                       ///< task leaves, in one piece of memory
     Halide::Func top{"top"};          ///< (query in block, query block, head, batch): the maximum of all splits

@@ -11,11 +11,43 @@ using namespace Halide;
 
 namespace {
 
+/// A few keys at a time, in the order in which memory has them: each row's sums come from the cache and go there again.
+void schedule_accumulated(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
+    // Schedule
+    const RVar ro("ro"), rx("rx");
+    const Var dx("dx"), qx("qx");
+    its.accumulated.vectorize(f.d, its.width);
+    its.accumulated.update()
+        .split(its.rk, ro, rx, cut.value_tile)
+        .split(f.d, f.d, dx, its.width)
+        .split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::GuardWithIf);
+    its.accumulated.update().reorder(dx, rx, qx, f.d, f.qi, ro).vectorize(dx).unroll(rx).unroll(qx);
+}
+
+/// A tile of rows and channels at a time, all keys of the block: its sums stay in registers. For a channel's tile after
+/// the other, so that the values of all keys in it stay in the first-level cache for all rows.
+void schedule_sums(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
+    // Schedule
+    const RVar ro("ro"), rx("rx");
+    const Var dj("dj"), dx("dx"), qx("qx");
+    const int vectors = std::gcd(its.vectors_a_chunk, f.request.target->registers >= 32 ? 4 : 2);
+    const int channels = vectors * its.width, rows = cut.query_tile;
+    its.accumulated.split(f.d, f.d, dj, channels)
+        .split(dj, dj, dx, its.width)
+        .split(f.qi, f.qi, qx, rows, TailStrategy::RoundUp);
+    its.accumulated.reorder(dx, dj, qx, f.qi, f.d).vectorize(dx).unroll(dj).unroll(qx);
+    its.sums.compute_at(its.accumulated, f.qi).bound_extent(f.d, channels).bound_extent(f.qi, rows);
+    its.sums.bound_extent(f.kb, 1).bound_extent(f.qt, 1);
+    its.sums.vectorize(f.d, its.width).unroll(f.d).unroll(f.qi);
+    its.sums.update().split(its.rk, ro, rx, cut.value_tile).split(f.d, f.d, dx, its.width);
+    its.sums.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
+}
+
 void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
     // Schedule
     const Var task("task"), kx("kx"), qx("qx");
     const LoopLevel own(its.partial, task), block(its.state, its.blocks.x);
-    const int vector = std::gcd(cut.key_block, cut.lanes), rows = cut.query_tile, keys = cut.value_tile;
+    const int vector = std::gcd(cut.key_block, cut.lanes), rows = cut.query_tile;
     score_tile_schedule scores(f, its.scores_at);
     const auto in_block = [&](Func of) {
         return of.compute_at(block).hoist_storage(own).bound_extent(f.qt, 1).bound_extent(f.kb, 1);
@@ -35,20 +67,19 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
         in_block(lanes);
     }
     if (its.vectors_a_chunk == 0) return;
-    const RVar ro("ro"), rx("rx");
-    const Var dx("dx");
-    in_block(its.accumulated).bound_extent(f.d, f.value_depth()).vectorize(f.d, its.width);
-    its.accumulated.update()
-        .split(its.rk, ro, rx, keys)
-        .split(f.d, f.d, dx, its.width)
-        .split(f.qi, f.qi, qx, rows, TailStrategy::GuardWithIf);
-    its.accumulated.update().reorder(dx, rx, qx, f.d, f.qi, ro).vectorize(dx).unroll(rx).unroll(qx);
-    its.accumulated.update(1).reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.width);
-    its.accumulated.update(1).never_partition(std::vector<VarOrRVar>{its.looked_at});
+    in_block(its.accumulated).bound_extent(f.d, f.value_depth());
+    if (its.sums.defined())
+        schedule_sums(cut, its, f);
+    else
+        schedule_accumulated(cut, its, f);
+    Stage looked = its.accumulated.update(its.sums.defined() ? 0 : 1);
+    looked.reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.width);
+    looked.never_partition(std::vector<VarOrRVar>{its.looked_at});
     schedule_masked_values(*its.of_masked, block);
-    if (f.node(f.core.value).op == operation::input) return;
+    if (lies_in_rows(f.graph(), f.depends, f.core.value)) return;
     its.values.clone_in(its.values_again);
-    scores.schedule_row_vectors(its.values.compute_at(its.accumulated, ro).bound_extent(f.ki, keys), f.value_depth());
+    scores.schedule_row_vectors(its.values.compute_at(its.accumulated, RVar("ro")).bound_extent(f.ki, cut.value_tile),
+                                f.value_depth());
 }
 
 void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame& f, const LoopLevel& merging) {
@@ -104,7 +135,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), vector);
     for (const auto& [lanes, each] : its.lane_sums) add(lanes, each.x.name(), vector);
     if (its.vectors_a_chunk == 0) return all;
-    add(its.accumulated, "ro", cut.value_tile);
+    add(its.sums.defined() ? its.sums : its.accumulated, "ro", cut.value_tile);
     add(its.accumulated, its.looked_at.x.name(), 1);
     all.push_back(its.of_masked->scanned_keys());
     return all;
@@ -113,9 +144,9 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
 void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f, Pipeline& pipeline) {
     const score_tile_schedule scores(f, its.scores_at);
     scores.fetch_keys(cut, pipeline, its.scores);
-    if (its.vectors_a_chunk == 0) return;
+    if (its.vectors_a_chunk == 0 || values_lie_in_keys(f.graph(), f.depends, f.core)) return;
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};
-    const bool computed = f.node(f.core.value).op != operation::input;
+    const bool computed = !lies_in_rows(f.graph(), f.depends, f.core.value);
     scores.fetch_rows(cut, pipeline, f.core.value,
                       computed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added, added, cut.value_tile);
 }

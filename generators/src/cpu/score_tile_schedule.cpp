@@ -165,7 +165,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(f_.ki)
             .unroll(f_.qi)
             .unroll(c.each, std::gcd(cut.depth_unroll, f_.depth() / vector));
-        if (f_.node(f_.core.key).op != operation::input)
+        if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key))
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
 }
@@ -182,8 +182,7 @@ void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
 void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, int tensor,
                                      const prefetch_rows::loop& where, const prefetch_rows::loop& from,
                                      int keys) const {
-    const instruction& node = f_.node(tensor);
-    const bool computed = node.op != operation::input;
+    const bool computed = !lies_in_rows(f_.graph(), f_.depends, tensor);
     std::vector<prefetch_rows::stream> streams;
     const std::vector<bool> read = under(f_.graph(), {tensor}, [](int) { return false; });
     for (int n = 0; n < static_cast<int>(f_.graph().nodes.size()); ++n) {
@@ -202,7 +201,7 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
 
 void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
     const score_tile::contraction& c = its_.contractions.front();
-    const bool computed = f_.node(f_.core.key).op != operation::input;
+    const bool computed = !lies_in_rows(f_.graph(), f_.depends, f_.core.key);
     fetch_rows(cut, pipeline, f_.core.key, {computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
                {scores.name(), f_.ki.name()}, cut.lanes);
 }

@@ -65,7 +65,8 @@ struct kernel_frame {
     /// In decode the queries of a key head's group stand one below the other, as rows: `qi` is a row in its block, and
     /// `h` a key head, wherever pairs are looked at. `row_query`, `row_head` are the query and the query head of a row.
     bool decodes() const { return generators::decodes(request.schedule); }
-    Halide::Expr group() const { return max(inputs.heads / max(inputs.key_heads, 1), 1); }
+    Halide::Expr key_heads() const { return decodes() && !has_key_heads(graph()) ? Halide::Expr(1) : inputs.key_heads; }
+    Halide::Expr group() const { return max(inputs.heads / max(key_heads(), 1), 1); }
     Halide::Expr queries_stacked() const { return clamp(inputs.query_length, 1, cut.query_block); }
     Halide::Expr rows() const { return group() * queries_stacked(); }
     Halide::Expr row_query(const Halide::Expr& i) const {
@@ -84,8 +85,7 @@ struct kernel_frame {
         const Halide::Expr query = row[0] + row[1], stacked = queries_stacked(),
                            stacks = (inputs.query_length + stacked - 1) / stacked;
         return {clamp(row[2] % group() * stacked + query % stacked, 0, rows() - 1),
-                clamp(query / stacked, 0, max(stacks, 1) - 1), clamp(row[2] / group(), 0, inputs.key_heads - 1),
-                row[3]};
+                clamp(query / stacked, 0, max(stacks, 1) - 1), clamp(row[2] / group(), 0, key_heads() - 1), row[3]};
     }
     Halide::Func query_of_row{"query_of_row"}, head_of_row{"head_of_row"};  ///< (row, query block), (row, key head)
 

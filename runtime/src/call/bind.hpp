@@ -42,8 +42,9 @@ public:
     const matched_arguments& given() const { return given_; }
     int threads() const { return threads_; }
     int key_splits() const { return key_splits_; }
-    std::int64_t stacked_rows() const;  ///< of one task, where queries of a group of heads are stacked
-    std::int64_t stacks() const;        ///< tasks of one part of the keys
+    std::int64_t stacked_heads() const;  ///< groups of query heads that read the same keys
+    std::int64_t stacked_rows() const;   ///< of one task, where queries of a group of heads are stacked
+    std::int64_t stacks() const;         ///< tasks of one part of the keys
 
     bool nothing_to_do() const;  ///< no batch, head or query
 

@@ -75,7 +75,7 @@ explanation explanation_of(const kernel_table& table, bound_call& bound, const o
     result.kernel = k.symbol, result.target = k.target, result.why = bound.why(), result.shapes = bound.why_shapes(),
     result.schedule = k.schedule ? k.schedule : "{}";
     result.batches = extent(axis_kind::batch), result.heads = extent(axis_kind::head),
-    result.key_heads = extent(axis_kind::key_head);
+    result.key_heads = bound.key_splits() ? bound.stacked_heads() : extent(axis_kind::key_head);
     result.query_length = extent(axis_kind::query), result.key_length = extent(axis_kind::key);
     result.depth = k.depth, result.value_depth = k.value_depth;
     result.query = k.query, result.key = k.key, result.value = k.value, result.output = k.output;

@@ -7,17 +7,19 @@
 /// Into how many splits a call of decode cuts the keys of each head.
 namespace attune::detail {
 
+std::int64_t bound_call::stacked_heads() const {
+    return has_key_heads(table_.graph) ? std::max<std::int64_t>(shape_[axis_kind::key_head], 1) : 1;
+}
+
 std::int64_t bound_call::stacked_rows() const {
-    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1),
-                       key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1);
-    return std::max<std::int64_t>(heads / key_heads, 1) *
+    const std::int64_t heads = std::max<std::int64_t>(shape_[axis_kind::head], 1);
+    return std::max<std::int64_t>(heads / stacked_heads(), 1) *
            std::clamp<std::int64_t>(shape_[axis_kind::query], 1, chosen().query_block);
 }
 
 std::int64_t bound_call::stacks() const {
     const std::int64_t blocks = (shape_[axis_kind::query] + chosen().query_block - 1) / chosen().query_block;
-    return shape_[axis_kind::batch] * std::max<std::int64_t>(shape_[axis_kind::key_head], 1) *
-           std::max<std::int64_t>(blocks, 1);
+    return shape_[axis_kind::batch] * stacked_heads() * std::max<std::int64_t>(blocks, 1);
 }
 
 /// Whether the heads of a token lie side by side in keys or values: those of one head are pieces of many pages then,

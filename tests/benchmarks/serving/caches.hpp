@@ -167,4 +167,23 @@ inline constexpr auto step_of_pages =
             out = attention_of(new_query, page_keys, page_values));
 }  // namespace step
 
+/// A token's key and value side by side.
+template <auto type> struct pairs {
+    static constexpr auto kv = input<"kv", type>(batch, key_head, key, axis<"key_or_value">, depth);
+    static constexpr auto attention =
+        softmax(q * t(keys(kv(b, h, kv_idx, 0, d_idx))) * rsqrt(depth)) * values(kv(b, h, kv_idx, 1, d_idx));
+};
+inline constexpr auto pairs_f32 = pairs<f32>::attention;
+inline constexpr auto pairs_bf16 = pairs<bf16>::attention;
+
+/// Latents, as multi-head latent attention keeps them with its up-projections absorbed: a row is the key of every query
+/// head, and its first channels are the value.
+template <auto type> struct latents {
+    static constexpr auto latent = input<"latent", type>(batch, key, depth);
+    static constexpr auto attention =
+        softmax(q * t(keys(latent(b, kv_idx, d_idx))) * rsqrt(depth)) * values(latent(b, kv_idx, d_idx));
+};
+inline constexpr auto latents_f32 = latents<f32>::attention;
+inline constexpr auto latents_bf16 = latents<bf16>::attention;
+
 }  // namespace bench::caches

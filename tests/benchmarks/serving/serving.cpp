@@ -72,6 +72,11 @@ void token_major(call& to, const shape& s, element_type type) {
     }
 }
 
+/// A token's key and value side by side.
+void pairs(call& to, const shape& s, element_type type) {
+    to.add("kv", memory(type, {s.sequences, s.key_heads, s.keys, 2, s.depth}), true);
+}
+
 void bytes(call& to, const shape& s, element_type type) {
     for (const char* name : {"k8", "v8"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
     for (const char* name : {"k_scale", "v_scale"})
@@ -127,6 +132,8 @@ std::vector<cache> all_caches() {
             {"bf16", plain, "bf16", std::bind(contiguous, _1, _2, element_type::bf16)},
             {"f32 token-major", plain, "f32", std::bind(token_major, _1, _2, element_type::f32)},
             {"bf16 token-major", plain, "bf16", std::bind(token_major, _1, _2, element_type::bf16)},
+            {"f32 side by side", ir_of<caches::pairs_f32>, "f32", std::bind(pairs, _1, _2, element_type::f32)},
+            {"bf16 side by side", ir_of<caches::pairs_bf16>, "f32", std::bind(pairs, _1, _2, element_type::bf16)},
             {"u8", ir_of<caches::bytes::attention>, "f32", std::bind(bytes, _1, _2, element_type::u8)},
             {"i8", ir_of<caches::of_i8>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
             {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", nibbles},

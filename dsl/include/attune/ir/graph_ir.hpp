@@ -265,6 +265,15 @@ struct graph_ir {
     std::span<const store_declaration> stores{};  ///< in the order named, which is that of the writes
 };
 
+/// Whether keys or values belong to heads of their own. Where no tensor has such an axis, all query heads of a kernel
+/// for decode read the same keys and values.
+constexpr bool has_key_heads(const graph_ir& graph) {
+    for (const input_declaration& input : graph.inputs)
+        for (std::size_t axis = 0; !input.is_scalar && axis < input.rank; ++axis)
+            if (input.axes[axis].kind == axis_kind::key_head) return true;
+    return false;
+}
+
 using listing [[deprecated("it is called graph_ir now")]] = graph_ir;
 
 }  // namespace attune
