@@ -5,6 +5,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 ENVIRONMENT = ROOT / "build/torch"
 PACKAGES = ("torch", "numpy", "onnxruntime", "onnx", "openvino")
 PINNED = ROOT / "tests/benchmarks/peers.txt"
+os.environ["NUMPY_MADVISE_HUGEPAGE"] = "0"  # else the arrays of some contenders, and of no others, lie in pages of 2 MB
 REST = 0.05  # seconds between turns, in which the other side's idle threads stop spinning
 
 
