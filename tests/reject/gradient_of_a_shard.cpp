@@ -1,4 +1,4 @@
-// rejects: attune makes no gradient of a shard yet
+// rejects: attune makes no gradient of a shard; make the shard of the gradient: shard(gradient(graph))
 #include "language.hpp"
 
 namespace my {
@@ -6,7 +6,7 @@ inline constexpr auto forward = outputs(out = softmax(scores) * v, lse = log_sum
 #ifdef REJECT
 inline constexpr auto variant = gradient(shard(forward));
 #else
-inline constexpr auto variant = shard(forward);
+inline constexpr auto variant = shard(gradient(forward));
 #endif
 inline constexpr auto text = ir_of<variant>;
 }  // namespace my

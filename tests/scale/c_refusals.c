@@ -49,9 +49,9 @@ static void plans(const attune_variant* of_another_copy) {
     REFUSED(plan(at_fault() ? NULL : &what, &argument, 1, NULL), "what a plan is for, got null");
     what.size = at_fault() ? 16 : 0;
     REFUSED(plan(&what, &argument, 1, NULL), "got 16; try size = sizeof(attune_mpi_planning)");
-    what.size = sizeof what, what.reserved[6] = 5 * at_fault();
+    what.size = sizeof what, what.reserved[5] = 5 * at_fault();
     REFUSED(plan(&what, &argument, 1, NULL), "0 in reserved of attune_mpi_planning, got 5");
-    what.reserved[6] = 0, what.variants = at_fault() ? NULL : &shard;
+    what.reserved[5] = 0, what.variants = at_fault() ? NULL : &shard;
     REFUSED(plan(&what, &argument, 1, NULL), "variants to plan for, got null");
     what.variants = &shard, what.variant_count = !at_fault();
     REFUSED(plan(&what, &argument, 1, NULL), "variants to plan for, got 0");
@@ -73,7 +73,9 @@ static void plans(const attune_variant* of_another_copy) {
     REFUSED(plan(&what, &argument, 1, NULL), "1 positions, got null");
     what.position_count = 0, what.heads = at_fault() ? 3 : heads;
     REFUSED(plan(&what, &argument, 1, NULL), "heads that share key heads evenly");
-    what.heads = heads, what.tokens = -1;
+    what.heads = heads, what.head_parts = -at_fault();
+    REFUSED(plan(&what, &argument, 1, NULL), "ranks that share heads, or 0, got -1");
+    what.head_parts = 0, what.tokens = -1;
     REFUSED(plan(&what, &argument, 1, NULL), "tokens of all ranks together, at most 2147483647, got -1");
     what.tokens = tokens, what.weights = &weight, weight = at_fault() ? -1 : 1;
     REFUSED(plan(&what, &argument, 1, NULL), "finite weights of at least 0");

@@ -113,7 +113,11 @@ std::vector<mpi::detail::graph_to_plan> to_plan(const support::workload& whole, 
 }
 
 inline mpi::planning planning_of(const support::shape& shape) {
-    return {.batches = shape.batches, .heads = shape.heads, .key_heads = shape.key_heads, .tokens = shape.queries};
+    return {.batches = shape.batches,
+            .heads = shape.heads,
+            .key_heads = shape.key_heads,
+            .tokens = shape.queries,
+            .head_parts = 1};
 }
 
 inline mpi::planning decode_of(const support::shape& shape) {

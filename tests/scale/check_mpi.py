@@ -29,7 +29,7 @@ def expected(part, ranks):
     """The lines of each rank that lives, of which there are two at least where something is wrong."""
     dead = ranks - 1
     return {
-        "messages": ["exchanged"], "many": ["exchanged"], "long": ["exchanged"], "decode": ["decoded"], "prefill": ["prefilled"], "c": ["all is well"], "masks": ["computed"], "wrong": wrong(ranks),
+        "messages": ["exchanged"], "many": ["exchanged"], "long": ["exchanged"], "decode": ["decoded"], "prefill": ["prefilled"], "heads": ["shared"], "gradients": ["added up"], "c": ["all is well"], "masks": ["computed"], "wrong": wrong(ranks),
         "killed_before": [f"attune: expected rank {dead} in run of my::alibi within 2 s, got nothing of it{LONGER}, and the same calls on every rank"],
         "killed_in_call": [f"attune: expected keys of rank {dead} within 2 s, got none{LONGER}"],
         "misplaced": ["attune: expected MPI to be initialized, got a process that did not" + START, "attune: expected MPI for threads, got MPI_THREAD_SINGLE, as of MPI_Init" + START,
@@ -90,7 +90,7 @@ def main():
         print("left out: ranks that are killed, of which nothing was heard with an MPI other than Open MPI 4.1")
     failed = []
     for ranks in options.ranks:
-        parts = ["messages", "decode", "prefill", "c", "misplaced", "after_the_end"]
+        parts = ["messages", "decode", "prefill", "heads", "gradients", "c", "misplaced", "after_the_end"]
         if ranks > 1:
             parts += ["wrong", *(["killed_before", "killed_in_call"] if survives else [])]
         if options.long and ranks == 2:

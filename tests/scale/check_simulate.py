@@ -31,7 +31,8 @@ def check_masks():
         all = simulated("--mask", mask, "--nodes", "64", "--tokens", "1048576")
         of = chosen(all)
         print(mask, of)
-        assert len(all["layouts"]) == 7 and (best is None or all["chosen"] == best), all
+        shares = "share heads" in all["chosen"]
+        assert len(all["layouts"]) == 7 + shares and (best is None or all["chosen"] == best), all
         assert efficiency < of["efficiency"] < 1 and 0 < of["of_ring"] < of_ring, of
         # Each layout has the same work, so that efficiency is what the time is.
         products = [each["efficiency"] * each["milliseconds"] for each in all["layouts"]]
@@ -91,6 +92,7 @@ def check_refusals():
             (("--rate", "fast"), "got fast; try --rate 12500000000\n"),
             (("--rate", "nan"), "got nan; try --rate 12500000000\n"),
             (("--mask", "full"), "simulate: expected --mask of causal, window, documents, got full; try --mask causal\n"),
+            (("--head-parts", "3"), "simulate: expected --head-parts that divides 64 nodes and 8 key heads, got 3; try --head-parts 0\n"),
             (("--speed", "1"), "; try simulate --help\n")):
         done = run(*arguments)
         assert done.returncode == 1 and done.stderr.endswith(said) and "expected " in done.stderr and not done.stdout, done

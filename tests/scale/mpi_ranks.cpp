@@ -101,7 +101,22 @@ void many() {
     print("exchanged");
 }
 
-/// Over 2 GiB in one message, of one byte each 4 KB: memory is not to be filled.
+/// Over 2 GiB of all ranks together, and of each over the 1 GiB that one piece has.
+void long_gather(context& world) {
+    const std::size_t bytes = (std::size_t{1} << 30) + (std::size_t{64} << 20) + 12345, apart = 4096;
+    std::vector<std::byte> mine(bytes);
+    const auto at = [](std::size_t i, int rank) {
+        return static_cast<std::byte>((i / 4096 + 7 * static_cast<std::size_t>(rank)) % 251);
+    };
+    for (std::size_t i = 0; i < bytes; i += apart) mine[i] = at(i, world.rank());
+    const std::vector<std::byte> all = world.gather(mine, "numbers");
+    expect(all.size() == bytes * static_cast<std::size_t>(world.size()));
+    for (int rank = 0; rank < world.size(); ++rank)
+        for (std::size_t i = 0; i < bytes; i += apart)
+            expect(all[static_cast<std::size_t>(rank) * bytes + i] == at(i, rank));
+}
+
+/// Over 2 GiB in one message, of one byte each 4 KB.
 void long_message() {
     context world(MPI_COMM_WORLD);
     const std::size_t bytes = (std::size_t{2} << 30) + 12345, apart = 4096;
@@ -115,19 +130,8 @@ void long_message() {
         for (std::size_t i = 0; world.rank() == 1 && i < bytes; i += apart)
             expect(data[i] == static_cast<std::byte>(i / apart % 251));
     });
+    long_gather(world);
     print("exchanged");
-}
-
-/// In a call, rank `at` waits until all are in it: a rank that fails ends the calls of those that are still in the one
-/// before.
-void let_all_begin(context& world, int at) {
-    std::byte here{};
-    if (world.rank() != at) {
-        world.wait(world.send({std::span(&here, 1)}, at, 2, "word"));
-        return;
-    }
-    for (int other = 0; other < world.size(); ++other)
-        if (other != at) world.wait(world.receive({std::span(&here, 1)}, other, 2, "word"));
 }
 
 void wrong() {
@@ -143,7 +147,6 @@ void wrong() {
     print_thrown([&] {
         world.begin("run");
         world.guard([&] {
-            let_all_begin(world, world.size() - 1);
             if (last) attune::detail::fail("memory", "none", "less");
             std::vector<std::byte> got(10);
             world.wait(world.receive({got}, world.size() - 1, 0, "keys"));
@@ -156,7 +159,6 @@ void wrong() {
     print_thrown([&] {
         next.begin("run");
         next.guard([&] {
-            let_all_begin(next, 1);
             if (next.rank() < 2)
                 next.wait(next.rank() == 0 ? next.send({data}, 1, 0, "keys") : next.receive({data}, 0, 0, "keys"));
             next.gather(std::span(data).first(1), "the end");
@@ -227,6 +229,29 @@ void prefill() {
     print("prefilled");
 }
 
+/// Of the ranks, as many as two and four divide share heads.
+void heads() {
+    context world(MPI_COMM_WORLD);
+    const shape of{.batches = 2, .heads = 8, .key_heads = 4, .queries = 700, .keys = 700};
+    for (const int parts : {1, 2, 4}) {
+        if (world.size() % parts != 0) continue;
+        compute<sharded::windowed, sharded::windowed_shard>(world, of, {}, {700, 311}, parts);
+        compute<sharded::documents, sharded::documents_shard>(world, of, {"document"}, {}, parts);
+    }
+    print("shared");
+}
+
+void gradients() {
+    using attune::testing::compute_gradient;
+    context world(MPI_COMM_WORLD);
+    const shape of{.batches = 2, .heads = 4, .key_heads = 2, .queries = 230, .keys = 230};
+    compute_gradient<sharded::windowed, sharded::windowed_gradient, sharded::windowed_gradient_shard>(world, of);
+    compute_gradient<sharded::documents, sharded::documents_gradient, sharded::documents_gradient_shard>(world, of,
+                                                                                                         {"document"});
+    compute_gradient<sharded::sigmoid_attention, sharded::sigmoid_gradient, sharded::sigmoid_gradient_shard>(world, of);
+    print("added up");
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -242,6 +267,8 @@ int main(int, char** arguments) {
         if (what == "long") long_message();
         if (what == "decode") decode();
         if (what == "prefill") prefill();
+        if (what == "heads") heads();
+        if (what == "gradients") gradients();
         if (what == "wrong") wrong();
         if (what == "killed_in_call") killed(false);
         if (what == "killed_before") killed(true);

@@ -147,3 +147,41 @@ TEST_CASE("a drawing has a square for each pair that sends") {
     CHECK(all.find("0 to 1") == std::string::npos);
     CHECK(all.ends_with("</svg>\n"));
 }
+
+TEST_CASE("nodes that share heads exchange rows before and after, and otherwise only with those of the same heads") {
+    constexpr int ranks = 8, parts = 2;
+    const mpi::chunks tokens = mpi::cut(1600, ranks);
+    const mpi::work_table work = drawn_table(tokens.count());
+    const auto plan = [&](int rank) {
+        mpi::planning what{.heads = 4, .key_heads = 2, .tokens = tokens.tokens(), .layout = mpi::arrangement::zigzag};
+        what.head_parts = parts, what.speed.flops = 1e9;
+        mpi::exchange_plan graph;
+        graph.variant = "test", graph.travellers = 2, graph.rows_in = 3, graph.rows_out = 2;
+        graph.bytes = {.keys = 1024, .results = 1024, .rows_in = 4096, .rows_out = 2048};
+        return mpi::layout(what, rank, ranks, tokens, {}, {work}, {graph});
+    };
+    const mpi::layout first = plan(0);
+    mpi::work_table share = work;
+    share.flops /= parts;
+    const simulated::schedule all = simulated::schedule_of(*first.of_same_heads(), share);
+    std::int64_t messages = 0, sent = 0, received = 0;
+    double computed = 0, bytes = 0, by_heads = 0;
+    for (int r = 0; r < ranks; ++r) {
+        const mpi::layout of_rank = plan(r);
+        const mpi::exchange_plan& graph = of_rank.graphs()[0];
+        CHECK(of_rank.hash() == first.hash());
+        messages += graph.messages_received(), sent += graph.bytes_sent(), received += graph.bytes_received();
+        computed += graph.work / 1e9, by_heads += static_cast<double>(graph.head_bytes_sent);
+        CHECK(of_rank.positions().size() == 200);
+    }
+    for (const simulated::transfer& each : all.transfers) bytes += each.bytes;
+    CHECK(sent == received);
+    CHECK(static_cast<double>(sent) == Approx(parts * bytes + by_heads));
+    CHECK(messages == parts * all.messages + ranks * (parts - 1) * (3 + 2));
+    CHECK(parts * all.useful == Approx(computed));
+    const simulated::head_exchange more = simulated::head_exchange_of(first);
+    CHECK(more.bytes == Approx(200 * (2048 + 1024)));
+    const simulated::outcome inside = simulated::simulate(all, slow), whole = simulated::simulate(first, all, slow);
+    CHECK(whole.seconds == Approx(inside.seconds + more.bytes / slow.bytes + 2 * slow.latency));
+    CHECK(whole.efficiency * whole.seconds == Approx(inside.efficiency * inside.seconds));
+}

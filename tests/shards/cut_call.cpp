@@ -112,23 +112,59 @@ whole_call::whole_call(const graph_ir& of, std::vector<reference::argument> give
     seen.keep_visible = true;
     expected = reference::evaluate(graph, arguments, seen);
     const std::vector<std::int64_t>& shape = expected.outputs.at(0).shape;
-    queries = shape.at(2);
+    queries = shape.at(2), heads = shape[1];
+    for (const input_declaration& input : graph.inputs)
+        for (int axis = 0; axis < input.rank; ++axis)
+            if (const reference::argument* const a = find(arguments, input.name);
+                a && input.axes[static_cast<std::size_t>(axis)].kind == axis_kind::key_head)
+                key_heads = std::max(key_heads, std::get<tensor>(a->value).extent(axis));
     const std::int64_t rows = shape[0] * shape[1] * queries;
     if (rows == 0) throw std::runtime_error("a call without queries");
     keys = static_cast<std::int64_t>(expected.visible.size()) / rows;
 }
 
+detail::named_argument named(const reference::argument& a, const graph_ir& graph) {
+    using form = detail::named_argument::form;
+    detail::named_argument to{.name = a.name};
+    if (const auto* view = std::get_if<tensor>(&a.value)) {
+        to.view = *view;
+        return to;
+    }
+    const auto input = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
+    to.is = input->element == element_type::i32 ? form::integer : form::real;
+    to.real = std::get<double>(a.value), to.integer = static_cast<std::int64_t>(to.real);
+    return to;
+}
+
+std::vector<some_heads> random_heads(const whole_call& whole, std::mt19937& random) {
+    if (whole.key_heads <= 1 || random() % 2) return {{0, whole.heads, 0, whole.key_heads}};
+    std::vector<some_heads> all;
+    const std::int64_t of_key_head = whole.heads / whole.key_heads;
+    for (std::int64_t k = 0; k < whole.key_heads; ++k) all.push_back({k * of_key_head, of_key_head, k, 1});
+    return all;
+}
+
 tensor cut_arguments::rows_of(const tensor& all, const input_declaration& declared, const positions& queries,
-                              const positions& keys) {
+                              const positions& keys, const some_heads& heads) {
+    positions of_heads(static_cast<std::size_t>(heads.count)), of_key_heads(static_cast<std::size_t>(heads.key_heads));
+    std::iota(of_heads.begin(), of_heads.end(), static_cast<std::int32_t>(heads.first));
+    std::iota(of_key_heads.begin(), of_key_heads.end(), static_cast<std::int32_t>(heads.first_key_head));
     std::vector<std::int64_t> extents(all.shape().begin(), all.shape().end());
     std::vector<const positions*> chosen(extents.size());
     for (std::size_t a = 0; a < extents.size(); ++a) {
-        const axis_kind over = declared.axes[a].kind;
-        if (over != axis_kind::query && over != axis_kind::key) continue;
-        const bool of_query = over == axis_kind::query;
-        if (extents[a] == 1 && (of_query ? whole_.queries : whole_.keys) != 1) continue;  // broadcasts
-        chosen[a] = of_query ? &queries : &keys;
-        extents[a] = std::ssize(*chosen[a]);
+        const auto choose = [&](const positions& rows, std::int64_t whole) {
+            if (extents[a] == 1 && whole != 1) return;  // broadcasts
+            chosen[a] = &rows, extents[a] = std::ssize(rows);
+        };
+        switch (declared.axes[a].kind) {
+            case axis_kind::query: choose(queries, whole_.queries); break;
+            case axis_kind::key: choose(keys, whole_.keys); break;
+            case axis_kind::head: choose(of_heads, whole_.heads); break;
+            case axis_kind::key_head:
+                if (whole_.key_heads != 0) choose(of_key_heads, whole_.key_heads);
+                break;
+            default: break;
+        }
     }
     const auto bytes = static_cast<std::size_t>(bytes_of(all.type()));
     const std::int64_t size = std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>());
@@ -161,6 +197,11 @@ tensor cut_arguments::lengths() {
 }
 
 std::vector<reference::argument> cut_arguments::of(const positions& queries, const positions& keys, bool with_sinks) {
+    return of(queries, keys, with_sinks, {0, whole_.heads, 0, whole_.key_heads});
+}
+
+std::vector<reference::argument> cut_arguments::of(const positions& queries, const positions& keys, bool with_sinks,
+                                                   const some_heads& heads) {
     held_.clear(), held_.reserve(shard_.inputs.size());
     queries_ = queries, keys_ = keys;
     std::vector<reference::argument> all{{"query_positions", tensor(queries_.data(), {std::ssize(queries_)})},
@@ -168,14 +209,17 @@ std::vector<reference::argument> cut_arguments::of(const positions& queries, con
                                          {"all_queries", static_cast<double>(whole_.queries)},
                                          {"all_keys", static_cast<double>(whole_.keys)},
                                          {"lengths", lengths()},
-                                         {"with_sinks", with_sinks ? 1.0 : 0.0}};
+                                         {"with_sinks", with_sinks ? 1.0 : 0.0},
+                                         {"first_head", static_cast<double>(heads.first)},
+                                         {"all_heads", static_cast<double>(whole_.heads)},
+                                         {"all_key_heads", static_cast<double>(whole_.key_heads)}};
     for (const input_declaration& declared : shard_.inputs) {
         const reference::argument* given = find(whole_.arguments, declared.name);
         if (given == nullptr) continue;
         if (declared.is_scalar)
             all.push_back(*given);
         else
-            all.push_back({declared.name, rows_of(std::get<tensor>(given->value), declared, queries, keys)});
+            all.push_back({declared.name, rows_of(std::get<tensor>(given->value), declared, queries, keys, heads)});
     }
     return all;
 }
@@ -185,8 +229,8 @@ namespace {
 /// What the calls for one set of queries have left.
 class left_behind {
 public:
-    left_behind(const whole_call& whole, const graph_ir& shard, std::int64_t queries)
-        : whole_(whole), shard_(shard), queries_(queries) {
+    left_behind(const whole_call& whole, const graph_ir& shard, std::int64_t queries, std::int64_t heads)
+        : whole_(whole), shard_(shard), queries_(queries), heads_(heads) {
         for (const output_declaration& output : whole.graph.outputs) empty_.push_back(at_first(whole.graph, output));
     }
 
@@ -207,30 +251,35 @@ private:
     /// One number everywhere.
     tensor nothing_yet(std::size_t output) const {
         std::vector<std::int64_t> extents = whole_.expected.outputs[output].shape;
-        extents[2] = queries_;
+        extents[1] = heads_, extents[2] = queries_;
         const std::vector<std::int64_t> strides(extents.size(), 0);
         return {element_type::f64, static_cast<const void*>(&empty_[output]), extents, strides};
     }
 
     const whole_call& whole_;
     const graph_ir& shard_;
-    std::int64_t queries_;
+    std::int64_t queries_, heads_;
     std::vector<double> empty_;
 };
 
 /// Puts rows where the whole call has them.
-void place(const reference::array& rows, const positions& queries, std::int64_t all_queries, reference::array& to) {
+void place(const reference::array& rows, const positions& queries, const some_heads& heads, const whole_call& whole,
+           reference::array& to) {
     if (to.shape.empty()) {
-        to.shape = rows.shape, to.shape[2] = all_queries;
+        to.shape = rows.shape, to.shape[1] = whole.heads, to.shape[2] = whole.queries;
         std::int64_t size = 1;
         for (const std::int64_t extent : to.shape) size *= extent;
         to.values.assign(static_cast<std::size_t>(size), std::nan(""));
     }
     const std::int64_t width = to.shape.size() > 3 ? to.shape[3] : 1, count = std::ssize(queries);
-    for (std::int64_t above = 0; above < to.shape[0] * to.shape[1]; ++above)
-        for (std::int64_t row = 0; row < count; ++row)
-            std::copy_n(rows.values.begin() + (above * count + row) * width, width,
-                        to.values.begin() + (above * all_queries + queries[static_cast<std::size_t>(row)]) * width);
+    for (std::int64_t b = 0; b < to.shape[0]; ++b)
+        for (std::int64_t h = 0; h < heads.count; ++h)
+            for (std::int64_t row = 0; row < count; ++row) {
+                const std::int64_t head = b * whole.heads + heads.first + h;
+                std::copy_n(
+                    rows.values.begin() + ((b * heads.count + h) * count + row) * width, width,
+                    to.values.begin() + (head * whole.queries + queries[static_cast<std::size_t>(row)]) * width);
+            }
 }
 
 }  // namespace
@@ -247,18 +296,19 @@ reference::results in_parts(const whole_call& whole, const graph_ir& shard, cons
     for (const output_declaration& output : whole.graph.outputs)
         all.outputs.push_back({std::string(output.name), {}, {}});
     cut_arguments arguments(whole, shard);
-    for (const positions& queries : by.queries) {
-        if (queries.empty()) continue;
-        const std::size_t sinks_in = random() % by.keys.size();
-        left_behind left(whole, shard, std::ssize(queries));
-        for (std::size_t part = 0; part < by.keys.size(); ++part) {
-            std::vector<reference::argument> call = arguments.of(queries, by.keys[part], part == sinks_in);
-            left.pass_to(call);
-            left.outputs = run(call);
+    for (const some_heads& heads : random_heads(whole, random))
+        for (const positions& queries : by.queries) {
+            if (queries.empty()) continue;
+            const std::size_t sinks_in = random() % by.keys.size();
+            left_behind left(whole, shard, std::ssize(queries), heads.count);
+            for (std::size_t part = 0; part < by.keys.size(); ++part) {
+                std::vector<reference::argument> call = arguments.of(queries, by.keys[part], part == sinks_in, heads);
+                left.pass_to(call);
+                left.outputs = run(call);
+            }
+            for (std::size_t i = 0; i < left.outputs.size(); ++i)
+                place(left.outputs[i], queries, heads, whole, all.outputs[i]);
         }
-        for (std::size_t i = 0; i < left.outputs.size(); ++i)
-            place(left.outputs[i], queries, whole.queries, all.outputs[i]);
-    }
     return all;
 }
 

@@ -3,6 +3,7 @@
 
 #include <attune/dsl.hpp>
 #include <attune/reference.hpp>
+#include <attune/runtime/detail/call.hpp>
 
 #include <cstdint>
 #include <functional>
@@ -45,8 +46,19 @@ struct whole_call {
     std::vector<reference::argument> arguments;
     reference::options how;
     reference::results expected;
-    std::int64_t queries, keys;
+    std::int64_t queries, keys, heads;
+    std::int64_t key_heads = 0;  ///< 0: nothing says how many
 };
+
+/// Neighbouring heads, as many of each key head as the whole has.
+struct some_heads {
+    std::int64_t first, count, first_key_head, key_heads;
+};
+/// All heads at once, or key head by key head.
+std::vector<some_heads> random_heads(const whole_call& whole, std::mt19937& random);
+
+/// An argument of the reference's as one of a call.
+detail::named_argument named(const reference::argument& a, const graph_ir& graph);
 
 /// What a shard's input is in one of its calls: the tensor itself, or the rows that the call has of it.
 class cut_arguments {
@@ -55,10 +67,12 @@ public:
 
     /// All but what the calls before left; valid until the next.
     std::vector<reference::argument> of(const positions& queries, const positions& keys, bool with_sinks);
+    std::vector<reference::argument> of(const positions& queries, const positions& keys, bool with_sinks,
+                                        const some_heads& heads);
 
 private:
     tensor rows_of(const tensor& all, const input_declaration& declared, const positions& queries,
-                   const positions& keys);
+                   const positions& keys, const some_heads& heads);
     tensor lengths();
 
     const whole_call& whole_;
@@ -67,7 +81,8 @@ private:
     positions queries_, keys_, lengths_;
 };
 
-/// The shard's calls, for each set of queries one a set of keys: their outputs, where the whole call has them.
+/// The shard's calls, for each set of queries and some heads one a set of keys: their outputs, where the whole call has
+/// them.
 reference::results in_parts(const whole_call& whole, const graph_ir& shard, const cut& by, std::mt19937& random);
 /// The same, each call made by another than the reference evaluator: the outputs of one.
 using shard_call = std::function<std::vector<reference::array>(const std::vector<reference::argument>&)>;

@@ -28,19 +28,6 @@ struct part_of_rows {
     tensor after() { return {next.data(), shape}; }
 };
 
-detail::named_argument named(const reference::argument& a, const graph_ir& graph) {
-    using form = detail::named_argument::form;
-    detail::named_argument to{.name = a.name};
-    if (const auto* view = std::get_if<tensor>(&a.value)) {
-        to.view = *view;
-        return to;
-    }
-    const auto input = std::ranges::find(graph.inputs, a.name, &input_declaration::name);
-    to.is = input->element == element_type::i32 ? form::integer : form::real;
-    to.real = std::get<double>(a.value), to.integer = static_cast<std::int64_t>(to.real);
-    return to;
-}
-
 /// The rows of one set of queries, by a call of the kernel for each set of keys.
 std::vector<part_of_rows> rows_by_kernel(const kernel_table& table, const graph_ir& shard, const whole_call& whole,
                                          cut_arguments& arguments, const positions& queries,

@@ -36,4 +36,11 @@ inline constexpr auto kept = where(keep(0.25, 4711), sigmoids, 0.0);
 inline constexpr auto sigmoid_attention = outputs(out = kept * v, output<"sum"> = row_sum(kept));
 inline constexpr auto sigmoid_shard = shard(sigmoid_attention);
 
+inline constexpr auto windowed_gradient = gradient(windowed, of(out, lse));
+inline constexpr auto windowed_gradient_shard = shard(windowed_gradient);
+inline constexpr auto documents_gradient = gradient(documents);
+inline constexpr auto documents_gradient_shard = shard(documents_gradient);
+inline constexpr auto sigmoid_gradient = gradient(sigmoid_attention, of(out, output<"sum">));
+inline constexpr auto sigmoid_gradient_shard = shard(sigmoid_gradient);
+
 }  // namespace sharded

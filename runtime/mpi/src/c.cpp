@@ -102,6 +102,7 @@ planning from_c(const attune_mpi_planning& given) {
     take(what.batches, given.batches), take(what.heads, given.heads), take(what.key_heads, given.key_heads);
     what.tokens = given.tokens, what.queries = given.queries;
     what.depth = given.depth, what.value_depth = given.value_depth, what.stages = given.stages;
+    what.head_parts = given.head_parts;
     if (given.element != 0) what.element = attune::detail::element_from("q, k and v", given.element);
     if (given.layout < ATTUNE_MPI_BEST || given.layout > ATTUNE_MPI_OWN)
         fail(say("a layout from ", int{ATTUNE_MPI_BEST}, " to ", int{ATTUNE_MPI_OWN}), say(given.layout),

@@ -2,8 +2,11 @@
 #include "execution/threads.hpp"
 
 #include <attune/dsl/shard.hpp>
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/mpi/decode.hpp>
 #include <attune/mpi/exchange.hpp>
+#include <attune/mpi/gradients.hpp>
+#include <attune/mpi/heads.hpp>
 #include <attune/mpi/staged.hpp>
 
 #include <algorithm>
@@ -30,7 +33,7 @@ call_over_ranks::call_over_ranks(context& world, const layout& plan, const kerne
       given_(given.begin(), given.end()),
       all_keys_(static_cast<std::int32_t>(plan.chunks().tokens())),
       all_queries_(plan.decodes() ? static_cast<std::int32_t>(plan.made_for().queries) : all_keys_) {
-    if (plan.rank() != world.rank() || plan.ranks() != world.size())
+    if (plan.in_world(plan.rank()) != world.rank() || plan.ranks_in_world() != world.size())
         fail(say("a plan of rank ", world.rank(), " of ", world.size()),
              say("one of rank ", plan.rank(), " of ", plan.ranks()), "the plan that was made in this context");
     check_tensors(table.graph, given_);
@@ -70,6 +73,16 @@ void call_over_ranks::check_extents() const {
     }
 }
 
+void call_over_ranks::check_decided() const {
+    const auto now = decided_by(table_.graph, given_, std::nullopt);
+    for (const auto& [name, hash] : now)
+        if (std::ranges::find(exchange_.decided_by, std::pair(name, hash)) == exchange_.decided_by.end())
+            fail(say(name, " as planned, because it decides who needs which keys"), "another value",
+                 "a plan with this one");
+    for (const auto& [name, hash] : exchange_.decided_by)
+        if (!find(name)) fail(say(name, " as planned"), "none", say("passing ", name, " = ..."));
+}
+
 call_over_ranks::arguments call_over_ranks::common_arguments(std::span<const std::int32_t> queries) const {
     using namespace dsl::of_shard;
     arguments all;
@@ -80,6 +93,13 @@ call_over_ranks::arguments call_over_ranks::common_arguments(std::span<const std
         else if (input.name == all_queries.label || input.name == all_keys.label) {
             a.is = named_argument::form::integer;
             a.integer = input.name == all_keys.label ? all_keys_ : all_queries_;
+        } else if (input.name == first_head.label || input.name == all_heads.label ||
+                   input.name == all_key_heads.label) {
+            const planning& share = plan_.made_for();
+            a.is = named_argument::form::integer;
+            a.integer = input.name == first_head.label  ? share.heads * plan_.share_of_heads()
+                        : input.name == all_heads.label ? share.heads * plan_.shares_of_heads()
+                                                        : share.key_heads * plan_.shares_of_heads();
         } else if (const named_argument* const passed = find(input.name))
             a = *passed;
         else if (input.name == lengths.label)
@@ -89,6 +109,27 @@ call_over_ranks::arguments call_over_ranks::common_arguments(std::span<const std
         all.push_back(a);
     }
     return all;
+}
+
+call_over_ranks::arguments call_over_ranks::with_keys(arguments common, std::span<const std::int32_t> positions,
+                                                      bool with_sinks) const {
+    for (const input_declaration& input : table_.graph.inputs) {
+        if (input.name == dsl::of_shard::key_positions.label)
+            common.push_back({.name = input.name, .view = tensor(positions.data(), {std::ssize(positions)})});
+        if (input.name == dsl::of_shard::with_sinks.label)
+            common.push_back({.name = input.name, .is = named_argument::form::integer, .integer = with_sinks});
+    }
+    return common;
+}
+
+void call_over_ranks::check_own_tensors(const arguments& common, const attune::options& how) {
+    arguments own = with_keys(common, plan_.positions(), true);
+    for (const output_declaration& output : table_.graph.outputs) {
+        own.push_back({.name = output.name, .view = own_output(output)});
+        if (const input_declaration* const before = before_of(table_.graph, output.name))
+            own.push_back({.name = before->name, .view = nothing_before(output)});
+    }
+    attune::detail::prepare(table_, own, how);
 }
 
 const tensor& call_over_ranks::own_output(const output_declaration& output) const {
@@ -148,6 +189,9 @@ std::unique_ptr<call_over_ranks> make_call(context& world, const layout& plan, c
     attune::options as_planned = how;
     as_planned.deterministic = plan.deterministic();
     if (plan.decodes()) return std::make_unique<tree_call>(world, plan, table, given, as_planned, poison);
+    if (makes_gradients(table.graph))
+        return std::make_unique<gradient_call>(world, plan, table, given, as_planned, poison);
+    if (plan.of_same_heads()) return std::make_unique<heads_call>(world, plan, table, given, as_planned, poison);
     return std::make_unique<staged_call>(world, plan, table, given, as_planned, poison);
 }
 

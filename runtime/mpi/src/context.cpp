@@ -44,6 +44,7 @@ struct context::state {
     std::shared_ptr<notice> heard = std::make_shared<notice>();  ///< where the next notice comes
     request hearing{};
     std::vector<std::optional<notice>> told;
+    std::uint64_t failed_in = std::numeric_limits<std::uint64_t>::max();  ///< the first call that failed elsewhere
 
     state(std::unique_ptr<transport> with, options given) : carrier(std::move(with)), how(given) {
         if (!(how.timeout >= 0) || !(how.grace >= 0))
@@ -71,15 +72,22 @@ struct context::state {
                                                   "a new context, of the ranks that live"));
     }
 
-    /// Whether another rank told of a failure.
-    bool hear() {
+    /// Whether another rank told something now.
+    bool hear_more() {
         bool any = false;
         for (; carrier->test(hearing); listen()) {
             const auto from = static_cast<std::size_t>(heard->rank);
             if (from < told.size()) told[from] = *heard;
+            failed_in = std::min(failed_in, heard->call);
             any = true;
         }
         return any;
+    }
+    /// Whether another rank told of a failure in this call or before. One that is ahead has done its part of this call,
+    /// which goes on.
+    bool hear() {
+        hear_more();
+        return failed_in <= calls;
     }
 
     int tag(int part) const { return 1 + static_cast<int>(calls % calls_apart) * parts + part; }
@@ -164,7 +172,8 @@ struct context::state {
     }
 
     /// Tells all ranks, hears as many of them as tell something in time, and throws what follows of that.
-    [[noreturn]] void conclude(const notice& mine) {
+    [[noreturn]] void conclude(notice mine) {
+        mine.call = calls;
         const int ranks = carrier->size(), rank = carrier->rank();
         told[static_cast<std::size_t>(rank)] = mine;
         const auto kept = std::make_shared<const notice>(mine);
@@ -175,7 +184,7 @@ struct context::state {
         // Each rank hears of each: that takes longer where they are many.
         const double until = carrier->now() + how.grace + 1e-4 * ranks;
         for (int times = 0; carrier->now() < until; ++times) {
-            quietly([&] { times = hear() ? 0 : times; });
+            quietly([&] { times = hear_more() ? 0 : times; });
             std::erase_if(sent, [&](request each) {
                 bool over = true;
                 quietly([&] { over = carrier->test(each); });

@@ -144,15 +144,16 @@ layout plan_of_decode(context& world, const planning& what, std::span<const grap
     world.agree("plan", [&](statement& mine) {
         check(what, graphs.size());
         check_layout(what);
+        if (what.head_parts > 1)
+            fail("no head_parts in a plan of decode, where keys stay", say(what.head_parts), "leaving them out");
+        check_gradients(graphs, "variants in a plan of decode", "a plan without .queries for gradients");
         state(mine, what, graphs);
         state(mine, how);
         for (const graph_to_plan& each : graphs) {
             planning of = what;
             kernel_for(each.table, of, how);
             check_tensors(each.table.graph, each.given);
-            exchange_plan& made = exchanges.emplace_back();
-            made.variant = each.table.variant, made.fingerprint = each.table.graph.fingerprint;
-            made.bytes = bytes_of(each.table.graph, of, each.given);
+            exchange_plan& made = exchanges.emplace_back(exchange_of(each, of));
             made.value_depth = of.value_depth, made.state_bytes = state_bytes(each.table.graph, of);
             mine.add(say("bytes of a state of ", each.table.variant), say(made.state_bytes),
                      "kernels of one value depth on all ranks");

@@ -36,16 +36,16 @@ std::string decode_in_words(const layout& plan, const exchange_plan& graph) {
 plan_explanation layout::explain() const {
     std::string all = say("ranks      ", ranks_, ", of which this is ", rank_, "; ", chunks_.tokens(), " tokens in ",
                           chunks_.count(), " chunks; ", positions_.size(), " tokens here\n");
-    all +=
-        say("layout     ", name_of(chosen_), made_for_.layout == arrangement::best ? "" : ", as was asked for", "\n");
+    all += say("layout     ", name_of(chosen_), made_for_.layout == arrangement::best ? "" : ", as was asked for",
+               head_parts() > 1 ? say("; each ", head_parts(), " ranks share the heads of their tokens") : "", "\n");
     for (const exchange_plan& graph : graphs_) {
         if (decodes()) {
             all += decode_in_words(*this, graph);
             continue;
         }
         const cost& of = graph.predicted;
-        const double received = graph.bytes.keys * static_cast<double>(graph.tokens_received()),
-                     sent = graph.bytes.keys * static_cast<double>(graph.tokens_sent());
+        const auto received = static_cast<double>(graph.bytes_received()),
+                   sent = static_cast<double>(graph.bytes_sent());
         all += say("variant    ", graph.variant, "\n");
         all += say("work       ", in_short(graph.work), " FLOPs here of ", in_short(graph.all_work),
                    "; the most of a rank is ", in_short(of.balance), " of the mean\n");
@@ -56,7 +56,8 @@ plan_explanation layout::explain() const {
                    bytes(made_for_.speed.bytes), " a second\n");
         std::string_view title = "considered ";
         for (const auto& [each, its] : graph.considered) {
-            all += say(title, name_of(each), ": ", milliseconds(its.seconds), ", balance ", in_short(its.balance), ", ",
+            all += say(title, name_of(each), its.head_parts > 1 ? say(", ", its.head_parts, " share heads") : "", ": ",
+                       milliseconds(its.seconds), ", balance ", in_short(its.balance), ", ",
                        percent(its.received, its.ring), " of a ring's bytes, ", its.stages, " stages\n");
             title = "           ";
         }

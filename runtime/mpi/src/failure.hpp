@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,8 +20,9 @@ struct notice {
         busy,     ///< it waits for nothing, and has heard of another's failure
     };
     int rank{}, what{}, awaited{};
-    int late{};  ///< it waited until the deadline
-    std::array<char, 496> text{};
+    int late{};            ///< it waited until the deadline
+    std::uint64_t call{};  ///< the number of the call in which it says so
+    std::array<char, 488> text{};
 
     void say(std::string_view sentence);  ///< one that is too long ends with "..."
     std::string_view sentence() const { return text.data(); }

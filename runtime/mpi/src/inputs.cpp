@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 #include "call/shape.hpp"
 
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/rows.hpp>
 #include <attune/runtime/error.hpp>
@@ -28,9 +29,9 @@ bool is_lengths(const graph_ir& graph, const instruction& load) {
            graph.inputs[static_cast<std::size_t>(read.input)].name == dsl::of_shard::lengths.label;
 }
 
-bool has_scores(operation op) {
-    return op == operation::softmax || op == operation::unnormalized || op == operation::log_sum_exp ||
-           op == operation::row_maximum;
+bool is_of_heads(std::string_view scalar) {
+    using namespace dsl::of_shard;
+    return scalar == first_head.label || scalar == all_heads.label || scalar == all_key_heads.label;
 }
 
 }  // namespace
@@ -81,6 +82,16 @@ role role_of(const graph_ir& shard, const input_declaration& input) {
     return axis_of(input, axis_kind::key) ? role::travels : role::whole;
 }
 
+const input_declaration& tensor_of_gradient(const graph_ir& shard, const output_declaration& output) {
+    return shard.inputs[static_cast<std::size_t>(input_of_gradient(shard, output))];
+}
+
+std::int16_t scores_of(const graph_ir& shard) {
+    auto last = static_cast<std::int16_t>(shard.nodes.size() - 1);
+    while (last >= 0 && node_of(shard, last).kind != kind::scores) --last;
+    return last;
+}
+
 bool begins_at_minus_infinity(const graph_ir& shard, const output_declaration& output) {
     if (node_of(shard, output.node).kind != kind::row) return false;
     const std::vector<bool> reached = reached_from(shard, output.node);
@@ -94,8 +105,7 @@ deciders deciders_of(const graph_ir& shard, bool with_lengths) {
     for (std::size_t n = 0; n < shard.nodes.size() && !with_lengths; ++n)
         if (const instruction& it = shard.nodes[n]; it.op == operation::load && is_lengths(shard, it))
             decides[n] = true;  // all_keys, whatever b is
-    for (const instruction& n : shard.nodes)
-        if (has_scores(n.op)) reach(shard, n.arguments[0], in_scores);
+    if (const std::int16_t scores = scores_of(shard); scores >= 0) reach(shard, scores, in_scores);
     for (std::size_t n = 0; n < shard.nodes.size(); ++n)  // what is dropped at random is computed all the same
         if (in_scores[n] && shard.nodes[n].kind == kind::condition && shard.nodes[n].op != operation::keep)
             reach(shard, static_cast<std::int16_t>(n), decides);
@@ -104,8 +114,9 @@ deciders deciders_of(const graph_ir& shard, bool with_lengths) {
         if (!decides[n]) continue;
         const instruction& it = shard.nodes[n];
         if (it.input >= 0) found.inputs[static_cast<std::size_t>(it.input)] = true;
-        found.by_head =
-            found.by_head || it.op == operation::h || it.op == operation::heads || it.op == operation::key_heads;
+        const bool of_heads =
+            it.op == operation::scalar && is_of_heads(shard.inputs[static_cast<std::size_t>(it.input)].name);
+        found.by_head = found.by_head || it.op == operation::h || of_heads;
         found.by_batch = found.by_batch || it.op == operation::b || it.op == operation::batches;
     }
     return found;

@@ -4,6 +4,7 @@
 #include "mpi/src/planning_parts.hpp"
 
 #include <attune/dsl/shard.hpp>
+#include <attune/ir/gradient_outputs.hpp>
 #include <attune/mpi/decode.hpp>
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/plan.hpp>
@@ -23,12 +24,6 @@ namespace {
 
 std::size_t at(int i) { return static_cast<std::size_t>(i); }
 
-/// Simpler ones first: another has to be faster by more than the model can know.
-constexpr std::array candidates{arrangement::contiguous, arrangement::zigzag,   arrangement::striped,
-                                arrangement::documents,  arrangement::affinity, arrangement::greedy,
-                                arrangement::ports};
-constexpr double faster = 0.99;
-
 }  // namespace
 
 std::int64_t exchange_plan::tokens_received() const {
@@ -43,17 +38,26 @@ std::int64_t exchange_plan::tokens_sent() const {
 }
 
 std::int64_t exchange_plan::bytes_received() const {
-    return static_cast<std::int64_t>(bytes.keys) * tokens_received() + state_bytes * joins.states_received();
+    return static_cast<std::int64_t>(bytes.keys) * tokens_received() +
+           static_cast<std::int64_t>(bytes.returned) * tokens_sent() + state_bytes * joins.states_received() +
+           head_bytes_received;
 }
 std::int64_t exchange_plan::bytes_sent() const {
-    return static_cast<std::int64_t>(bytes.keys) * tokens_sent() + state_bytes * joins.states_sent();
+    return static_cast<std::int64_t>(bytes.keys) * tokens_sent() +
+           static_cast<std::int64_t>(bytes.returned) * tokens_received() + state_bytes * joins.states_sent() +
+           head_bytes_sent;
 }
 
-std::int64_t exchange_plan::messages_sent() const { return std::ssize(sends) * travellers + joins.messages_sent(); }
-std::int64_t exchange_plan::messages_received() const {
-    std::int64_t all = joins.messages_received();
-    for (const stage& each : stages) all += std::ssize(each.runs) * travellers;
+std::int64_t exchange_plan::runs_received() const {
+    std::int64_t all = 0;
+    for (const stage& each : stages) all += std::ssize(each.runs);
     return all;
+}
+std::int64_t exchange_plan::messages_sent() const {
+    return std::ssize(sends) * travellers + runs_received() * returners + joins.messages_sent() + head_messages;
+}
+std::int64_t exchange_plan::messages_received() const {
+    return runs_received() * travellers + std::ssize(sends) * returners + joins.messages_received() + head_messages;
 }
 
 layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, const std::vector<int>& owner_of_own,
@@ -69,13 +73,16 @@ layout::layout(const planning& what, int rank, int ranks, mpi::chunks tokens, co
     for (std::size_t g = 0; g < work.size() && !what.weights.empty(); ++g) work[g].calls = what.weights[g];
     choose(owner_of_own, work);
 
-    detail::hash_of_integers all{take_positions()};
+    detail::hash_of_integers all{};
     for (std::size_t g = 0; g < graphs_.size(); ++g) {
         all.add(graphs_[g].fingerprint), all.add(static_cast<std::uint64_t>(graphs_[g].predicted.stages));
         for (const std::uint32_t units : work[g].units) all.add(units);
-        plan_stages(work[g], graphs_[g]);
     }
-    all.add(deterministic_);
+    if (graphs_[0].predicted.head_parts > 1)
+        plan_heads(std::move(work));
+    else
+        for (std::size_t g = 0; g < graphs_.size(); ++g) plan_stages(work[g], graphs_[g]);
+    all.add(take_positions()), all.add(deterministic_);
     hash_ = all.value;
 }
 
@@ -89,26 +96,6 @@ std::uint64_t layout::take_positions() {
         for (const std::int32_t position : own) all.add(static_cast<std::uint64_t>(position));
     }
     return all.value;
-}
-
-void layout::choose(const std::vector<int>& owner_of_own, std::span<const work_table> work) {
-    double least = 0;
-    const auto consider = [&](arrangement each) {
-        std::vector<int> owner = each == arrangement::own ? owner_of_own : detail::owners(each, work, ranks_);
-        std::vector<cost> costs;
-        double seconds = 0;
-        for (std::size_t g = 0; g < graphs_.size(); ++g) {
-            costs.push_back(
-                detail::cost_of(work[g], chunks_, owner, ranks_, graphs_[g].bytes, made_for_.speed, made_for_.stages));
-            graphs_[g].considered.emplace_back(each, costs.back());
-            seconds += work[g].calls * costs.back().seconds;
-        }
-        if (!owner_.empty() && seconds >= faster * least) return;
-        least = seconds, chosen_ = each, owner_ = std::move(owner);
-        for (std::size_t g = 0; g < graphs_.size(); ++g) graphs_[g].predicted = costs[g];
-    };
-    if (made_for_.layout != arrangement::best) return consider(made_for_.layout);
-    for (const arrangement each : candidates) consider(each);
 }
 
 void layout::plan_stages(const work_table& work, exchange_plan& graph) {
@@ -176,37 +163,6 @@ std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> uni
         }
     }
     return made;
-}
-
-/// Of what travels with a token, and of the results of one.
-bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<const named_argument> given) {
-    const auto elements = [&](const input_declaration& input) {
-        double count = 1;
-        for (std::size_t a = 0; a < input.rank; ++a) {
-            const auto passed = std::ranges::find(given, input.name, &named_argument::name);
-            switch (input.axes[a].kind) {
-                case axis_kind::batch: count *= static_cast<double>(of.batches); break;
-                case axis_kind::head: count *= static_cast<double>(of.heads); break;
-                case axis_kind::key_head: count *= static_cast<double>(of.key_heads); break;
-                case axis_kind::depth: count *= of.depth; break;
-                case axis_kind::value_depth: count *= of.value_depth; break;
-                case axis_kind::free:
-                    if (passed != given.end()) count *= static_cast<double>(passed->view.extent(static_cast<int>(a)));
-                    break;
-                case axis_kind::query:
-                case axis_kind::key:
-                case axis_kind::position: break;
-            }
-        }
-        return count * attune::bytes_of(input.element == element_type::any ? of.element : input.element);
-    };
-    bytes_of_token all;
-    for (const input_declaration& input : shard.inputs) {
-        if (role_of(shard, input) == role::travels) all.keys += elements(input);
-        for (const output_declaration& output : shard.outputs)
-            if (before_of(shard, output.name) == &input) all.results += 2 * elements(input);
-    }
-    return all;
 }
 
 std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what) {
@@ -301,6 +257,10 @@ void check(const planning& what, std::size_t graphs) {
     if (!what.positions.empty() && what.layout != arrangement::own)
         fail("no positions, or those of a layout of your own", say(what.positions.size(), " positions"),
              ".layout = arrangement::own");
+    if (what.head_parts < 0) fail("ranks that share heads, or 0", say(what.head_parts), "leaving .head_parts out");
+    if (what.head_parts > 1 && what.layout == arrangement::own)
+        fail("positions that the plan finds where ranks share heads", std::string(name_of(what.layout)),
+             ".head_parts = 1");
     if (what.queries < 0) fail("queries of decode, or 0 for those of the tokens", say(what.queries), "{.queries = 1}");
     if (what.queries > 0 && what.stages > 0)
         fail("no stages in a plan of decode, where no keys are sent", say(what.stages), "leaving them out");
@@ -316,6 +276,7 @@ void state(statement& mine, const planning& what, std::span<const graph_to_plan>
     mine.add("batches, heads, key heads and tokens", attune::detail::list_of(shape), "the same plan on all ranks");
     if (what.queries > 0) mine.add("number of queries", say(what.queries), "the same plan on all ranks");
     mine.add("layout", say(name_of(what.layout), ", stages ", what.stages), "the same plan on all ranks");
+    if (what.head_parts != 0) mine.add("number of head_parts", say(what.head_parts), "the same plan on all ranks");
     mine.add("depth, value depth and element", say(what.depth, ", ", what.value_depth, " and ", name_of(what.element)),
              "the same plan on all ranks");
     mine.add("rates", list_of(what.speed), "the same rates on all ranks");
@@ -334,6 +295,27 @@ void state(statement& mine, const attune::options& how) {
              "the same options and ATTUNE_DETERMINISTIC on all ranks");
 }
 
+exchange_plan exchange_of(const graph_to_plan& each, const planning& of) {
+    const graph_ir& graph = each.table.graph;
+    exchange_plan made;
+    made.variant = each.table.variant, made.fingerprint = graph.fingerprint;
+    made.bytes = bytes_of(graph, of, each.given), made.bytes_without_heads = bytes_without_heads(graph, of, each.given);
+    made.rows_out = static_cast<int>(graph.outputs.size());
+    for (const input_declaration& input : graph.inputs)
+        made.rows_in += role_of(graph, input) == role::travels || role_of(graph, input) == role::own_rows;
+    for (const input_declaration& input : graph.inputs) made.travellers += role_of(graph, input) == role::travels;
+    made.makes_gradients = makes_gradients(graph), made.heads_differ = deciders_of(graph, true).by_head;
+    if (!made.makes_gradients) return made;
+    for (const output_declaration& output : graph.outputs)
+        made.returners += role_of(graph, tensor_of_gradient(graph, output)) == role::travels;
+    return made;
+}
+
+void check_gradients(std::span<const graph_to_plan> graphs, std::string_view expected, std::string_view attempt) {
+    for (const graph_to_plan& each : graphs)
+        if (makes_gradients(each.table.graph)) fail(expected, each.table.variant, attempt);
+}
+
 layout plan(context& world, const planning& asked, std::span<const graph_to_plan> graphs, const attune::options& how) {
     if (asked.queries != 0) return plan_of_decode(world, asked, graphs, how);
     planning what = asked;
@@ -342,6 +324,11 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
         state(mine, what, graphs);
         state(mine, how);
     });
+    if (attune::detail::is_deterministic(how))
+        check_gradients(graphs,
+                        "no gradients in a plan with options::deterministic, which keeps parts of the keys in one "
+                        "order and not their gradients",
+                        "a plan of them without it; on the same ranks two calls have the same bits");
     if (what.layout == arrangement::own && attune::detail::is_deterministic(how))
         fail("a layout that the plan finds, for options::deterministic over many queries",
              std::string(name_of(what.layout)), "leaving .layout and .positions out");
@@ -360,11 +347,8 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
             parts.push_back(work_of(each.table, of, each.given, tokens, first, last, how));
             mine.add(say("work of a block of ", each.table.variant), exactly(parts.back().flops),
                      "kernels of one target on all ranks: ATTUNE_TARGET");
-            exchange_plan& made = exchanges.emplace_back();
-            made.variant = each.table.variant, made.fingerprint = each.table.graph.fingerprint;
-            made.bytes = bytes_of(each.table.graph, of, each.given);
-            for (const input_declaration& input : each.table.graph.inputs)
-                made.travellers += role_of(each.table.graph, input) == role::travels;
+            exchanges.push_back(exchange_of(each, of));
+            check_head_parts(what, exchanges.back(), world.size(), attune::detail::is_deterministic(how));
         }
     });
     for (work_table& part : parts) part = gathered(world, std::move(part), rows);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 /// What plans of many queries and of few have in common.
@@ -21,6 +22,15 @@ void check(const planning& what, std::size_t graphs);
 
 /// What all ranks must plan alike.
 void state(statement& mine, const planning& what, std::span<const graph_to_plan> graphs);
+
+/// What travels in the calls of a graph.
+exchange_plan exchange_of(const graph_to_plan& each, const planning& of);
+
+/// Refuses heads that cannot be shared as the plan says.
+void check_head_parts(const planning& what, const exchange_plan& graph, int ranks, bool deterministic);
+
+/// Refuses graphs that make gradients.
+void check_gradients(std::span<const graph_to_plan> graphs, std::string_view expected, std::string_view attempt);
 
 /// Every rank's positions, which together are all tokens.
 std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what);

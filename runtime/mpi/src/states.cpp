@@ -1,4 +1,5 @@
-#include <attune/ir/element.hpp>
+#include "mpi/src/elements.hpp"
+
 #include <attune/mpi/inputs.hpp>
 #include <attune/mpi/states.hpp>
 
@@ -39,15 +40,6 @@ template <class Element, class F> void each_element(const tensor& of, F&& f) {
                 Element* at = begin + b * strides[0] + h * strides[1] + q * strides[2];
                 for (std::int64_t d = 0; d < extents[3]; ++d, at += strides[3]) f(*at, number++);
             }
-}
-
-template <class F> void with_type(element_type type, F&& f) {
-    if (type == element_type::bf16)
-        f(bfloat16{});
-    else if (type == element_type::f16)
-        f(float16{});
-    else
-        f(float{});
 }
 
 }  // namespace

@@ -33,14 +33,7 @@ whole_chunks::whole_chunks(const graph_ir& shard, const deciders& decide, const 
       first_(first),
       planes_(static_cast<int>(of.batches * of.heads)),
       step_of_node_(shard.nodes.size(), -1) {
-    std::int16_t scores = -1;
-    for (const instruction& n : shard.nodes) {
-        if (n.op != operation::softmax && n.op != operation::unnormalized && n.op != operation::log_sum_exp &&
-            n.op != operation::row_maximum)
-            continue;
-        if (scores >= 0 && scores != n.arguments[0]) return;
-        scores = n.arguments[0];
-    }
+    const std::int16_t scores = scores_of(shard);
     if (scores < 0) return;
     const int root = add(scores);
     steps_[at(root)].asked = true;
@@ -231,6 +224,9 @@ std::optional<std::int64_t> whole_chunks::constant(const instruction& node) cons
         graph_.inputs[at(is_load ? graph_.nodes[at(node.arguments[0])].input : node.input)].name;
     const auto passed = std::ranges::find(given_, name, &named_argument::name);
     const bool of_all = is_load ? name == lengths.label : name == all_queries.label || name == all_keys.label;
+    if (!is_load && name == first_head.label) return 0;
+    if (!is_load && name == all_heads.label) return of_.heads;
+    if (!is_load && name == all_key_heads.label) return of_.key_heads;
     if (passed == given_.end()) return of_all ? std::optional(of_.tokens) : std::nullopt;
     const bool fits = passed->integer >= least_i32 && passed->integer <= most_i32;
     return !is_load && passed->is == named_argument::form::integer && fits ? std::optional(passed->integer)

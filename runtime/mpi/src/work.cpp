@@ -57,7 +57,10 @@ public:
                 a.view = tensor(&all_, {1});
             else if (input.is_scalar)
                 a.is = named_argument::form::integer,
-                a.integer = input.name == all_queries.label || input.name == all_keys.label ? of_.tokens : 0;
+                a.integer = input.name == all_queries.label || input.name == all_keys.label ? of_.tokens
+                            : input.name == all_heads.label                                 ? of_.heads
+                            : input.name == all_key_heads.label                             ? of_.key_heads
+                                                                                            : 0;
             else
                 a.view = anything(input);
         }

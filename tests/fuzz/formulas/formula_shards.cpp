@@ -38,16 +38,17 @@ public:
         std::deque<relaid_tensor> moved;
         std::deque<formula_memory> rounded;
         std::vector<attune::detail::named_argument> call;
-        std::int64_t queries = 0;
+        std::int64_t queries = 0, heads = it_.shape.heads;
         for (const auto& a : given) {
             const auto declared = std::ranges::find(shard_.inputs, a.name, &input_declaration::name);
             if (a.name == "query_positions") queries = std::get<tensor>(a.value).extent(0);
+            if (a.name == "q") heads = std::get<tensor>(a.value).extent(1);
             if (declared != shard_.inputs.end()) call.push_back(argument(a, *declared, moved, rounded));
         }
         std::vector<attune::reference::array> made;
         std::vector<relaid_tensor*> outputs;
         for (const attune::output_declaration& o : shard_.outputs) {
-            std::vector<std::int64_t> shape{it_.shape.batches, it_.shape.heads, queries};
+            std::vector<std::int64_t> shape{it_.shape.batches, heads, queries};
             if (shard_.nodes[static_cast<std::size_t>(o.node)].kind == attune::kind::output)
                 shape.push_back(it_.shape.value_depth);
             const formula_memory& memory = rounded.emplace_back(o.name, shape);

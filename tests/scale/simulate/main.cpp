@@ -27,7 +27,8 @@ constexpr int heads = 32, key_heads = 8;
 
 struct asked {
     std::string mask = "causal", layout = "all", drawn;
-    std::int64_t nodes = 64, tokens = 1 << 20, length = 32768, seed = 1, stages = 0, rack = 32, queries = 0;
+    std::int64_t nodes = 64, tokens = 1 << 20, length = 32768, seed = 1, stages = 0, rack = 32, queries = 0,
+                 head_parts = 0;
     double flops = 5.6e12, merged = 200e9, read = 200e9, jitter = 0, spread = 0.7;
     simulated::network net;
     bool json = false;
@@ -78,6 +79,8 @@ void declare(CLI::App& app, asked& of) {
     number<std::int64_t>(app, "--rack", of.rack, 1, 4096, "nodes of a rack");
     number(app, "--jitter", of.jitter, 0.0, 100.0, "by how much of its time a stage takes longer at random, at most");
     number<std::int64_t>(app, "--stages", of.stages, 0, mpi::detail::most_stages, "of a call; 0: the planner's");
+    number<std::int64_t>(app, "--head-parts", of.head_parts, 0, key_heads,
+                         "nodes that share heads; 0: the planner's, 1: none");
     number<std::int64_t>(app, "--queries", of.queries, 0, 1024,
                          "of decode over all tokens, beside rings; 0: prefill, as all other options");
     number(app, "--read", of.read, 1e6, 1e15, "bytes of keys that a node reads in a second, in decode");
@@ -88,19 +91,28 @@ void declare(CLI::App& app, asked& of) {
     app.add_flag("--json", of.json, "prints JSON");
 }
 
+std::string label_of(const mpi::layout& plan) {
+    const std::string name(mpi::name_of(plan.chosen()));
+    return plan.head_parts() > 1 ? fmt::format("{}, {} share heads", name, plan.head_parts()) : name;
+}
+
 nlohmann::json result_of(const mpi::layout& plan, const simulated::schedule& what, const simulated::outcome& got) {
-    std::vector<double> sent(static_cast<std::size_t>(plan.ranks())), received(sent);
+    // What is scheduled is of the nodes with the same heads, as many as there are shares of them.
+    const double parts = plan.head_parts(), by_heads = simulated::head_exchange_of(plan).bytes;
+    const std::size_t nodes = what.computing.size();
+    std::vector<double> sent(nodes), received(nodes);
     double all = 0, most_sent = 0, most_received = 0;
     std::size_t stages = 0;
     for (const simulated::transfer& each : what.transfers) {
         sent[static_cast<std::size_t>(each.from)] += each.bytes, all += each.bytes;
         received[static_cast<std::size_t>(each.to)] += each.bytes;
     }
-    for (const double each : sent) most_sent = std::max(most_sent, each);
-    for (const double each : received) most_received = std::max(most_received, each);
+    all = parts * all + plan.ranks() * by_heads;
+    for (const double each : sent) most_sent = std::max(most_sent, each + by_heads);
+    for (const double each : received) most_received = std::max(most_received, each + by_heads);
     for (const auto& each : what.computing) stages = std::max(stages, each.size() - 1);
     const mpi::cost& predicted = plan.graphs()[0].predicted;
-    return {{"layout", mpi::name_of(plan.chosen())},
+    return {{"layout", label_of(plan)},
             {"efficiency", got.efficiency},
             {"milliseconds", 1e3 * got.seconds},
             {"predicted_milliseconds", 1e3 * predicted.seconds},
@@ -110,7 +122,8 @@ nlohmann::json result_of(const mpi::layout& plan, const simulated::schedule& wha
             {"of_ring", predicted.ring > 0 ? all / predicted.ring : 0},
             {"most_sent", most_sent},
             {"most_received", most_received},
-            {"messages", what.messages},
+            {"messages", static_cast<std::int64_t>(parts) * what.messages +
+                             std::int64_t{plan.ranks()} * plan.graphs()[0].head_messages},
             {"stages", stages}};
 }
 
@@ -119,10 +132,10 @@ void print(const nlohmann::json& all) {
                all["mask"].get<std::string>(), all["tokens"].get<std::int64_t>(), all["nodes"].get<std::int64_t>(),
                all["chunks"].get<int>(), all["planning_milliseconds"].get<double>(),
                all["blocks_milliseconds"].get<double>());
-    fmt::print("{:<22}{:>11}{:>9}{:>11}{:>9}{:>8}{:>11}{:>9}{:>9}{:>9}{:>8}\n", "layout", "efficiency", "ms",
+    fmt::print("{:<38}{:>11}{:>9}{:>11}{:>9}{:>8}{:>11}{:>9}{:>9}{:>9}{:>8}\n", "layout", "efficiency", "ms",
                "predicted", "balance", "waits", "GB sent", "of ring", "most out", "most in", "stages");
     for (const auto& each : all["layouts"])
-        fmt::print("{:<22}{:>9.1f} %{:>9.2f}{:>11.2f}{:>9.3f}{:>6.1f} %{:>11.4g}{:>7.2f} %{:>9.3g}{:>9.3g}{:>8}\n",
+        fmt::print("{:<38}{:>9.1f} %{:>9.2f}{:>11.2f}{:>9.3f}{:>6.1f} %{:>11.4g}{:>7.2f} %{:>9.3g}{:>9.3g}{:>8}\n",
                    each["layout"].get<std::string>() + (each["layout"] == all["chosen"] ? " *" : ""),
                    100 * each["efficiency"].get<double>(), each["milliseconds"].get<double>(),
                    each["predicted_milliseconds"].get<double>(), each["balance"].get<double>(),
@@ -174,6 +187,10 @@ void run(const asked& of) {
         return std::chrono::duration<double, std::milli>(clock::now() - since).count();
     };
     const int nodes = static_cast<int>(of.nodes);
+    if (of.head_parts > 1 && (of.nodes % of.head_parts != 0 || key_heads % of.head_parts != 0))
+        throw std::runtime_error(
+            fmt::format("expected --head-parts that divides {} nodes and {} key heads, got {}; try --head-parts 0",
+                        of.nodes, key_heads, of.head_parts));
     const simulated::masked mask =
         simulated::mask_of(of.mask, of.tokens, {of.length, of.spread, static_cast<std::uint32_t>(of.seed)});
     mpi::planning what{.heads = heads, .key_heads = key_heads, .tokens = of.tokens};
@@ -189,30 +206,35 @@ void run(const asked& of) {
     mpi::exchange_plan graph;
     graph.variant = mask.table->variant, graph.fingerprint = mask.table->graph.fingerprint, graph.travellers = 2;
     graph.bytes = mpi::detail::bytes_of(mask.table->graph, what, mask.given());
-    const auto planned = [&](mpi::arrangement how) {
+    graph.rows_in = 3, graph.rows_out = 2;
+    graph.bytes_without_heads = mpi::detail::bytes_without_heads(mask.table->graph, what, mask.given());
+    const auto planned = [&](mpi::arrangement how, int head_parts) {
         mpi::planning by = what;
-        by.layout = how;
+        by.layout = how, by.head_parts = head_parts;
         return mpi::layout(by, 0, nodes, tokens, {}, {work}, {graph});
     };
     const auto plans = clock::now();
-    const mpi::layout best = planned(mpi::arrangement::best);
-    all["planning_milliseconds"] = milliseconds(plans), all["chosen"] = mpi::name_of(best.chosen());
+    const mpi::layout best = planned(mpi::arrangement::best, static_cast<int>(of.head_parts));
+    all["planning_milliseconds"] = milliseconds(plans), all["chosen"] = label_of(best);
     simulated::network net = of.net;
     net.rack = static_cast<int>(of.rack);
-    for (const mpi::arrangement how : arrangements) {
-        if (of.layout == "best" && how != best.chosen()) continue;
-        const mpi::layout plan = planned(how);
-        const simulated::schedule schedule =
-            simulated::schedule_of(plan, work, of.jitter, static_cast<std::uint32_t>(of.seed));
-        all["layouts"].push_back(result_of(plan, schedule, simulated::simulate(schedule, net)));
-        if (of.drawn.empty() || how != best.chosen()) continue;
+    const auto add = [&](const mpi::layout& plan) {
+        mpi::work_table share = work;
+        share.flops /= plan.head_parts();
+        const simulated::schedule schedule = simulated::schedule_of(
+            plan.of_same_heads() ? *plan.of_same_heads() : plan, share, of.jitter, static_cast<std::uint32_t>(of.seed));
+        all["layouts"].push_back(result_of(plan, schedule, simulated::simulate(plan, schedule, net)));
+        if (of.drawn.empty() || label_of(plan) != label_of(best)) return;
         std::ofstream to(of.drawn);
         to << simulated::drawing(
-            schedule, fmt::format("{}: {} tokens on {} nodes, {}", of.mask, of.tokens, nodes, mpi::name_of(how)));
+            schedule, fmt::format("{}: {} tokens on {} nodes, {}", of.mask, of.tokens, nodes, label_of(plan)));
         if (!to.flush())
             throw std::runtime_error(fmt::format(
                 "expected a file to write to, got {}; try --draw sent.svg in a folder that exists", of.drawn));
-    }
+    };
+    for (const mpi::arrangement how : arrangements)
+        if (of.layout == "all" || (how == best.chosen() && best.head_parts() == 1)) add(planned(how, 1));
+    if (best.head_parts() > 1) add(best);
     if (of.json)
         fmt::print("{}\n", all.dump(2));
     else

@@ -193,4 +193,21 @@ schedule schedule_of(const layout& plan, const attune::mpi::work_table& work, do
 
 outcome simulate(const schedule& what, const network& by) { return run(what, by).all(); }
 
+head_exchange head_exchange_of(const layout& plan) {
+    const attune::mpi::exchange_plan& graph = plan.graphs()[0];
+    return {static_cast<double>(std::max(graph.head_bytes_sent, graph.head_bytes_received)),
+            2 * (plan.head_parts() - 1)};
+}
+
+outcome simulate(const layout& plan, const schedule& of_same_heads, network by) {
+    const int parts = plan.head_parts();
+    by.rack = std::max(1, by.rack / parts);  // ranks that share heads follow each other
+    outcome made = simulate(of_same_heads, by);
+    const head_exchange more = head_exchange_of(plan);
+    const double before = made.seconds;
+    made.seconds += more.bytes / by.bytes + more.messages * by.latency;
+    made.efficiency *= before / made.seconds, made.waiting *= parts;
+    return made;
+}
+
 }  // namespace simulated

@@ -70,26 +70,30 @@ constexpr bool has_several_cores(const ir_builder& list) {
     return attention_cores(std::span(list.nodes).first(static_cast<std::size_t>(list.node_count))).count() > 1;
 }
 
-/// The gradient's list, or the graph's own where that is at fault.
-template <class Gradient> constexpr ir_builder differentiated(const Gradient& gradient) {
+/// The gradient's list, or the graph's own where that is at fault. `of_parts`: of some queries and some keys.
+template <class Gradient> constexpr ir_builder differentiated(const Gradient& gradient, bool of_parts = false) {
     ir_builder of = enter_graph(gradient.graph);
     using graph = std::remove_cvref_t<decltype(gradient.graph)>;
     if constexpr (is_gradient<graph>) of.fault = gradient_fault::of_a_gradient;
     if constexpr (is_shard<graph>) of.fault = gradient_fault::of_a_shard;
     if (has_several_cores(of)) of.fault = gradient_fault::of_several_cores;
     if (of.store_count > 0) of.fault = gradient_fault::of_stores;
+    if (of_parts && of.sound()) of = sharding(of).of_parts();
     return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
 }
 
 /// The shard's list, or the graph's own where that is at fault.
 template <class Shard> constexpr ir_builder sharded(const Shard& shard) {
-    ir_builder of = enter_graph(shard.graph);
     using graph = std::remove_cvref_t<decltype(shard.graph)>;
-    if constexpr (is_gradient<graph>) of.unshardable = shard_fault::of_a_gradient;
-    if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
-    if (has_several_cores(of)) of.unshardable = shard_fault::of_several_cores;
-    if (of.store_count > 0) of.unshardable = shard_fault::of_stores;
-    return of.sound() ? sharding(of).run() : of;
+    if constexpr (is_gradient<graph>) {
+        return differentiated(shard.graph, true);
+    } else {
+        ir_builder of = enter_graph(shard.graph);
+        if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
+        if (has_several_cores(of)) of.unshardable = shard_fault::of_several_cores;
+        if (of.store_count > 0) of.unshardable = shard_fault::of_stores;
+        return of.sound() ? sharding(of).run() : of;
+    }
 }
 
 template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {

@@ -88,7 +88,9 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
     static_assert(Why != no_derivative || possible<Why, Found>,
                   "attune: attune makes no gradient of this operation yet");
     static_assert(Why != of_a_gradient || possible<Why, Found>, "attune: attune makes no gradient of a gradient yet");
-    static_assert(Why != of_a_shard || possible<Why, Found>, "attune: attune makes no gradient of a shard yet");
+    static_assert(
+        Why != of_a_shard || possible<Why, Found>,
+        "attune: attune makes no gradient of a shard; make the shard of the gradient: shard(gradient(graph))");
     static_assert(Why != of_several_cores || possible<Why, Found>,
                   "attune: attune makes no gradient of several softmaxes in one graph yet; make a graph of each, whose "
                   "gradients add up");

@@ -17,6 +17,9 @@ inline constexpr auto all_queries = scalar<"all_queries", i32>;                /
 inline constexpr auto all_keys = scalar<"all_keys", i32>;                      ///< key_length of the whole
 inline constexpr auto lengths = input<"lengths", i32>(batch);                  ///< kv_lengths of the whole, or all_keys
 inline constexpr auto with_sinks = scalar<"with_sinks", i32>;  ///< 1 in one of the calls for a query, 0 in the others
+inline constexpr auto first_head = scalar<"first_head", i32>;  ///< of the call's heads, in the whole
+inline constexpr auto all_heads = scalar<"all_heads", i32>;    ///< heads of the whole
+inline constexpr auto all_key_heads = scalar<"all_key_heads", i32>;
 }  // namespace of_shard
 
 /// before(out): the output of the calls before, called out_before. In the calls of a shard.
@@ -30,7 +33,8 @@ template <class T> inline constexpr bool is_shard = false;
 template <class Graph> inline constexpr bool is_shard<shard_of<Graph>> = true;
 
 /// The graph over some queries and some keys, which may be any in any order: calls for parts of the keys, one after the
-/// other, come to what one call of the graph does.
+/// other, come to what one call of the graph does. Of a gradient: what the pairs of these queries and keys add to each
+/// derivative. Those of all calls are added up by the caller.
 template <class Graph> constexpr shard_of<Graph> shard(const Graph& graph) { return {graph}; }
 
 namespace detail {
@@ -41,8 +45,6 @@ template <shard_fault Why, name Found> inline constexpr bool can_be_a_shard = Wh
 /// One sentence for each reason.
 template <shard_fault Why, name Found> constexpr bool has_a_shard() {
     using enum shard_fault;
-    static_assert(Why != of_a_gradient || can_be_a_shard<Why, Found>,
-                  "attune: attune makes no shard of a gradient yet");
     static_assert(Why != of_a_shard || can_be_a_shard<Why, Found>, "attune: a shard has no shards; it takes any keys");
     static_assert(Why != of_several_cores || can_be_a_shard<Why, Found>,
                   "attune: a shard has one softmax; make a graph of each");

@@ -16,20 +16,26 @@ public:
     constexpr explicit sharding(const ir_builder& whole) : whole_(whole) {}
 
     constexpr ir_builder run() {
+        return with_outputs([this](int i) { return joined(i); });
+    }
+    /// Its outputs are of the call's keys alone. What flows back to them is a sum over the pairs of all calls.
+    constexpr ir_builder of_parts() {
+        return with_outputs([this](int i) { return now_[whole_.outputs[i].node]; });
+    }
+
+private:
+    template <class Output> constexpr ir_builder with_outputs(const Output& output) {
         if (whole_.node_count == 0 || whole_.output_count == 0) return whole_;
         find_faults();
         find_axes_kept_whole();
         if (failed()) return failure();
         for (std::int16_t n = 0; n < whole_.node_count; ++n) now_[n] = rewritten(n);
-        for (int i = 0; i < whole_.output_count; ++i) {
-            const output_declaration& each = whole_.outputs[i];
-            made_.add_output(each.name, joined(i), whole_.derivative_names_of_outputs[i],
+        for (int i = 0; i < whole_.output_count; ++i)
+            made_.add_output(whole_.outputs[i].name, output(i), whole_.derivative_names_of_outputs[i],
                              whole_.before_names_of_outputs[i]);
-        }
         return in_order_of_use(made_);
     }
 
-private:
     const ir_builder& whole_;
     ir_builder made_{};
     std::array<std::array<bool, max_rank>, max_inputs> kept_whole_{};  // axes of inputs, read at any position
@@ -57,7 +63,7 @@ private:
     constexpr void find_faults() {
         for (std::int16_t n = 0; n < whole_.node_count; ++n) {
             if (node(n).op == operation::tokens) fail(shard_fault::of_tokens);
-            if (node(n).kind == kind::gradient) fail(shard_fault::of_a_gradient);
+            if (node(n).kind == kind::gradient) fail(shard_fault::of_a_gradient);  // it is made of a shard's parts
         }
         for (int i = 0; i < whole_.output_count; ++i) {
             const auto [name, at] = whole_.outputs[i];
@@ -91,8 +97,22 @@ private:
 
     // --- tensors
 
-    /// A shard has its own rows of an axis that is read at the position itself alone; of any other it has all. So it
-    /// does of the keys of a tensor of pairs, which no two shards share.
+    static constexpr bool is_spread(axis_kind over) {
+        return over == axis_kind::query || over == axis_kind::key || over == axis_kind::head ||
+               over == axis_kind::key_head;
+    }
+    static constexpr operation own_index(axis_kind over) {
+        if (over == axis_kind::query) return operation::q_idx;
+        return over == axis_kind::key ? operation::kv_idx : operation::h;
+    }
+    static constexpr std::string_view name_of_whole(axis_kind over) {
+        if (over == axis_kind::head) return "all_heads";
+        if (over == axis_kind::key_head) return "all_key_heads";
+        return over == axis_kind::query ? "all_queries" : "all_keys";
+    }
+
+    /// A shard has its own rows of an axis that is read at the position or head itself alone; of any other it has all.
+    /// So it does of the keys of a tensor of pairs, which no two shards share.
     constexpr void find_axes_kept_whole() {
         for (std::int16_t n = 0; n < whole_.node_count; ++n) {
             const instruction& it = node(n);
@@ -104,8 +124,7 @@ private:
             for (int a = 0; a < declared.rank; ++a) {
                 const axis_kind over = declared.axes[a].kind;
                 const operation index = node(it.arguments[a + 1]).op;
-                if ((over == axis_kind::query && index != operation::q_idx) ||
-                    (over == axis_kind::key && (index != operation::kv_idx || of_pairs)))
+                if (is_spread(over) && (index != own_index(over) || (over == axis_kind::key && of_pairs)))
                     kept_whole_[input][a] = true;
             }
         }
@@ -120,18 +139,15 @@ private:
         }
     }
 
-    /// Whether an axis of an input has the shard's rows, and not all.
+    /// Whether an axis of an input has the shard's rows or heads, and not all.
     constexpr bool is_cut(std::int16_t input, int axis) const {
-        const axis_kind over = whole_.inputs[input].axes[axis].kind;
-        return (over == axis_kind::query || over == axis_kind::key) && !kept_whole_[input][axis];
+        return is_spread(whole_.inputs[input].axes[axis].kind) && !kept_whole_[input][axis];
     }
 
     constexpr std::int16_t tensor(std::int16_t input) {
         input_declaration declared = whole_.inputs[input];
         for (int a = 0; a < declared.rank; ++a)
-            if (kept_whole_[input][a])
-                declared.axes[a] = {axis_kind::free,
-                                    declared.axes[a].kind == axis_kind::query ? "all_queries" : "all_keys"};
+            if (kept_whole_[input][a]) declared.axes[a] = {axis_kind::free, name_of_whole(declared.axes[a].kind)};
         return made_.add({.op = operation::input,
                           .kind = kind::tensor,
                           .input = made_.add_input(declared, whole_.derivative_names_of_inputs[input])});
@@ -147,17 +163,23 @@ private:
                is_cut(first.input, argument - 1);
     }
 
-    template <class N> constexpr std::int16_t write(const N& formula) { return enter(made_, formula); }
-
-    constexpr std::int16_t position(operation index) {
-        return index == operation::q_idx ? write(of_shard::query_positions(q_idx))
-                                         : write(of_shard::key_positions(kv_idx));
+    /// Whether an argument is the key head of h, of a tensor that a shard has whole.
+    constexpr bool is_key_head(const instruction& it, int argument) const {
+        const instruction& first = node(it.arguments[0]);
+        return it.op == operation::load && first.op == operation::input && argument > 0 &&
+               whole_.inputs[first.input].axes[argument - 1].kind == axis_kind::key_head &&
+               node(it.arguments[argument]).op == operation::h;
     }
+
+    template <class N> constexpr std::int16_t write(const N& formula) { return enter(made_, formula); }
 
     constexpr std::int16_t rewritten(std::int16_t n) {
         instruction it = node(n);
         if (it.op == operation::q_idx) return write(of_shard::query_positions(q_idx));
         if (it.op == operation::kv_idx) return write(of_shard::key_positions(kv_idx));
+        if (it.op == operation::h) return write(of_shard::first_head + h);
+        if (it.op == operation::heads) return write(of_shard::all_heads);
+        if (it.op == operation::key_heads) return write(of_shard::all_key_heads);
         if (it.op == operation::query_length) return write(of_shard::all_queries);
         if (it.op == operation::key_length) return write(of_shard::all_keys);
         if (it.op == operation::kv_lengths) return write(of_shard::lengths(b));
@@ -166,7 +188,11 @@ private:
         if (it.op == operation::bound) it.integer = made_.add_index(whole_.indices[it.integer]);
         if (it.op == operation::scalar) it.input = made_.add_input(whole_.inputs[it.input]);
         for (int a = 0; a < it.argument_count; ++a)
-            it.arguments[a] = is_replaced(node(n), a) ? replaced(node(n), a) : now_[it.arguments[a]];
+            it.arguments[a] = is_replaced(node(n), a) ? replaced(node(n), a)
+                              : is_key_head(node(n), a)
+                                  ? write(floor_div(of_shard::first_head + h,
+                                                    floor_div(of_shard::all_heads, of_shard::all_key_heads)))
+                                  : now_[it.arguments[a]];
         if (it.op == operation::softmax || it.op == operation::log_sum_exp || it.op == operation::unnormalized ||
             it.op == operation::row_maximum)
             it.arguments[0] = within_lengths(it.arguments[0]);
@@ -175,7 +201,8 @@ private:
                 write(where(of_shard::with_sinks != 0, entered<kind::real, use::data>{it.arguments[1]}, -inf));
         if (it.op == operation::keep && it.argument_count == about(it.op).fewest)
             for (const std::int16_t drawn_for :
-                 {write(b), write(h), write(of_shard::query_positions(q_idx)), write(of_shard::key_positions(kv_idx))})
+                 {write(b), write(of_shard::first_head + h), write(of_shard::query_positions(q_idx)),
+                  write(of_shard::key_positions(kv_idx))})
                 it.arguments[it.argument_count++] = drawn_for;
         return made_.add(it);
     }
@@ -183,15 +210,19 @@ private:
     constexpr std::int16_t replaced(const instruction& it, int argument) {
         if (it.op == operation::queries) return write(extent<0>(of_shard::query_positions));
         if (it.op != operation::load) return write(extent<0>(of_shard::key_positions));
-        const std::int16_t input = node(it.arguments[0]).input;
-        return whole_.inputs[input].axes[argument - 1].kind == axis_kind::query ? write(q_idx) : write(kv_idx);
+        const axis_kind over = whole_.inputs[node(it.arguments[0]).input].axes[argument - 1].kind;
+        if (over == axis_kind::query) return write(q_idx);
+        return over == axis_kind::key ? write(kv_idx) : write(h);
     }
 
     constexpr std::int16_t rewritten_extent(instruction it) {
         const std::int16_t input = node(it.arguments[0]).input;
-        if (is_cut(input, static_cast<int>(it.integer)))
-            return whole_.inputs[input].axes[it.integer].kind == axis_kind::query ? write(of_shard::all_queries)
-                                                                                  : write(of_shard::all_keys);
+        if (is_cut(input, static_cast<int>(it.integer))) switch (whole_.inputs[input].axes[it.integer].kind) {
+                case axis_kind::query: return write(of_shard::all_queries);
+                case axis_kind::key: return write(of_shard::all_keys);
+                case axis_kind::head: return write(of_shard::all_heads);
+                default: return write(of_shard::all_key_heads);
+            }
         it.arguments[0] = tensor(input);
         return made_.add(it);
     }

@@ -76,7 +76,8 @@ typedef struct attune_mpi_planning {
     int32_t element;             ///< ATTUNE_F32, ... of q, k and v; 0: that of the first kernel
     int32_t layout;              ///< ATTUNE_MPI_BEST, ...
     int32_t stages;              ///< of a call; 0: as many as the cost model says
-    int32_t reserved[7];         ///< zeros
+    int32_t head_parts;   ///< ranks that share the heads of their tokens; 0: as many as the cost model says; 1: none
+    int32_t reserved[6];  ///< zeros
 } attune_mpi_planning;
 
 /// A layout for the calls of some shards. Arguments are what their masks depend on, such as a table of documents:

@@ -39,10 +39,16 @@ protected:
     using arguments = std::vector<named_argument>;
 
     const named_argument* find(std::string_view name) const;
+    /// What decides who needs whose keys is what it was when the plan was made.
+    void check_decided() const;
     /// Messages get on between the tasks of a kernel.
     attune::options between_messages(attune::options how);
     /// What all calls of this rank's kernels have alike; the positions of queries are `queries`.
     arguments common_arguments(std::span<const std::int32_t> queries) const;
+    /// And of one call with keys of these positions.
+    arguments with_keys(arguments common, std::span<const std::int32_t> positions, bool with_sinks) const;
+    /// Refuses what a kernel would refuse of the caller's own tensors, which its calls may replace.
+    void check_own_tensors(const arguments& common, const attune::options& how);
     const tensor& own_output(const output_declaration& output) const;
     /// Memory for an output like the caller's, without gaps.
     tensor made_like(const tensor& output);

@@ -13,6 +13,7 @@ struct cost {
     double received{};   ///< bytes, of all ranks
     double ring{};       ///< bytes that a ring would send, which sends all keys to all ranks
     int stages{};
+    int head_parts = 1;
 };
 
 namespace detail {
@@ -20,11 +21,26 @@ namespace detail {
 /// What travels and what is joined, in bytes a token.
 struct bytes_of_token {
     double keys{}, results{};
+    double returned{};             ///< gradients of keys, to the rank that has them
+    double rows_in{}, rows_out{};  ///< all inputs that a rank has rows of, and all outputs: what is exchanged by heads
+
+    /// Of a share of the heads, where `without_heads` are those of tensors that have no heads.
+    bytes_of_token of_part(int parts, const bytes_of_token& without_heads) const;
 };
+
+bytes_of_token bytes_of(const graph_ir& shard, const planning& of,
+                        std::span<const attune::detail::named_argument> given);
+/// The same of what has no axis of heads alone.
+bytes_of_token bytes_without_heads(const graph_ir& shard, const planning& of,
+                                   std::span<const attune::detail::named_argument> given);
 
 /// The cost with the number of stages for which it is least, or with the one that is asked for.
 cost cost_of(const work_table& graph, const chunks& tokens, const std::vector<int>& owner, int ranks,
              const bytes_of_token& bytes, const rates& speed, int stages = 0);
+
+/// The same where `parts` ranks share the heads of the tokens of each of `ranks`. `bytes`: of a share of the heads.
+cost cost_of_head_parts(int parts, const work_table& graph, const chunks& tokens, const std::vector<int>& owner,
+                        int ranks, const bytes_of_token& bytes, rates speed, int stages = 0);
 
 }  // namespace detail
 }  // namespace attune::mpi

@@ -23,8 +23,9 @@ enum class role : std::uint8_t {
 /// Whether a call over ranks passes an input itself. `Graph`: of a call, or of the compiler's check of one.
 template <class Graph> constexpr bool is_supplied(const Graph& shard, std::string_view input) {
     using namespace dsl::of_shard;
-    for (const std::string_view own : {query_positions.label, key_positions.label, all_queries.label, all_keys.label,
-                                       lengths.label, with_sinks.label})
+    for (const std::string_view own :
+         {query_positions.label, key_positions.label, all_queries.label, all_keys.label, lengths.label,
+          with_sinks.label, first_head.label, all_heads.label, all_key_heads.label})
         if (input == own) return true;
     constexpr std::string_view ending = "_before";
     if (!input.ends_with(ending)) return false;
@@ -37,6 +38,12 @@ template <class Graph> constexpr bool is_supplied(const Graph& shard, std::strin
 std::vector<bool> reached_from(const graph_ir& graph, std::int16_t node);
 
 role role_of(const graph_ir& shard, const input_declaration& input);
+
+/// The tensor that an output is the gradient of.
+const input_declaration& tensor_of_gradient(const graph_ir& shard, const output_declaration& output);
+
+/// The outermost scores, of which all visibility is.
+std::int16_t scores_of(const graph_ir& shard);
 
 /// Refuses a variant that would take a rank's keys for all of them.
 void check_is_shard(const graph_ir& graph, std::string_view variant);

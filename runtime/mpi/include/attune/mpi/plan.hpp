@@ -5,7 +5,9 @@
 #include <attune/runtime/error.hpp>
 #include <attune/runtime/run.hpp>
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -50,9 +52,17 @@ struct exchange_plan {
     cost predicted;
     std::vector<std::pair<arrangement, cost>> considered;  ///< what was asked of the model
     double work{}, all_work{};                             ///< multiplications and additions, of this rank and of all
-    detail::bytes_of_token bytes;
+    detail::bytes_of_token bytes, bytes_without_heads;
     std::vector<std::pair<std::string_view, std::uint64_t>> decided_by;  ///< inputs, with a hash of their values here
     int travellers{};  ///< inputs whose rows are sent, each by messages of its own
+    bool makes_gradients{};
+    bool heads_differ{};  ///< in what is visible
+    int returners{};      ///< gradients of which rows go back, likewise
+
+    // Where several ranks share the heads of the same tokens. Bytes and stages are then those of this rank's share.
+    std::int64_t head_bytes_sent{}, head_bytes_received{};  ///< of the exchange by heads
+    int head_messages{};                                    ///< sent, and as many received
+    int rows_in{}, rows_out{};  ///< inputs and outputs that take part, each by messages of its own
 
     // Of decode, where keys stay and states travel.
     tree joins;
@@ -64,6 +74,7 @@ struct exchange_plan {
     std::int64_t tokens_sent() const;
     std::int64_t bytes_received() const;
     std::int64_t bytes_sent() const;
+    std::int64_t runs_received() const;
     std::int64_t messages_received() const;
     std::int64_t messages_sent() const;
 };
@@ -86,6 +97,17 @@ public:
     bool decodes() const { return made_for_.queries > 0; }
     bool deterministic() const { return deterministic_; }  ///< results do not depend on the ranks
     arrangement chosen() const { return chosen_; }
+    int head_parts() const { return std::max<int>(1, static_cast<int>(group_.size())); }
+    /// Of the ranks that have this one's tokens together while they compute, the rows that each has of them, in the
+    /// order of their shares of the heads. Empty where each rank has all heads.
+    std::span<const run_of_keys> group() const { return group_; }
+    /// What the ranks with the same heads exchange; null where each rank has all heads.
+    const layout* of_same_heads() const { return of_same_heads_.get(); }
+    bool is_of_same_heads() const { return apart_ > 1; }
+    int share_of_heads() const { return part_; }  ///< which one this layout is of
+    int shares_of_heads() const { return apart_; }
+    int ranks_in_world() const { return ranks_ * apart_; }
+    int in_world(int rank) const { return rank * apart_ + part_; }  ///< of one of this layout's ranks
     int rank() const { return rank_; }
     int ranks() const { return ranks_; }
     const mpi::chunks& chunks() const { return chunks_; }
@@ -109,6 +131,7 @@ private:
                                const attune::options& how);
     std::uint64_t take_positions();
     void choose(const std::vector<int>& owner_of_own, std::span<const work_table> work);
+    void plan_heads(std::vector<work_table> work);
     void plan_stages(const work_table& work, exchange_plan& graph);
 
     planning made_for_;
@@ -120,6 +143,9 @@ private:
     std::vector<exchange_plan> graphs_;
     std::uint64_t hash_{};
     bool deterministic_{};
+    std::vector<run_of_keys> group_;
+    std::shared_ptr<const layout> of_same_heads_;
+    int apart_ = 1, part_ = 0;  // of a layout of ranks with the same heads: their places in the world
 };
 
 namespace detail {
@@ -132,9 +158,6 @@ std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> uni
 int count_of_fixed_stages(std::int64_t tokens);
 std::vector<stage> fixed_stages(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
                                 const chunks& tokens, int count);
-
-/// Of what travels with a token, and of the results of one.
-bytes_of_token bytes_of(const graph_ir& shard, const planning& of, std::span<const named_argument> given);
 
 /// What all ranks must have alike of a call's options: what decides which kernel runs, and how it computes.
 void state(statement& mine, const attune::options& how);

@@ -45,6 +45,9 @@ struct planning {
     element_type element{};          ///< of q, k and v; any: those of the first kernel
     arrangement layout{};
     int stages = 0;  ///< of a call; 0: as many as the cost model says
+    /// Ranks that have the same tokens while they compute, each some of the heads: q, k, v and the outputs are
+    /// exchanged among them by heads (Ulysses). 0: as many as the cost model says; 1: each rank has all heads.
+    int head_parts = 0;
     rates speed{};
     std::span<const std::int32_t> positions{};  ///< of this rank, for arrangement::own; all ranks' are each token once
     std::span<const double> weights{};  ///< of several graphs: the calls of each, at least 0; empty: one of each

@@ -9,19 +9,18 @@
 
 namespace attune::mpi::detail {
 
-/// Many queries, each on one rank: a rank's own keys first, then stage after stage those of others, each joined with
-/// what the calls before left. Keys of the next stage arrive while one is computed. By a deterministic plan, stages of
-/// fixed positions, in which a rank's own keys are among the others.
-class staged_call final : public call_over_ranks {
+/// Many queries, each on one rank: a rank's own keys first, then stage after stage those of others. Keys of the next
+/// stage arrive while one is computed. By a deterministic plan, stages of fixed positions, in which a rank's own keys
+/// are among the others.
+class staged_keys : public call_over_ranks {
 public:
-    staged_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
-                const attune::options& how, bool poison);
+    staged_keys(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+                bool poison);
 
     void state(statement& mine) const override;
     void check_values() const override;
-    traffic run() override;
 
-private:
+protected:
     /// An input of which other ranks get rows.
     struct traveller {
         const input_declaration* declared;
@@ -34,19 +33,44 @@ private:
 
     static constexpr int own_keys = -1;  ///< instead of a stage
 
-    void find_steps();
-    void find_travellers();
-    arguments of_step(int call, std::span<const std::int32_t> positions, const arguments& common) const;
-    void prepare_stages(const arguments& common, const attune::options& how);
-    void pass_results(std::size_t call, std::size_t calls, arguments& to);
+    int calls() const { return static_cast<int>(steps_.size()); }
+    bool has_own_keys(int call) const { return steps_[static_cast<std::size_t>(call)] == own_keys; }
+    const stage& stage_of(int call) const {
+        return exchange_.stages[static_cast<std::size_t>(steps_[static_cast<std::size_t>(call)])];
+    }
+    std::span<const std::int32_t> keys_of(int call) const { return key_positions_[static_cast<std::size_t>(call)]; }
+    /// The arguments of a call but for its outputs.
+    arguments of_call(int call, const arguments& common) const;
     std::vector<request> post_sends(traffic& done);
-    std::vector<request> post_receives(traffic& done, std::size_t call);
+    /// Of a call; and copies what this rank has of it itself.
+    std::vector<request> post_receives(traffic& done, int call);
+    void wait(std::span<const request> all);
 
     const bool poison_;
     std::vector<int> steps_;  // the stage of each call
+
+private:
+    void find_steps();
+    void find_travellers();
+    void find_positions();
+
     std::vector<traveller> travellers_;
     std::vector<std::vector<std::int32_t>> key_positions_;  // of each call
-    std::vector<tensor> results_[2];                        // the caller's outputs, and others in turn
+};
+
+/// Calls of a variant, each joined with what those before left.
+class staged_call final : public staged_keys {
+public:
+    staged_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+                const attune::options& how, bool poison);
+
+    traffic run() override;
+
+private:
+    void prepare_calls(const arguments& common, const attune::options& how);
+    void pass_results(int call, arguments& to);
+
+    std::vector<tensor> results_[2];  // the caller's outputs, and others in turn
     std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;
 };
 

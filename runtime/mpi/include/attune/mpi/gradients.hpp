@@ -1,0 +1,63 @@
+#pragma once
+#include <attune/mpi/staged.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+namespace attune::mpi::detail {
+
+/// Gradients of a variant. Keys come as in its own calls. What a rank makes for the keys of others goes back along the
+/// same edges and is added there, stage after stage and rank after rank, always in one order. Gradients of what a rank
+/// has rows of by query stay; of what all ranks have whole, all ranks' parts are added up.
+class gradient_call final : public staged_keys {
+public:
+    gradient_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
+                  const attune::options& how, bool poison);
+
+    traffic run() override;
+
+private:
+    /// The gradient of one tensor, summed in f32 and rounded once.
+    struct derivative {
+        const output_declaration* declared;
+        role of;  ///< its tensor
+        tensor own;
+        int axis;         ///< along which it has rows; the first one where it is whole
+        std::size_t row;  ///< elements
+        std::vector<float> sum{};
+        std::shared_ptr<std::byte[]> made[2]{};  ///< by a call and by the next
+        std::shared_ptr<std::byte[]> rows[2]{};  ///< the same, row after row: where keys are the innermost axis, a copy
+
+        std::size_t bytes_of_row() const { return row * static_cast<std::size_t>(bytes_of(own.type())); }
+        bool is_copied() const { return rows[0] != made[0]; }
+        /// `count` rows that lie at `from`, to the sum's rows from `first` on.
+        void add(const std::byte* from, std::int64_t first, std::int64_t count);
+    };
+    /// Rows of this rank's keys, made by another.
+    struct returned {
+        derivative* to;
+        run_of_keys rows;
+        std::shared_ptr<std::byte[]> memory;
+        request asked;
+    };
+
+    void find_derivatives();
+    void prepare_calls(const arguments& common, const attune::options& how);
+    int stages_of_all() const;
+    std::int64_t rows_of(int call, const derivative& each) const;
+    tensor made_by(int call, const derivative& each) const;
+    int part_of(int stage, const derivative& each) const;
+    void add_own(int call);
+    std::vector<request> send_back(traffic& done, int call);
+    std::vector<returned> post_returns(traffic& done, int stage);
+    void add(std::span<const returned> all);
+    void add_up_whole(derivative& each);
+
+    std::vector<derivative> derivatives_;
+    std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;
+};
+
+}  // namespace attune::mpi::detail

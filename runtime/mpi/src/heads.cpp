@@ -1,0 +1,142 @@
+#include <attune/mpi/heads.hpp>
+#include <attune/mpi/rows.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+namespace attune::mpi::detail {
+namespace {
+
+std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
+
+constexpr int first_in = context::parts / 2, first_out = first_in + context::parts / 4;  // keys have the parts before
+
+void add_messages(traffic& done, std::span<const std::byte> sent, std::span<const std::byte> received) {
+    ++done.messages_sent, done.bytes_sent += std::ssize(sent);
+    ++done.messages_received, done.bytes_received += std::ssize(received);
+}
+
+}  // namespace
+
+heads_call::heads_call(context& world, const layout& plan, const kernel_table& table,
+                       std::span<const named_argument> given, const attune::options& how, bool poison)
+    : call_over_ranks(world, plan, table, given),
+      parts_(plan.head_parts()),
+      part_(plan.rank() % parts_),
+      poison_(poison) {
+    check_values();
+    check_own_tensors(common_arguments(plan.positions()), how);
+    arguments of_share;
+    prepare_inputs(of_share), prepare_outputs(of_share);
+    with_same_heads_ = std::make_unique<staged_call>(world, *plan.of_same_heads(), table, of_share, how, poison);
+}
+
+void heads_call::prepare_inputs(arguments& of_share) {
+    const std::int64_t own = std::ssize(plan_.positions()), all = std::ssize(plan_.of_same_heads()->positions());
+    for (const input_declaration& input : table_.graph.inputs) {
+        const named_argument* const passed = find(input.name);
+        if (!passed) continue;
+        named_argument& mine = of_share.emplace_back(*passed);
+        if (passed->is != named_argument::form::view) continue;
+        const std::optional<int> heads =
+            axis_of(input, axis_kind::head) ? axis_of(input, axis_kind::head) : axis_of(input, axis_kind::key_head);
+        const role is = role_of(table_.graph, input);
+        const std::optional<int> axis = axis_of(input, is == role::own_rows ? axis_kind::query : axis_kind::key);
+        if (axis && passed->view.extent(*axis) == own) {  // else one for all of them
+            const rows& each = add(in_, passed->view, *axis, heads);
+            mine.view = of_rows(share_of(each.own, each.heads, part_), *axis, all,
+                                static_cast<const std::byte*>(each.shared.get()));
+        } else if (heads)
+            mine.view = share_of(passed->view, *heads, part_);
+    }
+}
+
+void heads_call::prepare_outputs(arguments& of_share) {
+    constexpr int head_axis = 1, query_axis = 2;
+    for (const output_declaration& output : table_.graph.outputs) {
+        const rows& each = add(out_, own_output(output), query_axis, head_axis);
+        of_share.push_back({.name = output.name,
+                            .view = of_rows(share_of(each.own, each.heads, part_), query_axis,
+                                            std::ssize(plan_.of_same_heads()->positions()), each.shared.get())});
+    }
+}
+
+heads_call::rows& heads_call::add(std::list<rows>& to, const tensor& own, int axis, std::optional<int> heads) {
+    const int over = heads && own.extent(*heads) > 1 ? *heads : -1;
+    rows& made = to.emplace_back(rows{own, axis, over, bytes_of_row(share_of(own, over, 0), axis)});
+    made.shared = std::make_shared<std::byte[]>(made.row * plan_.of_same_heads()->positions().size());
+    made.apart = std::make_shared<std::byte[]>(made.row * plan_.positions().size() * count(parts_));
+    return made;
+}
+
+/// Of some heads. What has none, or one for all, is the same for each share.
+tensor heads_call::share_of(const tensor& all, int heads, int share) const {
+    if (heads < 0 || all.extent(heads) == 1) return all;
+    const std::int64_t each = all.extent(heads) / parts_;
+    return rows_of(all, heads, share * each, each);
+}
+
+void heads_call::gather(traffic& done) {
+    std::vector<request> open;
+    const std::size_t own = plan_.positions().size();
+    std::vector<std::int32_t> all(own);
+    std::iota(all.begin(), all.end(), 0);
+    for (int part = first_in; rows& each : in_) {
+        if (poison_) std::memset(each.shared.get(), 0xff, each.row * plan_.of_same_heads()->positions().size());
+        for (int m = 0; m < parts_; ++m) {
+            const run_of_keys& member = plan_.group()[count(m)];
+            std::byte* const theirs = each.shared.get() + count(member.first) * each.row;
+            if (m == part_) {
+                copy_rows(share_of(each.own, each.heads, m), each.axis, all, theirs);
+                continue;
+            }
+            std::byte* const mine = each.apart.get() + count(m) * own * each.row;
+            copy_rows(share_of(each.own, each.heads, m), each.axis, all, mine);
+            const std::span<const std::byte> to(mine, own * each.row);
+            const std::span<std::byte> from(theirs, count(member.count) * each.row);
+            open.push_back(world_.receive({from, each.shared}, member.rank, part, "rows of some heads"));
+            open.push_back(world_.send({to, each.apart}, member.rank, part, "rows of some heads"));
+            add_messages(done, to, from);
+        }
+        ++part;
+    }
+    for (const request each : open) world_.wait(each);
+}
+
+void heads_call::scatter(traffic& done) {
+    std::vector<request> open;
+    const std::size_t own = plan_.positions().size();
+    for (int part = first_out; rows& each : out_) {
+        for (int m = 0; m < parts_; ++m) {
+            const run_of_keys& member = plan_.group()[count(m)];
+            if (m == part_) continue;
+            const std::span<const std::byte> to(each.shared.get() + count(member.first) * each.row,
+                                                count(member.count) * each.row);
+            const std::span<std::byte> from(each.apart.get() + count(m) * own * each.row, own * each.row);
+            if (poison_) std::ranges::fill(from, std::byte{0xff});
+            open.push_back(world_.receive({from, each.apart}, member.rank, part, "results of some heads"));
+            open.push_back(world_.send({to, each.shared}, member.rank, part, "results of some heads"));
+            add_messages(done, to, from);
+        }
+        ++part;
+    }
+    for (const request each : open) world_.wait(each);
+    for (const rows& each : out_)
+        for (int m = 0; m < parts_; ++m)
+            place_rows(m == part_ ? each.shared.get() + count(plan_.group()[count(m)].first) * each.row
+                                  : each.apart.get() + count(m) * own * each.row,
+                       share_of(each.own, each.heads, m), each.axis);
+}
+
+traffic heads_call::run() {
+    traffic done;
+    gather(done);
+    const traffic of_keys = with_same_heads_->run();
+    scatter(done);
+    done.bytes_sent += of_keys.bytes_sent, done.bytes_received += of_keys.bytes_received;
+    done.messages_sent += of_keys.messages_sent, done.messages_received += of_keys.messages_received;
+    return done;
+}
+
+}  // namespace attune::mpi::detail
