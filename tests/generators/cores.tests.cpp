@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <stdexcept>
 
 using namespace attune;
@@ -44,6 +45,8 @@ inline constexpr auto two_values =
     outputs(out = softmax(global) * v, output<"other"> = softmax(global) * v2, lse = log_sum_exp(global));
 inline constexpr auto merged =
     merge(state(softmax(local) * v, log_sum_exp(local)), state(softmax(behind) * v, log_sum_exp(behind))).out;
+inline constexpr auto apart = outputs(out = softmax(mask(scores, kv_idx <= q_idx + 30)) * v,
+                                      output<"far"> = softmax(mask(scores, kv_idx > 20)) * v);
 inline constexpr auto relu = unnormalized(max(scores, 0.0));
 inline constexpr auto of_everything = outputs(
     out = softmax(global, sinks(h)) * v + relu * v2 / max(row_sum(relu), 1e-3), output<"near"> = softmax(local) * v2,
@@ -81,6 +84,10 @@ public:
     void operator()(const support::shape& shape, std::vector<std::int32_t> in_use, double allowed) const {
         workload call(of_.ir, shape, 7);
         if (!in_use.empty()) call.set_lengths(std::move(in_use));
+        check(call, shape, allowed);
+    }
+
+    void check(workload& call, const support::shape& shape, double allowed) const {
         if (type_ != element_type::f32) convert(call);
         const auto expected = call.expected();
         for (const int threads : {1, 2}) {
@@ -146,6 +153,23 @@ TEST_CASE("decode makes several softmaxes in one call, over all keys, few of the
     }
     compared(graphs.back(), best_level().name, element_type::bf16, "decode")(
         {.batches = 2, .heads = 4, .key_heads = 2, .queries = 2, .keys = 300}, {}, 0.02);
+}
+
+TEST_CASE("a NaN reaches the rows of each softmax that sees it, and of no other, at every level", "[cores][nan]") {
+    const graph near_and_far{"apart", ir_of<apart>};
+    for (const generators::level& level : generators::levels())
+        for (const char* const kind : {"prefill", "decode"}) {
+            if (level.is_gpu || !runs(level.name) || level.bf16_dot) continue;
+            const compared kernel(near_and_far, level.name, element_type::f32, kind);
+            const support::shape shape{.heads = 2, .key_heads = 1, .queries = kind[0] == 'p' ? 70 : 3, .keys = 70};
+            for (const char* const input : {"k", "v"})
+                for (const std::size_t key : {0, 2, 25, 69}) {
+                    workload call(near_and_far.ir, shape, 7);
+                    call[input].reals[key * static_cast<std::size_t>(shape.depth) + 9] = std::nanf("");
+                    INFO(input << " of key " << key);
+                    kernel.check(call, shape, 2e-5);
+                }
+        }
 }
 
 TEST_CASE("the flops, the scratch and the blocks of several softmaxes are those of all", "[cores]") {

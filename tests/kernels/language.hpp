@@ -16,6 +16,7 @@ inline constexpr auto near_q = input<"near_q", f32>(batch, head, query, axis<"pa
 inline constexpr auto near_k = input<"near_k", f32>(batch, key_head, key, axis<"part">);
 inline constexpr auto part = bound_index<"part">;
 inline constexpr auto local_kv = input<"local_kv", f32>(batch, key_head, axis<"local">, depth);
+inline constexpr auto other_q = input<"other_q", f32>(batch, head, query, depth);
 inline constexpr auto far_kv = input<"far_kv", f32>(batch, key_head, axis<"far">, depth);
 
 inline constexpr auto weights_out = output<"weights">;
@@ -39,6 +40,12 @@ inline constexpr auto sigmoid = outputs(out = unnormalized(mask(1.0 / (1.0 + exp
 inline constexpr auto relu_normalised =
     (unnormalized(mask(max(s, 0.0), causal)) * v) / max(row_sum(unnormalized(mask(max(s, 0.0), causal))), 1e-6);
 inline constexpr auto energies_only = outputs(highest_out = row_maximum(masked));
+
+// Two softmaxes, each with its own mask.
+inline constexpr auto noise = mask(other_q * t(k) * rsqrt(depth), window(20, 0));
+inline constexpr auto differential =
+    outputs(out = softmax(masked) * v - logit(h) * (softmax(noise) * v), lse = log_sum_exp(masked),
+            highest_out = row_maximum(noise), sum_out = row_sum(where(kv_idx % 3 == 0, softmax(noise), 0.0)));
 
 // Weights.
 inline constexpr auto dropped =

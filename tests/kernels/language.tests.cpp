@@ -83,7 +83,7 @@ TEST_CASE("key lengths, none and all of them included, wherever keys are looked 
 }
 
 TEST_CASE("scores of ten thousand") {
-    for (const char* name : {"with_sink", "all_pairs", "window_pairs", "dropped"}) {
+    for (const char* name : {"with_sink", "differential", "all_pairs", "window_pairs", "dropped"}) {
         const variant& v = named(name);
         workload call =
             prepared(v, {.heads = 2, .key_heads = 2, .queries = 67, .keys = 130, .depth = 32, .value_depth = 32}, 5);

@@ -19,6 +19,7 @@ const std::vector<variant>& language_variants() {
         variant_of<under_test::sigmoid>("sigmoid"),
         variant_of<under_test::relu_normalised>("relu_normalised"),
         variant_of<under_test::energies_only>("energies_only"),
+        variant_of<under_test::differential>("differential"),
         variant_of<under_test::dropped>("dropped"),
         variant_of<under_test::drawn>("drawn"),
         variant_of<under_test::kept_near>("kept_near"),

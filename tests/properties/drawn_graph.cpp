@@ -2,6 +2,7 @@
 
 #include <attune/dsl/build.hpp>
 #include <attune/ir/operations.hpp>
+#include <attune/ir/outputs_problem.hpp>
 
 #include <fmt/format.h>
 
@@ -103,6 +104,13 @@ void drawn_graph::forget_unused() {
     for (output_declaration& o : outputs) o.node = moved[static_cast<std::size_t>(o.node)];
 }
 
+void drawn_graph::keep_one_core() {
+    if (attention_cores(nodes).count() < 2) return;
+    const auto weighed = std::ranges::find(nodes, operation::weighted_sum, &instruction::op);
+    outputs = {{"out", static_cast<node_id>(weighed - nodes.begin())}};
+    forget_unused();
+}
+
 std::string drawn_graph::fault() const {
     dsl::detail::ir_builder list;
     if (nodes.size() > list.nodes.size() || inputs.size() > list.inputs.size()) return "too long";
@@ -116,6 +124,7 @@ std::string drawn_graph::fault() const {
     if (!list.unbound.empty()) return "a bound index outside its sum";
     if (!list.bound_twice.empty()) return "a sum within a sum over the same index";
     if (list.contractions > 1) return "two products of queries and keys";
+    if (outputs_problem_of(nodes, outputs) != outputs_problem::none) return "outputs that one kernel cannot make";
     return {};
 }
 

@@ -29,6 +29,8 @@ struct drawn_graph {
 
     /// A graph has no node, input or index that no output needs.
     void forget_unused();
+    /// Leaves of several attention cores what the first one weighs, for gradients and shards.
+    void keep_one_core();
     /// Empty, or what no operator of the language would let pass.
     std::string fault() const;
     /// For the language's passes, with the names that gradients and shards take.

@@ -22,7 +22,7 @@ constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_ki
 
 random_graph::random_graph(unsigned seed) : random_(seed) {
     fingerprint = 0x9e3779b97f4a7c15ull * (seed + 1);
-    draw_outputs();
+    draw_outputs(seed % 3 == 0 ? 1 + below(2) : 0);
     forget_unused();
 }
 
@@ -142,10 +142,47 @@ drawn_graph::node_id random_graph::modified(node_id scores) {
     }
 }
 
-void random_graph::draw_outputs() {
+drawn_graph::node_id random_graph::with_core(node_id out, const read_tensors& of_first) {
     const place pair{.query = true, .key = true}, row{.query = true};
-    const node_id raw =
-        add(operation::contract, kind::scores, {queries(), add(operation::transpose, kind::transposed, {keys()})});
+    const auto other = [&](node_id first, std::string_view name, axis_kind heads, axis_kind tokens,
+                           axis_kind channels) {
+        if (one_in(2)) return first;
+        return input(name, element_type::f32, {batch, along(heads), along(tokens), along(channels)});
+    };
+    const node_id query_of_it = other(of_first.query, "other_q", axis_kind::head, axis_kind::query, axis_kind::depth),
+                  key_of_it = other(of_first.key, "other_k", axis_kind::key_head, axis_kind::key, axis_kind::depth),
+                  value = other(of_first.value, "other_v", axis_kind::key_head, axis_kind::key, axis_kind::value_depth);
+    const node_id product =
+        add(operation::contract, kind::scores, {query_of_it, add(operation::transpose, kind::transposed, {key_of_it})});
+    node_id scores = add(operation::multiply, kind::scores, {product, scalar("scale", element_type::f32)});
+    if (one_in(2)) scores = modified(scores);
+    const bool sums = one_in(4);
+    if (sums) scores = add(operation::absolute, kind::scores, {scores});
+    if (!one_in(4)) scores = add(operation::mask, kind::scores, {scores, condition(2, pair)});
+    node_id weights = add(sums ? operation::unnormalized : operation::softmax, kind::weights, {scores});
+    if (one_in(6)) weights = add(operation::multiply, kind::weights, {weights, real(2, pair)});
+    const node_id sum = add(operation::weighted_sum, kind::output, {weights, value});
+
+    const auto named = [&](const char* what, node_id node) {
+        const std::string name = what + std::to_string(outputs.size());
+        if (std::ranges::find(outputs, node, &output_declaration::node) == outputs.end())
+            outputs.push_back({lasting(name), node});
+    };
+    if (one_in(4)) named("top_", add(operation::row_maximum, kind::row, {scores}));
+    if (one_in(4)) named("sum_", add(operation::row_sum, kind::row, {weights}));
+    if (!sums && one_in(4)) named("lse_", add(operation::log_sum_exp, kind::row, {scores}));
+    if (one_in(3)) return named("beside_", sum), out;
+    const node_id part = add(operation::as_row, kind::row, {real(2, row)});
+    return add(one_in(2) ? operation::add : operation::subtract, kind::output,
+               {out, add(operation::multiply, kind::output, {part, sum})});
+}
+
+void random_graph::draw_outputs(int further_cores) {
+    const place pair{.query = true, .key = true}, row{.query = true};
+    read_tensors of_first{};
+    of_first.query = queries(), of_first.key = keys();
+    const node_id raw = add(operation::contract, kind::scores,
+                            {of_first.query, add(operation::transpose, kind::transposed, {of_first.key})});
     node_id scores = add(operation::multiply, kind::scores, {raw, scalar("scale", element_type::f32)});
     for (int i = below(3); i > 0; --i) scores = modified(scores);
     const bool sums = one_in(5);
@@ -161,7 +198,9 @@ void random_graph::draw_outputs() {
         sums ? add(operation::unnormalized, kind::weights, {scores}) : statistic(operation::softmax, kind::weights);
     if (one_in(5)) weights = add(operation::multiply, kind::weights, {weights, real(2, pair)});
     if (one_in(6)) weights = dropped(weights);
-    node_id out = add(operation::weighted_sum, kind::output, {weights, values()});
+    of_first.value = values();
+    node_id out = add(operation::weighted_sum, kind::output, {weights, of_first.value});
+    for (int i = 0; i < further_cores; ++i) out = with_core(out, of_first);
 
     const auto named = [&](std::string_view name, node_id node) { outputs.push_back({name, node}); };
     const node_id maximum = add(operation::row_maximum, kind::row, {scores}),
@@ -180,6 +219,7 @@ void random_graph::draw_outputs() {
     if (one_in(5)) named("top", maximum);
     if (one_in(5)) named("sum", sum);
     if (one_in(6)) named("half_top", add(operation::multiply, kind::row, {maximum, constant_real(0.5)}));
+    if (further_cores > 0) return;  // numbers of pairs are written where there is one core
     if (one_in(6)) named("raw", raw);
     if (one_in(6)) named("scores", scores);
     if (one_in(6)) named("weights", weights);

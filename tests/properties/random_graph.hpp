@@ -12,7 +12,7 @@
 namespace attune::testing {
 
 /// A graph drawn from the whole language: any mask, score modification, computed tensor, cache, statistic and set of
-/// outputs that one kernel may have.
+/// outputs that one kernel may have. A third of them has several attention cores.
 ///
 /// The depth must be even. Formulas are kept where f32 and double agree: integers stay far from overflow, reals of
 /// formulas within a few units, and reals are compared only as they are read from tensors.
@@ -72,7 +72,13 @@ private:
     node_id modified(node_id scores);
     node_id dropped(node_id weights);
     node_id bent(node_id output, node_id maximum);
-    void draw_outputs();
+    void draw_outputs(int further_cores);
+    /// Tensors of a core, which a further one reads, too, or others in their place.
+    struct read_tensors {
+        node_id query, key, value;
+    };
+    /// The output of another core beside the first, and its rows, or both outputs joined.
+    node_id with_core(node_id out, const read_tensors& of_first);
 
     // caches: elements of fewer bits with scales, and pages
     element_type small_element();

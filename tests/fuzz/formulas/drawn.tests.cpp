@@ -1,6 +1,7 @@
 // What the fuzzer of formulas draws from, and makes gradients and shards of: the whole language, and nothing beside it.
 #include "../../properties/random_graph.hpp"
 
+#include <attune/ir/attention_cores.hpp>
 #include <attune/ir/operations.hpp>
 #include <catch2/catch_test_macros.hpp>
 
@@ -12,10 +13,12 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
     std::set<operation> operations;
     std::set<element_type> elements;
     std::set<kind> outputs;
+    std::set<int> cores;
     for (unsigned seed = 0; seed < 600; ++seed) {
         const testing::random_graph graph(seed);
         INFO("seed " << seed << "\n" << graph.text());
         REQUIRE(graph.fault().empty());
+        cores.insert(attention_cores(graph.nodes).count());
         for (const instruction& n : graph.nodes) operations.insert(n.op);
         for (const input_declaration& d : graph.inputs) elements.insert(d.element);
         for (const output_declaration& o : graph.outputs)
@@ -35,4 +38,5 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
     for (const kind is :
          {kind::output, kind::row, kind::scores, kind::weights, kind::column, kind::head_mean, kind::tokens})
         CHECK(outputs.contains(is));
+    CHECK((cores.contains(1) && cores.contains(2) && cores.contains(3)));
 }

@@ -287,6 +287,7 @@ void draw_gradient(dice& draw, formula_case& it) {
 
 void draw_shard(formula_case& it) {
     formula_case made = it;
+    made.graph.keep_one_core();
     if (!attune::testing::make_shardable(made.graph)) return;
     made.kernel_of.made = pass::shard;
     if (can_be_compiled(made)) it = std::move(made);
