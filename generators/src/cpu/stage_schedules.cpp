@@ -27,11 +27,15 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
     outputs.bound(d, 0, depth)
         .bound(q, 0, OutputImageParam(buffers.front()).dim(1).extent())
         .split(q, qo, qi, block, guard);
-    for (Func row : its.of_rows())
+    const bool several_cores = !f.request.core().others.empty();
+    for (Func row : its.of_rows()) {
         row.compute_at(outputs, task)
             .bound_extent(qi, block)
             .bound_extent(f.qt, 1)
             .vectorize(qi, std::min(lanes, block));
+        // A core's rows outlive it. On the stack Halide puts them where its tile was, and makes the next core's anew.
+        if (several_cores) row.store_in(MemoryType::Heap);
+    }
     const int transposed = std::gcd(lanes, std::gcd(depth, chunk));
     if (!chunk) {
         outputs.reorder(d, qi, qo, h, b);
