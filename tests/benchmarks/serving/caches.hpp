@@ -117,8 +117,8 @@ inline constexpr auto positions = input<"positions", i32>(batch, query);
 inline constexpr auto attention = softmax(q * t(keys(rotary_half(k, cosine, sine))) * rsqrt(depth)) * v;
 }  // namespace rotated
 
-/// A step of decode over each of three caches: attention alone, and the same behind the stores of its new keys and
-/// values. Queries and new keys are normalised and rotated as the step computes or stores them.
+/// A step of decode over each of three caches: attention alone, the same of queries that it normalises and rotates, and
+/// that behind the stores of new keys and values, which are normalised and rotated as they are stored.
 namespace step {
 inline constexpr auto n = bound_index<"n">;
 inline constexpr auto gain = input<"gain", f32>(depth);
@@ -133,6 +133,7 @@ template <class Q, class K, class V> constexpr auto attention_of(Q query, K key,
     return softmax(mask(query * t(key) * rsqrt(depth), causal_bottom_right)) * value;
 }
 inline constexpr auto contiguous = attention_of(q, k, v);
+inline constexpr auto contiguous_rotated = attention_of(new_query, k, v);
 inline constexpr auto contiguous_step =
     outputs(store(k(b, h, new_kv_idx, d_idx), new_key(d_idx)),
             store(v(b, h, new_kv_idx, d_idx), v_new(b, h, q_idx, d_idx)), out = attention_of(new_query, k, v));
@@ -148,6 +149,7 @@ using codes = narrow<i8>;
 inline constexpr auto code_keys = keys(codes::k8(b, h, kv_idx, d_idx) * codes::k_scale(b, h, kv_idx));
 inline constexpr auto code_values = values(codes::v8(b, h, kv_idx, d_idx) * codes::v_scale(b, h, kv_idx));
 inline constexpr auto of_codes = attention_of(q, code_keys, code_values);
+inline constexpr auto codes_rotated = attention_of(new_query, code_keys, code_values);
 inline constexpr auto step_of_codes =
     outputs(store(codes::k_scale(b, h, new_kv_idx), scale_of(new_key)),
             store(codes::k8(b, h, new_kv_idx, d_idx), rounded(new_key(d_idx) / scale_of(new_key))),
@@ -162,6 +164,7 @@ template <class Pages> constexpr auto place(const Pages& pages) {
     return pages(paged::block_table(b, new_kv_idx / 64), h, new_kv_idx % 64, d_idx);
 }
 inline constexpr auto of_pages = attention_of(q, page_keys, page_values);
+inline constexpr auto pages_rotated = attention_of(new_query, page_keys, page_values);
 inline constexpr auto step_of_pages =
     outputs(store(place(pool.k_pages), new_key(d_idx)), store(place(pool.v_pages), v_new(b, h, q_idx, d_idx)),
             out = attention_of(new_query, page_keys, page_values));

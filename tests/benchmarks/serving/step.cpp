@@ -1,5 +1,5 @@
 // A step of decode as one call - queries and new keys normalised and rotated, new keys and values stored in the cache -
-// beside attention alone over the same cache, call by call in turn.
+// beside attention alone over the same cache, and attention of normalised and rotated queries, call by call in turn.
 //
 //     attune_step --sequences 1 4 --keys 4096 4096 [--queries 1] [--json]
 #include "caches.hpp"
@@ -33,7 +33,7 @@ struct shape {
 
 struct cache {
     std::string name;
-    attune::graph_ir attention, step;
+    attune::graph_ir attention, rotated, step;
 };
 
 /// Every tensor that one of the graphs reads or writes, by name.
@@ -118,31 +118,36 @@ int main(int argc, char** argv) {
     }
 
     using attune::dsl::ir_of;
-    const cache caches[] = {{"f32", ir_of<step::contiguous>, ir_of<step::contiguous_step>},
-                            {"i8", ir_of<step::of_codes>, ir_of<step::step_of_codes>},
-                            {"bf16 pages", ir_of<step::of_pages>, ir_of<step::step_of_pages>}};
+    const cache caches[] = {
+        {"f32", ir_of<step::contiguous>, ir_of<step::contiguous_rotated>, ir_of<step::contiguous_step>},
+        {"i8", ir_of<step::of_codes>, ir_of<step::codes_rotated>, ir_of<step::step_of_codes>},
+        {"bf16 pages", ir_of<step::of_pages>, ir_of<step::pages_rotated>, ir_of<step::step_of_pages>}};
     std::string level;
     for (const attune::generators::level& each : attune::generators::levels())
         if (level.empty() && attune::runs(each.name)) level = each.name;
     if (!json)
-        fmt::print("{}; heads {} over {}, depth {}, {} threads\n{:<12} {:>9} {:>7} {:>9} {:>9} {:>6}\n", level, heads,
-                   key_heads, depth, attune::threads(), "cache", "sequences", "keys", "alone ms", "step ms", "ratio");
+        fmt::print("{}; heads {} over {}, depth {}, {} threads\n{:<12} {:>9} {:>7} {:>9} {:>10} {:>9} {:>6}\n", level,
+                   heads, key_heads, depth, attune::threads(), "cache", "sequences", "keys", "alone ms", "rotated ms",
+                   "step ms", "ratio");
     for (const cache& each : caches) {
         const compiled attention(each.name, each.attention, level, depth),
+            rotated(each.name + "_rotated", each.rotated, level, depth),
             whole(each.name + "_step", each.step, level, depth);
         for (std::size_t i = 0; i < keys.size(); ++i) {
             tensors with({sequences[i], queries, heads, key_heads, keys[i], depth});
-            const auto alone = attention.prepare(with), stored = whole.prepare(with);
-            std::vector<double> of_alone, of_step;
+            const auto alone = attention.prepare(with), turned = rotated.prepare(with), stored = whole.prepare(with);
+            std::vector<double> of_alone, of_rotated, of_step;
             for (int repeat = -3; repeat < repeats; ++repeat)
-                for (const auto& [call, times] : {std::pair(alone.get(), &of_alone), {stored.get(), &of_step}}) {
+                for (const auto& [call, times] :
+                     {std::pair(alone.get(), &of_alone), {turned.get(), &of_rotated}, {stored.get(), &of_step}}) {
                     const auto start = std::chrono::steady_clock::now();
                     attune::detail::call(*call);
                     if (repeat >= 0)
                         times->push_back(
                             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
                 }
-            const double ms = median(of_alone) * 1e3, step_ms = median(of_step) * 1e3;
+            const double ms = median(of_alone) * 1e3, rotated_ms = median(of_rotated) * 1e3,
+                         step_ms = median(of_step) * 1e3;
             if (json)
                 fmt::print("{}\n", nlohmann::ordered_json{{"cache", each.name},
                                                           {"level", level},
@@ -154,11 +159,12 @@ int main(int argc, char** argv) {
                                                           {"key_heads", key_heads},
                                                           {"depth", depth},
                                                           {"alone_ms", ms},
+                                                          {"rotated_ms", rotated_ms},
                                                           {"step_ms", step_ms}}
                                        .dump());
             else
-                fmt::print("{:<12} {:>9} {:>7} {:>9.3f} {:>9.3f} {:>6.3f}\n", each.name, sequences[i], keys[i], ms,
-                           step_ms, step_ms / ms);
+                fmt::print("{:<12} {:>9} {:>7} {:>9.3f} {:>10.3f} {:>9.3f} {:>6.3f}\n", each.name, sequences[i],
+                           keys[i], ms, rotated_ms, step_ms, step_ms / ms);
         }
     }
 }
