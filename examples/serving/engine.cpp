@@ -1,6 +1,6 @@
 #include "engine.hpp"
 
-#include <attune/common.hpp>
+#include "step.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -18,16 +18,18 @@ engine::engine(const decoder& model, int pages, int sequences)
     const std::size_t rows = users_.size() * key_heads * page_tokens;
     k_.assign(layers, {std::vector<std::int8_t>(rows * depth), std::vector<float>(rows)}), v_ = k_;
     for (int page = pages; page-- > 0;) free_.push_back(page);
-    q_.resize((most_running_ + most_blocks * page_tokens) * heads * depth), out_.resize(q_.size());
+    const std::size_t most_tokens = most_running_ + most_blocks * page_tokens;
+    q_.resize(most_tokens * heads * depth), out_.resize(q_.size());
+    k_new_.resize(most_tokens * key_heads * depth), v_new_.resize(k_new_.size());
 }
 
 /// The call of a layer for the sequences that run, with the queries that `starts_` gives to each: `call` is attune::run
 /// or attune::prepare.
 auto engine::bound(int layer, auto call) {
-    using namespace attune::common;
+    using namespace serving_step;
     const auto count = static_cast<std::int64_t>(running_.size());
-    const auto view = [&](std::vector<float>& rows) {  // stored (token, head, depth)
-        return attune::tensor(rows.data(), {1, starts_[running_.size()], heads, serving::depth}).swapped(1, 2);
+    const auto view = [&](std::vector<float>& rows, std::int64_t of) {  // stored (token, head, depth)
+        return attune::tensor(rows.data(), {1, starts_[running_.size()], of, serving::depth}).swapped(1, 2);
     };
     const auto pages = static_cast<std::int64_t>(users_.size());
     const auto rows = [&](pool& of) {
@@ -35,9 +37,9 @@ auto engine::bound(int layer, auto call) {
     };
     const auto scales = [&](pool& of) { return attune::tensor(of.scales.data(), {pages, key_heads, page_tokens}); };
     pool &keys = k_[static_cast<std::size_t>(layer)], &values = v_[static_cast<std::size_t>(layer)];
-    return call(q = view(q_), k_pages = rows(keys), k_scale = scales(keys), v_pages = rows(values),
-                v_scale = scales(values), out = view(out_),
-                attune::dsl::kv_lengths = attune::tensor(lengths_.data(), {count}),
+    return call(q = view(q_, heads), k_new = view(k_new_, key_heads), v_new = view(v_new_, key_heads),
+                k_pages = rows(keys), k_scale = scales(keys), v_pages = rows(values), v_scale = scales(values),
+                out = view(out_, heads), attune::dsl::kv_lengths = attune::tensor(lengths_.data(), {count}),
                 attune::dsl::cu_seqlens_q = attune::tensor(starts_.data(), {count + 1}),
                 block_table = attune::tensor(table_.data(), {count, most_blocks}));
 }
@@ -46,34 +48,17 @@ auto engine::bound(int layer, auto call) {
 void engine::attend(int layer) {
     const std::size_t count = running_.size();
     if (static_cast<std::size_t>(starts_[count]) != count)
-        return bound(layer, [](const auto&... given) { attune::run<attune::common::paged_attention>(given...); });
+        return bound(layer, [](const auto&... given) { attune::run<serving_step::step>(given...); });
     auto& call = steps_[static_cast<std::size_t>(layer)][count - 1];
-    if (!call)
-        call = bound(layer,
-                     [](const auto&... given) { return attune::prepare<attune::common::paged_attention>(given...); });
+    if (!call) call = bound(layer, [](const auto&... given) { return attune::prepare<serving_step::step>(given...); });
     (*call)();
 }
 
-void engine::store(pool& to, const place& where, std::span<const float> row) const {
-    const int page = running_[static_cast<std::size_t>(where.sequence)]
-                         .pages[static_cast<std::size_t>(where.position / page_tokens)];
-    for (std::size_t head = 0; head < key_heads; ++head) {
-        const std::size_t at = (static_cast<std::size_t>(page) * key_heads + head) * page_tokens +
-                               static_cast<std::size_t>(where.position % page_tokens);
-        to.scales[at] = round_row(row.subspan(head * depth, depth), &to.rows[at * depth]);
-    }
-}
-
-/// What follows these tokens, whose keys and values are stored layer by layer, before `attend` reads them.
+/// What follows these tokens, whose keys and values each layer's call stores.
 std::vector<float> engine::logits_after(std::span<const int> tokens, std::span<const place> places,
                                         const std::function<void(int layer)>& attend) {
     return model_(tokens, places, [&](int layer, auto q, auto k, auto v, auto out) {
-        constexpr std::size_t width = key_heads * depth;
-        for (std::size_t i = 0; i < places.size(); ++i) {
-            store(k_[static_cast<std::size_t>(layer)], places[i], k.subspan(i * width, width));
-            store(v_[static_cast<std::size_t>(layer)], places[i], v.subspan(i * width, width));
-        }
-        std::ranges::copy(q, q_.begin());
+        std::ranges::copy(q, q_.begin()), std::ranges::copy(k, k_new_.begin()), std::ranges::copy(v, v_new_.begin());
         attend(layer);
         std::copy_n(out_.begin(), out.size(), out.begin());
     });

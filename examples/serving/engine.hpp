@@ -17,8 +17,8 @@ struct request {
 };
 
 /// Serves requests over a cache of bytes in pages, some at a time. A step makes a token for each sequence that is
-/// there, and reads the prompts of those that join when there is room: one pass through the model and one call of the
-/// attention a layer, attune::common::paged_attention with packed queries. Prompts that begin alike share pages.
+/// there, and reads the prompts of those that join when there is room: one pass through the model and one call a layer,
+/// with packed queries, which stores the new keys and values and attends. Prompts that begin alike share pages.
 class engine {
 public:
     struct numbers {
@@ -53,7 +53,6 @@ private:
     void write_table(std::size_t slot);
     std::vector<float> logits_after(std::span<const int> tokens, std::span<const place> places,
                                     const std::function<void(int layer)>& attend);
-    void store(pool& to, const place& where, std::span<const float> row) const;
     void append(std::size_t slot, std::span<const float> logits);
     auto bound(int layer, auto call);
     void attend(int layer);
@@ -67,7 +66,7 @@ private:
     std::size_t most_running_;
     numbers numbers_;
     // What calls read and write: the first rows of these. They stay where they are.
-    std::vector<float> q_, out_;
+    std::vector<float> q_, k_new_, v_new_, out_;
     std::vector<std::int32_t> table_, lengths_, starts_;
     std::vector<std::vector<std::optional<attune::prepared_call>>> steps_;  // by layer, by sequences less one
 };
