@@ -108,6 +108,13 @@ inline constexpr auto by_key = input<"by_key", i32>(batch, key);
 inline constexpr auto i = bound_index<"i">;
 inline constexpr auto of_any =
     softmax(mask(q * t(k), any(i, 2, by_key(b, kv_idx) >= i || (kv_idx < kv_lengths(b) && causal)))) * v;
+/// Sums within sums, and any within any.
+inline constexpr auto j = bound_index<"j">;
+inline constexpr auto twice = input<"twice", f32>(axis<"first">, axis<"second">);
+inline constexpr auto in_sums =
+    softmax(mask(q * t(k) + 0.1 * sum(i, 3, sum(j, 4, twice(i, j) * ((kv_idx + i) % (j + 2)))),
+                 any(i, 3, any(j, 4, kv_idx / 32 == 3 * i + j && twice(i, j) > 0.0)) || q_idx == kv_idx)) *
+    v;
 }  // namespace nested
 
 // What uses its argument in many places is not written out in all of them.
@@ -135,6 +142,10 @@ TEST_CASE("formulas without queries or heads have kernels") {
 TEST_CASE("blocks of few keys are looked at a key at a time, and not beyond the last key") {
     for (const int keys : {1, 7, 23})
         check(dsl::ir_of<nested::of_any>, {{.queries = 9, .keys = keys, .depth = 32, .value_depth = 32}}, 4);
+}
+
+TEST_CASE("a sum within a sum runs over an index of its own, and so does any within any") {
+    check(dsl::ir_of<nested::in_sums>, {of(300, 300)});
 }
 
 namespace capped {

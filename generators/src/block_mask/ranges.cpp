@@ -242,8 +242,9 @@ interval block_mask::compute(int number, const sides& in) {
 /// What a sum is made of, term by term.
 interval block_mask::reduce(int number) {
     const instruction& node = request_.graph().nodes[number];
-    RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-    block_mask within = inside(static_cast<int>(request_.graph().nodes[node.arguments[0]].integer), each);
+    const int index = static_cast<int>(request_.graph().nodes[node.arguments[0]].integer);
+    const RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each_" + std::to_string(index));
+    block_mask within = inside(index, each.x);
     const interval x = within.range(node.arguments[2], whole_);
     const auto total = [&](const Expr& end) {
         return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr();
@@ -350,8 +351,9 @@ int block_mask::few_valued_index(int number) const {
 
 verdict block_mask::any_of(int number) {
     const instruction& node = request_.graph().nodes[number];
-    RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each");
-    block_mask within = inside(static_cast<int>(request_.graph().nodes[node.arguments[0]].integer), each);
+    const int index = static_cast<int>(request_.graph().nodes[node.arguments[0]].integer);
+    const RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each_" + std::to_string(index));
+    block_mask within = inside(index, each.x);
     const verdict v = within.decide(node.arguments[2]);
     return {is_set(maximum(each, byte(v.may), "may_any")),
             is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};

@@ -274,9 +274,9 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
         if (x.value.type().is_int()) return {x.value * extent, {}};
         return {select(some, x.value * cast<float>(extent), 0.0f), x.masked.defined() ? x.masked && some : Expr()};
     }
-    RDom each(0, extent, "each");
+    const RDom each(0, extent, "each_" + std::to_string(index));  // a name of its own: sums stand within sums
     place inside = at_;
-    inside.indices[index] = each;
+    inside.indices[index] = each.x;
     // Anew, as what was computed so far may have been for another index of this name.
     const quantity x = pointwise(request_, inputs_, depends_, std::move(inside)).evaluate(node.arguments[2], as_index);
     const auto for_any = [&](const Expr& condition) {
