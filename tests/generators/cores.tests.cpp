@@ -53,6 +53,27 @@ inline constexpr auto of_everything = outputs(
     lse = log_sum_exp(global), output<"sum"> = row_sum(where(kv_idx % 3 == 0, softmax(local), 0)),
     output<"top"> = row_maximum(other_scores));
 
+/// NSA (Yuan et al. 2025): its compressed, selected and sliding branches, gated. Blocks have 16 keys.
+inline constexpr auto gates = input<"gates", f32>(batch, head, query, axis<"branch">);
+inline constexpr auto compressed_k = input<"compressed_k", f32>(batch, key_head, axis<"block">, depth);
+inline constexpr auto compressed_v = input<"compressed_v", f32>(batch, key_head, axis<"block">, value_depth);
+inline constexpr auto selected = input<"selected", boolean>(batch, key_head, query, axis<"block">);
+inline constexpr auto block = min(kv_idx, extent<2>(compressed_k) - 1);
+inline constexpr auto compressed = mask(q * t(keys(compressed_k(b, h, block, d_idx))) * rsqrt(depth),
+                                        kv_idx < extent<2>(compressed_k) && 16 * kv_idx + 15 <= q_idx);
+inline constexpr auto nsa =
+    gates(b, h, q_idx, 0) * (softmax(compressed) * values(compressed_v(b, h, block, d_idx))) +
+    gates(b, h, q_idx, 1) * (softmax(mask(scores, causal&& selected(b, h, q_idx, kv_idx / 16))) * v) +
+    gates(b, h, q_idx, 2) * (softmax(local) * v);
+/// A decoder block's attention to its own tokens and to the encoder's.
+inline constexpr auto encoder_k = input<"encoder_k", f32>(batch, key_head, axis<"token">, depth);
+inline constexpr auto encoder_v = input<"encoder_v", f32>(batch, key_head, axis<"token">, value_depth);
+inline constexpr auto token = min(kv_idx, extent<2>(encoder_k) - 1);
+inline constexpr auto cross =
+    mask(q2 * t(keys(encoder_k(b, h, token, d_idx))) * rsqrt(depth), kv_idx < extent<2>(encoder_k));
+inline constexpr auto self_and_cross =
+    outputs(out = softmax(global) * v, output<"crossed"> = softmax(cross) * values(encoder_v(b, h, token, d_idx)));
+
 struct graph {
     const char* name;
     graph_ir ir;
@@ -153,6 +174,20 @@ TEST_CASE("decode makes several softmaxes in one call, over all keys, few of the
     }
     compared(graphs.back(), best_level().name, element_type::bf16, "decode")(
         {.batches = 2, .heads = 4, .key_heads = 2, .queries = 2, .keys = 300}, {}, 0.02);
+}
+
+TEST_CASE("branches over keys of their own are one call: compressed blocks, an encoder's tokens", "[cores]") {
+    for (const graph& of : {graph{"nsa", ir_of<nsa>}, graph{"self_and_cross", ir_of<self_and_cross>}})
+        for (const char* const kind : {"prefill", "decode"}) {
+            const compared kernel(of, best_level().name, element_type::f32, kind);
+            for (support::shape shape :
+                 {support::shape{.batches = 2, .heads = 4, .key_heads = 2, .queries = 77, .keys = 139},
+                  support::shape{.heads = 2, .key_heads = 1, .queries = 200, .keys = 200, .gaps = true}}) {
+                if (kind[0] == 'd') shape.queries = 3;
+                workload call(of.ir, shape, 7, {}, {{"block", 17}, {"token", 40}});
+                kernel.check(call, shape, 2e-5);
+            }
+        }
 }
 
 TEST_CASE("a NaN reaches the rows of each softmax that sees it, and of no other, at every level", "[cores][nan]") {
