@@ -245,8 +245,8 @@ inline constexpr auto differentiated = whole(gradient(attended, of(out), wrt(q, 
 
 // # Shards
 // `shard(graph)`, in a call `before(x)` and of `of_shard` `query_positions` `key_positions` `all_queries` `all_keys`,
-// also `lengths` `with_sinks` `first_head` `all_heads` `all_key_heads`: the graph over some queries, keys and heads, joined
-// with the calls before
+// also `lengths` `with_sinks` `first_head` `all_heads` `all_key_heads`: the graph over some queries, keys and heads,
+// joined with the calls before
 inline constexpr auto sharded = whole(shard(attended));
 
 // # What a formula can be asked
