@@ -1,14 +1,17 @@
 // Calls that store their new keys and values in a cache, and read it: compiled in process, against the reference.
 #include "kernel/kernel_list.hpp"
+#include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
 #include <attune/runtime/cpu.hpp>
 #include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/detail/operation.hpp>
 #include <attune/runtime/error.hpp>
 #include <attune/workload.hpp>
 
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -96,18 +99,18 @@ void spoil_places(workload& call, const char* cache, std::span<const std::int32_
 TEST_CASE("a call stores its keys and values and reads them", "[stores]") {
     for (const char* const shapes : {"decode", "prefill"}) {
         const compiled kernel(ir_of<contiguous>, shapes);
-        for (const std::int64_t queries : {1, 3, 37}) {
+        for (const std::int64_t queries : {1, 3, 37, 130}) {  // of the last, threads share the stores
             CAPTURE(shapes, queries);
             workload call(kernel.of.graph,
                           {.batches = 3,
                            .heads = 4,
                            .key_heads = 2,
                            .queries = queries,
-                           .keys = 137,
+                           .keys = 261,
                            .depth = 64,
                            .value_depth = 32},
                           5);
-            const std::vector<std::int32_t> lengths{137, static_cast<std::int32_t>(queries), 70};
+            const std::vector<std::int32_t> lengths{261, static_cast<std::int32_t>(queries), 140};
             spoil_places(call, "k", lengths, queries), spoil_places(call, "v", lengths, queries);
             call.set_lengths(lengths);
             const auto expected = call.expected();
@@ -297,4 +300,20 @@ TEST_CASE("keys and values are stored in one pool", "[stores]") {
         CHECK(pool[static_cast<std::size_t>(b * pair + keys * d + (keys - 1) * dv)] == 3.0f);
     }
     CHECK(std::ranges::count(pool, 0.0f) == 2 * (keys - 1) * (d + dv));
+}
+
+TEST_CASE(
+    "stores have no kernel on a GPU yet, and are no operator of a system whose operators leave their inputs alone",
+    "[stores]") {
+    const generators::variant of{"my::step", ir_of<contiguous>};
+    const auto list = generators::kernels_of(
+        {&of, 1}, {.targets = {"opencl"}, .dtypes = {"f32"}, .depths = {"64"}, .shapes = {"prefill"}});
+    CHECK_THROWS_WITH(generators::lower(list.front().request),
+                      "a graph that stores has no kernel on a GPU yet; try TARGETS of CPUs");
+    static const kernel_table table{
+        .version = kernel_table_version, .variant = "my::step", .graph = ir_of<contiguous>, .kernels = {}};
+    const attune_variant handle{ATTUNE_C_VERSION, nullptr, +[]() -> const kernel_table& { return table; }};
+    CHECK_THROWS_WITH(attune::detail::operation(&handle),
+                      "attune: expected a variant that leaves its inputs as they are, as operators of PyTorch and "
+                      "functions of JAX do, got my::step, which stores to them; try its calls from C++, C or NumPy");
 }
