@@ -30,8 +30,11 @@ struct phrase {
 };
 [[gnu::cold]] std::string sentence(std::initializer_list<phrase> parts);
 
-/// say("expected ", 4, " axes"). Cold: optimised for size, as is code that only leads to it.
-template <class... Parts> [[gnu::cold]] std::string say(const Parts&... parts) { return sentence({phrase(parts)...}); }
+/// say("expected ", 4, " axes"). Cold: optimised for size, as is code that only leads to it. Hidden: a library that
+/// holds it shows none of its many names.
+template <class... Parts> [[gnu::cold, gnu::visibility("hidden")]] std::string say(const Parts&... parts) {
+    return sentence({phrase(parts)...});
+}
 
 /// The sentence of an error: "attune: expected ..., got ...; try ..."
 std::string refusal(std::string_view expected, std::string_view got, std::string_view attempt);
