@@ -6,7 +6,7 @@ import shutil
 import subprocess
 import sys
 
-cmake, module, work = sys.argv[1:]
+cmake, generator, make_program, module, work = sys.argv[1:]
 shutil.rmtree(work, ignore_errors=True)
 os.makedirs(work)
 for name in ("my.hpp", "my_generator"):
@@ -29,7 +29,7 @@ message(FATAL_ERROR "made of ${{sources}}")
 """)
     build = os.path.join(work, "build")
     shutil.rmtree(build, ignore_errors=True)
-    done = subprocess.run([cmake, "-S", work, "-B", build, f"-DATTUNE_HOST_GENERATORS={work}"], capture_output=True, text=True)
+    done = subprocess.run([cmake, "-G", generator, f"-DCMAKE_MAKE_PROGRAM={make_program}", "-S", work, "-B", build, f"-DATTUNE_HOST_GENERATORS={work}"], capture_output=True, text=True)
     return " ".join(done.stderr.split())
 
 
