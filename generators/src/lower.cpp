@@ -166,7 +166,9 @@ void check_request(const kernel_request& request) {
     check(request);
     if (pairing_of(request.schedule) == 2 && !can_use_bf16_dot(request))
         throw std::runtime_error(
-            "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights");
+            "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "
+            "products "
+            "of such tensors alone");
     if (request.on_gpu() && !request.core().others.empty())
         throw std::runtime_error("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs");
     if (request.on_gpu() && !request.graph().stores.empty())

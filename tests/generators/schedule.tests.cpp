@@ -66,7 +66,7 @@ TEST_CASE("a schedule comes back from its JSON, which has its own fields and no 
     CHECK(schedule_from_json(to_json(backward), v3) == schedule(backward));
     CHECK(
         to_json(backward) ==
-        R"({"shapes":"gradient","lanes":8,"block":48,"query_tile":24,"key_tile":4,"depth_unroll":4,"sum_rows":6,"sum_channels":16})");
+        R"({"shapes":"gradient","lanes":8,"block":48,"query_tile":24,"key_tile":4,"depth_unroll":4,"sum_rows":6,"sum_channels":16,"pairing":1})");
     refuses(to_json(backward), "expected a schedule's \"shapes\" to be \"prefill\" or \"decode\" on a GPU", cuda);
     refuses(changed(backward, "\"block\":48", "\"key_block\":48"),
             "expected a schedule with the field \"block\", got none; its fields are shapes, lanes, block, query_tile");
@@ -299,7 +299,7 @@ TEST_CASE("beside x86-64-v4 the level of bf16 holds what multiplies pairs of bf1
         alone{"x86-64-v3", "x86-64-v4-bf16"};
     CHECK(types_at_bf16(each, beside) == std::vector<std::string>(2, "attune_plain_bf16"));  // prefill and decode
     CHECK(types_at_bf16(each, alone).size() == 8);
-    CHECK(types_at_bf16(backward_of_each, beside).empty());
+    CHECK(types_at_bf16(backward_of_each, beside) == std::vector<std::string>{"attune_plain_gradient_bf16"});
     CHECK(types_at_bf16(backward_of_each, alone).size() == 4);
 }
 

@@ -212,15 +212,19 @@ gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependen
     return gradient_reader(graph, depends).read();
 }
 
-std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
-                                                    const std::vector<int>& tiles) {
-    const std::vector<bool> made = under(graph, tiles);
-    std::vector<further_contraction> all;
-    for (int n = 0; n < static_cast<int>(made.size()); ++n)
-        if (const auto further = further_contraction_at(graph, depends, n);
-            further && made[static_cast<std::size_t>(n)])
-            all.push_back(*further);
-    return all;
+bool is_plain_row(const graph_ir& graph, int node, int channel) {
+    const auto at = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const instruction& it = at(node);
+    if (it.op != operation::load || it.argument_count != 5 || at(it.arguments[0]).op != operation::input) return false;
+    const auto& axes = graph.inputs[static_cast<std::size_t>(at(it.arguments[0]).input)].axes;
+    const instruction& last = at(it.arguments[4]);
+    const operation position = at(it.arguments[3]).op;
+    const bool query = axes[2].kind == axis_kind::query && position == operation::q_idx,
+               key = axes[2].kind == axis_kind::key && position == operation::kv_idx;
+    return axes[0].kind == axis_kind::batch && at(it.arguments[1]).op == operation::b &&
+           (axes[1].kind == axis_kind::head || axes[1].kind == axis_kind::key_head) &&
+           at(it.arguments[2]).op == operation::h && (query || key) && last.op == operation::bound &&
+           last.integer == channel && (axes[3].kind == axis_kind::depth || axes[3].kind == axis_kind::value_depth);
 }
 
 }  // namespace attune::generators

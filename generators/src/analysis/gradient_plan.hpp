@@ -49,9 +49,8 @@ struct gradient_plan {
 /// Throws std::runtime_error, a sentence, for what no kernel is made of yet.
 gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependence>& depends);
 
-/// Sums over products of what depends on the query and what depends on the key, beside q * t(k), under some numbers of
-/// pairs.
-std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
-                                                    const std::vector<int>& tiles);
+/// Whether a number is read at a bare batch element, head, position and channel, a bound index, of q, k, v or a tensor
+/// that is declared as they are: an element of a row as it lies.
+bool is_plain_row(const graph_ir& graph, int node, int channel);
 
 }  // namespace attune::generators

@@ -126,11 +126,9 @@ private:
     void read_contractions() {
         const std::vector<bool> made = under({core_.scores});
         std::vector<int> contractions;
-        for (int n = 0; n < size(); ++n) {
-            if (!made[n]) continue;
-            if (node(n).op == operation::contract) contractions.push_back(n);
-            if (const auto further = further_contraction_at(graph_, depends_, n)) core_.further.push_back(*further);
-        }
+        for (int n = 0; n < size(); ++n)
+            if (made[n] && node(n).op == operation::contract) contractions.push_back(n);
+        core_.further = contractions_under(graph_, depends_, {core_.scores});
         if (contractions.size() != 1)
             refuse("expected scores with one q * t(k), got " + std::to_string(contractions.size()) +
                    "; a kernel contracts once");
@@ -185,16 +183,7 @@ private:
     plan core_;
 };
 
-}  // namespace
-
-std::vector<const plan*> plan::cores() const {
-    std::vector<const plan*> all{this};
-    for (const plan& each : others) all.push_back(&each);
-    return all;
-}
-
-bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.end(), what) != outputs.end(); }
-
+/// What a node is, if it is a sum over products of what depends on the query and what depends on the key.
 std::optional<further_contraction> further_contraction_at(const graph_ir& graph, const std::vector<dependence>& depends,
                                                           int node) {
     const auto on = [&](int n) { return depends[static_cast<std::size_t>(n)]; };
@@ -210,6 +199,27 @@ std::optional<further_contraction> further_contraction_at(const graph_ir& graph,
         return further_contraction{node, of_query, of_key, it.arguments[0], it.arguments[1]};
     }
     return {};
+}
+
+}  // namespace
+
+std::vector<const plan*> plan::cores() const {
+    std::vector<const plan*> all{this};
+    for (const plan& each : others) all.push_back(&each);
+    return all;
+}
+
+bool plan::makes(kind what) const { return std::find(outputs.begin(), outputs.end(), what) != outputs.end(); }
+
+std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
+                                                    const std::vector<int>& roots) {
+    const std::vector<bool> made = under(graph, roots);
+    std::vector<further_contraction> all;
+    for (int n = 0; n < static_cast<int>(made.size()); ++n)
+        if (const auto further = further_contraction_at(graph, depends, n);
+            further && made[static_cast<std::size_t>(n)])
+            all.push_back(*further);
+    return all;
 }
 
 plan plan_of(const graph_ir& graph, const std::vector<dependence>& depends) { return reader(graph, depends).read(); }

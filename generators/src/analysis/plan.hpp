@@ -80,9 +80,10 @@ struct dependence {
 /// One for each node, in order. Nodes that are `given` from outside depend on nothing, and count as bound.
 std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& given = {});
 
-/// What a node is, if it is a sum over products of what depends on the query and what depends on the key.
-std::optional<further_contraction> further_contraction_at(const graph_ir& graph, const std::vector<dependence>& depends,
-                                                          int node);
+/// Sums over products of what depends on the query and what depends on the key, beside q * t(k), under some numbers of
+/// pairs.
+std::vector<further_contraction> contractions_under(const graph_ir& graph, const std::vector<dependence>& depends,
+                                                    const std::vector<int>& roots);
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
 plan plan_of(const graph_ir& graph, const std::vector<dependence>& depends);

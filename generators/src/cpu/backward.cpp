@@ -3,13 +3,24 @@
 #include <attune/ir/gradient_outputs.hpp>
 
 #include <algorithm>
+#include <numeric>
 
 namespace attune::generators {
 using namespace Halide;
 
 namespace {
 
-constexpr int chunk_blocks = 8;  // keys, values and their sums that are gone over together stay in the cache
+/// Keys, values and their sums that are gone over together stay in the cache: of 512 KB.
+int blocks_of_chunk(const sum_layout& layout) {
+    constexpr int in_cache = 512 * 1024, float_bytes = 4;
+    return std::clamp(in_cache / (4 * layout.block * layout.width * float_bytes), 1, 64);
+}
+
+/// Keys of the sub-blocks by which a block at the end of the keys is cut: whole tiles.
+int keys_of_subblock(const cpu_gradient& cut) {
+    const int keys = std::lcm(cut.key_tile, cut.sum_rows);
+    return cut.block % keys == 0 && cut.block / keys <= 255 ? keys : cut.block;
+}
 
 Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size() == 1 ? all.front() : mux(which, all); }
 
@@ -18,17 +29,19 @@ Expr any_of(const std::vector<Expr>& all, const Expr& which) { return all.size()
 backward_sweep::backward_sweep(kernel_frame& frame)
     : plan(*frame.request.facts->gradient),
       tasks(frame),
-      width(width_of_sums(lanes_of(frame.request.schedule), frame.request.depths)),
+      layout(frame.request),
+      subblock(keys_of_subblock(frame.schedule_as<cpu_gradient>())),
       pairs(frame, tasks, plan.tiles, plan.sums),
       f_(frame) {
     define_visits();
-    if (!plan.sums.empty()) define_sweep();
+    if (!plan.sums.empty()) define_product(), define_sweep();
     define_outputs();
 }
 
 Expr backward_sweep::rows_of(const gradient_sum& sum) const {
-    if (sum.of_queries) return tasks.group * tasks.blocks_of_part * tasks.block;
-    return (sum.per_head ? tasks.group * tasks.key_blocks : tasks.key_blocks) * tasks.block;
+    const int rows = layout.rows_of_block(sum);
+    if (sum.of_queries) return tasks.group * tasks.blocks_of_part * rows;
+    return (sum.per_head ? tasks.group * tasks.key_blocks : tasks.key_blocks) * rows;
 }
 
 Expr backward_sweep::first_row(std::size_t sum) const {
@@ -40,57 +53,100 @@ Expr backward_sweep::first_row(std::size_t sum) const {
 void backward_sweep::define_visits() {
     // Algorithm
     const Expr is_there = f_.kb < tasks.key_blocks && f_.qt < tasks.query_blocks;
-    visits(f_.kb, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(is_there && f_.visible(f_.core.scores).may);
+    const Expr left = (f_.inputs.key_length - f_.kb * tasks.block + subblock - 1) / subblock;
+    const Expr subblocks = cast<std::uint8_t>(clamp(left, 1, tasks.block / subblock));
+    visits(f_.kb, f_.qt, f_.h, f_.b) =
+        select(is_there && f_.visible(f_.core.scores).may, subblocks, cast<std::uint8_t>(0));
 }
 
-void backward_sweep::define_sweep() {
-    const int count = static_cast<int>(plan.sums.size()), block = tasks.block;
-    const Expr chunks = (tasks.key_blocks + chunk_blocks - 1) / chunk_blocks;
-    // Algorithm. Of a block of pairs: a row of the sum of a number.
+/// What a block of keys, or of queries, has in calls that end within it.
+Expr backward_sweep::left_of(bool of_queries, const Expr& key_block, const Expr& query_block) const {
+    return of_queries ? f_.inputs.query_length - query_block * tasks.block
+                      : f_.inputs.key_length - key_block * tasks.block;
+}
+
+/// Of a block of pairs: a row of the sum of a number.
+void backward_sweep::define_product() {
+    // Algorithm
     std::vector<pair_block::channel_of> rows;
+    std::vector<Expr> others;  // on the other side
     for (const gradient_sum& sum : plan.sums) {
-        rows.push_back(pairs.rows(sum, width));
+        rows.push_back(pairs.rows(sum, layout.width));
+        others.push_back(left_of(!sum.of_queries, f_.kb, f_.qt * tasks.parts + pairs.part));
         if (sum.rows >= 0) scan(sum, rows.back());
     }
+    const std::vector<Expr> at{f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b};
     product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
     const auto add_up = [&](const RDom& over, bool look) {
         std::vector<Expr> factors;
         for (std::size_t i = 0; i < plan.sums.size(); ++i) {
             const Func& tile = pairs.tiles.at(plan.sums[i].pairs);
-            const Expr numbers = plan.sums[i].of_queries ? tile(in_block, over, f_.kb, f_.qt, f_.h, f_.b)
-                                                         : tile(over, in_block, f_.kb, f_.qt, f_.h, f_.b);
+            const Expr query = layout.is_flat(plan.sums[i]) ? (in_block * layout.width + f_.d) % tasks.block : in_block;
+            const Expr x = cast<float>(plan.sums[i].of_queries ? tile(query, over, f_.kb, f_.qt, f_.h, f_.b)
+                                                               : tile(over, in_block, f_.kb, f_.qt, f_.h, f_.b));
             const Expr row = rows[i](f_.d, over.x);
-            factors.push_back(numbers * (look ? masked_values::unless_masked(numbers, row) : row));
+            factors.push_back(x * (look ? masked_values::unless_masked(x, row) : row));
         }
-        product(f_.d, in_block, number, f_.kb, f_.qt, f_.h, f_.b) += any_of(factors, number);
+        product(at) += any_of(factors, number);
     };
-    within = RDom(0, block, "within");
-    if (!scanned.empty()) within.where(!some_spoilt());
-    add_up(within, false);
-    if (!scanned.empty()) {
-        looked_at = RDom(0, block, "looked_at");
-        looked_at.where(some_spoilt());
-        add_up(looked_at, true);
+    const auto finite = [&](RDom& over) {
+        if (!scanned.empty()) over.where(!some_spoilt());
+    };
+    if (pairs.in_pairs) {
+        within = RDom({{0, 2}, {0, tasks.block / 2}}, "within");
+        within.where(2 * within.y < any_of(others, number));
+        finite(within);
+        std::vector<Expr> numbers, multiplied;
+        for (const gradient_sum& sum : plan.sums) {
+            numbers.push_back(pairs.numbers_in_pairs(sum)(in_block, within.y, within.x));
+            multiplied.push_back(pairs.rows_in_pairs(sum, layout.width)(f_.d, within.y, within.x));
+        }
+        product(at) += cast<float>(any_of(numbers, number)) * cast<float>(any_of(multiplied, number));
+    } else {
+        within = RDom(0, tasks.block, "within");
+        within.where(within < any_of(others, number));
+        finite(within);
+        add_up(within, false);
     }
+    if (scanned.empty()) return;
+    looked_at = RDom(0, tasks.block, "looked_at");
+    looked_at.where(looked_at < any_of(others, number));
+    looked_at.where(some_spoilt());
+    add_up(looked_at, true);
+}
 
-    sweep = RDom({{0, block}, {0, count}, {0, chunk_blocks}, {0, tasks.blocks_of_part}, {0, chunks}, {0, tasks.group}},
+void backward_sweep::define_sweep() {
+    const int count = static_cast<int>(plan.sums.size()), block = tasks.block, blocks = blocks_of_chunk(layout);
+    const Expr chunks = (tasks.key_blocks + blocks - 1) / blocks;
+    // Algorithm
+    sweep = RDom({{0, layout.tile},
+                  {0, block / layout.tile},
+                  {0, count},
+                  {0, blocks},
+                  {0, tasks.blocks_of_part},
+                  {0, chunks},
+                  {0, tasks.group}},
                  "sweep");
-    row = sweep[0], which = sweep[1], in_chunk = sweep[2], of_block = sweep[3], chunk = sweep[4], of_group = sweep[5];
-    const Expr key_block = chunk * chunk_blocks + in_chunk;
+    in_tile = sweep[0], tile = sweep[1], which = sweep[2], in_chunk = sweep[3], of_block = sweep[4], chunk = sweep[5],
+    of_group = sweep[6];
+    const Expr key_block = chunk * blocks + in_chunk, row = tile * layout.tile + in_tile;
     const auto here = [&](const Expr& of_task) {
         return substitute(std::map<std::string, Expr>{{f_.qt.name(), of_block}, {f_.h.name(), of_group}}, of_task);
     };
-    sweep.where(visits(key_block, here(f_.qt * tasks.parts + pairs.part), here(pairs.head), pairs.batch) !=
-                cast<std::uint8_t>(0));
-    std::vector<Expr> places;
+    const Expr query_block = here(f_.qt * tasks.parts + pairs.part);
+    std::vector<Expr> own, places;
     for (std::size_t i = 0; i < plan.sums.size(); ++i) {
         const gradient_sum& sum = plan.sums[i];
         const Expr keys = min(key_block, tasks.key_blocks - 1);  // no block beyond them is visited
         const Expr at = sum.of_queries ? of_group * tasks.blocks_of_part + of_block
                         : sum.per_head ? of_group * tasks.key_blocks + keys
                                        : keys;
-        places.push_back(first_row(i) + at * block + row);
+        places.push_back(first_row(i) + at * layout.rows_of_block(sum) + row);
+        own.push_back(layout.is_flat(sum) ? Expr(layout.rows_of_block(sum))
+                                          : left_of(sum.of_queries, key_block, query_block));
     }
+    sweep.where(tile * layout.tile < any_of(own, which));
+    sweep.where(visits(key_block, query_block, here(pairs.head), pairs.batch) != cast<std::uint8_t>(0));
     sums(f_.d, i, f_.b) = 0.0f;
     sums(f_.d, any_of(places, which), f_.b) += product(f_.d, row, which, key_block, of_block, of_group, f_.b);
 }
@@ -102,7 +158,7 @@ void backward_sweep::scan(const gradient_sum& sum, const pair_block::channel_of&
     for (const scanned_rows& before : scanned)
         if (before.rows == sum.rows && before.of_query == of_query) return;
     // Algorithm
-    const RDom each({{0, width / lanes}, {0, tasks.block}}, "scanned");
+    const RDom each({{0, layout.width / lanes}, {0, tasks.block}}, "scanned");
     const std::vector<Var> block{of_query ? f_.qt : f_.kb, f_.h, f_.b};
     scanned.push_back({non_finite(lane, lanes, block, rows(each.x * lanes + lane, each.y)), each, sum.rows, of_query});
 }
@@ -126,9 +182,11 @@ Expr backward_sweep::made(std::size_t number, const Expr& d, const Expr& positio
     const Expr in_group = clamp(head - key_head * tasks.group, 0, tasks.group - 1);
     if (!sum.of_queries)
         return at(sum.per_head ? in_group * tasks.key_blocks * tasks.block + position : position, key_head, part);
-    const Expr block = position / tasks.block, parts = tasks.parts;
-    return at((in_group * tasks.blocks_of_part + block / parts) * tasks.block + position % tasks.block, key_head,
-              block % parts);
+    const Expr block = position / tasks.block, parts = tasks.parts, in_block = position % tasks.block;
+    const bool in_row = layout.is_flat(sum);
+    const Expr row = (in_group * tasks.blocks_of_part + block / parts) * layout.rows_of_block(sum);
+    return sums(in_row ? in_block % layout.width : d, first + row + (in_row ? in_block / layout.width : in_block),
+                tasks.number(b, key_head, block % parts));
 }
 
 /// An output, of the elements of the tensor that it is the gradient of; sums are f32.

@@ -1,5 +1,6 @@
 #pragma once
 #include "cpu/pair_block.hpp"
+#include "kernel/gradient_schedule.hpp"
 #include "stages/masked_values.hpp"
 
 #include <list>
@@ -49,8 +50,10 @@ public:
     // What there is to schedule.
     const gradient_plan& plan;
     const backward_tasks tasks;
-    const int width;                ///< channels of a row of sums
-    Halide::Func visits{"visits"};  ///< (key block, query block, head, batch): whether a pair there may be seen
+    const sum_layout layout;
+    const int subblock;  ///< keys of a sub-block
+    /// (key block, query block, head, batch): the sub-blocks of keys that there are; 0: no pair there is seen.
+    Halide::Func visits{"visits"};
     pair_block pairs;
     /// (channel, row in block, number of the sum, key block, query block in part, head in group, task): of a block of
     /// pairs, added up over `within`, positions of the other side; over `looked_at` where its rows are not all finite:
@@ -68,9 +71,9 @@ public:
     const Halide::Var lane{"l"};
     Halide::Func sums{"sums"};  ///< (channel, row among those of all sums, task): over `sweep`
     Halide::RDom sweep;
-    /// Its loops: row in block, number of the sum, key block in chunk, query block in part, chunk of key blocks, head
-    /// in group.
-    Halide::RVar row, which, in_chunk, of_block, chunk, of_group;
+    /// Its loops: row in tile, tile of rows in block, number of the sum, key block in chunk, query block in part, chunk
+    /// of key blocks, head in group.
+    Halide::RVar in_tile, tile, which, in_chunk, of_block, chunk, of_group;
     const Halide::Var in_block{"c"}, number{"w"}, i{"i"};  ///< row in block, number of the sum, position
     std::list<pair_pass> passes;
     std::vector<placed_term> placed;
@@ -86,6 +89,8 @@ private:
     };
 
     void define_visits();
+    Halide::Expr left_of(bool of_queries, const Halide::Expr& key_block, const Halide::Expr& query_block) const;
+    void define_product();
     void define_sweep();
     void scan(const gradient_sum& sum, const pair_block::channel_of& rows);
     Halide::Expr some_spoilt() const;

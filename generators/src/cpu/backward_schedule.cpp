@@ -9,19 +9,16 @@ namespace {
 
 void schedule_sweep(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f) {
     const Var dx("dx");
-    const RVar ro("ro"), rx("rx");
     Func &sums = its.sums, &product = its.product;
     // Schedule
-    sums.compute_root().bound(f.d, 0, its.width).vectorize(f.d, cut.lanes).parallel(f.b);
+    sums.compute_root().bound(f.d, 0, its.layout.width).vectorize(f.d, cut.lanes).parallel(f.b);
     sums.update()
-        .reorder(f.d, its.row, its.which, its.in_chunk, its.of_block, its.chunk, its.of_group, f.b)
-        .parallel(f.b)
-        .split(its.row, ro, rx, cut.sum_rows)
         .split(f.d, f.d, dx, cut.sum_channels)
-        .reorder(dx, rx, f.d, ro, its.which, its.in_chunk, its.of_block, its.chunk, its.of_group)
+        .reorder(dx, its.in_tile, f.d, its.tile, its.which, its.in_chunk, its.of_block, its.chunk, its.of_group, f.b)
+        .parallel(f.b)
         .vectorize(dx, cut.lanes)
         .unroll(dx)
-        .unroll(rx)
+        .unroll(its.in_tile)
         .unroll(its.which)
         .never_partition(std::vector<VarOrRVar>{its.in_chunk, its.of_block});
     product.compute_at(sums, f.d)
@@ -33,13 +30,15 @@ void schedule_sweep(const cpu_gradient& cut, backward_sweep& its, const kernel_f
         .unroll(f.d)
         .unroll(its.in_block);
     for (const auto& [update, over] : {std::pair(0, its.within), {1, its.looked_at}})
-        if (update < product.num_update_definitions())
-            product.update(update)
-                .reorder(f.d, its.in_block, over.x)
-                .vectorize(f.d, cut.lanes)
-                .unroll(f.d)
-                .unroll(its.in_block)
-                .never_partition(std::vector<VarOrRVar>{over.x});
+        if (update < product.num_update_definitions()) {
+            Stage sum = product.update(update);
+            if (over.dimensions() == 2)
+                sum.reorder(over.x, f.d, its.in_block, over.y).atomic().vectorize(over.x);
+            else
+                sum.reorder(f.d, its.in_block, over.x);
+            sum.vectorize(f.d, cut.lanes).unroll(f.d).unroll(its.in_block);
+            sum.never_partition(std::vector<VarOrRVar>{over.dimensions() == 2 ? over.y : over.x});
+        }
     for (backward_sweep::scanned_rows& of : its.scanned)
         schedule_scan(of.found, its.lane, cut.lanes, of.each,
                       LoopLevel(sums, of.of_query ? its.of_block : its.in_chunk));
@@ -102,14 +101,25 @@ void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, 
     its.visits.compute_root().vectorize(f.kb, cut.lanes);
     schedule_outputs(cut, its, f);
     if (!its.plan.sums.empty()) schedule_sweep(cut, its, f);
-    const auto skip = [&](const std::string& loop) {
+    const auto skip = [&](const std::string& loop, std::vector<clipped_loop> clipped) {
         gradients.add_custom_lowering_pass(new skip_blocks(
-            loop, [table = its.visits.name()](const Internal::Load& load) { return load.name == table; }));
+            loop, [table = its.visits.name()](const Internal::Load& load) { return load.name == table; },
+            std::move(clipped),
+            [keys = its.subblock](const Expr& visits) { return visited_subblocks{0, cast<int>(visits), keys}; }));
     };
-    if (!its.plan.sums.empty()) skip(its.sums.name() + ".s1." + its.in_chunk.name());
+    if (!its.plan.sums.empty()) {
+        std::vector<clipped_loop> clipped;
+        for (const auto& [node, tile] : its.pairs.tiles) clipped.push_back({{tile.name(), f.ki.name()}, cut.key_tile});
+        for (const pair_block::contraction& each : its.pairs.contractions)
+            if (each.is_kept) clipped.push_back({{each.whole.name(), f.ki.name()}, cut.key_tile});
+        for (const pair_block::turned_tile& each : its.pairs.turned)
+            clipped.push_back({{each.copy.name(), f.ki.name()}, 2});
+        skip(its.sums.name() + ".s1." + its.in_chunk.name(), std::move(clipped));
+    }
     for (const backward_sweep::pair_pass& pass : its.passes)
         skip(pass.gradient.name() + ".s" + std::to_string(pass.stage) + "." +
-             pass.loops[static_cast<int>(pass.key_block)].name());
+                 pass.loops[static_cast<int>(pass.key_block)].name(),
+             {});
 }
 
 }  // namespace attune::generators

@@ -12,7 +12,8 @@ backward_tasks::backward_tasks(const kernel_frame& f)
       query_blocks((f.inputs.query_length + block - 1) / block),
       group(f.group()),
       key_heads(max(f.inputs.key_heads, 1)) {
-    parts = clamp(query_blocks / fewest_blocks_of_part, 1, most_parts_of_queries);
+    const Expr wanted = (tasks_of_batch_element + key_heads - 1) / key_heads;
+    parts = clamp(query_blocks / fewest_blocks_of_part, 1, wanted);
     blocks_of_part = (query_blocks + parts - 1) / parts;
 }
 
@@ -41,7 +42,11 @@ quantity kept_number::at(const std::vector<Expr>& place) const {
 
 pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::vector<int>& wanted,
                        const std::vector<gradient_sum>& sums)
-    : tasks(tasks), wanted(wanted), f_(f), further_(contractions_under(f.graph(), f.depends, wanted)) {
+    : tasks(tasks),
+      wanted(wanted),
+      in_pairs(pairing_of(f.request.schedule) == 2),
+      f_(f),
+      further_(contractions_under(f.graph(), f.depends, wanted)) {
     part = f_.b % tasks.parts;
     batch = f_.b / tasks.parts / tasks.key_heads;
     head = f_.b / tasks.parts % tasks.key_heads * tasks.group + f_.h;
@@ -57,7 +62,7 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
     hoist(formulas);
     define_contractions();
     hoist(wanted);
-    define_tiles();
+    define_tiles(sums);
 }
 
 place pair_block::at_pair() const { return {batch, head, query_at(f_.qi), f_.key_at(f_.ki), keys_in_use(f_.b), known}; }
@@ -72,22 +77,9 @@ Expr pair_block::query_read(const Expr& position) const {
 }
 Expr pair_block::key_read(const Expr& position) const { return min(f_.key_at(position), last_key(f_.b)); }
 
-/// A load at a bare channel, position, head and batch element of floats: read as it lies.
-bool pair_block::is_plain_row(int node, int channel) const {
-    const instruction& it = f_.node(node);
-    if (it.op != operation::load || it.argument_count != 5 || f_.node(it.arguments[0]).op != operation::input)
-        return false;
-    const int input = f_.node(it.arguments[0]).input;
-    const input_declaration& from = f_.graph().inputs[input];
-    const instruction& last = f_.node(it.arguments[4]);
-    const axis_kind heads = from.axes[1].kind, channels = from.axes[3].kind;
-    const operation position = f_.node(it.arguments[3]).op;
-    const bool query = from.axes[2].kind == axis_kind::query && position == operation::q_idx,
-               key = from.axes[2].kind == axis_kind::key && position == operation::kv_idx;
-    return f_.inputs.tensor(input).type() == Float(32) && from.axes[0].kind == axis_kind::batch &&
-           f_.node(it.arguments[1]).op == operation::b && (heads == axis_kind::head || heads == axis_kind::key_head) &&
-           f_.node(it.arguments[2]).op == operation::h && (query || key) && last.op == operation::bound &&
-           last.integer == channel && (channels == axis_kind::depth || channels == axis_kind::value_depth);
+bool pair_block::is_plain_row_of(const Type& type, int node, int channel) const {
+    return is_plain_row(f_.graph(), node, channel) &&
+           f_.inputs.tensor(f_.node(f_.node(node).arguments[0]).input).type() == type;
 }
 
 /// What a formula of a query or of a key is, at a position in the block at hand.
@@ -104,15 +96,19 @@ Expr pair_block::element(int tensor, const Expr& d, bool of_query, const Expr& p
         where.d = d;
         return formula(f_.node(tensor).arguments[0], of_query, position, where).value;
     }
-    const int input = f_.node(tensor).input;
+    return cast<float>(stored(f_.node(tensor).input, d, of_query, position));
+}
+
+/// Of an input, as it is stored.
+Expr pair_block::stored(int input, const Expr& d, bool of_query, const Expr& position) const {
     const bool grouped = f_.graph().inputs[input].axes[1].kind == axis_kind::key_head;
-    return cast<float>(f_.inputs.tensor(input)(d, of_query ? query_read(position) : key_read(position),
-                                               grouped ? f_.inputs.key_head(head) : head, batch));
+    return f_.inputs.tensor(input)(d, of_query ? query_read(position) : key_read(position),
+                                   grouped ? f_.inputs.key_head(head) : head, batch);
 }
 
 /// What a formula of a query's or a key's channel is, at a position in the block at hand.
 Expr pair_block::factor(int node, int channel, const Expr& d, bool of_query, const Expr& position) const {
-    if (is_plain_row(node, channel)) return element(f_.node(node).arguments[0], d, of_query, position);
+    if (is_plain_row_of(Float(32), node, channel)) return element(f_.node(node).arguments[0], d, of_query, position);
     place where;
     where.indices[channel] = d;
     const quantity x = formula(node, of_query, position, where);
@@ -136,6 +132,11 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     }
     c.sums(pair_) = 0.0f;
     c.sums(pair_) += c.panel(f_.qi, c.channels, f_.qt, f_.h, f_.b) * key;
+    enter(c);
+}
+
+/// Decides where the sums of a contraction are kept.
+void pair_block::enter(contraction c) {
     // How many tiles read it: one makes its sums where it uses them.
     std::set<int> ends{f_.core.contraction};
     for (const further_contraction& each : further_) ends.insert(each.node);
@@ -143,11 +144,11 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     for (const int tile : wanted) {
         const auto reached =
             under(f_.graph(), {tile}, [&](int n) { return ends.contains(n) || (n != tile && is_read_again(n)); });
-        if (reached[static_cast<std::size_t>(node)]) ++readers, c.reader = tile;
+        if (reached[static_cast<std::size_t>(c.node)]) ++readers, c.reader = tile;
     }
     c.is_kept = readers > 1;
     c.whole(pair_) = c.sums(pair_);
-    known[node] = {c.is_kept ? c.whole(pair_) : c.sums(pair_), {}};
+    known[c.node] = {c.is_kept ? c.whole(pair_) : c.sums(pair_), {}};
     contractions.push_back(c);
 }
 
@@ -157,7 +158,11 @@ void pair_block::define_contractions() {
             return element(node, d, of_query, position);
         };
     };
-    if (f_.core.contraction >= 0) {
+    const auto input_of = [&](int row) { return f_.node(f_.node(row).arguments[0]).input; };
+    if (f_.core.contraction >= 0 && in_pairs) {
+        define_contraction_in_pairs(f_.core.contraction, f_.depth(), f_.node(f_.core.query).input,
+                                    f_.node(f_.core.key).input);
+    } else if (f_.core.contraction >= 0) {
         const instruction& key = f_.node(f_.core.key);
         const bool as_it_lies = key.op == operation::input && f_.inputs.tensor(key.input).type() == Float(32);
         define_contraction(f_.core.contraction, f_.depth(), tensor(f_.core.query, true), tensor(f_.core.key, false),
@@ -165,13 +170,19 @@ void pair_block::define_contractions() {
     }
     for (const further_contraction& each : further_) {
         const int channel = static_cast<int>(f_.node(each.index).integer);
+        const Expr depth = Internal::simplify(max(f_.evaluate(each.extent, {}).value, 0));
+        if (in_pairs && is_plain_row_of(BFloat(16), each.of_query, channel) &&
+            is_plain_row_of(BFloat(16), each.of_key, channel)) {
+            define_contraction_in_pairs(each.node, depth, input_of(each.of_query), input_of(each.of_key));
+            continue;
+        }
         const auto formula = [&](int node, bool of_query) {
             return [this, node, channel, of_query](const Expr& d, const Expr& position) {
                 return factor(node, channel, d, of_query, position);
             };
         };
-        define_contraction(each.node, max(f_.evaluate(each.extent, {}).value, 0), formula(each.of_query, true),
-                           formula(each.of_key, false), is_plain_row(each.of_key, channel));
+        define_contraction(each.node, depth, formula(each.of_query, true), formula(each.of_key, false),
+                           is_plain_row_of(Float(32), each.of_key, channel));
     }
 }
 
@@ -212,14 +223,16 @@ bool pair_block::is_short(int tile) const {
 }
 
 /// The numbers of pairs that are summed; 0 where a pair is not seen, whatever lies there.
-void pair_block::define_tiles() {
+void pair_block::define_tiles(const std::vector<gradient_sum>& sums) {
     for (const int node : wanted) {
         const quantity x = f_.evaluate(node, at_pair());
         // Algorithm
         Func tile("pairs_" + std::to_string(node));
-        tile(pair_) = select(x.masked.defined() ? beyond() || x.masked : beyond(), 0.0f, x.value);
+        const Expr number = select(x.masked.defined() ? beyond() || x.masked : beyond(), 0.0f, x.value);
+        const bool multiplies = std::ranges::any_of(sums, [&](const gradient_sum& sum) { return sum.pairs == node; });
+        tile(pair_) = in_pairs && multiplies ? rounded(number) : number;
         tiles[node] = tile;
-        if (is_read_again(node)) known[node] = made_of_pairs(tile(pair_));
+        if (is_read_again(node)) known[node] = made_of_pairs(cast<float>(tile(pair_)));
     }
 }
 
@@ -227,7 +240,13 @@ pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
     if (sum.rows < 0) return [](const Expr&, const Expr&) { return Expr(1.0f); };
     const bool of_query = !sum.of_queries;
     const int depth = sum.of_values ? f_.value_depth() : f_.depth();
-    if (is_plain_row(sum.rows, sum.channel) && depth == width)
+    if (in_pairs)  // read where a row is not finite
+        return [this, sum, of_query, depth, width](const Expr& d, const Expr& position) {
+            const int input = f_.node(f_.node(sum.rows).arguments[0]).input;
+            const Expr x = cast<float>(stored(input, depth == width ? d : min(d, depth - 1), of_query, position));
+            return depth == width ? x : select(d < depth, x, 0.0f);
+        };
+    if (is_plain_row_of(Float(32), sum.rows, sum.channel) && depth == width)
         return [this, sum, of_query](const Expr& d, const Expr& position) {
             return factor(sum.rows, sum.channel, d, of_query, position);
         };

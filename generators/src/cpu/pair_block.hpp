@@ -3,6 +3,7 @@
 #include "stages/kernel_frame.hpp"
 
 #include <functional>
+#include <list>
 #include <map>
 #include <vector>
 
@@ -52,6 +53,13 @@ public:
     using channel_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&)>;
     /// The rows of a product's other side, so wide: a tensor as it lies, or a copy.
     channel_of rows(const gradient_sum& sum, int width);
+    /// A channel, a pair of positions in the block at hand, which of the pair.
+    using pair_of = std::function<Halide::Expr(const Halide::Expr&, const Halide::Expr&, const Halide::Expr&)>;
+    /// In a kernel of bf16 pairs: the same rows, two positions side by side.
+    pair_of rows_in_pairs(const gradient_sum& sum, int width);
+    /// In a kernel of bf16 pairs: the numbers of a tile, two positions of the side that is summed over side by side.
+    /// Instead of a channel: the position in the block of the sum's own side.
+    pair_of numbers_in_pairs(const gradient_sum& sum);
 
     /// Whether the formula of a tile is so short that there are registers for that of several pairs.
     bool is_short(int tile) const;
@@ -65,8 +73,9 @@ public:
         Halide::Func sums;   ///< of pairs, over `channels`
         Halide::Func whole;  ///< of pairs: the sums of a block, if it is kept
         Halide::RDom channels;
-        bool is_kept{};  ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
-        int reader{-1};  ///< the last of `wanted` that reads it
+        bool in_pairs{};  ///< bf16: the panel has two channels side by side before all else, and so have `channels`
+        bool is_kept{};   ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
+        int reader{-1};   ///< the last of `wanted` that reads it
     };
     /// What is computed once a block: (query in block, query block, head in group, task), or the same of keys, or
     /// (head in group, task).
@@ -80,6 +89,18 @@ public:
         int width{};
         bool of_query{};
     };
+    /// Of bf16: (which of two positions, channel, pair of positions in block, block, head in group, task).
+    struct paired_rows {
+        Halide::Func copy;
+        int rows{};  ///< node
+        int width{};
+        bool of_query{};
+    };
+    /// A tile of bf16 once more: (which of two keys, query in block, pair of keys in block, ... as pairs).
+    struct turned_tile {
+        Halide::Func copy;
+        int tile{};  ///< node
+    };
 
     // What there is to schedule. Pairs are (query in block, key in block, key block, query block in part, head in
     // group, task).
@@ -89,14 +110,19 @@ public:
     std::vector<contraction> contractions;
     std::vector<hoisted_number> hoisted;
     std::vector<side_rows> copies;
+    std::list<paired_rows> paired;
+    std::list<turned_tile> turned;
     Halide::Func keys_in_use{"keys_in_use"}, last_key{"last_key"};  ///< (task)
     const Halide::Var in_panel{"n"};                                ///< the channel of panels and keys
+    const Halide::Var which{"j"};                                   ///< of two neighbours
+    const bool in_pairs;                                            ///< products are of pairs of bf16
 
 private:
     Halide::Expr query_at(const Halide::Expr& position) const;
     Halide::Expr query_read(const Halide::Expr& position) const;
     Halide::Expr key_read(const Halide::Expr& position) const;
-    bool is_plain_row(int node, int channel) const;
+    bool is_plain_row_of(const Halide::Type& type, int node, int channel) const;
+    Halide::Expr stored(int input, const Halide::Expr& d, bool of_query, const Halide::Expr& position) const;
     Halide::Expr element(int tensor, const Halide::Expr& d, bool of_query, const Halide::Expr& position) const;
     Halide::Expr factor(int node, int channel, const Halide::Expr& d, bool of_query,
                         const Halide::Expr& position) const;
@@ -104,9 +130,12 @@ private:
     void define_contractions();
     void define_contraction(int node, const Halide::Expr& depth, const channel_of& of_query, const channel_of& of_key,
                             bool keys_as_they_lie);
+    void define_contraction_in_pairs(int node, const Halide::Expr& depth, int of_query, int of_key);
+    void enter(contraction c);
+    Halide::Expr rounded(const Halide::Expr& number) const;
     void hoist(const std::vector<int>& roots);
     bool is_read_again(int node) const;
-    void define_tiles();
+    void define_tiles(const std::vector<gradient_sum>& sums);
 
     kernel_frame& f_;
     const std::vector<further_contraction> further_;

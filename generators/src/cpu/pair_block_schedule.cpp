@@ -1,5 +1,6 @@
 #include "cpu/pair_block.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace attune::generators {
@@ -26,10 +27,30 @@ void schedule_block(const cpu_gradient& cut, Func pairs, const kernel_frame& f, 
     if (written_out) pairs.unroll(qx).unroll(kx);
 }
 
+/// Channels two at a time, queries in lanes.
+void schedule_panel_of_pairs(const cpu_gradient& cut, pair_block::contraction& c, const Var& n, const kernel_frame& f,
+                             const pair_loops& at) {
+    const Var j = c.panel.args()[0];
+    // Schedule
+    c.panel.compute_at(at.block).bound_extent(j, 2).bound_extent(f.qi, cut.block).bound_extent(f.qt, 1);
+    c.panel.reorder(j, n, f.qi).unroll(j);
+    if (const auto depth = as_const_int(c.depth)) c.panel.bound_extent(n, static_cast<int>(*depth) / 2);
+    if (cut.block % 64 == 0) c.panel.align_storage(f.qi, cut.block + cut.lanes);
+}
+
+/// Two positions at a time, `lanes` of them side by side.
+void schedule_in_pairs(Func copy, const Var& lanes, int extent, const Var& position, const cpu_gradient& cut) {
+    const Var j = copy.args()[0];
+    // Schedule
+    copy.bound_extent(j, 2).bound_extent(lanes, extent).bound_extent(position, cut.block / 2);
+    copy.reorder(j, lanes, position).unroll(j).vectorize(lanes, std::gcd(extent, 2 * cut.lanes));
+}
+
 void schedule_contraction(const cpu_gradient& cut, pair_block::contraction& c, const Var& n, const kernel_frame& f,
                           const pair_loops& at) {
     const Var nx("nx");
     const auto depth = as_const_int(c.depth);
+    if (c.in_pairs) return schedule_panel_of_pairs(cut, c, n, f, at);
     // Schedule
     c.panel.compute_at(at.block).bound_extent(f.qi, cut.block).bound_extent(f.qt, 1);
     if (depth) {
@@ -48,7 +69,6 @@ void schedule_contraction(const cpu_gradient& cut, pair_block::contraction& c, c
             c.keys.bound_extent(n, static_cast<int>(*depth))
                 .vectorize(n, std::gcd(static_cast<int>(*depth), cut.lanes));
     }
-    if (c.is_kept) schedule_block(cut, c.whole, f, at, true);
 }
 
 /// Sums in registers, where they are used.
@@ -62,6 +82,15 @@ void schedule_sums(const cpu_gradient& cut, pair_block::contraction& c, const Fu
         .vectorize(f.qi, cut.lanes)
         .unroll(f.qi)
         .unroll(f.ki);
+    if (c.in_pairs) {
+        const auto depth = as_const_int(c.depth);
+        c.sums.update().reorder(c.channels.x, f.qi, f.ki, c.channels.y).atomic().vectorize(c.channels.x);
+        c.sums.update().vectorize(f.qi, cut.lanes).unroll(f.qi).unroll(f.ki);
+        if (depth)
+            c.sums.update().unroll(c.channels.y,
+                                   std::gcd(static_cast<int>(*depth) / 2, std::max(cut.depth_unroll / 2, 1)));
+        return;
+    }
     c.sums.update().reorder(f.qi, f.ki, c.channels.x).vectorize(f.qi, cut.lanes).unroll(f.qi).unroll(f.ki);
     if (const auto depth = as_const_int(c.depth))
         c.sums.update().unroll(c.channels.x, std::gcd(static_cast<int>(*depth), cut.depth_unroll));
@@ -88,7 +117,19 @@ void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame
         rows.bound_extent(each.of_query ? f.qi : f.ki, cut.block).bound_extent(each.of_query ? f.qt : f.kb, 1);
         rows.bound_extent(f.d, each.width).vectorize(f.d, cut.lanes);
     }
-    for (pair_block::contraction& each : its.contractions) schedule_contraction(cut, each, its.in_panel, f, at);
+    for (pair_block::contraction& each : its.contractions) {
+        schedule_contraction(cut, each, its.in_panel, f, at);
+        if (each.is_kept) schedule_block(cut, each.whole, f, at, true);
+    }
+    for (pair_block::paired_rows& each : its.paired) {
+        each.copy.compute_at(each.of_query ? at.block : at.key_block).hoist_storage(at.task);
+        each.copy.bound_extent(each.of_query ? f.qt : f.kb, 1);
+        schedule_in_pairs(each.copy, f.d, each.width, each.of_query ? f.qi : f.ki, cut);
+    }
+    for (pair_block::turned_tile& each : its.turned) {
+        each.copy.compute_at(at.key_block).hoist_storage(at.task).bound_extent(f.kb, 1).bound_extent(f.qt, 1);
+        schedule_in_pairs(each.copy, f.qi, cut.block, f.ki, cut);
+    }
     for (auto& [node, tile] : its.tiles) {
         schedule_block(cut, tile, f, at, its.is_short(node));
         for (pair_block::contraction& c : its.contractions)

@@ -77,10 +77,11 @@ constexpr by_operation<family::classification, rule_of_classes> classes{
 Expr function_value(operation op, const Expr& x) { return of_one[op].of(x); }
 
 /// A function of a constant is folded, so that rsqrt(depth) costs nothing.
-quantity function_of_one(operation op, const quantity& x) {
+quantity function_of_one(operation op, const quantity& x, bool at_most_zero) {
     const rule& how = of_one[op];
+    const auto of = op == operation::exp && at_most_zero ? exponential_of_nonpositive : how.of;
     const auto constant = as_const_float(x.value);
-    const Expr value = constant ? Expr(static_cast<float>(how.of_constant(*constant))) : how.of(x.value);
+    const Expr value = constant ? Expr(static_cast<float>(how.of_constant(*constant))) : of(x.value);
     const auto limit = limit_of(op);
     if (!limit) return {value, x.masked};
     if (!x.masked.defined()) return {value, {}};

@@ -57,6 +57,8 @@ Expr exp2_of_nonpositive(const Expr& x) {
     return reinterpret<float>((reinterpret<int>(shifted) + 127) << 23) * p;
 }
 
+Expr exponential_of_nonpositive(const Expr& x) { return exp2_of_nonpositive(x * 1.44269504f); }
+
 namespace {
 
 /// What a product is without its constant factors, and these. They alone are looked for: to simplify all of x takes as

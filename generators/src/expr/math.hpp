@@ -20,6 +20,9 @@ Halide::Expr smaller_of(const Halide::Expr& a, const Halide::Expr& b);
 /// 2^x for x <= 0, relative error 1e-7; exactly 0 below -127 and exactly 1 at 0. NaN stays NaN, here and below.
 Halide::Expr exp2_of_nonpositive(const Halide::Expr& x);
 
+/// e^x for x <= 0, by the same: of a weight exp(score - lse) the error is at most 1e-7, whatever the score.
+Halide::Expr exponential_of_nonpositive(const Halide::Expr& x);
+
 /// Relative error 6e-7 everywhere, tiny arguments included.
 Halide::Expr hyperbolic_tangent(const Halide::Expr& x);
 

@@ -321,6 +321,14 @@ quantity pointwise::of_tensor(const instruction& node) {
     return {inputs_.tensor(tensor.input).dim(axis).extent(), {}};
 }
 
+/// Whether a number is min(x, 0), as what a gradient's weights are the exponential of.
+bool pointwise::is_at_most_zero(int number) const {
+    const instruction& it = request_.graph().nodes[number];
+    if (it.op != operation::minimum) return false;
+    const instruction& limit = request_.graph().nodes[it.arguments[1]];
+    return limit.op == operation::constant && limit.kind == kind::real && limit.number <= 0;
+}
+
 quantity pointwise::compute(const instruction& node, bool as_index) {
     const family of = family_of(node.op);
     if (of == family::terminal) return terminal(node, as_index);
@@ -340,7 +348,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
                                     ? divide(node, a, b)
                                     : quantity{of_arithmetic[node.op](a.value, b.value), either(a.masked, b.masked)},
                                 keeps_nothing() ? nothing_of[node.op](a.nothing, b.nothing) : Expr());
-        case family::function: return function_of_one(node.op, a);
+        case family::function: return function_of_one(node.op, a, is_at_most_zero(node.arguments[0]));
         case family::function_of_two: return function_of_two(node.op, a, b);
         case family::classification: return classified(node.op, a);
         case family::bits: return {of_bits[node.op](a.value, b.value), {}};

@@ -47,6 +47,7 @@ public:
 
 private:
     quantity evaluate(int node, bool as_index);
+    bool is_at_most_zero(int number) const;
     quantity compute(const instruction& node, bool as_index);
     quantity load(const instruction& node);
     quantity load_computed(const instruction& node);

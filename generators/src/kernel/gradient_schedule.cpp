@@ -26,7 +26,22 @@ cpu_gradient default_cpu_gradient(const kernel_request& request) {
     }
     s.sum_rows = std::max(vectors * isa.lanes / s.sum_channels, 1);
     while (s.block % s.sum_rows != 0) --s.sum_rows;
+    if (isa.bf16_dot && can_use_bf16_dot(request)) s.pairing = 2;
     return s;
+}
+
+sum_layout::sum_layout(const kernel_request& request)
+    : width(width_of_sums(lanes_of(request.schedule), request.depths)) {
+    const auto& cut = std::get<cpu_gradient>(request.schedule);
+    block = cut.block, tile = cut.sum_rows;
+}
+
+bool sum_layout::is_flat(const gradient_sum& sum) const {
+    return sum.rows < 0 && sum.of_queries && (width % block == 0 || block % width == 0);
+}
+
+int sum_layout::rows_of_block(const gradient_sum& sum) const {
+    return is_flat(sum) ? ((block + width - 1) / width + tile - 1) / tile * tile : block;
 }
 
 }  // namespace attune::generators

@@ -45,7 +45,7 @@ bool converts_in_8_lanes(const kernel_request& request) {
 /// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16 alone.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
     return request.target->bf16_dot && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
-           (request.facts->gradient || !can_use_bf16_dot(request));
+           !can_use_bf16_dot(request);
 }
 
 }  // namespace

@@ -58,7 +58,37 @@ std::string symbol_part(const element_types& types) {
            name(types.output);
 }
 
+namespace {
+
+/// Whether all that a gradient's products are made of are rows of bf16 as they lie, and numbers of pairs times such.
+bool multiplies_rows_of_bf16(const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    const gradient_plan& made = *request.facts->gradient;
+    const auto node = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto is_bf16 = [&](int tensor) {
+        return node(tensor).op == operation::input &&
+               element_of(graph.inputs[static_cast<std::size_t>(node(tensor).input)], request.types) ==
+                   element_type::bf16;
+    };
+    const auto is_row = [&](int n, int channel) {
+        return n >= 0 && is_plain_row(graph, n, channel) && is_bf16(node(n).arguments[0]);
+    };
+    const plan& core = request.core();
+    if (core.contraction >= 0 && (!is_bf16(core.query) || !is_bf16(core.key))) return false;
+    for (const further_contraction& each : contractions_under(graph, request.facts->depends, made.tiles)) {
+        const int channel = static_cast<int>(node(each.index).integer);
+        if (!is_row(each.of_query, channel) || !is_row(each.of_key, channel)) return false;
+    }
+    return !made.sums.empty() &&
+           std::ranges::all_of(made.sums, [&](const gradient_sum& sum) { return is_row(sum.rows, sum.channel); });
+}
+
+}  // namespace
+
 bool can_use_bf16_dot(const kernel_request& request) {
+    const depth_pair& depths = request.depths;
+    if (request.facts->gradient)
+        return depths.depth % 2 == 0 && depths.value_depth % 2 == 0 && multiplies_rows_of_bf16(request);
     const auto is_passed = [&](int tensor) {
         return tensor >= 0 && request.graph().nodes[static_cast<std::size_t>(tensor)].op == operation::input;
     };
@@ -68,7 +98,7 @@ bool can_use_bf16_dot(const kernel_request& request) {
     };
     const auto& [query, key, value, output] = request.types;
     return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 &&
-           request.depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
+           depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
 }
 
 void check(const kernel_request& request) {

@@ -46,7 +46,7 @@ struct kernel_request {
 void check(const kernel_request& request);
 
 /// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed
-/// by softmax's own weights.
+/// by softmax's own weights. Of a gradient: all its products are of such tensors' rows.
 bool can_use_bf16_dot(const kernel_request& request);
 
 /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
@@ -65,9 +65,10 @@ struct row_memory {
 };
 row_memory row_memory_of(const kernel_request& request);
 
-/// Of a gradient: the most parts of the queries, each of which has sums of its own of all keys, and the fewest blocks
-/// of queries in one: of few, it would take longer to add up the sums than to make them.
-inline constexpr int most_parts_of_queries = 4, fewest_blocks_of_part = 8;
+/// Of a gradient: its queries are cut into parts, each of which has sums of its own of all keys. So many that a batch
+/// element has these tasks, a part of a key head each, but with so many blocks of queries: of fewer, it would take
+/// longer to add up the sums than to make them.
+inline constexpr int tasks_of_batch_element = 16, fewest_blocks_of_part = 8;
 
 /// What these sums take for each query of a head, key of a query head and key of a key head, in so many parts. Else 0.
 struct sum_memory {

@@ -40,10 +40,14 @@ void fits_loops(int vectors, int depth_unroll, int key_tile, const char* values_
     at_most(values_name, values, most_written_out / vectors, "query_tile");
 }
 
+void pairs_channels(int pairing, int depth) {
+    if (pairing == 2 && depth % 2 != 0)
+        refuse_field("pairing", fmt::format("1 where the depth, {}, is odd", depth), pairing, 1);
+}
+
 void check_rules(const cpu_prefill& s, const depth_pair& depths) {
     const int depth = depths.depth;
-    if (s.pairing == 2 && depth % 2 != 0)
-        refuse_field("pairing", fmt::format("1 where the depth, {}, is odd", depth), s.pairing, 1);
+    pairs_channels(s.pairing, depth);
     if (s.pairing == 2) multiple("key_block", s.key_block, "pairing", s.pairing);
     multiple("query_tile", s.query_tile, "lanes", s.lanes);
     multiple("query_block", s.query_block, "query_tile", s.query_tile);
@@ -66,6 +70,8 @@ void check_rules(const cpu_gradient& s, const depth_pair& depths) {
     multiple("query_tile", s.query_tile, "lanes", s.lanes);
     multiple("block", s.block, "query_tile", s.query_tile);
     multiple("block", s.block, "key_tile", s.key_tile);
+    pairs_channels(s.pairing, depths.depth), pairs_channels(s.pairing, depths.value_depth);
+    if (s.pairing == 2) multiple("block", s.block, "pairing", s.pairing);
     divides("depth_unroll", s.depth_unroll, "the depth", depths.depth);
     multiple("sum_channels", s.sum_channels, "lanes", s.lanes);
     divides("sum_channels", s.sum_channels, "the channels of a sum", width_of_sums(s.lanes, depths));
@@ -135,8 +141,14 @@ int lanes_of(const schedule& s) {
 }
 
 int pairing_of(const schedule& s) {
-    const auto* cut = std::get_if<cpu_prefill>(&s);
-    return cut ? cut->pairing : 1;
+    return std::visit(
+        [](const auto& cut) {
+            if constexpr (requires { cut.pairing; })
+                return cut.pairing;
+            else
+                return 1;
+        },
+        s);
 }
 
 int splits_of(const schedule& s) {

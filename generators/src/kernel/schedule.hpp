@@ -60,6 +60,7 @@ struct cpu_gradient {
     int depth_unroll{};  ///< steps of the sum over the depth written out; divides the depth
     int sum_rows{};      ///< rows of sums that are made in registers together; divides block
     int sum_channels{};  ///< channels of each; a multiple of lanes that divides width_of_sums
+    int pairing{1};      ///< 1; or 2: all products are of bf16, two neighbours at a time, as cpu_prefill has it
 
     bool operator==(const cpu_gradient&) const = default;
 };
@@ -104,7 +105,7 @@ block_sizes blocks_of(const schedule& s);
 
 shape_class shapes_of(const schedule& s);
 int lanes_of(const schedule& s);    ///< of a GPU: 1
-int pairing_of(const schedule& s);  ///< 1 of all but cpu_prefill
+int pairing_of(const schedule& s);  ///< 1 of all but cpu_prefill and cpu_gradient
 int splits_of(const schedule& s);   ///< of the keys, at most; in prefill 1
 inline bool is_for_gpu(const schedule& s) {
     return std::holds_alternative<gpu_prefill>(s) || std::holds_alternative<gpu_decode>(s);

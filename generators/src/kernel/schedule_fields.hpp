@@ -71,6 +71,7 @@ template <> struct schedule_fields<cpu_gradient> {
         {"depth_unroll", &cpu_gradient::depth_unroll, most::depth_unroll},
         {"sum_rows", &cpu_gradient::sum_rows, most::sum_rows},
         {"sum_channels", &cpu_gradient::sum_channels, most::sum_channels},
+        {"pairing", &cpu_gradient::pairing, most::pairing},
     };
     static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
 };

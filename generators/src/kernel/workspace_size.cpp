@@ -1,3 +1,4 @@
+#include "kernel/gradient_schedule.hpp"
 #include "kernel/kernel_request.hpp"
 
 #include <algorithm>
@@ -56,7 +57,7 @@ std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes&
     const graph_facts& facts = *request.facts;
     const gradient_plan& plan = *facts.gradient;
     const std::vector<int> made = numbers_of_pairs(plan);
-    const int width = width_of_sums(cut.lanes, request.depths),
+    const int width = sum_layout(request).width,
               contractions = 1 + static_cast<int>(contractions_under(facts.graph, facts.depends, made).size()),
               tiles = static_cast<int>(made.size()) + contractions,
               rows = static_cast<int>(plan.sums.size()) + 2 * contractions;
@@ -160,9 +161,10 @@ sum_memory sum_memory_of(const kernel_request& request) {
     if (!facts.gradient) return {};
     const gradient_plan& plan = *facts.gradient;
     const depth_pair& depths = request.depths;
-    const auto width = static_cast<std::size_t>(width_of_sums(lanes_of(request.schedule), depths));
+    const sum_layout layout(request);
+    const auto width = static_cast<std::size_t>(layout.width), block = static_cast<std::size_t>(layout.block);
     sum_memory sums;
-    sums.parts = most_parts_of_queries;
+    sums.parts = tasks_of_batch_element;
     const int of_each_query = static_cast<int>(
         std::ranges::count_if(hoistable(facts.graph, facts.depends, numbers_of_pairs(plan), {facts.core.contraction}),
                               [&](int n) { return facts.depends[static_cast<std::size_t>(n)].query; }));
@@ -174,7 +176,8 @@ sum_memory sum_memory_of(const kernel_request& request) {
     sums.depths +=
         depths.value_depth * static_cast<int>(contractions_under(facts.graph, facts.depends, plan.tiles).size());
     for (const gradient_sum& sum : plan.sums) {
-        of(sum.of_queries, sum.per_head) += sizeof(float) * width;
+        const auto rows = static_cast<std::size_t>(layout.rows_of_block(sum));
+        of(sum.of_queries, sum.per_head) += (sizeof(float) * width * rows + block - 1) / block;
         if (sum.rows >= 0) sums.depths += sum.of_values ? depths.value_depth : depths.depth;
     }
     std::set<std::size_t> rounded;
@@ -188,7 +191,7 @@ sum_memory sum_memory_of(const kernel_request& request) {
         if (const input_declaration& to = facts.graph.inputs[static_cast<std::size_t>(input)];
             to.element == element_type::any && element_of(to, request.types) != element_type::f32 &&
             rounded.insert(term.output).second)
-            of(term.of_queries, false) += sizeof(float) * width / (term.of_queries ? 1 : most_parts_of_queries);
+            of(term.of_queries, false) += sizeof(float) * width;
     }
     return sums;
 }

@@ -200,10 +200,11 @@ std::size_t bound_call::sum_bytes() const {
     if (k.sums.parts == 0) return 0;
     const auto blocks = [](std::int64_t length, int block) { return (length + block - 1) / block; };
     const std::int64_t of_queries = blocks(shape_[axis_kind::query], k.query_block),
-                       parts = std::clamp<std::int64_t>(of_queries / k.sums.blocks_of_part, 1, k.sums.parts),
-                       queries = (of_queries + parts - 1) / parts * k.query_block,
                        keys = blocks(shape_[axis_kind::key], k.key_block) * k.key_block,
                        key_heads = std::max<std::int64_t>(shape_[axis_kind::key_head], 1),
+                       parts = std::clamp<std::int64_t>(of_queries / k.sums.blocks_of_part, 1,
+                                                        blocks(k.sums.parts, static_cast<int>(key_heads))),
+                       queries = (of_queries + parts - 1) / parts * k.query_block,
                        group = std::max<std::int64_t>(shape_[axis_kind::head] / key_heads, 1);
     const auto bytes = [](std::int64_t rows, std::size_t each) { return static_cast<std::size_t>(rows) * each; };
     return static_cast<std::size_t>(shape_[axis_kind::batch] * key_heads * parts) *

@@ -62,7 +62,7 @@ struct kernel {
     /// The multiply-adds of each pair of a query and a key, of what is contracted over a depth.
     int depths_of_pair{};
     /// For a gradient: the bytes that its sums take for each query of a head, key of a query head and key of a key
-    /// head, in each part of the queries; the most parts, and the fewest blocks of a part. Else 0.
+    /// head, in each part of the queries; the parts of all key heads, and the fewest blocks of a part. Else 0.
     struct sum_memory {
         std::size_t of_query{}, of_key{}, of_key_head{};
         int parts{}, blocks_of_part{};
