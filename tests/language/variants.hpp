@@ -92,6 +92,10 @@ inline constexpr auto rotary_normalised =
     v;
 inline constexpr auto codes = input<"codes", u8>(batch, key_head, key, value_depth);
 inline constexpr auto dequantised = softmax(scores) * values(as_real(codes(b, h, kv_idx, d_idx)) * slopes(h));
+inline constexpr auto key_codes = input<"key_codes", i8>(batch, key_head, key, depth);
+inline constexpr auto quantised_queries = quantized<u8>(softmax(queries(quantized<i8>(rms_norm(q, gain, 1e-6))) *
+                                                                t(keys(key_codes(b, h, kv_idx, d_idx) * slopes(h))))) *
+                                          values(as_real(codes(b, h, kv_idx, d_idx) - 128) * slopes(h));
 inline constexpr auto local_kv = input<"local_kv", f32>(batch, key_head, axis<"local">, depth);
 inline constexpr auto sparse_kv = input<"sparse_kv", f32>(batch, key_head, axis<"sparse">, depth);
 inline constexpr auto chosen = where(kv_idx < extent<2>(local_kv), local_kv(b, 0, kv_idx, d_idx),

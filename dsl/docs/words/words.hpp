@@ -220,6 +220,13 @@ inline constexpr auto rotated =
 // `rms_norm(q, gain, epsilon)`: normalisation of a head's channels
 inline constexpr auto normalised =
     whole(softmax(queries(rms_norm(q, gain, 1e-6)) * t(keys(rms_norm(k, gain, 1e-6)))) * v);
+// `quantized<i8>(q)`: a head's channels as multiples of largest / 127, in codes of eight bits
+inline constexpr auto coded =
+    whole(softmax(queries(quantized<i8>(q)) * t(keys(as_real(codes(b, h, kv_idx, d_idx)) * 0.1))) * v);
+// `quantized<u8>(weights)` `quantized<i16>(weights)`: weights that decode may round to 255 or 32767 steps
+inline constexpr auto rounded_weights = whole(
+    outputs(out = quantized<u8>(softmax(scores)) * values(as_real(codes(b, h, kv_idx, d_idx)) * 0.1),
+            output<"finer"> = quantized<i16>(softmax(scores)) * values(as_real(codes(b, h, kv_idx, d_idx)) * 0.1)));
 
 // # Whole layers (attune/dsl/layers.hpp)
 // `linear(x, w)` `linear(x, w, bias)` `split_heads(x, heads)` `merge_heads(output)` `part<i, n>(x)`: projections,

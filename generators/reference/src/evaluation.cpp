@@ -32,6 +32,8 @@ constexpr by_operation<family::attention, way> ways_of_attention{{operation::mas
                                                                  {operation::row_sum, way::of_row},
                                                                  {operation::weighted_sum, way::weighted},
                                                                  {operation::unnormalized, way::unchanged},
+                                                                 {operation::in_u8, way::unchanged},
+                                                                 {operation::in_i16, way::unchanged},
                                                                  {operation::as_row, way::unchanged},
                                                                  {operation::as_output, way::unchanged},
                                                                  {operation::tokens, way::unchanged},

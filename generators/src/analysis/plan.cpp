@@ -119,6 +119,8 @@ private:
             core_.summed_weights.push_back(it.arguments[0]);
         } else if (it.op == operation::weighted_sum && belongs(n)) {
             core_.weights = it.arguments[0];
+            const operation rounds = node(core_.weights).op;
+            core_.weight_digits = rounds == operation::in_u8 ? 1 : rounds == operation::in_i16 ? 2 : 0;
             core_.value = tensor(it.arguments[1], "the values of a weighted sum");
         }
     }

@@ -30,6 +30,7 @@ struct plan {
     statistic weights_by{};
     int statistic_node{-1};           ///< softmax(scores) or unnormalized(scores)
     int sink{-1};                     ///< of softmax
+    int weight_digits{};              ///< of 8 bits, to which weights may be rounded; 0: they are not
     int weights{-1}, value{-1};       ///< of the weighted sums; the value is an input, or computed by values(...)
     std::vector<int> summed_weights;  ///< what row_sum adds up; each once
     bool log_sum{}, maximum{};        ///< whether a log-sum-exp or a row maximum is asked for

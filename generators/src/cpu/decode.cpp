@@ -57,8 +57,14 @@ void decode_state::define_ranges() {
 Func decode_state::reduced(const std::string& name, const Func& of_pairs, bool maximum) {
     // Algorithm
     const int keys = std::gcd(cut_.key_block, cut_.lanes);
-    const Expr first = !maximum ? Expr(0.0f) : is_softmax(f_.core) ? Expr(lowest_score) : Expr(lowest);
-    const auto join = [&](const Expr& a, const Expr& b) { return maximum ? larger_score(f_.core, a, b) : a + b; };
+    const bool bits = of_pairs.type().is_uint();
+    const Expr first = bits                  ? Expr(0u)
+                       : !maximum            ? Expr(0.0f)
+                       : is_softmax(f_.core) ? Expr(lowest_score)
+                                             : Expr(lowest);
+    const auto join = [&](const Expr& a, const Expr& b) {
+        return !maximum ? a + b : bits ? max(a, b) : larger_score(f_.core, a, b);
+    };
     const RDom each(0, cut_.key_block / keys, name + "_vector"), lane(0, keys, name + "_lane");
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     Func lanes(name + "_lanes"), all(name);
@@ -77,18 +83,19 @@ void decode_state::define_weights() {
             return reduced(name, of_pairs, maximum);
         });
     if (!vectors_a_chunk) return;
-    values = scores_at.rows_of(f_.core.value, false, "values");
+    const score_tile::scaled_rows narrow = scores_at.narrow_rows_of(f_.core.value, "values");
+    values_are_narrow = narrow.codes.defined();
+    values = values_are_narrow ? narrow.codes : scores_at.rows_of(f_.core.value, false, "values");
     values_again(f_.d, f_.ki, f_.kb, f_.h, f_.b) = values(f_.d, f_.ki, f_.kb, f_.h, f_.b);
-    of_masked.emplace(f_, parts.block_kinds,
-                      [&](const Expr& d, const Expr& key) { return values_again(d, key, f_.kb, f_.h, f_.b); });
-    rk = RDom(0, cut_.key_block, "rk");
-    rk.where(!of_masked->matter());
-    looked_at = RDom(0, cut_.key_block, "looked_at");
-    looked_at.where(of_masked->matter());
+    if (!narrow.whole)
+        of_masked.emplace(f_, parts.block_kinds,
+                          [&](const Expr& d, const Expr& key) { return values_again(d, key, f_.kb, f_.h, f_.b); });
+    rk = RDom(0, cut_.key_block, "rk"), looked_at = RDom(0, cut_.key_block, "looked_at");
+    if (values_are_narrow) return add_codes(narrow);
+    rk.where(!of_masked->matter()), looked_at.where(of_masked->matter());
     const std::vector<Var> at{f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     const auto weight_of = [&](const RDom& key) { return weights.weighing(score_tile::pair_of(f_, key, f_.qi)); };
     const auto value_of = [&](const Func& of, const RDom& key) { return of(f_.d, key, f_.kb, f_.h, f_.b); };
-    const Expr looked = weight_of(looked_at);
     if (values_lie_in_keys(f_.graph(), f_.depends, f_.core)) {
         sums = Func("sums");
         sums(at) = 0.0f;
@@ -98,7 +105,70 @@ void decode_state::define_weights() {
         accumulated(at) = 0.0f;
         accumulated(at) += weight_of(rk) * value_of(values, rk);
     }
-    accumulated(at) += looked * masked_values::unless_masked(looked, value_of(values_again, looked_at));
+    add_looked_at(weights.weighing);
+}
+
+void decode_state::add_looked_at(const Func& weighing) {
+    // Algorithm
+    const Expr weight = weighing(score_tile::pair_of(f_, looked_at, f_.qi));
+    accumulated(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
+        weight * masked_values::unless_masked(weight, values_again(f_.d, looked_at, f_.kb, f_.h, f_.b));
+}
+
+/// What all channels of a value share is put into the weights. Sums stay in registers while a few rows go through the
+/// keys of the block; where each pair is looked at they count for nothing.
+void decode_state::add_codes(const score_tile::scaled_rows& narrow) {
+    // Algorithm
+    const std::vector<Var> element{f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
+    const Expr weight = weights.weighing(scores_at.pair());
+    weights.scaled = Func("scaled_weights");
+    weights.scaled(scores_at.pair()) = weight * masked_values::unless_masked(weight, narrow.factor);
+    weight_digits =
+        narrow.bytes.defined() && f_.request.target->byte_dot && cut_.key_block % 4 == 0 ? f_.core.weight_digits : 0;
+    Expr sum, looks = of_masked ? of_masked->matter() : Expr();
+    if (weight_digits > 0) {
+        looks = sum_digits(narrow.bytes, sum);
+    } else {
+        added(element) = 0.0f;
+        added(element) += weights.scaled(score_tile::pair_of(f_, rk, f_.qi)) * values(f_.d, rk, f_.kb, f_.h, f_.b);
+        sum = added(f_.d, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
+    }
+    looks_at_pairs = looks.defined();
+    accumulated(element) = looks_at_pairs ? select(looks, 0.0f, sum) : sum;
+    if (!looks_at_pairs) return;
+    looked_at.where(looks);
+    add_looked_at(weights.scaled);
+}
+
+/// Weights as multiples of a step of their row in a block, in digits of eight bits; products of digits and codes are
+/// integers. Returns whether a block has weights without such a step, negative ones or what is no number: they are
+/// added in f32.
+Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
+    // Algorithm
+    const int steps = weight_digits == 1 ? 255 : 32767;
+    const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, block{f_.kb, f_.qt, f_.h, f_.b};
+    Func bits("bits_of_weights");
+    bits(scores_at.pair()) = reinterpret<std::uint32_t>(weights.scaled(scores_at.pair()));
+    largest = reduced("largest", bits, true);
+    const RDom each(0, f_.rows(), "row");
+    const Expr of_row = largest(each, f_.kb, f_.qt, f_.h, f_.b), none = Expr(0u), infinity = Expr(0x7f800000u);
+    const Expr smallest = Expr(0x0da24260u);  // 1e-30
+    without_step(block) = cast<std::uint8_t>(0);
+    without_step(block) =
+        max(without_step(block), cast<std::uint8_t>(of_row >= infinity || (of_row < smallest && of_row != none)));
+    const Expr most = reinterpret<float>(max(largest(std::vector<Expr>(row.begin(), row.end())), smallest)),
+               code = cast<int>(round(weights.scaled(scores_at.pair()) * (static_cast<float>(steps) / most)));
+    digits(f_.ki, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(select(dg == 0, code & 255, code >> 8));
+    interleaved(l, f_.d, group, f_.kb, f_.h, f_.b) = cast<std::int8_t>(codes(f_.d, 4 * group + l, f_.kb, f_.h, f_.b));
+
+    fours = RDom({{0, 4}, {0, cut_.key_block / 4}}, "fours");
+    digit_sums(f_.d, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0;
+    digit_sums(f_.d, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
+        cast<int>(digits(4 * fours.y + fours.x, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b)) *
+        cast<int>(interleaved(fours.x, f_.d, fours.y, f_.kb, f_.h, f_.b));
+    const auto of_digit = [&](int i) { return cast<float>(digit_sums(f_.d, i, f_.qi, f_.kb, f_.qt, f_.h, f_.b)); };
+    sum = (weight_digits == 1 ? of_digit(0) : of_digit(0) + 256.0f * of_digit(1)) * (most / static_cast<float>(steps));
+    return without_step(f_.kb, f_.qt, f_.h, f_.b) != cast<std::uint8_t>(0);
 }
 
 void decode_state::define_state() {

@@ -44,7 +44,16 @@ public:
     std::vector<std::pair<Halide::Func, Halide::RDom>>
         lane_sums;  ///< (lane, row, ...): a vector of a row's maxima or sums, before they become one; over the vectors
     Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
+    bool values_are_narrow{};                   ///< codes, converted where they are multiplied
+    bool looks_at_pairs{true};                  ///< whether some blocks add values one pair at a time
     Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
+    Halide::Func added{"added"};                ///< (value depth, row, ...): where no pair is looked at
+    int weight_digits{};                        ///< of eight bits, to which weights are rounded; 0: they are not
+    Halide::Func largest;                       ///< (row, ...): the bits of the largest weight
+    Halide::Func without_step{"without_step"};  ///< (key block, ...): not 0 where weights are not rounded
+    Halide::Func digits{"digits"};              ///< (key in block, digit, row, ...)
+    Halide::Func interleaved{"interleaved"};    ///< (key of four, value depth, four keys of block, ...)
+    Halide::Func digit_sums{"digit_sums"};      ///< (value depth, digit, row, ...)
     Halide::Func accumulated{"accumulated"};    ///< (value depth, row, key block, query block, key head, batch)
     Halide::Func sums;            ///< the same over all keys of a block, a tile of it in registers: where values are
                                   ///< channels of the keys' rows, which then are in the caches. Undefined elsewhere
@@ -59,14 +68,23 @@ public:
     const int vectors_a_chunk;                       ///< that share a maximum and a sum, 0 where no values are weighed
     const int chunks;                                ///< how many such there are
     Halide::Var sp{"sp"}, l{"l"}, dc{"dc"}, x{"x"};  ///< split, lane, chunk, element of what a task leaves
+    Halide::Var dg{"dg"}, group{"group"};
+    Halide::RDom fours;
     Halide::RDom rk, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
     Halide::RDom blocks, splits;
-    std::optional<masked_values> of_masked;
+    std::optional<masked_values> of_masked;  ///< unless all values are finite
+    /// Vectors of sums of codes that a few rows have in registers.
+    int vectors_of_codes() const {
+        return weight_digits == 2 && vectors_a_chunk % 2 == 0 ? vectors_a_chunk / 2 : vectors_a_chunk;
+    }
     int split_size() const { return layout.size() * width * chunks; }
 
 private:
     void define_ranges();
     void define_weights();
+    void add_looked_at(const Halide::Func& weighing);
+    void add_codes(const score_tile::scaled_rows& narrow);
+    Halide::Expr sum_digits(const Halide::Func& codes, Halide::Expr& sum);
     void define_state();
     void define_splits();
     void define_merge();

@@ -43,6 +43,38 @@ void schedule_sums(const cpu_decode& cut, decode_state& its, const kernel_frame&
     its.sums.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
 }
 
+/// Of values that are codes: sums of a few rows and vectors, in registers.
+void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
+    // Schedule
+    const Var dx("dx"), dt("dt"), qx("qx");
+    const RVar ro("ro"), rx("rx");
+    const int channels = its.width * its.vectors_of_codes();
+    its.accumulated.split(f.d, dt, f.d, channels).split(f.d, f.d, dx, its.width).vectorize(dx).unroll(f.d);
+    its.accumulated.specialize(f.rows() == 1).split(f.qi, f.qi, qx, 1).reorder(dx, f.d, qx, dt, f.qi);
+    its.accumulated.split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::RoundUp)
+        .reorder(dx, f.d, qx, dt, f.qi)
+        .unroll(qx);
+    if (its.weight_digits == 0) {
+        its.added.compute_at(its.accumulated, dt).vectorize(f.d, its.width).unroll(f.d).unroll(f.qi);
+        its.added.update().split(its.rk, ro, rx, cut.value_tile).split(f.d, f.d, dx, its.width);
+        its.added.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
+        return;
+    }
+    its.digit_sums.compute_at(its.accumulated, dt);
+    its.digit_sums.bound_extent(its.dg, its.weight_digits).vectorize(f.d, its.width).unroll(f.d).unroll(its.dg).unroll(f.qi);
+    its.digit_sums.update().split(f.d, f.d, dx, its.width);
+    its.digit_sums.update()
+        .reorder(its.fours.x, dx, f.d, its.dg, f.qi, its.fours.y)
+        .atomic()
+        .vectorize(its.fours.x)
+        .vectorize(dx)
+        .unroll(f.d)
+        .unroll(its.dg)
+        .unroll(f.qi);
+    its.interleaved.compute_at(its.digit_sums, its.fours.y).bound_extent(its.l, 4).reorder(its.l, f.d);
+    its.interleaved.vectorize(f.d, channels).unroll(its.l);
+}
+
 void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
     // Schedule
     const Var task("task"), kx("kx"), qx("qx");
@@ -67,16 +99,31 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
         in_block(lanes);
     }
     if (its.vectors_a_chunk == 0) return;
+    if (its.weight_digits > 0) {
+        in_block(its.digits)
+            .bound_extent(f.ki, cut.key_block)
+            .bound_extent(its.dg, its.weight_digits)
+            .split(f.ki, f.ki, kx, vector)
+            .reorder(kx, its.dg, f.ki)
+            .vectorize(kx)
+            .unroll(its.dg);
+        in_block(its.largest);
+        in_block(its.without_step);
+    }
     in_block(its.accumulated).bound_extent(f.d, f.value_depth());
-    if (its.sums.defined())
+    if (its.values_are_narrow)
+        schedule_codes(cut, its, f);
+    else if (its.sums.defined())
         schedule_sums(cut, its, f);
     else
         schedule_accumulated(cut, its, f);
-    Stage looked = its.accumulated.update(its.sums.defined() ? 0 : 1);
-    looked.reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.width);
-    looked.never_partition(std::vector<VarOrRVar>{its.looked_at});
-    schedule_masked_values(*its.of_masked, block);
-    if (lies_in_rows(f.graph(), f.depends, f.core.value)) return;
+    if (its.looks_at_pairs) {
+        Stage looked = its.accumulated.update(its.sums.defined() || its.values_are_narrow ? 0 : 1);
+        looked.reorder(f.d, f.qi, its.looked_at).vectorize(f.d, its.width);
+        looked.never_partition(std::vector<VarOrRVar>{its.looked_at});
+    }
+    if (its.of_masked) schedule_masked_values(*its.of_masked, block);
+    if (lies_in_rows(f.graph(), f.depends, f.core.value) || its.values_are_narrow) return;
     its.values.clone_in(its.values_again);
     scores.schedule_row_vectors(its.values.compute_at(its.accumulated, RVar("ro")).bound_extent(f.ki, cut.value_tile),
                                 f.value_depth());
@@ -135,9 +182,14 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), vector);
     for (const auto& [lanes, each] : its.lane_sums) add(lanes, each.x.name(), vector);
     if (its.vectors_a_chunk == 0) return all;
-    add(its.sums.defined() ? its.sums : its.accumulated, "ro", cut.value_tile);
-    add(its.accumulated, its.looked_at.x.name(), 1);
-    all.push_back(its.of_masked->scanned_keys());
+    if (its.weight_digits > 0) {
+        add(its.digits, f.ki.name(), vector);
+        add(its.digit_sums, its.fours.y.name(), 4);
+    } else {
+        add(its.values_are_narrow ? its.added : its.sums.defined() ? its.sums : its.accumulated, "ro", cut.value_tile);
+    }
+    if (its.looks_at_pairs) add(its.accumulated, its.looked_at.x.name(), 1);
+    if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
     return all;
 }
 
@@ -145,10 +197,19 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
     const score_tile_schedule scores(f, its.scores_at);
     scores.fetch_keys(cut, pipeline, its.scores);
     if (its.vectors_a_chunk == 0 || values_lie_in_keys(f.graph(), f.depends, f.core)) return;
+    if (its.values_are_narrow) {
+        const prefetch_rows::loop added = its.weight_digits > 0
+                                              ? prefetch_rows::loop{its.digit_sums.name(), its.fours.y.name()}
+                                              : prefetch_rows::loop{its.added.name(), "ro"};
+        scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.weight_digits > 0 ? 4 : cut.value_tile,
+                          its.width * its.vectors_of_codes());
+        return;
+    }
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};
     const bool computed = !lies_in_rows(f.graph(), f.depends, f.core.value);
     scores.fetch_rows(cut, pipeline, f.core.value,
-                      computed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added, added, cut.value_tile);
+                      computed ? prefetch_rows::loop{its.values.name(), f.ki.name()} : added, added, cut.value_tile,
+                      f.value_depth());
 }
 
 }  // namespace

@@ -78,6 +78,8 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
         else if (!(channels && of_query))  // only the call knows how many rows are stacked
             kept.bound_extent(i, positions);
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
+        if (const auto dense = its_.dense_where.find(kept.name()); dense != its_.dense_where.end())
+            kept.specialize(dense->second);  // a vector is loaded there, not an element at a time
     }
     if (channels) return;
     for (score_tile::contraction& c : its_.contractions) {
@@ -127,7 +129,12 @@ void score_tile_schedule::schedule_queries(const LoopLevel& block, const LoopLev
     its_.last_key.compute_at(storage);
     if (its_.along == score_tile::lanes::channels) {
         for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
-        for (score_tile::contraction& c : its_.contractions) c.query_rows.compute_at(block).hoist_storage(storage);
+        for (score_tile::contraction& c : its_.contractions) {
+            c.query_rows.compute_at(block).hoist_storage(storage);
+            if (!c.in_bytes) continue;
+            c.panel.compute_at(block).hoist_storage(storage).bound_extent(c.panel.args()[0], 64);
+            c.offset.compute_at(block).hoist_storage(storage);
+        }
     }
     schedule_side(true, block, storage);
 }
@@ -147,6 +154,10 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
     const Var l("l"), kj("kj");
     const int vector = its_.channel_vector, lanes = cut.lanes, tile = cut.query_tile;
     for (score_tile::contraction& c : its_.contractions) {
+        if (c.in_bytes) {
+            schedule_bytes(c, lanes, tile, rows);
+            continue;
+        }
         // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
         // long to multiply.
         c.query_rows.bound_extent(f_.d, f_.depth()).align_bounds(f_.qi, tile).vectorize(f_.d, vector);
@@ -165,9 +176,29 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(f_.ki)
             .unroll(f_.qi)
             .unroll(c.each, std::gcd(cut.depth_unroll, f_.depth() / vector));
-        if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key))
+        if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !c.narrow)
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
+}
+
+void score_tile_schedule::schedule_bytes(score_tile::contraction& c, int lanes, int tile, const LoopLevel& rows) {
+    // Schedule
+    const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
+    constexpr int keys = 4;
+    c.query_rows.bound_extent(f_.d, f_.depth()).align_bounds(f_.qi, tile).vectorize(f_.d, its_.channel_vector);
+    c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(r, 4).bound_extent(stack, tile / 4);
+    c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
+    c.sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
+    c.sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
+    c.dots.compute_at(c.collected, stack).vectorize(j).vectorize(r).unroll(f_.ki);
+    c.dots.update()
+        .reorder(c.each.x, j, r, f_.ki, c.each.y)
+        .atomic()
+        .vectorize(c.each.x)
+        .vectorize(j)
+        .vectorize(r)
+        .unroll(f_.ki)
+        .unroll(c.each.y);
 }
 
 void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
@@ -180,8 +211,8 @@ void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
 }
 
 void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, int tensor,
-                                     const prefetch_rows::loop& where, const prefetch_rows::loop& from,
-                                     int keys) const {
+                                     const prefetch_rows::loop& where, const prefetch_rows::loop& from, int keys,
+                                     int channels) const {
     const bool computed = !lies_in_rows(f_.graph(), f_.depends, tensor);
     std::vector<prefetch_rows::stream> streams;
     const std::vector<bool> read = under(f_.graph(), {tensor}, [](int) { return false; });
@@ -193,7 +224,7 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
         const bool of_values = input.axes[input.rank - 1].kind == axis_kind::value_depth;
         const int elements = of_values ? f_.value_depth() : f_.depth();
         const int wanted = computed ? keys_ahead(cut) : bytes_ahead / (rows.type().bytes() * elements);
-        streams.push_back({rows.name(), elements, std::max(wanted / keys, 1)});
+        streams.push_back({rows.name(), std::min(elements, channels), std::max(wanted / keys, 1)});
     }
     if (!streams.empty())
         pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys));
@@ -201,9 +232,9 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
 
 void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {
     const score_tile::contraction& c = its_.contractions.front();
-    const bool computed = !lies_in_rows(f_.graph(), f_.depends, f_.core.key);
+    const bool computed = !lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !c.narrow;
     fetch_rows(cut, pipeline, f_.core.key, {computed ? c.key_rows.name() : c.collected.name(), f_.ki.name()},
-               {scores.name(), f_.ki.name()}, cut.lanes);
+               {scores.name(), f_.ki.name()}, cut.lanes, f_.depth());
 }
 
 std::vector<row_loop> score_tile_schedule::row_loops() const {

@@ -369,7 +369,9 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
             return {node.op == operation::logical_and ? a.value && b.value : a.value || b.value, {}};
         case family::attention:
             if (node.op == operation::mask) return {a.value, a.masked.defined() ? a.masked || !b.value : !b.value};
-            if (node.op == operation::as_row || node.op == operation::as_output) return a;
+            if (node.op == operation::as_row || node.op == operation::as_output || node.op == operation::in_u8 ||
+                node.op == operation::in_i16)
+                return a;
             refuse();
         case family::terminal:
         case family::tensors:

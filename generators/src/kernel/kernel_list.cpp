@@ -42,10 +42,13 @@ bool converts_in_8_lanes(const kernel_request& request) {
     return request.target->lanes == 8 && (bytes_of(request.types.key) != 4 || bytes_of(request.types.value) != 4);
 }
 
-/// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16 alone.
+/// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16, and of
+/// bytes in decode, alone.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
+    const auto in_bytes = [&](const plan* core) { return multiplies_bytes(request, *core); };
     return request.target->bf16_dot && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
-           !can_use_bf16_dot(request);
+           !(can_use_bf16_dot(request) ||
+             (!request.facts->gradient && std::ranges::any_of(request.core().cores(), in_bytes)));
 }
 
 }  // namespace

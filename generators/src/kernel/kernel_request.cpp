@@ -1,5 +1,6 @@
 #include "kernel/kernel_request.hpp"
 
+#include "analysis/narrow_rows.hpp"
 #include "analysis/plan.hpp"
 
 #include <algorithm>
@@ -99,6 +100,13 @@ bool can_use_bf16_dot(const kernel_request& request) {
     const auto& [query, key, value, output] = request.types;
     return query == element_type::bf16 && key == element_type::bf16 && value == element_type::bf16 &&
            depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
+}
+
+bool multiplies_bytes(const kernel_request& request, const plan& core) {
+    constexpr int rows = 4, channels = 16;  // of a vector
+    const auto* cut = std::get_if<cpu_decode>(&request.schedule);
+    return request.target->byte_dot && (!cut || cut->query_tile % rows == 0) && request.depths.depth % channels == 0 &&
+           multiplies_bytes(request.graph(), request.facts->depends, core);
 }
 
 void check(const kernel_request& request) {

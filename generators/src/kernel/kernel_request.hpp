@@ -49,6 +49,10 @@ void check(const kernel_request& request);
 /// by softmax's own weights. Of a gradient: all its products are of such tensors' rows.
 bool can_use_bf16_dot(const kernel_request& request);
 
+/// Whether a core's queries and keys are multiplied as integers in decode: the formula makes both of codes of 8 bits,
+/// and the level has an instruction for them.
+bool multiplies_bytes(const kernel_request& request, const plan& core);
+
 /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
 /// from panels whose depth only the call knows: those of sums over products of a query's and a key's numbers. Throws
 /// std::runtime_error for a graph that is not one kernel. Of a kernel for decode it is what does not depend on the

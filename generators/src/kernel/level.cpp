@@ -16,14 +16,14 @@ constexpr std::string_view launching_level = "x86-64-v2";
 
 constexpr level table[] = {
     {"x86-64-v4-bf16", "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41", 16,
-     32, true},
+     32, true, true},
     {"x86-64-v4", "x86-64-linux-avx-avx2-avx512-avx512_skylake-f16c-fma-sse41", 16, 32},
     {"x86-64-v3", "x86-64-linux-avx-avx2-f16c-fma-sse41", 8, 16},
     {"x86-64-v2", "x86-64-linux-sse41", 4, 16},
     {"aarch64", "arm-64-linux", 4, 32},
-    {"cuda", ATTUNE_LAUNCHER "-cuda-cuda_capability_80", 1, 0, false, true},
-    {"opencl", ATTUNE_LAUNCHER "-opencl-cl_doubles", 1, 0, false, true},
-    {"vulkan", ATTUNE_LAUNCHER "-vk_float64-vk_int16-vk_int64-vk_int8-vk_v13-vulkan", 1, 0, false, true},
+    {"cuda", ATTUNE_LAUNCHER "-cuda-cuda_capability_80", 1, 0, false, false, true},
+    {"opencl", ATTUNE_LAUNCHER "-opencl-cl_doubles", 1, 0, false, false, true},
+    {"vulkan", ATTUNE_LAUNCHER "-vk_float64-vk_int16-vk_int64-vk_int8-vk_v13-vulkan", 1, 0, false, false, true},
 };
 }  // namespace
 

@@ -13,6 +13,7 @@ struct level {
     int lanes;                ///< f32 in a vector register
     int registers;            ///< vector registers
     bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
+    bool byte_dot{};          ///< the same of bytes, four at a time, added to an i32
     bool is_gpu{};            ///< threads are what lanes are elsewhere
 };
 

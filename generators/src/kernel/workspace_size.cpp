@@ -1,3 +1,4 @@
+#include "analysis/narrow_rows.hpp"
 #include "kernel/gradient_schedule.hpp"
 #include "kernel/kernel_request.hpp"
 
@@ -203,7 +204,8 @@ row_memory row_memory_of(const kernel_request& request) {
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };
     row_memory each;
     for (const plan* core : facts->core.cores()) {
-        const int modified = static_cast<int>(core->summed_weights.size()) +
+        const int scaled = core->value >= 0 && narrow_rows_of(facts->graph, facts->depends, core->value) ? 1 : 0,
+                  modified = static_cast<int>(core->summed_weights.size()) +
                              (core->weights >= 0 && core->weights != core->statistic_node);
         if (request.on_gpu()) {  // what is kept of a block of threads is in the device's shared memory
             each.part_bytes += size((core->weights >= 0 ? depths.value_depth : 0) + 2 + modified);
@@ -213,9 +215,9 @@ row_memory row_memory_of(const kernel_request& request) {
             chunks = core->weights >= 0 ? depths.value_depth / vector + 1 : 1;
         const int state = depths.value_depth + vector * chunks * (2 + modified);
         each.part_bytes += size(state);
-        each.scratch_bytes +=
-            size(depths.depth + (2 + modified) * (cut.key_block + cut.lanes + 2) + depths.value_depth + state + 2) +
-            3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
+        each.scratch_bytes += size(depths.depth + (2 + modified + scaled) * (cut.key_block + cut.lanes + 2) +
+                                   depths.value_depth + state + 2) +
+                              3 * hoisted_bytes(*facts, cut) / static_cast<std::size_t>(cut.key_block);
     }
     return each;
 }

@@ -73,6 +73,17 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     masked = with_products(masked);
 }
 
+/// Whether a number of keys is an element of a tensor whose elements of neighbouring keys lie side by side; undefined
+/// where it is none, or they always do.
+Expr score_tile::dense_along_keys(int n) const {
+    const instruction& node = f_.node(n);
+    if (node.op != operation::load || f_.node(node.arguments[0]).op != operation::input ||
+        f_.node(node.arguments[node.argument_count - 1]).op != operation::kv_idx)
+        return {};
+    const Expr dense = f_.inputs.tensor(f_.node(node.arguments[0]).input).dim(0).stride() == 1;
+    return is_const(dense) ? Expr() : dense;
+}
+
 /// Hoists what is costly and depends on the query alone, the key alone or neither: it is computed once a task or once a
 /// block.
 void score_tile::hoist(const std::vector<int>& roots, place& at) {
@@ -105,6 +116,7 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
             n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
         (of_query ? hoisted_of_queries : of_key ? hoisted_of_keys : hoisted_of_task).push_back(kept);
         if (of_key && f_.node(n).kind == kind::integer) places_of_keys.push_back(kept.name());
+        if (const Expr dense = of_key ? dense_along_keys(n) : Expr(); dense.defined()) dense_where[kept.name()] = dense;
     }
 }
 
@@ -181,16 +193,20 @@ void score_tile::factor_out_scale() {
     real = is_small(f_.graph(), f_.core.scores) ? left : at_least(left, lowest_score);
 }
 
+place score_tile::at_row(bool of_query, const std::map<int, quantity>& known) const {
+    return {f_.b,
+            of_query ? f_.row_head(f_.qi) : f_.some_head(),
+            f_.row_query(f_.qi),
+            min(f_.key_at(f_.ki), last_key(f_.b)),
+            keys(f_.b),
+            known,
+            f_.d};
+}
+
 Func score_tile::rows_of_formula(int formula, bool of_query, const std::string& name,
                                  const std::map<int, quantity>& known) {
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
-    place at{f_.b,
-             of_query ? f_.row_head(f_.qi) : f_.some_head(),
-             f_.row_query(f_.qi),
-             min(f_.key_at(f_.ki), last_key(f_.b)),
-             keys(f_.b),
-             known,
-             f_.d};
+    place at = at_row(of_query, known);
     hoist({formula}, at);
     Func rows(pass_ + name);
     rows(f_.d, i, block, f_.h, f_.b) = f_.evaluate(formula, at).value;
@@ -251,7 +267,11 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     if (c.fixed && signs_queries && pairing_of(f_.request.schedule) == 2) return contract_pairs(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.core.query, true, "query_rows");
-        c.key_rows = rows_of(f_.core.key, false, "key_rows");
+        if (f_.decodes() && multiplies_bytes(f_.request, f_.core)) return sum_bytes(c);
+        const scaled_rows narrow =
+            f_.decodes() && !f_.request.on_gpu() ? narrow_rows_of(f_.core.key, "key_rows") : scaled_rows{};
+        c.key_rows = narrow.codes.defined() ? narrow.codes : rows_of(f_.core.key, false, "key_rows");
+        c.narrow = narrow.codes.defined(), c.of_key = narrow.factor;
         c.each = RDom(0, f_.depth(), pass_ + "channel");
     } else {
         const further_contraction& further = f_.core.further[&c - &contractions.front() - 1];
@@ -297,7 +317,8 @@ void score_tile::sum_in_lanes(contraction& c) {
 Expr score_tile::with_products(const Expr& e) const {
     Expr with = e;  // what is used in many places, as a function uses its argument, remains one expression
     for (const contraction& c : contractions)
-        with = Internal::graph_substitute(product_name(c.node), c.product(pair()), with);
+        with = Internal::graph_substitute(
+            product_name(c.node), c.of_key.defined() ? c.product(pair()) * c.of_key : Expr(c.product(pair())), with);
     return with;
 }
 

@@ -36,6 +36,15 @@ public:
     /// A tensor of the graph, an input or computed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
 
+    /// Rows that are narrow: codes, at a channel (f32, and integers where they have 8 bits), and what all channels of a
+    /// row share. Undefined: of a tensor that has none.
+    struct scaled_rows {
+        Halide::Func codes, bytes;
+        Halide::Expr factor;
+        bool whole{};  ///< codes are integers, and so finite
+    };
+    scaled_rows narrow_rows_of(int tensor, const std::string& name);
+
     /// The same as it lies in memory, where it is an input: (channel, position in block) of the block and head at hand.
     Halide::Expr element_of(int tensor, bool of_query, const Halide::Expr& channel, const Halide::Expr& position) const;
 
@@ -53,11 +62,16 @@ public:
         Halide::RDom each;
         bool paired{};                      ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch)
+        bool narrow{};                      ///< keys are codes, converted where they are multiplied
+        bool in_bytes{};                    ///< queries and keys are codes of 8 bits, multiplied as integers
+        Halide::Expr of_key;                ///< multiplies the product; undefined: nothing does
         Halide::Func panel;                 ///< (in-lane position, channel, block, head, batch); paired: first (of two)
         Halide::Func product;               ///< of pairs
         Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie
                                        ///< in lanes; in registers, and of all keys of a vector
         Halide::RDom lane;
+        Halide::Func sums, offset;  ///< in bytes: dots over all lanes (row of 4, key in block, 4 rows, ...); what 128
+                                    ///< in each channel of a key adds (row in block, ...)
     };
     std::vector<contraction> contractions;  ///< that of q * t(k) first
     struct stored_rows {
@@ -72,11 +86,12 @@ public:
         Halide::Expr dense;             ///< whether keys have no gaps there
     };
     std::vector<transposed_pairs> transposed;
-    Halide::Func keys, last_key;                   ///< (batch)
-    std::vector<Halide::Func> hoisted_of_queries;  ///< (query in block, query block, head, batch)
-    std::vector<Halide::Func> hoisted_of_keys;     ///< (key in block, key block, head, batch)
-    std::vector<Halide::Func> hoisted_of_task;     ///< (head, batch)
-    std::vector<std::string> places_of_keys;       ///< hoisted integers of keys: they say where rows lie
+    Halide::Func keys, last_key;                      ///< (batch)
+    std::vector<Halide::Func> hoisted_of_queries;     ///< (query in block, query block, head, batch)
+    std::vector<Halide::Func> hoisted_of_keys;        ///< (key in block, key block, head, batch)
+    std::vector<Halide::Func> hoisted_of_task;        ///< (head, batch)
+    std::map<std::string, Halide::Expr> dense_where;  ///< hoisted numbers of keys that are elements side by side, if so
+    std::vector<std::string> places_of_keys;          ///< hoisted integers of keys: they say where rows lie
     const lanes along;
     const int channel_vector;  ///< channels side by side, where they lie in lanes
 
@@ -85,11 +100,14 @@ private:
     Halide::Func rows_of_formula(int formula, bool of_query, const std::string& name,
                                  const std::map<int, quantity>& known);
     void hoist(const std::vector<int>& roots, place& at);
+    Halide::Expr dense_along_keys(int node) const;
+    place at_row(bool of_query, const std::map<int, quantity>& known) const;
     void transpose_pairs(const std::vector<int>& roots);
     void factor_out_scale();
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
     void sum_in_lanes(contraction& c);
+    void sum_bytes(contraction& c);
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;

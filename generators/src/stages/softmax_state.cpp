@@ -21,6 +21,7 @@ std::vector<Func> block_weights::of_pairs(const plan& core) const {
     std::vector<Func> all;
     if (has_weights(core)) all.push_back(weights);
     for (const auto& [node, f] : modified) all.push_back(f);
+    if (scaled.defined()) all.push_back(scaled);
     return all;
 }
 
@@ -41,6 +42,8 @@ block_weights weights_of_block(const kernel_frame& frame, const score_tile& scor
         of.weights(pair) = select(is_exactly(scores(pair), lowest), 0.0f, scores(pair) * scores_at.scale);
     }
     const auto made = [&](int node) {
+        if (const operation op = frame.node(node).op; op == operation::in_u8 || op == operation::in_i16)
+            node = frame.node(node).arguments[0];  // where it is rounded, where weights meet values
         if (node == core.statistic_node) return of.weights;
         const auto [at, is_new] = of.modified.try_emplace(node, "weights_" + std::to_string(node));
         if (is_new) at->second(pair) = scores_at.weights(node, of.weights(pair));

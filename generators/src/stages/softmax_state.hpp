@@ -44,6 +44,8 @@ struct block_weights {
     Halide::Func weights{};                  ///< of pairs: the statistic's own
     Halide::Func sum{};                      ///< of a row, of softmax's weights
     Halide::Func weighing{};                 ///< of pairs: what multiplies values; undefined where none are weighed
+    Halide::Func scaled{};                   ///< of pairs: the same with what all channels of a value share; undefined
+                                             ///< where that is nothing
     std::map<int, Halide::Func> modified{};  ///< of pairs: weights other than the statistic's own, by node
     std::map<int, Halide::Func> row_sums{};  ///< of a row: other sums that the graph asks for, by node
 

@@ -28,7 +28,14 @@ template <auto type> struct narrow {
     static constexpr auto attention =
         softmax(q * t(keys(as_real(k8(b, h, kv_idx, d_idx)) * k_scale(b, h, kv_idx))) * rsqrt(depth)) *
         values(as_real(v8(b, h, kv_idx, d_idx)) * v_scale(b, h, kv_idx));
+    /// Queries in codes of eight bits, too, and weights in eight or sixteen.
+    static constexpr auto of_codes = softmax(
+        queries(quantized<i8>(q)) * t(keys(as_real(k8(b, h, kv_idx, d_idx)) * k_scale(b, h, kv_idx))) * rsqrt(depth));
+    static constexpr auto cached_values = values(as_real(v8(b, h, kv_idx, d_idx)) * v_scale(b, h, kv_idx));
 };
+inline constexpr auto of_i8_and_codes = narrow<i8>::of_codes * narrow<i8>::cached_values;
+inline constexpr auto of_i8_and_two_digits = quantized<i16>(narrow<i8>::of_codes) * narrow<i8>::cached_values;
+inline constexpr auto of_i8_and_one_digit = quantized<u8>(narrow<i8>::of_codes) * narrow<i8>::cached_values;
 inline constexpr auto of_i8 = narrow<i8>::attention;
 inline constexpr auto of_e4m3 = narrow<f8_e4m3>::attention;
 inline constexpr auto of_e5m2 = narrow<f8_e5m2>::attention;

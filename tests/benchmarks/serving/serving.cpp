@@ -20,6 +20,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <stop_token>
@@ -77,17 +78,23 @@ void pairs(call& to, const shape& s, element_type type) {
     to.add("kv", memory(type, {s.sequences, s.key_heads, s.keys, 2, s.depth}), true);
 }
 
+/// Steps of codes, which are positive.
+memory scales(std::vector<std::int64_t> shape) {
+    memory made(element_type::f32, std::move(shape));
+    for (float& x : made.as<float>()) x = 0.01f * (std::abs(x) + 0.1f);
+    return made;
+}
+
 void bytes(call& to, const shape& s, element_type type) {
     for (const char* name : {"k8", "v8"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
-    for (const char* name : {"k_scale", "v_scale"})
-        to.add(name, memory(element_type::f32, {s.sequences, s.key_heads, s.keys}), true);
+    for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales({s.sequences, s.key_heads, s.keys}), true);
 }
 
 void nibbles(call& to, const shape& s) {
     for (const char* name : {"k4", "v4"})
         to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.keys, s.depth / 2}), true);
     for (const char* name : {"k_scale", "v_scale"})
-        to.add(name, memory(element_type::f32, {s.sequences, s.key_heads, s.keys, s.depth / 32}), true);
+        to.add(name, scales({s.sequences, s.key_heads, s.keys, s.depth / 32}), true);
 }
 
 /// Pages in random order; they are read head by head, sequence by sequence.
@@ -114,7 +121,7 @@ void paged(call& to, const shape& s, element_type type, std::int64_t tokens) {
     }
     if (type != element_type::u8) return;
     for (const char* name : {"k_scale", "v_scale"}) {
-        to.add(name, memory(element_type::f32, {pages, s.key_heads, tokens}), false);
+        to.add(name, scales({pages, s.key_heads, tokens}), false);
         pieces(to.tensors.back(), tokens * 4);
     }
 }
@@ -136,6 +143,9 @@ std::vector<cache> all_caches() {
             {"bf16 side by side", ir_of<caches::pairs_bf16>, "f32", std::bind(pairs, _1, _2, element_type::bf16)},
             {"u8", ir_of<caches::bytes::attention>, "f32", std::bind(bytes, _1, _2, element_type::u8)},
             {"i8", ir_of<caches::of_i8>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
+            {"i8, q in i8", ir_of<caches::of_i8_and_codes>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
+            {"i8, q i8, p i16", ir_of<caches::of_i8_and_two_digits>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
+            {"i8, q i8, p u8", ir_of<caches::of_i8_and_one_digit>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
             {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", nibbles},
             {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
             {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},

@@ -137,6 +137,8 @@ enum class operation : std::uint8_t {
     softmax,  ///< scores[, sink] -> weights, over the keys; the sink, a real of (b, h, q_idx), joins the denominator
               ///< only
     unnormalized,      ///< scores -> weights as they are, 0 where masked
+    in_u8,             ///< weights -> weights that kernels may round to 255 steps of the largest in a block of keys
+    in_i16,            ///< the same of 32767 steps
     weighted_sum,      ///< weights, v -> output
     log_sum_exp,       ///< scores[, sink] -> row; -infinity over nothing
     row_maximum,       ///< scores -> row, of the visible keys; -infinity over nothing

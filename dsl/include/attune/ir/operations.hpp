@@ -147,6 +147,8 @@ inline constexpr operation_row rows_of_all[] = {
     {mask, attention, "mask", 0, 2, 2, {scores, condition}, scores, all, none, cheap, regular, bounded, stage},
     {softmax, attention, "softmax", 0, 1, 2, {scores, real}, weights, all, score, cheap, regular, open, stage},
     {unnormalized, attention, "unnormalized", 0, 1, 1, {scores}, weights, all, score, cheap, regular, open, stage},
+    {in_u8, attention, "quantized<u8>", 0, 1, 1, {weights}, weights, all, none, cheap, regular, open, not_yet},
+    {in_i16, attention, "quantized<i16>", 0, 1, 1, {weights}, weights, all, none, cheap, regular, open, not_yet},
     {weighted_sum, attention, " * ", 13, 2, 2, {weights, tensor},
      output, but_keys, rows | score, cheap, regular, open, stage},
     {log_sum_exp, attention, "log_sum_exp", 0, 1, 2, {scores, real},
