@@ -20,31 +20,52 @@ whole_range range_of_element(element_type element) {
     return {};
 }
 
+/// What does not fit an i32 wraps around, to anything.
+whole_range unless_wrapped(std::int64_t least, std::int64_t most) {
+    const whole_range made{least, most}, any;
+    return made.within(any.least, any.most) ? made : any;
+}
+
+using of_two = whole_range (*)(whole_range, whole_range);
+constexpr of_two anything = [](whole_range, whole_range) { return whole_range{}; };
+constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
+    {operation::negate, [](whole_range x, whole_range) { return unless_wrapped(-x.most, -x.least); }},
+    {operation::absolute, anything},
+    {operation::add, [](whole_range x, whole_range y) { return unless_wrapped(x.least + y.least, x.most + y.most); }},
+    {operation::subtract,
+     [](whole_range x, whole_range y) { return unless_wrapped(x.least - y.most, x.most - y.least); }},
+    {operation::multiply, anything},
+    {operation::divide, anything},
+    {operation::remainder, anything},
+    {operation::minimum,
+     [](whole_range x, whole_range y) { return whole_range{std::min(x.least, y.least), std::min(x.most, y.most)}; }},
+    {operation::maximum,
+     [](whole_range x, whole_range y) { return whole_range{std::max(x.least, y.least), std::max(x.most, y.most)}; }}};
+constexpr by_operation<family::bits, of_two> of_bits{
+    {operation::bit_and,
+     [](whole_range x, whole_range y) {
+         return y.least >= 0 ? whole_range{0, y.most} : x.least >= 0 ? whole_range{0, x.most} : whole_range{};
+     }},
+    {operation::bit_or, anything},
+    {operation::bit_xor, anything},
+    {operation::shift_left, anything},
+    {operation::shift_right, [](whole_range x, whole_range) {
+         return whole_range{std::min<std::int64_t>(x.least, 0), std::max<std::int64_t>(x.most, 0)};
+     }}};
+
 whole_range range_at(const graph_ir& graph, const instruction& node, const std::vector<whole_range>& of_nodes) {
     const auto of = [&](int i) { return of_nodes[static_cast<std::size_t>(node.arguments[i])]; };
-    const auto made = [](std::int64_t least, std::int64_t most) {
-        return whole_range{}.least <= least && most <= whole_range{}.most ? whole_range{least, most} : whole_range{};
-    };
     if (node.kind != kind::integer) return {};
-    switch (node.op) {
-        case operation::constant: return {node.integer, node.integer};
-        case operation::load: {
-            const instruction& tensor = graph.nodes[node.arguments[0]];
-            return tensor.op == operation::input ? range_of_element(graph.inputs[tensor.input].element) : whole_range{};
-        }
-        case operation::add: return made(of(0).least + of(1).least, of(0).most + of(1).most);
-        case operation::subtract: return made(of(0).least - of(1).most, of(0).most - of(1).least);
-        case operation::minimum: return {std::min(of(0).least, of(1).least), std::min(of(0).most, of(1).most)};
-        case operation::maximum: return {std::max(of(0).least, of(1).least), std::max(of(0).most, of(1).most)};
-        case operation::where: return {std::min(of(1).least, of(2).least), std::max(of(1).most, of(2).most)};
-        case operation::bit_and:
-            for (const int i : {1, 0})
-                if (of(i).least >= 0) return {0, of(i).most};
-            return {};
-        case operation::shift_right:
-            return {std::min<std::int64_t>(of(0).least, 0), std::max(of(0).most, std::int64_t{0})};
-        default: return {};
+    if (node.op == operation::constant) return {node.integer, node.integer};
+    if (node.op == operation::where) return {std::min(of(1).least, of(2).least), std::max(of(1).most, of(2).most)};
+    if (node.op == operation::load) {
+        const instruction& tensor = graph.nodes[node.arguments[0]];
+        return tensor.op == operation::input ? range_of_element(graph.inputs[tensor.input].element) : whole_range{};
     }
+    const whole_range last = node.argument_count > 0 ? of(node.argument_count - 1) : whole_range{};
+    if (family_of(node.op) == family::arithmetic) return of_arithmetic[node.op](of(0), last);
+    if (family_of(node.op) == family::bits) return of_bits[node.op](of(0), last);
+    return {};
 }
 
 whole_range range_of(const graph_ir& graph, int node) {

@@ -61,7 +61,11 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
         return;
     }
     its.digit_sums.compute_at(its.accumulated, dt);
-    its.digit_sums.bound_extent(its.dg, its.weight_digits).vectorize(f.d, its.width).unroll(f.d).unroll(its.dg).unroll(f.qi);
+    its.digit_sums.bound_extent(its.dg, its.weight_digits)
+        .vectorize(f.d, its.width)
+        .unroll(f.d)
+        .unroll(its.dg)
+        .unroll(f.qi);
     its.digit_sums.update().split(f.d, f.d, dx, its.width);
     its.digit_sums.update()
         .reorder(its.fours.x, dx, f.d, its.dg, f.qi, its.fours.y)

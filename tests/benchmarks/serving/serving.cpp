@@ -22,6 +22,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <optional>
 #include <random>
 #include <stop_token>
 #include <thread>
@@ -58,6 +59,7 @@ struct cache {
     attune::graph_ir graph;
     std::string dtype;
     std::function<void(call&, const shape&)> fill;
+    std::string exact{};  ///< the cache that this one would be without rounding, if it rounds
 };
 
 void contiguous(call& to, const shape& s, element_type type) {
@@ -135,27 +137,29 @@ std::vector<cache> all_caches() {
     using attune::dsl::ir_of;
     using namespace std::placeholders;
     const attune::graph_ir plain = ir_of<caches::contiguous>;
-    return {{"f32", plain, "f32", std::bind(contiguous, _1, _2, element_type::f32)},
-            {"bf16", plain, "bf16", std::bind(contiguous, _1, _2, element_type::bf16)},
-            {"f32 token-major", plain, "f32", std::bind(token_major, _1, _2, element_type::f32)},
-            {"bf16 token-major", plain, "bf16", std::bind(token_major, _1, _2, element_type::bf16)},
-            {"f32 side by side", ir_of<caches::pairs_f32>, "f32", std::bind(pairs, _1, _2, element_type::f32)},
-            {"bf16 side by side", ir_of<caches::pairs_bf16>, "f32", std::bind(pairs, _1, _2, element_type::bf16)},
-            {"u8", ir_of<caches::bytes::attention>, "f32", std::bind(bytes, _1, _2, element_type::u8)},
-            {"i8", ir_of<caches::of_i8>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
-            {"i8, q in i8", ir_of<caches::of_i8_and_codes>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
-            {"i8, q i8, p i16", ir_of<caches::of_i8_and_two_digits>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
-            {"i8, q i8, p u8", ir_of<caches::of_i8_and_one_digit>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
-            {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", nibbles},
-            {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
-            {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},
-            {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
-            {"paged f32 64", ir_of<caches::paged::f32_64>, "f32", std::bind(paged, _1, _2, element_type::f32, 64)},
-            {"paged bf16 16", ir_of<caches::paged::bf16_16>, "f32", std::bind(paged, _1, _2, element_type::bf16, 16)},
-            {"paged bf16 64", ir_of<caches::paged::bf16_64>, "f32", std::bind(paged, _1, _2, element_type::bf16, 64)},
-            {"paged u8 16", ir_of<caches::paged::u8_16>, "f32", std::bind(paged, _1, _2, element_type::u8, 16)},
-            {"paged u8 64", ir_of<caches::paged::u8_64>, "f32", std::bind(paged, _1, _2, element_type::u8, 64)},
-            {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated}};
+    return {
+        {"f32", plain, "f32", std::bind(contiguous, _1, _2, element_type::f32)},
+        {"bf16", plain, "bf16", std::bind(contiguous, _1, _2, element_type::bf16)},
+        {"f32 token-major", plain, "f32", std::bind(token_major, _1, _2, element_type::f32)},
+        {"bf16 token-major", plain, "bf16", std::bind(token_major, _1, _2, element_type::bf16)},
+        {"f32 side by side", ir_of<caches::pairs_f32>, "f32", std::bind(pairs, _1, _2, element_type::f32)},
+        {"bf16 side by side", ir_of<caches::pairs_bf16>, "f32", std::bind(pairs, _1, _2, element_type::bf16)},
+        {"u8", ir_of<caches::bytes::attention>, "f32", std::bind(bytes, _1, _2, element_type::u8)},
+        {"i8", ir_of<caches::of_i8>, "f32", std::bind(bytes, _1, _2, element_type::i8)},
+        {"i8, q in i8", ir_of<caches::of_i8_and_codes>, "f32", std::bind(bytes, _1, _2, element_type::i8), "i8"},
+        {"i8, q i8, p i16", ir_of<caches::of_i8_and_two_digits>, "f32", std::bind(bytes, _1, _2, element_type::i8),
+         "i8"},
+        {"i8, q i8, p u8", ir_of<caches::of_i8_and_one_digit>, "f32", std::bind(bytes, _1, _2, element_type::i8), "i8"},
+        {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", nibbles},
+        {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
+        {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},
+        {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
+        {"paged f32 64", ir_of<caches::paged::f32_64>, "f32", std::bind(paged, _1, _2, element_type::f32, 64)},
+        {"paged bf16 16", ir_of<caches::paged::bf16_16>, "f32", std::bind(paged, _1, _2, element_type::bf16, 16)},
+        {"paged bf16 64", ir_of<caches::paged::bf16_64>, "f32", std::bind(paged, _1, _2, element_type::bf16, 64)},
+        {"paged u8 16", ir_of<caches::paged::u8_16>, "f32", std::bind(paged, _1, _2, element_type::u8, 16)},
+        {"paged u8 64", ir_of<caches::paged::u8_64>, "f32", std::bind(paged, _1, _2, element_type::u8, 64)},
+        {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated}};
 }
 
 double seconds_of(const std::function<void()>& work) {
@@ -180,6 +184,36 @@ std::pair<double, double> medians_beside_reading(const attune::generators::jit_k
         ours.push_back(once), reading.push_back(read);
     }
     return {median(ours), median(reading)};
+}
+
+/// A kernel for decode over a cache.
+struct compiled_cache {
+    compiled_cache(const cache& of_cache, const std::string& level, std::int64_t depth, const std::string& cut)
+        : of{"bench::" + of_cache.name, of_cache.graph},
+          list(attune::generators::kernels_of({&of, 1}, {.targets = {level},
+                                                         .dtypes = {of_cache.dtype},
+                                                         .depths = {std::to_string(depth)},
+                                                         .shapes = {"decode"}})) {
+        list[0].request.schedule = attune::generators::schedule_with(list[0].request, cut);
+        made.emplace(list[0]);
+    }
+    compiled_cache(const compiled_cache&) = delete;
+    attune::generators::variant of;
+    std::vector<attune::generators::listed_kernel> list;
+    std::optional<attune::generators::jit_kernel> made;
+};
+
+/// How far the output that was made last is from that of another kernel for the same call, of its largest element.
+double error_beside(const attune::generators::jit_kernel& exact, call& given) {
+    const std::span<float> out = given.tensors.back().as<float>();
+    const std::vector<float> rounded(out.begin(), out.end());
+    attune::detail::call(exact.table(), given.arguments, {});
+    double largest = 0, furthest = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        largest = std::max(largest, std::abs(double(out[i])));
+        furthest = std::max(furthest, std::abs(double(out[i]) - double(rounded[i])));
+    }
+    return furthest / largest;
 }
 
 /// Takes CPUs from the calls, the last ones, as another program would: a thread on each that never waits.
@@ -207,6 +241,7 @@ struct row {
     shape of;
     std::size_t bytes;
     double seconds, read_seconds;
+    std::optional<double> error;  ///< of rounding: the largest, of the largest output
 };
 
 void print(const row& r, bool json) {
@@ -223,11 +258,13 @@ void print(const row& r, bool json) {
                                                   {"depth", r.of.depth},
                                                   {"bytes", r.bytes},
                                                   {"ms", ms},
-                                                  {"read_ms", read_ms}}
+                                                  {"read_ms", read_ms},
+                                                  {"error", r.error.value_or(0)}}
                                .dump());
     else
-        fmt::print("{:<18} {:>7} {:>4} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%\n", r.cache, r.threads, r.busy,
-                   r.of.sequences, r.of.keys, megabytes, ms, megabytes / ms, 100 * read_ms / ms);
+        fmt::print("{:<18} {:>7} {:>4} {:>10} {:>9} {:>9.1f} {:>9.3f} {:>8.1f} {:>7.0f}%{}\n", r.cache, r.threads,
+                   r.busy, r.of.sequences, r.of.keys, megabytes, ms, megabytes / ms, 100 * read_ms / ms,
+                   r.error ? fmt::format(" {:>8.1e}", *r.error) : "");
     std::fflush(stdout);
 }
 
@@ -270,33 +307,33 @@ int main(int argc, char** argv) {
     for (const attune::generators::level& each : attune::generators::levels())
         if (level.empty() && attune::runs(each.name)) level = each.name;
     if (!json)
-        fmt::print("{}; heads {} over {}, depth {}\n{:<18} {:>7} {:>4} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8}\n", level,
-                   heads, key_heads, depth, "cache", "threads", "busy", "sequences", "keys", "MB", "ms", "GB/s",
-                   "of read");
+        fmt::print("{}; heads {} over {}, depth {}\n{:<18} {:>7} {:>4} {:>10} {:>9} {:>9} {:>9} {:>8} {:>8} {:>8}\n",
+                   level, heads, key_heads, depth, "cache", "threads", "busy", "sequences", "keys", "MB", "ms", "GB/s",
+                   "of read", "error");
     for (const cache& each : known) {
         if (std::find(wanted.begin(), wanted.end(), each.name) == wanted.end()) continue;
-        const attune::generators::variant of{"bench::" + each.name, each.graph};
-        auto list = attune::generators::kernels_of(
-            {&of, 1},
-            {.targets = {level}, .dtypes = {each.dtype}, .depths = {std::to_string(depth)}, .shapes = {"decode"}});
-        list[0].request.schedule = attune::generators::schedule_with(list[0].request, cut);
-        const attune::generators::jit_kernel kernel(list[0]);
+        const compiled_cache kernel(each, level, depth, cut);
+        std::optional<compiled_cache> exact;
+        for (const cache& other : known)
+            if (other.name == each.exact) exact.emplace(other, level, depth, cut);
         for (std::size_t i = 0; i < keys.size(); ++i) {
             const shape s{sequences[i], heads, key_heads, keys[i], depth};
             call given;
             given.tensors.reserve(16);
             each.fill(given, s);
-            const element_type type = list[0].request.types.query;
-            given.add("q", memory(type, {s.sequences, heads, queries, depth}), false);
-            given.add("out", memory(list[0].request.types.output, {s.sequences, heads, queries, depth}), false);
+            const auto& types = kernel.list[0].request.types;
+            given.add("q", memory(types.query, {s.sequences, heads, queries, depth}), false);
+            given.add("out", memory(types.output, {s.sequences, heads, queries, depth}), false);
             std::size_t size = 0;
             for (const auto& piece : given.read) size += piece.size();
             for (const int threads : threads_each)
                 for (const int taken : busy) {
                     attune::set_threads(threads);
                     const neighbours beside(taken);
-                    const auto [once, read] = medians_beside_reading(kernel, given, repeats, threads);
-                    print({each.name, level, threads, taken, s, size, once, read}, json);
+                    const auto [once, read] = medians_beside_reading(*kernel.made, given, repeats, threads);
+                    print({each.name, level, threads, taken, s, size, once, read,
+                           exact ? std::optional(error_beside(*exact->made, given)) : std::nullopt},
+                          json);
                 }
         }
     }
