@@ -5,7 +5,7 @@
 namespace attune::generators {
 
 /// What is used on a CPU where nothing better was measured. Any depth >= 1.
-cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, masking hides);
+cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, masking hides, int pairing = 1);
 cpu_decode default_cpu_decode(const level& isa, masking hides);
 
 }  // namespace attune::generators
