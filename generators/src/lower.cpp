@@ -9,6 +9,7 @@
 #include "kernel/shared_memory.hpp"
 #include "passes/gpu_passes.hpp"
 #include "passes/scratch_on_heap.hpp"
+#include "passes/transpose_squares.hpp"
 
 #include <attune/ir/stores.hpp>
 
@@ -245,6 +246,7 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
         apply(cut, all, states.empty() ? nullptr : &states.front(), attention);
     }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
+    if (!frame.request.on_gpu()) attention.add_custom_lowering_pass(new transpose_squares);
     return {attention, order};
 }
 

@@ -88,7 +88,7 @@ void decode_state::define_weights() {
     values = values_are_narrow ? narrow.codes : scores_at.rows_of(f_.core.value, false, "values");
     values_again(f_.d, f_.ki, f_.kb, f_.h, f_.b) = values(f_.d, f_.ki, f_.kb, f_.h, f_.b);
     if (!narrow.whole)
-        of_masked.emplace(f_, parts.block_kinds,
+        of_masked.emplace(f_, parts,
                           [&](const Expr& d, const Expr& key) { return values_again(d, key, f_.kb, f_.h, f_.b); });
     rk = RDom(0, cut_.key_block, "rk"), looked_at = RDom(0, cut_.key_block, "looked_at");
     if (values_are_narrow) return add_codes(narrow);

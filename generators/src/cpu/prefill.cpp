@@ -35,7 +35,12 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
     // Only where pairs are read by vectors of keys is it of use that they all exist. Of an index that a formula keeps
     // within bounds, three loops would be made, which take seconds to find.
     if (its.scores_at.transposed.empty()) its.scores.never_partition(std::vector<VarOrRVar>{f.ki});
-    if (its.masks_apart) its.scores.update().reorder(f.qi, its.masked).vectorize(f.qi, lanes).unroll(f.qi);
+    if (its.masks_apart)
+        its.scores.update()
+            .reorder(f.qi, its.masked.x, its.masked.y)
+            .vectorize(f.qi, lanes)
+            .unroll(f.qi)
+            .never_partition(std::vector<VarOrRVar>{its.masked.x, its.masked.y});
     scores.schedule_pairs(cut, LoopLevel(its.state, f.qi), task);
     scores.schedule_products(cut, LoopLevel(its.scores, f.ki), tile, cut.key_tile, lanes);
     for (Func row : its.weights.of_rows()) {
@@ -142,6 +147,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
         all.push_back({{of.name(), variable}, keys, of.name() != its.scores.name()});
     };
     add(its.scores, f.ki.name(), cut.key_tile);
+    if (its.masks_apart) add(its.scores, its.masked.y.name(), its.parts.keys());
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name());
     for (const Func& sum : its.weights.of_rows()) add(sum, its.rk.x.name());
     if (its.pairs_of_bf16)

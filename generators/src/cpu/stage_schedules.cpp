@@ -53,6 +53,7 @@ LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* s
         for (auto& [core, normal] : its.normal)
             normal.compute_at(outputs, dj)
                 .bound_extent(d, transposed)
+                .bound_extent(q, lanes)
                 .reorder_storage(d, q)
                 .reorder(q, d)
                 .vectorize(q, lanes, TailStrategy::RoundUp)
@@ -144,11 +145,13 @@ void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes) {
 
 void schedule_scan(non_finite& its, const Var& lane, int lanes, const RDom& each, const LoopLevel& block) {
     // Schedule
+    std::vector<VarOrRVar> over{lane};
+    for (int i = 0; i < each.dimensions(); ++i) over.emplace_back(each[i]);
     its.magnitudes.compute_at(block).bound_extent(lane, lanes).vectorize(lane, lanes);
     its.magnitudes.update()
-        .reorder(lane, each.x, each.y)
+        .reorder(over)
         .vectorize(lane, lanes)
-        .never_partition(std::vector<VarOrRVar>{each.y});
+        .never_partition(std::vector<VarOrRVar>(over.begin() + 1, over.end()));
     its.spoilt.compute_at(block);
 }
 

@@ -1,7 +1,6 @@
 #include "stages/masked_values.hpp"
 
-#include "stages/subblocks.hpp"
-
+#include <cstdint>
 #include <numeric>
 
 namespace attune::generators {
@@ -21,15 +20,17 @@ non_finite::non_finite(const Var& lane, int lanes, const std::vector<Var>& block
     spoilt(block) = max(spoilt(block), cast<std::uint8_t>(magnitudes(at) >= infinity));
 }
 
-masked_values::masked_values(const kernel_frame& frame, const Func& block_kinds, const value_at& value)
+masked_values::masked_values(const kernel_frame& frame, const subblocks& parts, const value_at& value)
     : width(std::gcd(lanes_of(frame.request.schedule), frame.value_depth())),
-      each(scan(frame, width, block_kinds)),
-      found(l, width, {frame.kb, frame.qt, frame.h, frame.b}, value(each.x * width + l, each.y)),
-      f_(frame) {}
+      each(scan(frame, width, parts)),
+      found(l, width, {frame.kb, frame.qt, frame.h, frame.b},
+            value(each.x * width + l, each.z * parts.keys() + each.y)),
+      f_(frame),
+      keys_(parts.keys()) {}
 
-RDom masked_values::scan(const kernel_frame& f, int width, const Func& block_kinds) {
-    RDom all({{0, f.value_depth() / width}, {0, f.cut.key_block}}, "scanned");
-    all.where(subblocks::kind_of(block_kinds(f.kb, f.qt, f.h, f.b)) != cast<std::uint8_t>(2));
+RDom masked_values::scan(const kernel_frame& f, int width, const subblocks& parts) {
+    RDom all({{0, f.value_depth() / width}, {0, parts.keys()}, {0, parts.count()}}, "scanned");
+    all.where(parts.may_mask(all.z));
     return all;
 }
 

@@ -1,6 +1,5 @@
 #pragma once
-#include "passes/skip_blocks.hpp"
-#include "stages/kernel_frame.hpp"
+#include "stages/subblocks.hpp"
 
 #include <functional>
 #include <vector>
@@ -16,13 +15,13 @@ struct non_finite {
 };
 
 /// Keeps the values of masked pairs out of sums. A masked pair has the weight 0, which makes nothing of a number, but
-/// NaN of an infinity or a NaN. So the values of a block in which pairs are masked are looked at once, for all queries
-/// of a task; only where one of them is not finite is the block's product made with `unless_masked`.
+/// NaN of an infinity or a NaN. So the values of sub-blocks in which pairs are masked are looked at once, for all
+/// queries of a task; only where one of them is not finite is the block's product made with `unless_masked`.
 class masked_values {
 public:
     /// `value` is one of the block (kb, h, b): at a channel and a key of the block.
     using value_at = std::function<Halide::Expr(const Halide::Expr& channel, const Halide::Expr& key)>;
-    masked_values(const kernel_frame& frame, const Halide::Func& block_kinds, const value_at& value);
+    masked_values(const kernel_frame& frame, const subblocks& parts, const value_at& value);
 
     /// Whether the product of the block must look at each pair.
     Halide::Expr matter() const { return found.spoilt(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
@@ -33,14 +32,15 @@ public:
     // What there is to schedule.
     const int width;  ///< value depths in a vector
     const Halide::Var l{"l"};
-    Halide::RDom each;  ///< vectors of a row, keys of a block
+    Halide::RDom each;  ///< vectors of a row, keys of a sub-block, sub-blocks
     non_finite found;   ///< of (key block, query block, head, batch)
-    clipped_loop scanned_keys() const { return {{found.magnitudes.name(), each.y.name()}, 1, true}; }
+    clipped_loop scanned_keys() const { return {{found.magnitudes.name(), each.z.name()}, keys_, true}; }
 
 private:
-    static Halide::RDom scan(const kernel_frame& f, int width, const Halide::Func& block_kinds);
+    static Halide::RDom scan(const kernel_frame& f, int width, const subblocks& parts);
 
     const kernel_frame& f_;
+    const int keys_;  ///< of a sub-block
 };
 
 }  // namespace attune::generators

@@ -37,12 +37,13 @@ void prefill_state::define_scores() {
         scores(pair) = choose_whole(scores_at.masked, lowest, scores_at.real);
         return;
     }
-    // A separate pass over the blocks that are not known to be full.
-    masked = RDom(0, f_.cut.key_block, "masked");
-    masked.where(subblocks::kind_of(parts.block_kinds(f_.kb, f_.qt, f_.h, f_.b)) != cast<uint8_t>(2));
-    const Expr hidden = Internal::graph_substitute(f_.ki.name(), masked.x, scores_at.masked);
+    // A separate pass over the sub-blocks that are not known to be full.
+    masked = RDom({{0, parts.keys()}, {0, parts.count()}}, "masked");
+    masked.where(parts.may_mask(masked.y));
+    const Expr key = masked.y * parts.keys() + masked.x,
+               hidden = Internal::graph_substitute(f_.ki.name(), key, scores_at.masked);
     scores(pair) = scores_at.real;
-    const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, masked);
+    const std::vector<Expr> there = score_tile::pair_of(f_, f_.qi, key);
     scores(there) = select(hidden, lowest, scores(there));
 }
 
@@ -93,8 +94,7 @@ void prefill_state::define_values() {
     };
     added = RDom(0, f_.cut.key_block, "added");
     if (!f_.request.on_gpu()) {
-        of_masked.emplace(f_, parts.block_kinds,
-                          [&](const Expr& d, const Expr& key) { return values(d, key, f_.kb, f_.h, f_.b); });
+        of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) { return values(d, key, f_.kb, f_.h, f_.b); });
         added.where(!of_masked->matter());
     }
     add_values(added, false);
@@ -114,7 +114,7 @@ void prefill_state::define_pairs() {
     weight_pairs(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
         reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
     value_pairs(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at.element_of(f_.core.value, false, f_.d, 2 * k2 + j);
-    of_masked.emplace(f_, parts.block_kinds, [&](const Expr& d, const Expr& key) {
+    of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) {
         return cast<float>(value_pairs(key % 2, d, key / 2, f_.kb, f_.h, f_.b));
     });
     accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;

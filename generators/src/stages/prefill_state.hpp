@@ -46,7 +46,8 @@ public:
                                          ///< without accumulators
     state_layout layout;
     Halide::Var dc{"dc"};             ///< the chunk
-    Halide::RDom rk, masked, blocks;  ///< keys of a block; those that the update masks; blocks of keys
+    Halide::RDom rk, masked, blocks;  ///< keys of a block; those of a sub-block that the update masks, and sub-blocks;
+                                      ///< blocks of keys
     Halide::RDom added, looked_at;    ///< keys of a block whose values are added: all, or one pair at a time
     std::optional<masked_values> of_masked;
 

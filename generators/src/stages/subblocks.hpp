@@ -24,6 +24,13 @@ public:
     static std::function<visited_subblocks(const Halide::Expr&)> visited_of(const kernel_request& request);
 
     bool several() const { return count_ > 1; }
+    int count() const { return count_; }
+    int keys() const { return of_subblocks_.blocks().key_block; }  ///< of a sub-block
+    /// Of the block (kb, qt, h, b): whether a pair of one of its sub-blocks may be masked.
+    Halide::Expr may_mask(const Halide::Expr& part) const {
+        const Halide::Func& kept = several() ? parts : block_kinds;  // parts of one are no function of their own
+        return kept(f_.kb * count_ + part, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(2);
+    }
 
     /// The lower two bits.
     static Halide::Expr kind_of(const Halide::Expr& visit) { return visit & Halide::cast<std::uint8_t>(3); }
