@@ -53,6 +53,8 @@ inline constexpr auto computed_scores = shifted * t(keys(k(b, h, kv_idx, d_idx) 
 inline constexpr auto computed =
     outputs(out = softmax(computed_scores) * values(v(b, h, kv_idx, d_idx) * 2.0), lse = log_sum_exp(computed_scores));
 inline constexpr auto alibi_gradient = gradient(alibi);
+inline constexpr auto differential = outputs(out = softmax(masked) * v - slopes(h) * (softmax(computed_scores) * v),
+                                             lse = log_sum_exp(masked), output<"other"> = log_sum_exp(computed_scores));
 }  // namespace formulas
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -238,7 +240,9 @@ TEST_CASE("every kind of call runs on a stack of 32 KB, and takes what explain s
                                  {"alibi", ir_of<formulas::alibi>, "f32", "256", "prefill", 1},
                                  {"alibi", ir_of<formulas::alibi>, "bf16", "64", "decode", 5},
                                  {"cache", ir_of<formulas::cache>, "f32", "128", "decode", 1},
-                                 {"layer", ir_of<formulas::layer>, "f32", "64", "prefill", 300}};
+                                 {"layer", ir_of<formulas::layer>, "f32", "64", "prefill", 300},
+                                 {"differential", ir_of<formulas::differential>, "bf16", "64", "prefill", 300},
+                                 {"eight softmaxes", ir_of<stack::eight>, "f32", "128", "decode", 1}};
     const kind_of_call everywhere[] = {{"alibi", ir_of<formulas::alibi>, "bf16", "128", "prefill", 300},
                                        {"alibi", ir_of<formulas::alibi>, "f32", "128", "decode", 1},
                                        {"pairs", ir_of<formulas::pairs>, "f32", "64", "prefill", 300},
@@ -255,4 +259,6 @@ TEST_CASE("every kind of call runs on a stack of 32 KB, and takes what explain s
     for (const char* const type : {"f32", "f16"})
         check_linked({"long_pairs", ir_of<stack::long_pairs>, type, "64", "prefill", 300},
                      detail::table_of<stack::long_pairs>());
+    check_linked({"eight softmaxes", ir_of<stack::eight>, "f32", "128", "prefill", 300},
+                 detail::table_of<stack::eight>());
 }

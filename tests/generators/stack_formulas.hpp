@@ -24,4 +24,11 @@ inline constexpr auto long_pairs =
 inline constexpr auto trained = outputs(out = long_weights * v, lse = log_sum_exp(long_formula));
 inline constexpr auto long_gradient = gradient(trained);
 
+/// As many softmaxes as a graph may have, with masks and values of two kinds.
+inline constexpr auto v2 = input<"v2", f32>(batch, key_head, key, value_depth);
+inline constexpr auto sloped = mask(steep + slopes(h) * (kv_idx - q_idx), causal_bottom_right);
+template <int width> inline constexpr auto near = softmax(mask(sloped, kv_idx > q_idx - width));
+inline constexpr auto eight = near<8> * v + near<16> * v2 + near<32> * v + near<64> * v2 + near<128> * v -
+                              near<256> * v2 + near<512> * v + softmax(sloped) * v2;
+
 }  // namespace stack
