@@ -146,6 +146,32 @@ TEST_CASE("a process whose limit is no level has its calls refused, one after th
     CHECK(fake::refusal(c.arguments()) == "");
 }
 
+TEST_CASE("a model is written as files of schedules are called, or refused") {
+    for (const auto right : {"generic", "amd-25-1", "intel-6-143", "arm-0x41-8-3407", "attune-0-0"})
+        CHECK_NOTHROW(attune::check_cpu_model(right));
+    for (const auto wrong : {"zen4", "amd", "amd-25", "AMD-25-1", "amd-25-1.json", "amd-25-", "amd--1", "-25-1", "25-1",
+                             "amd 25-1", "amd-25-1 ", "amd-25-0x1", "Generic", " ", "-", "--", "native"}) {
+        const auto said = ContainsSubstring(
+            "expected a model of CPU (maker-family-model, such as amd-25-1; generic) "
+            "in ATTUNE_CPU_MODEL, got " +
+            std::string(wrong) + "; try the name of a file of schedules");
+        CHECK_THROWS_MATCHES(attune::check_cpu_model(wrong), attune::error, MessageMatches(said));
+    }
+    if (const std::string here = attune::cpu_model_id(); !here.empty()) CHECK_NOTHROW(attune::check_cpu_model(here));
+}
+
+// Run with ATTUNE_CPU_MODEL=zen4 (CMakeLists.txt): a process reads it once.
+TEST_CASE("a process whose model of CPU is written as none has its calls refused", "[.unknown model]") {
+    fake::call c;
+    fake::reset();
+    for (int i = 0; i < 2; ++i)
+        CHECK_THAT(fake::refusal(c.arguments()), ContainsSubstring("in ATTUNE_CPU_MODEL, got zen4; try "));
+    CHECK(fake::seen.calls == 0);
+    ::setenv("ATTUNE_CPU_MODEL", "amd-25-1", 1);
+    CHECK(fake::refusal(c.arguments()) == "");
+    CHECK(attune::this_cpu().model == "amd-25-1");
+}
+
 TEST_CASE("levels are ranked") {
     CHECK(attune::rank_of("x86-64-v2") < attune::rank_of("x86-64-v3"));
     CHECK(attune::rank_of("x86-64-v4") < attune::rank_of("x86-64-v4-bf16"));

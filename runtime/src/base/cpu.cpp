@@ -79,10 +79,10 @@ cpu_state read_cpu() {
 #elif defined(__aarch64__)
     cpu.is = cpu_state::family::aarch64;
 #endif
-    static const std::string model = [] {  // texts of it stay valid
-        const char* const other = std::getenv("ATTUNE_CPU_MODEL");
-        return other && *other ? std::string(other) : cpu_model_id();
-    }();
+    static std::string model;  // texts of it stay valid
+    const char* const other = std::getenv("ATTUNE_CPU_MODEL");
+    model = other && *other ? other : cpu_model_id();
+    if (other && *other) check_cpu_model(model);
     cpu.model = model;
     const char* const most = std::getenv("ATTUNE_MAX_LEVEL");
     return most && *most ? limited_to(most, cpu) : cpu;
@@ -95,6 +95,30 @@ bool is_aarch64(std::string_view level) { return level == "aarch64"; }
 const cpu_state& this_cpu() {
     static const cpu_state cpu = read_cpu();  // after an exception the next call reads again
     return cpu;
+}
+
+namespace {
+
+/// maker-family-model, the last two in digits; makers are "amd", "arm-0x41".
+bool is_model(std::string_view name) {
+    const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+    std::size_t end = name.size();
+    for (int numbers = 0; numbers < 2; ++numbers) {
+        const std::size_t last = end;
+        while (end > 0 && is_digit(name[end - 1])) --end;
+        if (end == last || end == 0 || name[--end] != '-') return false;
+    }
+    for (std::size_t i = 0; i < end; ++i)
+        if (const char c = name[i]; !is_digit(c) && c != '-' && (c < 'a' || c > 'z')) return false;
+    return end > 0;
+}
+
+}  // namespace
+
+void check_cpu_model(std::string_view name) {
+    if (name != "generic" && !is_model(name))
+        detail::fail("a model of CPU (maker-family-model, such as amd-25-1; generic) in ATTUNE_CPU_MODEL", name,
+                     "the name of a file of schedules, or leaving it unset");
 }
 
 cpu_state limited_to(std::string_view level, cpu_state cpu) {

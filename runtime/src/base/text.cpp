@@ -6,6 +6,13 @@
 #include <charconv>
 #include <cstdio>
 
+namespace attune {
+
+const char* error::what() const noexcept { return std::runtime_error::what(); }
+const char* kernel_failure::what() const noexcept { return error::what(); }
+
+}  // namespace attune
+
 namespace attune::detail {
 
 std::string sentence(std::initializer_list<phrase> parts) {

@@ -22,12 +22,16 @@ struct cpu_state {
 
 /// This machine's, read once. ATTUNE_MAX_LEVEL, read at the same time, hides the levels above the one that it names. If
 /// it names no level, every call is refused. ATTUNE_CPU_MODEL stands in for the CPU's model: of its measured schedules
-/// are those that were linked for several CPUs; "generic" takes none.
+/// are those that were linked for several CPUs; "generic" takes none. Every call is refused where it is written as no
+/// model is.
 const cpu_state& this_cpu();
 
 /// The model of this machine's CPU by its own numbers: "amd-25-1", "intel-6-143", "arm-0x41-8-3407". Files of measured
 /// schedules are called so, for a name may differ inside a virtual machine. Empty where the CPU does not say.
 std::string cpu_model_id();
+
+/// Refuses, as a value of ATTUNE_CPU_MODEL, what is neither "generic" nor written as `cpu_model_id` writes a model.
+void check_cpu_model(std::string_view name);
 
 /// `cpu` with the levels above this one hidden. A name that is no level of such CPUs is refused as a value of
 /// ATTUNE_MAX_LEVEL.

@@ -10,6 +10,7 @@ namespace attune {
 class error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
+    const char* what() const noexcept override;  // the runtime defines it, and so holds the class's virtual table
 };
 
 /// A kernel that began and could not finish: out of memory, or an exception in the application's own parallel_for. Its
@@ -17,6 +18,7 @@ public:
 class kernel_failure : public error {
 public:
     using error::error;
+    const char* what() const noexcept override;
 };
 
 namespace detail {

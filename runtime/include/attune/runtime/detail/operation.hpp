@@ -48,9 +48,9 @@ struct operation {
                 "attune: expected a variant that leaves its inputs as they are, as operators of PyTorch and "
                 "functions of JAX do, got " +
                 qualified + ", which stores to them; try its calls from C++, C or NumPy");
-        for (const input_declaration& d : table.graph.inputs) parameters.push_back(parameter_of(d));
-        std::stable_sort(parameters.begin(), parameters.end(),
-                         [](const parameter& a, const parameter& b) { return place(a) < place(b); });
+        for (std::size_t each = 0; each <= std::size(first); ++each)
+            for (const input_declaration& d : table.graph.inputs)
+                if (place(d.name) == each) parameters.push_back(parameter_of(d));
         parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
         for (const output_declaration& d : table.graph.outputs) {
             const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
@@ -70,9 +70,10 @@ struct operation {
     }
 
 private:
-    static int place(const parameter& p) {
-        static constexpr std::string_view first[] = {"q", "k", "v"};
-        return static_cast<int>(std::find(std::begin(first), std::end(first), p.name) - std::begin(first));
+    static constexpr std::string_view first[] = {"q", "k", "v"};
+    /// Among the first; behind them for all others.
+    static std::size_t place(std::string_view name) {
+        return static_cast<std::size_t>(std::find(std::begin(first), std::end(first), name) - std::begin(first));
     }
 
     static parameter parameter_of(const input_declaration& d) {
