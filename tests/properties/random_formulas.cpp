@@ -263,9 +263,12 @@ drawn_graph::node_id random_graph::real(int depth, const place& p) {
         case 18: return add(any_of(family::function_of_two), kind::real, {within(x), within(real(depth - 1, p))});
         default: {
             if (p.bounds.size() > 1) return x;
-            const node_id sum =
-                over(operation::sum, kind::real, p, [&](const place& inside) { return real(depth - 1, inside); });
-            return add(operation::multiply, kind::real, {sum, constant_real(0.125)});
+            const operation joined = one_in(3) ? operation::largest : operation::sum;
+            const node_id all =
+                over(joined, kind::real, p, [&](const place& inside) { return real(depth - 1, inside); });
+            if (joined == operation::largest)  // masked over nothing
+                return add(operation::maximum, kind::real, {all, constant_real(-4)});
+            return add(operation::multiply, kind::real, {all, constant_real(0.125)});
         }
     }
 }

@@ -64,7 +64,7 @@ private:
     node_id condition_leaf(int depth, const place& p);
     node_id condition(int depth, const place& p);
 
-    /// A sum or any over a new bound index.
+    /// A sum, any or largest over a new bound index.
     template <class Body> node_id over(operation op, kind is, const place& p, Body body);
 
     node_id core_tensor(char which);
