@@ -13,14 +13,14 @@ SOURCE = os.path.dirname(os.path.dirname(HERE))
 SURVIVORS = os.path.join(HERE, "survivors.txt")
 LEAST_KILLED = 0.95
 # Tests that call the runtime with what it refuses, by ctest's names, and the targets that they need.
-TESTS = {"runtime": "runtime_tests", "runtime.unknown_limit": "runtime_tests", "kernels": "kernels_tests", "c_api_common": "c_api_common", "c_caches": "c_caches",
+TESTS = {"runtime": "runtime_tests", "runtime.unknown_limit": "runtime_tests", "runtime.unknown_model": "runtime_tests", "kernels": "kernels_tests", "c_api_common": "c_api_common", "c_caches": "c_caches",
          "opencl": "opencl_tests", "opencl_c_api": "opencl_c_api", "cuda_calls.driver": "cuda_calls_tests", "cuda_calls.none": "cuda_calls_tests",
          "gradients": "gradients_tests", "python.refusals": "attune_common_shared", "ranks": "ranks_tests", "exchange": "exchange_tests"}
 # Doors that not every machine has: their files, and their tests in the same way.
 DOORS = {"torch": (r"runtime/(torch/|python/attune/torch\.py)", {"python.torch_refusals": "attune_torch_tests"}),
          "jax": (r"runtime/(jax/|python/attune/jax\.py)", {"python.jax_refusals": "attune_jax_tests"}),
          "mpi": (r"runtime/mpi/src/c(_arguments)?\.", {"mpi.c": "c_ranks"})}
-LONGEST = 10  # seconds of a test case, and twenty times what it takes where no mutant lives
+LONGEST = 10  # seconds of a test case, and twenty times what it takes where no mutant lives: the machine may be busy
 
 
 sys.path.insert(0, HERE)
@@ -104,7 +104,8 @@ def build(folder, how):
 
 class test_case:
     def __init__(self, name, command, environment):
-        self.name, self.command, self.environment, self.surveyed, self.reached = name, command, environment, 0, set()
+        self.name, self.command, self.environment, self.reached = name, command, environment, set()
+        self.surveyed, self.work = 0, 0  # seconds where no mutant lives, and those of a CPU, which a busy machine does not make more
 
     def run(self, **more):
         """How it ended; None if it took too long."""
@@ -147,15 +148,20 @@ def test_cases(binary, tests):
     return cases
 
 
+def work_of_children():
+    used = os.times()
+    return used.children_user + used.children_system
+
+
 def survey(cases, folder):
     """Which mutants each test case meets, and how long it takes."""
     path = os.path.join(folder, "build/reached")
     for case in list(cases):
         if os.path.exists(path):
             os.remove(path)
-        began = time.monotonic()
+        began, worked = time.monotonic(), work_of_children()
         ended = case.run(ATTUNE_MUTANTS_REACHED=path)
-        case.surveyed = time.monotonic() - began
+        case.surveyed, case.work = time.monotonic() - began, work_of_children() - worked
         if ended == 4:  # Catch2: skipped, for want of a device
             cases.remove(case)
             continue
@@ -168,8 +174,8 @@ def survey(cases, folder):
 def killer(mutant, cases, budget, before):
     """The name of a test case that fails where the mutant lives. Who killed it before is asked first, then the shortest, until their time is used up: what takes long
     judges numbers. One of them is asked however long it takes."""
-    for at, case in enumerate(sorted((c for c in cases if mutant["number"] in c.reached), key=lambda c: (c.name != before, c.surveyed))):
-        budget -= case.surveyed
+    for at, case in enumerate(sorted((c for c in cases if mutant["number"] in c.reached), key=lambda c: (c.name != before, c.work))):
+        budget -= case.work
         if at and budget < 0:
             return None
         living = {"ATTUNE_MUTANT": str(mutant["number"])}
@@ -228,7 +234,7 @@ def main():
     parser.add_argument("--json", help="write what became of each")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build/mutants"), help="where the copy and its build lie")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--budget", type=float, default=20, help="seconds of test cases that a mutant costs at most")
+    parser.add_argument("--budget", type=float, default=20, help="seconds of a CPU in test cases that a mutant costs at most")
     parser.add_argument("--torch", default=os.path.join(SOURCE, "build/torch/bin/python"), help="a Python with PyTorch; without it PyTorch's mutants are not run")
     parser.add_argument("--jax", default=os.path.join(SOURCE, "build/jax/bin/python"), help="a Python with JAX, in the same way")
     parser.add_argument("--mpi", default=shutil.which("mpicxx") or "mpicxx", help="a compiler for MPI, which CMake finds by itself; without it the mutants of attune/mpi.h are not run")
