@@ -144,6 +144,21 @@ TEST_CASE("what decides what is visible must be given, of all tokens") {
           "here; try compiling one, or leaving depth and element out of the plan");
 }
 
+TEST_CASE("what is given and decides nothing changes nothing") {
+    const mpi::planning what{.batches = 2, .heads = 4, .key_heads = 2, .tokens = 1000};
+    const mpi::chunks tokens = mpi::cut(1000, 3);
+    const std::vector<float> slopes(4, 0.25f), by_key(2000, 1.0f);
+    const auto units = [&](std::vector<detail::named_argument> given) {
+        const auto& table = detail::table_of<sharded::windowed_shard>();
+        return mpi::detail::work_of(table, what, given, tokens, 0, tokens.count(), {.threads = 1}).units;
+    };
+    const std::vector<std::uint32_t> alone = units({});
+    CHECK(std::accumulate(alone.begin(), alone.end(), 0u) > 0);
+    CHECK(units({{.name = "slopes", .view = tensor(slopes.data(), {4})}}) == alone);
+    CHECK(units({{.name = "sinks", .view = tensor(slopes.data(), {4})},
+                 {.name = "by_key", .view = tensor(by_key.data(), {2, 1000})}}) == alone);
+}
+
 // exchange_tests "[.time]" prints the CPU time that one of 64 ranks spends on a plan, with one thread.
 TEST_CASE("planning 1M tokens on 64 ranks", "[.time]") {
     constexpr std::int64_t tokens = 1 << 20;

@@ -35,8 +35,9 @@ std::vector<std::int32_t> in_tiles(const chunks& tokens, std::span<const int> wh
 /// A call about which only its blocks are asked: q, k, v and whatever decides nothing are the same number everywhere.
 class question {
 public:
-    question(const kernel_table& table, const kernel& chosen, const planning& of, std::span<const named_argument> given)
-        : graph_(table.graph), chosen_(chosen), of_(of), given_(given) {}
+    question(const kernel_table& table, const kernel& chosen, const deciders& decide, const planning& of,
+             std::span<const named_argument> given)
+        : graph_(table.graph), chosen_(chosen), decide_(decide), of_(of), given_(given) {}
 
     std::vector<named_argument> arguments(const std::vector<std::int32_t>& queries,
                                           const std::vector<std::int32_t>& keys) {
@@ -44,10 +45,11 @@ public:
         held_.clear(), queries_ = &queries, keys_ = &keys;
         all_ = static_cast<std::int32_t>(of_.tokens);
         std::vector<named_argument> call;
-        for (const input_declaration& input : graph_.inputs) {
+        for (std::size_t i = 0; i < graph_.inputs.size(); ++i) {
+            const input_declaration& input = graph_.inputs[i];
             named_argument& a = call.emplace_back(named_argument{.name = input.name});
             const auto passed = std::ranges::find(given_, input.name, &named_argument::name);
-            if (passed != given_.end())
+            if (passed != given_.end() && decide_.inputs[i])
                 a = cut(input, *passed);
             else if (input.name == query_positions.label)
                 a.view = tensor(queries.data(), {std::ssize(queries)});
@@ -83,6 +85,7 @@ public:
 private:
     const graph_ir& graph_;
     const kernel& chosen_;
+    const deciders& decide_;
     const planning& of_;
     std::span<const named_argument> given_;
     const std::vector<std::int32_t>*queries_{}, *keys_{};
@@ -263,7 +266,7 @@ work_table work_of(const kernel_table& table, planning of, std::span<const named
     if (!decide.by_batch) of.batches = 1;
 
     const kernel& asked = kernel_of(table, chosen, of.tokens, how);
-    question ask(table, chosen, of, given);
+    question ask(table, chosen, decide, of, given);
     asked_kernel kernels(table, asked, ask, tokens, how);
     whole_chunks whole(table.graph, decide, of, given, tokens, first, last);
     work_table made{tokens.count(), 0, {}};
