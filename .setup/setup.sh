@@ -261,6 +261,12 @@ mpi_for_tests() {
     for_tests MPI libopenmpi-dev openmpi-bin
 }
 
+# Another MPI, for ./tests/run full:mpi; what is called mpirun stays the first one.
+mpich_for_tests() {
+    have mpicxx.mpich && have mpiexec.mpich && return 0
+    for_tests MPICH libmpich-dev mpich
+}
+
 # What only CI installs, where no test is to be skipped: a compiler and an emulator for another CPU, NVIDIA's assembler, a model.
 rest_for_tests() {
     have pkg-config || for_tests "the pkg-config files" pkg-config

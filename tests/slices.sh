@@ -46,13 +46,14 @@ slice_fuzzers() { tests/fuzz/run "${@:-300}"; }
 # Prefill and decode by twenty masks over ranks, in a build folder with its MPI: minutes of compiling.
 masks_over_mpi() {
     cmake --build "$1" --target mpi_masks
-    tests/scale/check_mpi.py --mpirun "$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$1/CMakeCache.txt")" --program "$1/bin/mpi_masks" --parts masks --ranks 1 2 3 4
+    tests/scale/check_mpi.py --mpirun "$(sed -n 's/^MPIEXEC_EXECUTABLE:[A-Z]*=//p' "$1/CMakeCache.txt")" --program "$1/bin/mpi_masks" --parts masks --ranks 1 2 3 4 7 8
 }
 
 # Calls over 1 to 8 ranks with the MPI that CMake finds, then with MPICH.
 slice_mpi() {
     ctest --preset default -R '^mpi([.](c|ranks))?$' "$@"
     masks_over_mpi build/default
+    mpich_for_tests
     if ! have mpicxx.mpich || ! have mpiexec.mpich; then
         say "skipped: needs libmpich-dev and mpich"
         return 0
