@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "on_ranks.hpp"
+#include "pieces.hpp"
 
 namespace {
 
@@ -28,6 +29,14 @@ double scattered(int from, int to, std::size_t bytes, int index) {
 }
 
 }  // namespace
+
+TEST_CASE("messages are sent and received in pieces") {
+    for (const std::size_t eager : {std::size_t{0}, std::size_t{1} << 20})
+        on_ranks(3, {.eager = eager}, [](std::unique_ptr<transport> carrier) {
+            context world(std::move(carrier));
+            attune::testing::exchange_pieces(world, 35), attune::testing::exchange_pieces(world, 70000);
+        });
+}
 
 TEST_CASE("messages with one tag keep their order, others overtake") {
     local_script script{.delay = [](int, int, std::size_t, int index) { return index == 0 ? 1.0 : 0.0; }};

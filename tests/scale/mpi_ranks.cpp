@@ -17,11 +17,13 @@
 
 #include "../shards/variants.hpp"
 #include "over_mpi.hpp"
+#include "pieces.hpp"
 #include "ranks.hpp"
 
 namespace {
 
 using namespace attune::mpi;
+using attune::testing::exchange_pieces;
 
 int file = -1;
 
@@ -88,10 +90,11 @@ void messages() {
         exchange(world, 100000);
         exchange(other, 10);
         exchange(cut, 12345);
+        exchange_pieces(world, 35), exchange_pieces(world, 70000), exchange_pieces(cut, 70000);
         for (const std::size_t count : {12345, 0}) gather(cut, count), gather(world, count);
     }
     context made_later = cut_into(7);
-    exchange(made_later, 100);
+    exchange(made_later, 100), exchange_pieces(made_later, 35);
     print("exchanged");
 }
 

@@ -60,6 +60,17 @@ std::vector<int> keys_of(const mpi::layout& plan) {
     return times;
 }
 
+/// Whether a row of a rank takes part where each key is.
+std::vector<bool> keys_of_row(const mpi::layout& plan, std::int64_t row) {
+    std::vector<bool> all(at(plan.chunks().tokens()));
+    for (const std::int32_t own : plan.positions()) all[at(own)] = true;
+    for (const mpi::stage& stage : plan.graphs()[0].stages)
+        for (const int c : stage.chunks)
+            for (const std::int32_t key : plan.chunks().positions(c))
+                if (row >= stage.first_query && row < stage.first_query + stage.queries) all[at(key)] = true;
+    return all;
+}
+
 struct named_mask {
     const char* name;
     mask visible;
@@ -99,10 +110,11 @@ void check(std::int64_t tokens, int ranks, mpi::arrangement how, const mask& vis
     }
     for (std::int64_t q = 0; q < tokens; ++q) once = once && owner[at(q)] >= 0;
     for (const mpi::layout& plan : plans) {
-        const std::vector<int> times = keys_of(plan);
-        for (std::int64_t k = 0; k < tokens; ++k) {
-            complete = complete && times[at(k)] <= 1;
-            for (const std::int32_t q : plan.positions()) complete = complete && (!visible(q, k) || times[at(k)] == 1);
+        complete = complete && std::ranges::max(keys_of(plan)) <= 1;
+        for (std::int64_t row = 0; row < std::ssize(plan.positions()); ++row) {
+            const std::vector<bool> there = keys_of_row(plan, row);
+            for (std::int64_t k = 0; k < tokens; ++k)
+                complete = complete && (!visible(plan.positions()[at(row)], k) || there[at(k)]);
         }
         // What a rank waits for is sent, in the same order.
         for (const mpi::layout& from : plans) {
@@ -133,6 +145,16 @@ TEST_CASE("each rank receives every key that one of its queries sees, once, from
                 INFO(name);
                 for (const mpi::arrangement how : arrangements) check(tokens, ranks, how, visible);
             }
+}
+
+TEST_CASE("rows that see nothing of a stage take no part in it") {
+    // Of 4000 tokens, 2000 a rank in chunks of 250: the first 100 rows of rank 1 see keys of rank 0.
+    const mpi::layout window =
+        layout_of(4000, 1, 2, mpi::arrangement::contiguous, [](auto q, auto k) { return k <= q && k > q - 100; });
+    const std::vector<mpi::stage>& stages = window.graphs()[0].stages;
+    REQUIRE(stages.size() == 1);
+    CHECK((stages[0].first_query == 0 && stages[0].queries == window.chunks().tokens(0)));
+    CHECK(stages[0].queries < std::ssize(window.positions()) / 4);
 }
 
 TEST_CASE("no tokens are no work") {

@@ -7,6 +7,7 @@
 #include <attune/mpi/exchange.hpp>
 #include <attune/mpi/gradients.hpp>
 #include <attune/mpi/heads.hpp>
+#include <attune/mpi/memory.hpp>
 #include <attune/mpi/staged.hpp>
 
 #include <algorithm>
@@ -143,8 +144,8 @@ const tensor& call_over_ranks::own_output(const output_declaration& output) cons
 tensor call_over_ranks::made_like(const tensor& output) {
     std::size_t elements = 1;
     for (const std::int64_t extent : output.shape()) elements *= count(extent);
-    std::vector<std::byte>& memory = held_.emplace_back(elements * count(bytes_of(output.type())));
-    return {output.type(), static_cast<void*>(memory.data()), output.shape()};
+    const auto& memory = held_.emplace_back(memory_of(elements * count(bytes_of(output.type()))));
+    return {output.type(), static_cast<void*>(memory.get()), output.shape()};
 }
 
 tensor call_over_ranks::nothing_before(const output_declaration& output) {
@@ -154,12 +155,12 @@ tensor call_over_ranks::nothing_before(const output_declaration& output) {
     const bool dense = like.rank() == 4;
     if (dense) strides.back() = 1;
     const std::size_t elements = dense ? count(like.extent(3)) : 1;
-    std::vector<std::byte>& memory = held_.emplace_back(elements * count(bytes_of(like.type())));
+    const auto& memory = held_.emplace_back(memory_of(elements * count(bytes_of(like.type()))));
     if (begins_at_minus_infinity(table_.graph, output)) {
         const float least = -std::numeric_limits<float>::infinity();
-        std::memcpy(memory.data(), &least, sizeof least);
+        std::memcpy(memory.get(), &least, sizeof least);
     }
-    return {like.type(), static_cast<const void*>(memory.data()), like.shape(), strides};
+    return {like.type(), static_cast<const void*>(memory.get()), like.shape(), strides};
 }
 
 void call_over_ranks::state(statement& mine) const {

@@ -12,7 +12,8 @@ namespace attune::mpi::detail {
 namespace {
 
 struct of_rank {
-    double flops{}, received{}, sent{}, tokens{};
+    double flops{}, received{}, sent{};
+    double joined{};  ///< tokens that see keys of other ranks
     int messages{};
 };
 
@@ -53,9 +54,13 @@ std::vector<of_rank> of_ranks(const work_table& graph, const chunks& tokens, con
                               const bytes_of_token& bytes) {
     std::vector<of_rank> all(static_cast<std::size_t>(ranks));
     const rank_work work(graph, owner, ranks);
-    for (int c = 0; c < graph.count; ++c)
-        all[static_cast<std::size_t>(owner[static_cast<std::size_t>(c)])].tokens +=
-            static_cast<double>(tokens.tokens(c));
+    for (int q = 0; q < graph.count; ++q) {
+        const auto row = graph.row(q);
+        const int own = owner[static_cast<std::size_t>(q)];
+        bool of_others = false;
+        for (std::size_t k = 0; k < row.size(); ++k) of_others |= row[k] != 0 && owner[k] != own;
+        if (of_others) all[static_cast<std::size_t>(own)].joined += static_cast<double>(tokens.tokens(q));
+    }
     for (int r = 0; r < ranks; ++r) {
         of_rank& here = all[static_cast<std::size_t>(r)];
         const auto units = work.row(r);
@@ -143,8 +148,8 @@ cost cost_of(const work_table& graph, const chunks& tokens, const std::vector<in
             const double m = std::max(r.received, r.sent) / speed.bytes + r.messages * speed.latency;
             best.sending = std::max(best.sending, m);
             // What is only sent needs no stages.
-            const double joined = r.received > 0 ? k * r.tokens * bytes.results / speed.merged : 0;
-            slowest = std::max(slowest, std::max(c, m) + (r.received > 0 ? std::min(c, m) / k : 0) + joined);
+            const double joining = k * r.joined * bytes.results / speed.merged;
+            slowest = std::max(slowest, std::max(c, m) + (r.received > 0 ? std::min(c, m) / k : 0) + joining);
         }
         if (best.stages == 0 || slowest < best.seconds) best.seconds = slowest, best.stages = k;
     }

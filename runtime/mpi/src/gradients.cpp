@@ -1,11 +1,11 @@
 #include "mpi/src/elements.hpp"
 
 #include <attune/mpi/gradients.hpp>
+#include <attune/mpi/memory.hpp>
 #include <attune/mpi/rows.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace attune::mpi::detail {
 namespace {
@@ -28,12 +28,11 @@ gradient_call::gradient_call(context& world, const layout& plan, const kernel_ta
 void gradient_call::find_derivatives() {
     for (const output_declaration& output : table_.graph.outputs) {
         const input_declaration& input = tensor_of_gradient(table_.graph, output);
-        derivative& each = derivatives_.emplace_back(derivative{
-            .declared = &output, .of = role_of(table_.graph, input), .own = own_output(output), .axis = 0, .row = 0});
+        derivative& each = derivatives_.emplace_back(
+            derivative{.declared = &output, .of = role_of(table_.graph, input), .own = own_output(output), .axis = 0});
         if (each.own.rank() != input.rank) continue;  // refused when the calls are prepared
         if (each.of == role::own_rows) each.axis = *axis_of(input, axis_kind::query);
         if (each.of == role::travels) each.axis = *axis_of(input, axis_kind::key);
-        each.row = bytes_of_row(each.own, each.axis) / count(bytes_of(each.own.type()));
     }
 }
 
@@ -42,13 +41,9 @@ void gradient_call::prepare_calls(const arguments& common, const attune::options
     for (derivative& each : derivatives_) {
         std::int64_t longest[2]{};
         for (int call = 0; call < calls(); ++call) longest[call % 2] = std::max(longest[call % 2], rows_of(call, each));
-        const bool innermost = each.own.rank() > 1 && each.axis == each.own.rank() - 1;  // kernels write it dense
-        for (const int turn : {0, 1}) {
-            const std::size_t bytes = count(longest[turn]) * each.bytes_of_row();
-            each.made[turn] = std::make_shared<std::byte[]>(bytes);
-            each.rows[turn] = innermost ? std::make_shared<std::byte[]>(bytes) : each.made[turn];
-        }
-        each.sum.resize(count(each.own.extent(each.axis)) * each.row);
+        const std::size_t row = bytes_of_row(each.own, each.axis);
+        for (const int turn : {0, 1}) each.made[turn] = memory_of(count(longest[turn]) * row);
+        each.sum.resize(count(each.own.extent(each.axis)) * row / count(bytes_of(each.own.type())));
     }
     for (int call = 0; call < calls(); ++call) {
         arguments all = of_call(call, common);
@@ -63,11 +58,7 @@ std::int64_t gradient_call::rows_of(int call, const derivative& each) const {
 }
 
 tensor gradient_call::made_by(int call, const derivative& each) const {
-    const std::shared_ptr<std::byte[]>& memory = each.made[call % 2];
-    if (!each.is_copied()) return of_rows(each.own, each.axis, rows_of(call, each), memory.get());
-    std::vector<std::int64_t> extents(each.own.shape().begin(), each.own.shape().end());
-    extents[count(each.axis)] = rows_of(call, each);
-    return {each.own.type(), static_cast<void*>(memory.get()), extents};
+    return of_rows(each.own, each.axis, rows_of(call, each), each.made[call % 2].get());
 }
 
 /// The most stages of any rank that this one receives of, or sends to.
@@ -81,28 +72,24 @@ int gradient_call::part_of(int stage, const derivative& each) const {
     return first_part + stage * static_cast<int>(derivatives_.size()) + static_cast<int>(&each - derivatives_.data());
 }
 
-void gradient_call::derivative::add(const std::byte* from, std::int64_t first, std::int64_t rows) {
-    float* const to = sum.data() + count(first) * row;
+void gradient_call::derivative::add(const tensor& part, std::int64_t first) {
+    const auto rows = count(part.extent(axis)), all = count(own.extent(axis));
+    std::size_t inside = 1, outside = 1;
+    for (int a = 0; a < own.rank(); ++a)
+        if (a != axis) (a < axis ? outside : inside) *= count(own.extent(a));
     with_type(own.type(), [&]<class Element>(Element) {
-        for (std::size_t i = 0; i < count(rows) * row; ++i) {
-            Element part;
-            std::memcpy(&part, from + i * sizeof part, sizeof part);
-            to[i] += static_cast<float>(part);
+        const auto* from = static_cast<const Element*>(part.data());
+        for (std::size_t plane = 0; plane < outside; ++plane) {
+            float* const to = sum.data() + (plane * all + count(first)) * inside;
+            for (std::size_t i = 0; i < rows * inside; ++i) to[i] += static_cast<float>(*from++);
         }
     });
 }
 
 /// What a call made of this rank's own.
 void gradient_call::add_own(int call) {
-    for (derivative& each : derivatives_) {
-        if (each.is_copied()) {
-            std::vector<std::int32_t> all(count(rows_of(call, each)));
-            std::iota(all.begin(), all.end(), 0);
-            copy_rows(made_by(call, each), each.axis, all, each.rows[call % 2].get());
-        }
-        if (each.of != role::travels || has_own_keys(call))
-            each.add(each.rows[call % 2].get(), 0, each.own.extent(each.axis));
-    }
+    for (derivative& each : derivatives_)
+        if (each.of != role::travels || has_own_keys(call)) each.add(made_by(call, each), 0);
 }
 
 std::vector<request> gradient_call::send_back(traffic& done, int call) {
@@ -110,13 +97,12 @@ std::vector<request> gradient_call::send_back(traffic& done, int call) {
     if (has_own_keys(call)) return open;
     for (const derivative& each : derivatives_) {
         if (each.of != role::travels) continue;
-        const std::byte* from = each.rows[call % 2].get();
+        std::int64_t first = 0;
         for (const run_of_keys& run : stage_of(call).runs) {
-            const std::span<const std::byte> rows(from, count(run.count) * each.bytes_of_row());
-            open.push_back(
-                world_.send({rows, each.rows[call % 2]}, run.rank, part_of(steps_[count(call)], each), of_others));
-            ++done.messages_sent, done.bytes_sent += std::ssize(rows);
-            from += rows.size();
+            const outgoing rows = sent_rows(made_by(call, each), each.axis, first, run.count, each.made[call % 2]);
+            open.push_back(world_.send(rows, run.rank, part_of(steps_[count(call)], each), of_others));
+            ++done.messages_sent, done.bytes_sent += static_cast<std::int64_t>(rows.size());
+            first += run.count;
         }
     }
     return open;
@@ -128,8 +114,8 @@ std::vector<gradient_call::returned> gradient_call::post_returns(traffic& done, 
         if (each.of != role::travels) continue;
         for (const auto& [of, run] : exchange_.sends) {
             if (of != stage) continue;
-            const std::size_t bytes = count(run.count) * each.bytes_of_row();
-            returned& made = open.emplace_back(returned{&each, run, std::make_shared<std::byte[]>(bytes), {}});
+            const std::size_t bytes = count(run.count) * bytes_of_row(each.own, each.axis);
+            returned& made = open.emplace_back(returned{&each, run, memory_of(bytes), {}});
             const std::span<std::byte> rows(made.memory.get(), bytes);
             if (poison_) std::ranges::fill(rows, std::byte{0xff});
             made.asked = world_.receive({rows, made.memory}, run.rank, part_of(stage, each), of_others);
@@ -142,7 +128,8 @@ std::vector<gradient_call::returned> gradient_call::post_returns(traffic& done, 
 void gradient_call::add(std::span<const returned> all) {
     for (const returned& each : all) {
         world_.wait(each.asked);
-        each.to->add(each.memory.get(), each.rows.first, each.rows.count);
+        derivative& to = *each.to;
+        to.add(of_rows(to.own, to.axis, each.rows.count, each.memory.get()), each.rows.first);
     }
 }
 
@@ -191,7 +178,7 @@ traffic gradient_call::run() {
     wait(sends);
     for (derivative& each : derivatives_)
         if (each.of == role::whole && world_.size() > 1) add_up_whole(each);
-    for (const derivative& each : derivatives_) give_rows(each.sum.data(), each.own, each.axis);
+    for (const derivative& each : derivatives_) give(each.sum.data(), each.own);
     return done;
 }
 

@@ -1,9 +1,9 @@
 #include <attune/mpi/heads.hpp>
+#include <attune/mpi/memory.hpp>
 #include <attune/mpi/rows.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
 
 namespace attune::mpi::detail {
 namespace {
@@ -12,9 +12,9 @@ std::size_t count(std::int64_t n) { return static_cast<std::size_t>(n); }
 
 constexpr int first_in = context::parts / 2, first_out = first_in + context::parts / 4;  // keys have the parts before
 
-void add_messages(traffic& done, std::span<const std::byte> sent, std::span<const std::byte> received) {
-    ++done.messages_sent, done.bytes_sent += std::ssize(sent);
-    ++done.messages_received, done.bytes_received += std::ssize(received);
+void add_messages(traffic& done, const outgoing& sent, const incoming& received) {
+    ++done.messages_sent, done.bytes_sent += static_cast<std::int64_t>(sent.size());
+    ++done.messages_received, done.bytes_received += static_cast<std::int64_t>(received.size());
 }
 
 }  // namespace
@@ -33,7 +33,7 @@ heads_call::heads_call(context& world, const layout& plan, const kernel_table& t
 }
 
 void heads_call::prepare_inputs(arguments& of_share) {
-    const std::int64_t own = std::ssize(plan_.positions()), all = std::ssize(plan_.of_same_heads()->positions());
+    const std::int64_t own = std::ssize(plan_.positions());
     for (const input_declaration& input : table_.graph.inputs) {
         const named_argument* const passed = find(input.name);
         if (!passed) continue;
@@ -44,9 +44,7 @@ void heads_call::prepare_inputs(arguments& of_share) {
         const role is = role_of(table_.graph, input);
         const std::optional<int> axis = axis_of(input, is == role::own_rows ? axis_kind::query : axis_kind::key);
         if (axis && passed->view.extent(*axis) == own) {  // else one for all of them
-            const rows& each = add(in_, passed->view, *axis, heads);
-            mine.view = of_rows(share_of(each.own, each.heads, part_), *axis, all,
-                                static_cast<const std::byte*>(each.shared.get()));
+            mine.view = shared(add(in_, passed->view, *axis, heads));
         } else if (heads)
             mine.view = share_of(passed->view, *heads, part_);
     }
@@ -55,18 +53,15 @@ void heads_call::prepare_inputs(arguments& of_share) {
 void heads_call::prepare_outputs(arguments& of_share) {
     constexpr int head_axis = 1, query_axis = 2;
     for (const output_declaration& output : table_.graph.outputs) {
-        const rows& each = add(out_, own_output(output), query_axis, head_axis);
-        of_share.push_back({.name = output.name,
-                            .view = of_rows(share_of(each.own, each.heads, part_), query_axis,
-                                            std::ssize(plan_.of_same_heads()->positions()), each.shared.get())});
+        of_share.push_back({.name = output.name, .view = shared(add(out_, own_output(output), query_axis, head_axis))});
     }
 }
 
 heads_call::rows& heads_call::add(std::list<rows>& to, const tensor& own, int axis, std::optional<int> heads) {
     const int over = heads && own.extent(*heads) > 1 ? *heads : -1;
     rows& made = to.emplace_back(rows{own, axis, over, bytes_of_row(share_of(own, over, 0), axis)});
-    made.shared = std::make_shared<std::byte[]>(made.row * plan_.of_same_heads()->positions().size());
-    made.apart = std::make_shared<std::byte[]>(made.row * plan_.positions().size() * count(parts_));
+    made.shared = memory_of(made.row * plan_.of_same_heads()->positions().size());
+    made.apart = memory_of(made.row * plan_.positions().size() * count(parts_));
     return made;
 }
 
@@ -77,26 +72,35 @@ tensor heads_call::share_of(const tensor& all, int heads, int share) const {
     return rows_of(all, heads, share * each, each);
 }
 
+tensor heads_call::shared(const rows& of) const {
+    return of_rows(share_of(of.own, of.heads, part_), of.axis, std::ssize(plan_.of_same_heads()->positions()),
+                   of.shared.get());
+}
+
+tensor heads_call::apart(const rows& of, int share) const {
+    const std::size_t own = plan_.positions().size();
+    return of_rows(share_of(of.own, of.heads, share), of.axis, static_cast<std::int64_t>(own),
+                   of.apart.get() + count(share) * own * of.row);
+}
+
 void heads_call::gather(traffic& done) {
     std::vector<request> open;
-    const std::size_t own = plan_.positions().size();
-    std::vector<std::int32_t> all(own);
-    std::iota(all.begin(), all.end(), 0);
-    for (int part = first_in; rows& each : in_) {
-        if (poison_) std::memset(each.shared.get(), 0xff, each.row * plan_.of_same_heads()->positions().size());
+    const std::int64_t own = std::ssize(plan_.positions());
+    for (int part = first_in; const rows& each : in_) {
+        const tensor all = shared(each);
+        if (poison_) std::memset(each.shared.get(), 0xff, count(all.extent(each.axis)) * each.row);
         for (int m = 0; m < parts_; ++m) {
             const run_of_keys& member = plan_.group()[count(m)];
-            std::byte* const theirs = each.shared.get() + count(member.first) * each.row;
+            const tensor mine = share_of(each.own, each.heads, m);
             if (m == part_) {
-                copy_rows(share_of(each.own, each.heads, m), each.axis, all, theirs);
+                copy(mine, rows_of(all, each.axis, member.first, member.count));
                 continue;
             }
-            std::byte* const mine = each.apart.get() + count(m) * own * each.row;
-            copy_rows(share_of(each.own, each.heads, m), each.axis, all, mine);
-            const std::span<const std::byte> to(mine, own * each.row);
-            const std::span<std::byte> from(theirs, count(member.count) * each.row);
-            open.push_back(world_.receive({from, each.shared}, member.rank, part, "rows of some heads"));
-            open.push_back(world_.send({to, each.apart}, member.rank, part, "rows of some heads"));
+            copy(mine, apart(each, m));
+            const outgoing to = sent_rows(apart(each, m), each.axis, 0, own, each.apart);
+            const incoming from = received_rows(all, each.axis, member.first, member.count, each.shared);
+            open.push_back(world_.receive(from, member.rank, part, "rows of some heads"));
+            open.push_back(world_.send(to, member.rank, part, "rows of some heads"));
             add_messages(done, to, from);
         }
         ++part;
@@ -106,27 +110,27 @@ void heads_call::gather(traffic& done) {
 
 void heads_call::scatter(traffic& done) {
     std::vector<request> open;
-    const std::size_t own = plan_.positions().size();
-    for (int part = first_out; rows& each : out_) {
+    const std::int64_t own = std::ssize(plan_.positions());
+    for (int part = first_out; const rows& each : out_) {
         for (int m = 0; m < parts_; ++m) {
             const run_of_keys& member = plan_.group()[count(m)];
             if (m == part_) continue;
-            const std::span<const std::byte> to(each.shared.get() + count(member.first) * each.row,
-                                                count(member.count) * each.row);
-            const std::span<std::byte> from(each.apart.get() + count(m) * own * each.row, own * each.row);
-            if (poison_) std::ranges::fill(from, std::byte{0xff});
-            open.push_back(world_.receive({from, each.apart}, member.rank, part, "results of some heads"));
-            open.push_back(world_.send({to, each.shared}, member.rank, part, "results of some heads"));
+            const outgoing to = sent_rows(shared(each), each.axis, member.first, member.count, each.shared);
+            const incoming from = received_rows(apart(each, m), each.axis, 0, own, each.apart);
+            if (poison_) std::ranges::fill(from.bytes, std::byte{0xff});
+            open.push_back(world_.receive(from, member.rank, part, "results of some heads"));
+            open.push_back(world_.send(to, member.rank, part, "results of some heads"));
             add_messages(done, to, from);
         }
         ++part;
     }
     for (const request each : open) world_.wait(each);
     for (const rows& each : out_)
-        for (int m = 0; m < parts_; ++m)
-            place_rows(m == part_ ? each.shared.get() + count(plan_.group()[count(m)].first) * each.row
-                                  : each.apart.get() + count(m) * own * each.row,
-                       share_of(each.own, each.heads, m), each.axis);
+        for (int m = 0; m < parts_; ++m) {
+            const run_of_keys& member = plan_.group()[count(m)];
+            copy(m == part_ ? rows_of(shared(each), each.axis, member.first, member.count) : apart(each, m),
+                 share_of(each.own, each.heads, m));
+        }
 }
 
 traffic heads_call::run() {

@@ -28,6 +28,17 @@ constexpr double never = std::numeric_limits<double>::infinity();
 
 struct died {};  // no std::exception: nothing but run_local catches it, as nothing outlives a killed process
 
+/// From pieces to others, of as many bytes.
+void copy_pieces(const outgoing& from, const incoming& to) {
+    for (std::size_t done = 0, all = from.size(); done < all;) {
+        const auto source = from.piece(done / from.bytes.size()).subspan(done % from.bytes.size());
+        const auto target = to.piece(done / to.bytes.size()).subspan(done % to.bytes.size());
+        const std::size_t now = std::min(source.size(), target.size());
+        std::memcpy(target.data(), source.data(), now);
+        done += now;
+    }
+}
+
 /// A message that was sent and not received.
 struct parcel {
     int from{}, tag{};
@@ -84,10 +95,10 @@ public:
         station& mine = counted(rank);
         station& other = at(to);
         const std::uint64_t made = mine.next++;
-        const bool eager = data.bytes.size() <= script_.eager;
+        const bool eager = data.size() <= script_.eager;
         parcel sent{rank, tag, std::move(data), eager ? 0 : made, time()};
         if (eager) sent.data = copy_of(sent.data);
-        if (script_.delay) sent.arrival += script_.delay(rank, to, sent.data.bytes.size(), mine.messages - 1);
+        if (script_.delay) sent.arrival += script_.delay(rank, to, sent.data.size(), mine.messages - 1);
         double& last = other.last_arrival[rank * tag_limit + tag];
         sent.arrival = last = std::max(last, sent.arrival);
         mine.requests[made] = eager ? progress::over : progress::under_way;
@@ -216,7 +227,8 @@ private:
     }
 
     static outgoing copy_of(const outgoing& data) {
-        const auto copy = std::make_shared<const std::vector<std::byte>>(data.bytes.begin(), data.bytes.end());
+        const auto copy = std::make_shared<std::vector<std::byte>>(data.size());
+        copy_pieces(data, {*copy});
         return {*copy, copy};
     }
 
@@ -267,14 +279,14 @@ private:
     }
 
     void deliver(station& mine, const posted& want, const parcel& found) {
-        const auto from = found.data.bytes;
-        const bool fits = from.size() == want.data.bytes.size();
+        const bool fits = found.data.size() == want.data.size();
         mine.requests[want.request] = fits ? progress::over : progress::wrong;
         if (!fits)
-            mine.wrongs[want.request] = detail::refusal(say(want.data.bytes.size(), " bytes of rank ", found.from),
-                                                        std::to_string(from.size()), "the same calls on every rank");
-        else if (!from.empty())
-            std::memcpy(want.data.bytes.data(), from.data(), from.size());
+            mine.wrongs[want.request] =
+                detail::refusal(say(want.data.size(), " bytes of rank ", found.from), std::to_string(found.data.size()),
+                                "the same calls on every rank");
+        else
+            copy_pieces(found.data, want.data);
         if (found.sender == 0) return;
         station& sender = at(found.from);
         if (const auto at = sender.requests.find(found.sender); at != sender.requests.end())

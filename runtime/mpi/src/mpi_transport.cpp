@@ -65,20 +65,33 @@ void check_start(MPI_Comm communicator) {
     if (is_between) detail::fail("ranks of one group", "an intercommunicator", "MPI_Intercomm_merge");
 }
 
-/// Where a gather puts a piece of each rank's bytes: so far from that of the rank before it.
-struct row_of_each {
-    row_of_each(int count, std::size_t apart) {
+/// A type of bytes that do not lie in one run.
+class bytes_apart {
+public:
+    /// As many bytes of each rank's, so far from those of the rank before it.
+    bytes_apart(int count, std::size_t apart) {
         MPI_Datatype row = MPI_DATATYPE_NULL;
         check(MPI_Type_contiguous(count, MPI_BYTE, &row), "make a type");
-        const int code = MPI_Type_create_resized(row, 0, static_cast<MPI_Aint>(apart), &type);
+        const int code = MPI_Type_create_resized(row, 0, static_cast<MPI_Aint>(apart), &type_);
         MPI_Type_free(&row);
         check(code, "make a type");
-        check(MPI_Type_commit(&type), "make a type");
+        check(MPI_Type_commit(&type_), "make a type");
     }
-    row_of_each(const row_of_each&) = delete;
-    ~row_of_each() { MPI_Type_free(&type); }  // what is under way keeps it
+    /// Runs of bytes, each from its place on.
+    bytes_apart(const std::vector<int>& lengths, const std::vector<MPI_Aint>& places) {
+        check(
+            MPI_Type_create_hindexed(static_cast<int>(lengths.size()), lengths.data(), places.data(), MPI_BYTE, &type_),
+            "make a type");
+        check(MPI_Type_commit(&type_), "make a type");
+    }
+    bytes_apart(const bytes_apart&) = delete;
+    bytes_apart& operator=(const bytes_apart&) = delete;
+    ~bytes_apart() { MPI_Type_free(&type_); }  // what is under way keeps it
 
-    MPI_Datatype type{MPI_DATATYPE_NULL};
+    MPI_Datatype type() const { return type_; }
+
+private:
+    MPI_Datatype type_{MPI_DATATYPE_NULL};
 };
 
 class mpi_transport final : public transport {
@@ -110,21 +123,19 @@ public:
 
     request send(outgoing what, int to, int tag) override {
         check_alive();
-        operation made{.owner = std::move(what.owner)};
-        for_pieces(what.bytes, piece_, [&](auto bytes, int count) {
-            return MPI_Isend(bytes, count, MPI_BYTE, to, tag, mine_, &made.pieces.emplace_back(MPI_REQUEST_NULL));
-        });
-        return began(std::move(made));
+        return began({.owner = what.owner}, what,
+                     [&](const std::byte* bytes, int count, MPI_Datatype type, MPI_Request& each) {
+                         return MPI_Isend(bytes, count, type, to, tag, mine_, &each);
+                     });
     }
 
     request receive(incoming what, int from, int tag) override {
         check_alive();
-        operation made{.owner = std::move(what.owner), .received = what.bytes.size(), .from = from, .is_receive = true};
         const int source = from == any_rank ? MPI_ANY_SOURCE : from;
-        for_pieces(what.bytes, piece_, [&](auto bytes, int count) {
-            return MPI_Irecv(bytes, count, MPI_BYTE, source, tag, mine_, &made.pieces.emplace_back(MPI_REQUEST_NULL));
-        });
-        return began(std::move(made));
+        return began({.owner = what.owner, .received = what.size(), .from = from, .is_receive = true}, what,
+                     [&](std::byte* bytes, int count, MPI_Datatype type, MPI_Request& each) {
+                         return MPI_Irecv(bytes, count, type, source, tag, mine_, &each);
+                     });
     }
 
     request agree(outgoing mine, incoming all) override {
@@ -137,8 +148,8 @@ public:
         // MPIs multiply ranks and counts in int.
         for_pieces(mine.bytes, std::max<std::size_t>(1, piece_ / static_cast<std::size_t>(size_)),
                    [&](auto bytes, int count) {
-                       const row_of_each row(count, apart);
-                       const int code = MPI_Iallgather(bytes, count, MPI_BYTE, to, 1, row.type, mine_,
+                       const bytes_apart row(count, apart);
+                       const int code = MPI_Iallgather(bytes, count, MPI_BYTE, to, 1, row.type(), mine_,
                                                        &made.pieces.emplace_back(MPI_REQUEST_NULL));
                        to += count;
                        return code;
@@ -230,6 +241,49 @@ private:
         } while (!bytes.empty());
     }
 
+    /// Long pieces are messages of their own, which MPIs copy once, straight to their place. Short ones are one.
+    template <class Byte, class Begin> void cut(const message<Byte>& what, Begin&& begin) {
+        constexpr std::size_t long_piece = std::size_t{64} << 10;
+        const auto in_one_run = [&](std::span<Byte> bytes) {
+            for_pieces(bytes, piece_, [&](Byte* from, int count) { return begin(from, count, MPI_BYTE); });
+        };
+        if (what.bytes.size() >= long_piece)
+            for (std::size_t i = 0; i < what.pieces; ++i) in_one_run(what.piece(i));
+        else if (what.pieces == 1 || what.apart == what.bytes.size())
+            in_one_run({what.bytes.data(), what.size()});
+        else
+            in_short_pieces(what, begin);
+    }
+
+    /// As `in_one_run` cuts them.
+    template <class Byte, class Begin> void in_short_pieces(const message<Byte>& what, Begin&& begin) {
+        const std::size_t all = what.size(), length = what.bytes.size();
+        std::size_t first = 0;
+        do {
+            std::vector<int> lengths;
+            std::vector<MPI_Aint> places;
+            for (const std::size_t end = std::min(all, first + piece_); first < end;) {
+                const std::size_t within = first % length, now = std::min(length - within, end - first);
+                lengths.push_back(static_cast<int>(now));
+                places.push_back(static_cast<MPI_Aint>(first / length * what.apart + within));
+                first += now;
+            }
+            const bytes_apart runs(lengths, places);
+            check(begin(what.bytes.data(), 1, runs.type()), "begin a message");
+        } while (first < all);
+    }
+
+    template <class Byte, class Begin> request began(operation made, const message<Byte>& what, Begin&& begin) {
+        try {
+            cut(what, [&](Byte* bytes, int count, MPI_Datatype type) {
+                return begin(bytes, count, type, made.pieces.emplace_back(MPI_REQUEST_NULL));
+            });
+        } catch (const error&) {
+            abandoned_.push_back(std::move(made));  // pieces before may be under way
+            throw;
+        }
+        return began(std::move(made));
+    }
     request began(operation made) {
         under_way_.emplace(next_, std::move(made));
         return request{next_++};

@@ -15,6 +15,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <tuple>
 
 namespace attune::mpi {
 
@@ -107,6 +108,10 @@ void layout::plan_stages(const work_table& work, exchange_plan& graph) {
         return detail::stages_with_runs(rank, of_ranks.row(rank), by_rank, chunks_, graph.predicted.stages, from);
     };
     graph.stages = stages_of(rank_, -1);
+    for (stage& each : graph.stages)
+        if (!deterministic_)
+            std::tie(each.first_query, each.queries) =
+                detail::first_and_count_of_rows(by_rank.of(rank_), each.chunks, work, chunks_);
     // The ranks before this one first: they begin with this rank's keys.
     for (int away = 1; away < ranks_; ++away) {
         const int to = (rank_ - away + ranks_) % ranks_;
@@ -163,6 +168,19 @@ std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> uni
         }
     }
     return made;
+}
+
+std::pair<std::int64_t, std::int64_t> first_and_count_of_rows(std::span<const int> own, std::span<const int> keys,
+                                                              const work_table& work, const chunks& tokens) {
+    std::int64_t first = -1, end = 0, row = 0;
+    for (const int q : own) {
+        const auto units = work.row(q);
+        const bool sees = std::ranges::any_of(keys, [&](int k) { return units[at(k)] != 0; });
+        if (sees && first < 0) first = row;
+        row += tokens.tokens(q);
+        if (sees) end = row;
+    }
+    return first < 0 ? std::pair<std::int64_t, std::int64_t>() : std::pair(first, end - first);
 }
 
 std::vector<std::vector<std::int32_t>> own_positions(context& world, const planning& what) {

@@ -1,6 +1,7 @@
 #include "base/text.hpp"
 
 #include <attune/dsl/shard.hpp>
+#include <attune/mpi/memory.hpp>
 #include <attune/mpi/rows.hpp>
 #include <attune/mpi/staged.hpp>
 
@@ -62,10 +63,9 @@ void staged_keys::find_travellers() {
         if (passed->view.extent(axis) != rows) continue;  // one for all keys; another length is refused below
         traveller& each = travellers_.emplace_back(
             traveller{.declared = &input, .own = passed->view, .axis = axis, .row = bytes_of_row(passed->view, axis)});
-        for (const int turn : {0, 1})
-            each.received[turn] = std::make_shared<std::byte[]>(each.row * count(longest[turn]));
+        for (const int turn : {0, 1}) each.received[turn] = memory_of(each.row * count(longest[turn]));
         if (exchange_.sends.empty()) continue;
-        each.sent = std::make_shared<std::byte[]>(each.row * count(rows));
+        each.sent = memory_of(each.row * count(rows));
     }
 }
 
@@ -86,13 +86,18 @@ void staged_keys::find_positions() {
     }
 }
 
+tensor staged_keys::traveller::of_sent() const { return of_rows(own, axis, own.extent(axis), sent.get()); }
+
+tensor staged_keys::traveller::of_received(int call, std::int64_t rows) const {
+    return of_rows(own, axis, rows, received[call % 2].get());
+}
+
 staged_keys::arguments staged_keys::of_call(int call, const arguments& common) const {
     arguments all = with_keys(common, keys_of(call), call == 0);
     for (const traveller& each : travellers_)
         for (named_argument& a : all)
             if (!has_own_keys(call) && a.name == each.declared->name)
-                a.view = of_rows(each.own, each.axis, std::ssize(keys_of(call)),
-                                 static_cast<const std::byte*>(each.received[call % 2].get()));
+                a.view = each.of_received(call, std::ssize(keys_of(call)));
     return all;
 }
 
@@ -105,18 +110,15 @@ void staged_keys::state(statement& mine) const {
 
 std::vector<request> staged_keys::post_sends(traffic& done) {
     std::vector<request> open;
-    std::vector<std::int32_t> all(plan_.positions().size());
-    std::iota(all.begin(), all.end(), 0);
     for (const traveller& each : travellers_)
-        if (each.sent) copy_rows(each.own, each.axis, all, each.sent.get());
+        if (each.sent) copy(each.own, each.of_sent());
     for (const auto& [stage, run] : exchange_.sends)
         for (std::size_t t = 0; t < travellers_.size(); ++t) {
             const traveller& each = travellers_[t];
-            const std::span<const std::byte> rows(each.sent.get() + count(run.first) * each.row,
-                                                  count(run.count) * each.row);
-            open.push_back(world_.send({rows, each.sent}, plan_.in_world(run.rank),
+            const outgoing rows = sent_rows(each.of_sent(), each.axis, run.first, run.count, each.sent);
+            ++done.messages_sent, done.bytes_sent += static_cast<std::int64_t>(rows.size());
+            open.push_back(world_.send(rows, plan_.in_world(run.rank),
                                        stage * static_cast<int>(travellers_.size()) + static_cast<int>(t), "keys"));
-            ++done.messages_sent, done.bytes_sent += std::ssize(rows);
         }
     return open;
 }
@@ -129,22 +131,21 @@ std::vector<request> staged_keys::post_receives(traffic& done, int call) {
     const stage& of = stage_of(call);
     for (std::size_t t = 0; t < travellers_.size(); ++t) {
         const traveller& each = travellers_[t];
-        std::byte* const begin = each.received[call % 2].get();
+        const std::shared_ptr<std::byte[]>& memory = each.received[call % 2];
+        const tensor all = each.of_received(call, std::ssize(keys_of(call)));
         if (poison_)
-            std::memset(begin, 0xff, count(std::max(of.tokens, of.keys)) * each.row);  // NaN in each float type
-        for (std::byte* to = begin; const run_of_keys& run : of.runs) {
-            if (plan_.deterministic()) to = begin + count(run.to) * each.row;
-            const std::span<std::byte> rows(to, count(run.count) * each.row);
-            open.push_back(world_.receive({rows, each.received[call % 2]}, plan_.in_world(run.rank),
+            std::memset(memory.get(), 0xff, count(all.extent(each.axis)) * each.row);  // NaN in each float type
+        std::int64_t next = 0;
+        for (const run_of_keys& run : of.runs) {
+            const std::int64_t first = plan_.deterministic() ? run.to : next;
+            const incoming rows = received_rows(all, each.axis, first, run.count, memory);
+            next = first + run.count;
+            ++done.messages_received, done.bytes_received += static_cast<std::int64_t>(rows.size());
+            open.push_back(world_.receive(rows, plan_.in_world(run.rank),
                                           number * static_cast<int>(travellers_.size()) + static_cast<int>(t), "keys"));
-            ++done.messages_received, done.bytes_received += std::ssize(rows);
-            to += rows.size();
         }
-        for (const run_of_keys& run : of.own) {
-            std::vector<std::int32_t> rows(count(run.count));
-            std::iota(rows.begin(), rows.end(), static_cast<std::int32_t>(run.first));
-            copy_rows(each.own, each.axis, rows, begin + count(run.to) * each.row);
-        }
+        for (const run_of_keys& run : of.own)
+            copy(rows_of(each.own, each.axis, run.first, run.count), rows_of(all, each.axis, run.to, run.count));
     }
     return open;
 }

@@ -10,8 +10,9 @@ double transport::now() const {
 }
 
 void transport::idle(int times, double until) {
-    // A message over shared memory takes microseconds; and there may be more ranks than cores.
-    if (times < 64)
+    // A message over shared memory takes microseconds, and a long one gets on while both sides ask; but there may be
+    // more ranks than cores.
+    if (times < 4096)
         std::this_thread::yield();
     else
         std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(until - now(), 0.0, 2e-4)));

@@ -162,14 +162,12 @@ schedule schedule_of(const layout& plan, const attune::mpi::work_table& work, do
     schedule made;
     for (int r = 0; r < plan.ranks(); ++r) {
         const auto units = of_ranks.row(r);
-        double tokens = 0;
         const auto seconds = [&](const auto& chunks) {
             std::uint64_t all = 0;
             for (const int c : chunks) all += units[at(c)];
             return work.flops * static_cast<double>(all) / speed.flops;
         };
         const auto slower = [&] { return 1 + jitter * static_cast<double>(random()) / 4294967295.0; };
-        for (const int c : by_rank.of(r)) tokens += static_cast<double>(plan.chunks().tokens(c));
         std::vector<double>& here = made.computing.emplace_back(1, seconds(by_rank.of(r)));
         made.useful += here[0], here[0] *= slower();
         const auto stages =
@@ -177,7 +175,9 @@ schedule schedule_of(const layout& plan, const attune::mpi::work_table& work, do
         for (std::size_t s = 0; s < stages.size(); ++s) {
             const double alone = seconds(stages[s].chunks);
             made.useful += alone;
-            here.push_back(alone * slower() + tokens * graph.bytes.results / speed.merged);
+            const auto [first, rows] =
+                attune::mpi::detail::first_and_count_of_rows(by_rank.of(r), stages[s].chunks, work, plan.chunks());
+            here.push_back(alone * slower() + static_cast<double>(rows) * graph.bytes.results / speed.merged);
             for (const run_of_keys& each : stages[s].runs)
                 made.transfers.push_back(
                     {each.rank, r, static_cast<int>(s), static_cast<double>(each.count) * graph.bytes.keys});

@@ -1,6 +1,6 @@
 // What calls over two ranks take, beside one process with two threads, and what the model says of them: under
-// tests/scale/run 2 scale_speed. Rank 0 calls the variant, and its shard, alone with both threads, while rank 1 sleeps;
-// then both call over ranks, with a thread each. In turns, medians.
+// tests/scale/run 2 scale_speed. Rank 0 calls the variant, and its shard as the only rank of a context, with both
+// threads, while rank 1 sleeps; then both call over ranks, with a thread each. In turns, medians.
 #include "variants.hpp"
 
 #include <attune/mpi.hpp>
@@ -13,9 +13,11 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <random>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,7 +31,9 @@ constexpr int depth = 64;
 
 struct asked {
     std::int64_t tokens = 8192, heads = 8, key_heads = 8;
-    int rounds = 7;
+    int rounds = 7, stages = 0, head_parts = 0;
+    std::string mask;
+    mpi::arrangement layout = mpi::arrangement::best;
 };
 
 double seconds_of(auto&& work) {
@@ -108,10 +112,16 @@ memory rows_of(const memory& all, std::span<const std::int32_t> which) {
     return made;
 }
 
+double largest_difference(const memory& a, const memory& b) {
+    double most = 0;
+    for (std::size_t i = 0; i < b.numbers.size(); ++i)
+        most = std::max(most, std::abs(static_cast<double>(a.numbers[i] - b.numbers[i])));
+    return most;
+}
+
 /// The shard of all queries and the first `keys` keys.
-template <const auto& Shard, class... More>
-auto alone(whole_call& of, const std::vector<std::int32_t>& positions, std::int32_t& length, std::int64_t keys,
-           int threads, const More&... more) {
+template <const auto& Shard>
+auto of_first(whole_call& of, const std::vector<std::int32_t>& positions, std::int32_t& length, std::int64_t keys) {
     const auto some = [&](memory& m) {
         const std::int64_t shape[] = {1, m.shape[1], keys, depth}, strides[] = {0, m.shape[2] * depth, depth, 1};
         return tensor(m.numbers.data(), shape, strides);
@@ -121,7 +131,7 @@ auto alone(whole_call& of, const std::vector<std::int32_t>& positions, std::int3
                                   of_shard::key_positions = tensor(positions.data(), {keys}),
                                   of_shard::lengths = tensor(&length, {1}), dsl::before(out) = of.before.view(),
                                   dsl::before(lse) = of.lse_before.row_view(), out = of.out.view(),
-                                  lse = of.lse.row_view(), more..., attune::options{.threads = threads});
+                                  lse = of.lse.row_view(), attune::options{.threads = 1});
 }
 
 /// What this machine's ranks do in a second.
@@ -133,8 +143,8 @@ mpi::rates measured_rates(mpi::context& world, const asked& of) {
     mpi::rates speed;
     const mpi::planning what{.heads = of.heads, .key_heads = of.key_heads, .tokens = of.tokens};
     const mpi::layout plan = mpi::plan<timed::causal_shard>(world, what, attune::options{.threads = 1});
-    const auto whole = alone<timed::causal_shard>(all, positions, length, of.tokens, 1),
-               few = alone<timed::causal_shard>(all, positions, length, 16, 1);
+    const auto whole = of_first<timed::causal_shard>(all, positions, length, of.tokens),
+               few = of_first<timed::causal_shard>(all, positions, length, 16);
     speed.flops = plan.graphs()[0].all_work / together(3, [&] { whole(); });
     speed.merged = plan.graphs()[0].bytes.results * static_cast<double>(of.tokens) / together(5, [&] { few(); });
     const auto exchange = [&](std::size_t bytes) {
@@ -151,25 +161,20 @@ mpi::rates measured_rates(mpi::context& world, const asked& of) {
     return speed;
 }
 
-/// `decides`: what more is passed decides who sees whom, so that the plan takes it, too.
-template <const auto& Whole, const auto& Shard, bool decides = false, class... More>
+template <const auto& Whole, const auto& Shard, class... More>
 void time(mpi::context& world, const asked& of, const mpi::rates& speed, const char* name, const More&... more) {
+    if (!of.mask.empty() && of.mask != name) return;
     whole_call all(of);
-    std::vector<std::int32_t> positions(static_cast<std::size_t>(of.tokens));
-    std::iota(positions.begin(), positions.end(), 0);
-    auto length = static_cast<std::int32_t>(of.tokens);
     const auto plain =
         attune::prepare<Whole>(q = all.q.view(), k = all.k.view(), v = all.v.view(), out = all.out.view(),
                                lse = all.lse.row_view(), more..., attune::options{.threads = 2});
-    const auto shard = alone<Shard>(all, positions, length, of.tokens, 2, more...);
-
-    const mpi::planning what{.heads = of.heads, .key_heads = of.key_heads, .tokens = of.tokens, .speed = speed};
-    const mpi::layout plan = [&] {
-        if constexpr (decides)
-            return mpi::plan<Shard>(world, what, attune::options{.threads = 1}, more...);
-        else
-            return mpi::plan<Shard>(world, what, attune::options{.threads = 1});
-    }();
+    mpi::planning what{.heads = of.heads, .key_heads = of.key_heads, .tokens = of.tokens, .speed = speed};
+    mpi::context alone(MPI_COMM_SELF);
+    const auto shard = mpi::prepare<Shard>(alone, mpi::plan<Shard>(alone, what, more...), q = all.q.view(),
+                                           k = all.k.view(), v = all.v.view(), out = all.before.view(),
+                                           lse = all.lse_before.row_view(), more..., attune::options{.threads = 2});
+    what.layout = of.layout, what.stages = of.stages, what.head_parts = of.head_parts;
+    const mpi::layout plan = mpi::plan<Shard>(world, what, attune::options{.threads = 1}, more...);
     memory own_q = rows_of(all.q, plan.positions()), own_k = rows_of(all.k, plan.positions()),
            own_v = rows_of(all.v, plan.positions());
     memory own_out(of.heads, std::ssize(plan.positions()), depth), own_lse(of.heads, std::ssize(plan.positions()), 1);
@@ -177,12 +182,10 @@ void time(mpi::context& world, const asked& of, const mpi::rates& speed, const c
         mpi::prepare<Shard>(world, plan, q = own_q.view(), k = own_k.view(), v = own_v.view(), out = own_out.view(),
                             lse = own_lse.row_view(), more..., attune::options{.threads = 1});
 
-    plain();
+    plain(), shard();
     const mpi::traffic sent = over();
-    const memory expected = rows_of(all.out, plan.positions());
-    double off = 0;
-    for (std::size_t i = 0; i < expected.numbers.size(); ++i)
-        off = std::max(off, std::abs(static_cast<double>(own_out.numbers[i] - expected.numbers[i])));
+    const double off = std::max(largest_difference(all.before, all.out),
+                                largest_difference(own_out, rows_of(all.out, plan.positions())));
     if (!(slowest(off) < 1e-4)) throw std::runtime_error(fmt::format("{} over ranks differs by {:.1e}", name, off));
 
     std::vector<double> whole, by_shard, over_ranks;
@@ -197,10 +200,11 @@ void time(mpi::context& world, const asked& of, const mpi::rates& speed, const c
     const double a = median(whole), b = median(by_shard), c = median(over_ranks),
                  model = plan.graphs()[0].predicted.seconds;
     fmt::print(
-        "| {} | {:.1f} | {:.1f} | {:.1f} % | {:.1f} | {:.1f} % | {:.1f} | {:+.1f} % | {}, {} stages, {:.1f} MB sent "
-        "|\n",
+        "| {} | {:.1f} | {:.1f} | {:.1f} % | {:.1f} | {:.1f} % | {:.1f} | {:+.1f} % | {}, {} share heads, {} stages, "
+        "{:.1f} MB sent |\n",
         name, 1e3 * a, 1e3 * b, 100 * a / b, 1e3 * c, 100 * a / c, 1e3 * model, 100 * (model / c - 1),
-        mpi::name_of(plan.chosen()), plan.graphs()[0].predicted.stages, static_cast<double>(sent.bytes_sent) / 1e6);
+        mpi::name_of(plan.chosen()), plan.head_parts(), plan.graphs()[0].predicted.stages,
+        static_cast<double>(sent.bytes_sent) / 1e6);
     std::fflush(stdout);
 }
 
@@ -226,11 +230,19 @@ void time_all(mpi::context& world, const asked& of) {
                             of.tokens, std::ssize(document) + 1 + static_cast<std::int64_t>(length(random)))),
                         d);
     time<timed::causal_attention, timed::causal_shard>(world, of, speed, "causal");
-    time<timed::alibi, timed::alibi_shard>(world, of, speed, "ALiBi",
+    time<timed::alibi, timed::alibi_shard>(world, of, speed, "alibi",
                                            timed::slopes = tensor(slopes.data(), {of.heads}));
-    time<timed::documents, timed::documents_shard, true>(world, of, speed, "documents",
-                                                         timed::document = tensor(document.data(), {of.tokens}));
-    time<timed::windowed, timed::windowed_shard>(world, of, speed, "window of 1024");
+    time<timed::documents, timed::documents_shard>(world, of, speed, "documents",
+                                                   timed::document = tensor(document.data(), {of.tokens}));
+    time<timed::windowed, timed::windowed_shard>(world, of, speed, "window");
+}
+
+std::map<std::string, mpi::arrangement> names_of_layouts() {
+    using enum mpi::arrangement;
+    std::map<std::string, mpi::arrangement> all;
+    for (const auto each : {contiguous, zigzag, striped, documents, affinity, greedy, ports})
+        all[std::string(mpi::name_of(each))] = each;
+    return all;
 }
 
 }  // namespace
@@ -246,6 +258,11 @@ int main(int count, char** arguments) {
     app.add_option("--rounds", of.rounds, "of which medians are printed")
         ->check(CLI::PositiveNumber)
         ->capture_default_str();
+    app.add_option("--mask", of.mask, "causal, alibi, documents or window alone");
+    app.add_option("--layout", of.layout, "instead of what the plan finds best")
+        ->transform(CLI::CheckedTransformer(names_of_layouts()));
+    app.add_option("--stages", of.stages, "likewise");
+    app.add_option("--head-parts", of.head_parts, "ranks that share heads, likewise");
     CLI11_PARSE(app, count, arguments);
     int provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);

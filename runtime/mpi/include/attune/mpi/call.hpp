@@ -65,8 +65,8 @@ private:
     void check_extents() const;
 
     std::int32_t all_keys_, all_queries_;
-    std::list<std::vector<std::byte>> held_;  // results of this call's own
-    std::function<void()> between_tasks_;     // of the kernels
+    std::list<std::shared_ptr<std::byte[]>> held_;  // results of this call's own
+    std::function<void()> between_tasks_;           // of the kernels
 };
 
 /// `poison`: fills buffers with NaN before something arrives, so that a test sees what is read too early.

@@ -25,16 +25,12 @@ private:
         const output_declaration* declared;
         role of;  ///< its tensor
         tensor own;
-        int axis;         ///< along which it has rows; the first one where it is whole
-        std::size_t row;  ///< elements
+        int axis;  ///< along which it has rows; the first one where it is whole
         std::vector<float> sum{};
         std::shared_ptr<std::byte[]> made[2]{};  ///< by a call and by the next
-        std::shared_ptr<std::byte[]> rows[2]{};  ///< the same, row after row: where keys are the innermost axis, a copy
 
-        std::size_t bytes_of_row() const { return row * static_cast<std::size_t>(bytes_of(own.type())); }
-        bool is_copied() const { return rows[0] != made[0]; }
-        /// `count` rows that lie at `from`, to the sum's rows from `first` on.
-        void add(const std::byte* from, std::int64_t first, std::int64_t count);
+        /// All rows of `part`, which is dense, to the sum's from `first` on.
+        void add(const tensor& part, std::int64_t first);
     };
     /// Rows of this rank's keys, made by another.
     struct returned {

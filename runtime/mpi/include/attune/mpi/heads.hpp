@@ -34,6 +34,8 @@ private:
 
     rows& add(std::list<rows>& to, const tensor& own, int axis, std::optional<int> heads);
     tensor share_of(const tensor& all, int heads, int share) const;
+    tensor shared(const rows& of) const;
+    tensor apart(const rows& of, int share) const;
     void prepare_inputs(arguments& of_share);
     void prepare_outputs(arguments& of_share);
     void gather(traffic& done);

@@ -34,7 +34,8 @@ struct run_of_keys {
 struct stage {
     std::vector<int> chunks;
     std::vector<run_of_keys> runs;
-    std::int64_t tokens{};  ///< that are received
+    std::int64_t tokens{};                      ///< that are received
+    std::int64_t first_query = 0, queries = 0;  ///< own rows from the first to the last that sees any of them
 
     // Where results do not depend on the ranks: keys of these positions, whoever has them. A row that is neither
     // received nor this rank's own is hidden from all of its queries, and holds anything.
@@ -153,6 +154,10 @@ namespace detail {
 /// What a rank receives, stage by stage: `stages_of`, with the rows of the ranks that have it.
 std::vector<stage> stages_with_runs(int rank, std::span<const std::uint32_t> units, const chunks_of_ranks& by_rank,
                                     const chunks& tokens, int most, int from = -1);
+
+/// The rows of the rank that has the query chunks `own`, from the first to the last that sees any of the key chunks.
+std::pair<std::int64_t, std::int64_t> first_and_count_of_rows(std::span<const int> own, std::span<const int> keys,
+                                                              const work_table& work, const chunks& tokens);
 
 /// The number of stages of fixed positions, and what a rank computes and receives in each of them.
 int count_of_fixed_stages(std::int64_t tokens);

@@ -27,8 +27,11 @@ protected:
         tensor own;
         int axis;
         std::size_t row;                             ///< bytes of a key
-        std::shared_ptr<std::byte[]> sent{};         ///< own rows, one after another
+        std::shared_ptr<std::byte[]> sent{};         ///< own rows
         std::shared_ptr<std::byte[]> received[2]{};  ///< of a call and of the next
+
+        tensor of_sent() const;
+        tensor of_received(int call, std::int64_t rows) const;
     };
 
     static constexpr int own_keys = -1;  ///< instead of a stage
@@ -58,7 +61,7 @@ private:
     std::vector<std::vector<std::int32_t>> key_positions_;  // of each call
 };
 
-/// Calls of a variant, each joined with what those before left.
+/// Calls of a variant, each joined with what those before left. Rows that see nothing of a stage stay as they are.
 class staged_call final : public staged_keys {
 public:
     staged_call(context& world, const layout& plan, const kernel_table& table, std::span<const named_argument> given,
@@ -67,11 +70,24 @@ public:
     traffic run() override;
 
 private:
+    /// Own rows, from `first` on, that take part in the same calls.
+    struct rows {
+        std::int64_t first, count;
+        int calls = 0, done = 0;  ///< in all, and before the one at hand
+
+        /// Where the next one leaves results: after the last they lie in the caller's outputs.
+        int place() const { return (calls - 1 - done) % 2; }
+    };
+
+    std::vector<rows> rows_alike() const;
+    bool sees(const rows& some, int call) const;
     void prepare_calls(const arguments& common, const attune::options& how);
-    void pass_results(int call, arguments& to);
+    arguments of_rows_alone(arguments all, const rows& some) const;
+    void pass_results(const rows& some, arguments& to) const;
 
     std::vector<tensor> results_[2];  // the caller's outputs, and others in turn
-    std::vector<std::shared_ptr<const attune::detail::prepared>> calls_;
+    std::vector<tensor> nothing_;     // before the first call
+    std::vector<std::vector<std::shared_ptr<const attune::detail::prepared>>> calls_;  // of a stage, one for some rows
 };
 
 }  // namespace attune::mpi::detail

@@ -7,12 +7,18 @@
 /// Attention over the ranks of a job. What carries the messages is a `transport`: MPI, or threads of one process.
 namespace attune::mpi {
 
-/// The bytes of a message, and what keeps them. A transport holds `owner` until the message is through: where a peer
-/// died, that may be never, and the network may still write to the bytes or read them. Without an owner the caller sees
-/// to it.
+/// The bytes of a message, and what keeps them. They may lie in several pieces, equally long and equally far from each
+/// other; the other side has as many, wherever they lie there. A transport holds `owner` until the message is through:
+/// where a peer died, that may be never, and the network may still write to the bytes or read them. Without an owner
+/// the caller sees to it.
 template <class Byte> struct message {
-    std::span<Byte> bytes;
+    std::span<Byte> bytes;  ///< of the first piece
     std::shared_ptr<const void> owner{};
+    std::size_t pieces = 1;
+    std::size_t apart{};  ///< bytes from where a piece begins to where the next one does
+
+    std::size_t size() const { return bytes.size() * pieces; }
+    std::span<Byte> piece(std::size_t i) const { return {bytes.data() + i * apart, bytes.size()}; }
 };
 using outgoing = message<const std::byte>;
 using incoming = message<std::byte>;
@@ -38,7 +44,8 @@ public:
     virtual request send(outgoing what, int to, int tag) = 0;
     /// As many bytes as are sent: another number is an error of `test`. `from` may be any_rank, for less than 1 GiB.
     virtual request receive(incoming what, int from, int tag) = 0;
-    /// Everybody's bytes, rank after rank, equally many of each, of any number. All ranks call it in the same order.
+    /// Everybody's bytes, rank after rank, equally many of each, of any number, in one piece. All ranks call it in the
+    /// same order.
     virtual request agree(outgoing mine, incoming all) = 0;
 
     /// Whether it is over; then, and where it throws, the request is gone. Messages get on while one asks.
