@@ -51,7 +51,7 @@ def check(options, part, ranks):
         began = time.monotonic()
         with subprocess.Popen(job, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True, env=environment) as started:
             try:
-                noise = started.communicate(timeout=900 if part == "masks" else 120)[0]
+                noise = started.communicate(timeout=900 if part in ("masks", "long") else 120)[0]
             except subprocess.TimeoutExpired:
                 os.killpg(started.pid, signal.SIGKILL)
                 return [f"{part} of {ranks} ranks hangs"]

@@ -121,7 +121,7 @@ void long_gather(context& world) {
 
 /// Over 2 GiB in one message, of one byte each 4 KB.
 void long_message() {
-    context world(MPI_COMM_WORLD);
+    context world(MPI_COMM_WORLD, {.timeout = 600});  // gigabytes are copied, perhaps beside other work
     const std::size_t bytes = (std::size_t{2} << 30) + 12345, apart = 4096;
     world.begin("run");
     world.guard([&] {
