@@ -2,6 +2,7 @@
 
 #include "cpu/backward.hpp"
 #include "cpu/decode.hpp"
+#include "cpu/precomputed_schedule.hpp"
 #include "cpu/prefill.hpp"
 #include "cpu/stage_schedules.hpp"
 #include "gpu/decode.hpp"
@@ -14,6 +15,7 @@
 #include <attune/ir/stores.hpp>
 
 #include <cxxabi.h>
+#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <map>
@@ -163,6 +165,10 @@ constexpr shape all_shapes[] = {shape::pairs, shape::head_means, shape::columns}
 
 bool is_of_rows(kind what) { return what == kind::output || what == kind::row; }
 
+bool has_precomputed(const graph_ir& graph) {
+    return std::ranges::any_of(graph.nodes, [](const instruction& n) { return n.kind == kind::precomputed; });
+}
+
 void check_request(const kernel_request& request) {
     check(request);
     if (pairing_of(request.schedule) == 2 && !can_use_bf16_dot(request))
@@ -174,6 +180,12 @@ void check_request(const kernel_request& request) {
         throw std::runtime_error("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs");
     if (request.on_gpu() && !request.graph().stores.empty())
         throw std::runtime_error("a graph that stores has no kernel on a GPU yet; try TARGETS of CPUs");
+    if (request.on_gpu() && has_precomputed(request.graph()))
+        throw std::runtime_error("what is precomputed has no kernel on a GPU yet; try TARGETS of CPUs");
+    if (has_precomputed(request.graph()) && !request.graph().stores.empty())
+        throw std::runtime_error(
+            "a graph that stores has no kernel yet where something is precomputed; store in a call "
+            "of its own");
     if (decodes(request.schedule))
         if (const std::string& reason = request.facts->decode_unsupported_reason; !reason.empty())
             throw std::runtime_error("no kernel for decode: " + reason);
@@ -265,6 +277,8 @@ ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame) {
 lowered_kernel lower(const kernel_request& request) {
     check_request(request);
     kernel_frame frame(request);
+    precomputed_tensors first(frame);
+    schedule_precomputed(first, lanes_of(request.schedule));
     const auto [all, order] = std::visit([&](const auto& cut) { return pipeline_of(cut, frame); }, request.schedule);
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())

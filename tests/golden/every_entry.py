@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """every_entry.py: fails unless each entry of the catalogue is in a graph of tests/golden/variants, and so among those that golden_cuda_assembled and
-golden_opencl_full compile; and unless each that compares, masks or chooses is in tests/properties/blocks_catalogue.tests.cpp, where its blocks are counted."""
+golden_opencl_full compile; and unless each that compares, masks or chooses is in tests/properties/blocks_catalogue.tests.cpp, where its blocks are counted.
+Of what a call precomputes devices have no kernel: its entries are in tests/generators/precomputed.tests.cpp, which does both."""
 import pathlib
 import re
 import sys
@@ -8,6 +9,7 @@ import sys
 here = pathlib.Path(__file__).resolve().parent
 headers = (here / "../../dsl/include/attune/catalogue").resolve()
 lab = here / "../properties/blocks_catalogue.tests.cpp"
+precomputing = here / "../generators/precomputed.tests.cpp"
 # They choose by head, hop or token, or after the softmax: no score is hidden.
 HIDE_NOTHING = {"alibi_slope_paper", "graphormer_edge", "tile_mean", "with_dropout"}
 HIDES = re.compile(r"\bmask\(|\bwhere\(|\bany\(|\bbit\(|\bvisible\(|-inf| (?:[<>]=?|[=!]=|&&) ")
@@ -45,10 +47,12 @@ hiding = {entry for entry in bodies if HIDES.search(bodies[entry])}
 print(f"{len(bodies)} entries of the catalogue, {len(hiding)} of them compare, mask or choose")
 if len(bodies) < 80 or len(hiding) < 40:
     sys.exit("expected the catalogue's headers to have at least 80 entries, 40 of which compare, mask or choose")
-compiled, counted = entries_in((here / "variants").glob("*.hpp")), entries_in([lab])
+precomputed = {entry for entry in bodies if headers_of[entry] == "selectors.hpp"}
+compiled, counted = entries_in((here / "variants").glob("*.hpp")) | precomputed, entries_in([lab]) | precomputed
 wrong = [f"{headers_of[entry]}: expected {entry} in a graph of tests/golden/variants, got none; try without_file.hpp" for entry in bodies if entry not in compiled]
 wrong += [f"{headers_of[entry]}: expected {entry} among the masks of {lab.name}, got none; try a graph there, or HIDE_NOTHING here with a reason"
           for entry in sorted(hiding - HIDE_NOTHING - counted)]
+wrong += [f"{headers_of[entry]}: expected {entry} in a graph of {precomputing.name}, got none" for entry in sorted(precomputed - entries_in([precomputing]))]
 wrong += [f"HIDE_NOTHING has {entry}, which needs no exception" for entry in sorted(HIDE_NOTHING - hiding | HIDE_NOTHING & counted)]
 for sentence in wrong:
     print(sentence, file=sys.stderr)

@@ -158,4 +158,16 @@ inline constexpr auto stepped = outputs(
               q * t(keys(as_real(k_pages(page_of(b, kv_idx / 64), h, kv_idx % 64, d_idx)), extent<1>(page_of) * 64)),
               causal_bottom_right)) *
           v);
+
+// What is computed before the first score.
+inline constexpr auto key_block = bound_index<"key_block">;
+inline constexpr auto row = bound_index<"row">;
+inline constexpr auto channel = bound_index<"channel">;
+inline constexpr auto largest_in_block =
+    precomputed(largest(row, 64, k(b, h, key_block * 64 + row, channel)), key_block, key_length / 64, channel, depth);
+inline constexpr auto block_scores = precomputed(
+    sum(channel, depth, q(b, h, 0, channel) * largest_in_block(b, h, key_block, channel)), key_block, key_length / 64);
+inline constexpr auto chosen_blocks =
+    softmax(mask(scores, top_k(block_scores, w)(b, h, kv_idx / 64) || top_p(block_scores, 0.5)(b, h, kv_idx / 64))) * v;
+
 }  // namespace variants

@@ -1,4 +1,4 @@
-// rejects: a bound index stands outside the sum, any or all that runs over it
+// rejects: a bound index stands outside the sum, any, all or precomputed that runs over it
 #include "language.hpp"
 
 namespace my {

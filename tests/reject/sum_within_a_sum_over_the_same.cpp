@@ -1,4 +1,4 @@
-// rejects: a sum within a sum runs over the same bound index; give it an index of its own
+// rejects: a sum, an any or precomputed within another runs over the same bound index; give it an index of its own
 #include "language.hpp"
 
 namespace my {

@@ -91,7 +91,8 @@ TEST_CASE("shards of random graphs, on random cuts, come to the whole in double 
     CHECK(compared >= 300);
     for (const operation_row& row : operation_table::rows_of_all) {
         const bool refused = row.op == operation::tokens || row.op == operation::sum_over_queries ||
-                             row.op == operation::mean_over_heads;
+                             row.op == operation::mean_over_heads || row.op == operation::precomputed ||
+                             chooses(row.op);
         const bool of_gradients = row.op == operation::each || row.op == operation::deposit;
         const bool behind_the_sum = row.op == operation::as_row || row.op == operation::as_output;
         const bool not_drawn = row.op == operation::in_u8 || row.op == operation::in_i16;

@@ -151,6 +151,13 @@ inline constexpr auto sums = seen(any(n, extent<1>(ends), kv_idx == ends(b, n)) 
                                   sum(n, extent<1>(ends), ends(b, n) <= kv_idx) > 2);
 // `largest(n, extent, x)`: the largest real over a small index, such as a row's for quantisation
 inline constexpr auto largest_of_row = scored(1.0 / largest(n, depth, abs(q(b, h, q_idx, n))));
+// `precomputed(x, n, extent, ...)`: a tensor (b, h, n, ...) of a real, computed before the first score
+inline constexpr auto before_scores = scored(precomputed(n * slopes(h), n, key_length)(b, h, kv_idx));
+// `top_k(precomputed, count)` `top_p(precomputed, share)`: which elements are among the largest, or make up a share of
+// the sum
+inline constexpr auto choices =
+    seen(top_k(precomputed(n * slopes(h), n, key_length / 64), w)(b, h, kv_idx / 64) ||
+         top_p(precomputed(slopes(h) / (n + 1), n, key_length / 64), 0.9)(b, h, kv_idx / 64));
 // `keep(p, seed)` `keep(p, seed, upper half)` `keep(p, seed, upper half, b, h, q, k)`: false with probability p
 inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 0) / 0.9 * v);
 

@@ -14,6 +14,7 @@
 #include <attune/catalogue/relative.hpp>
 #include <attune/catalogue/rotary.hpp>
 #include <attune/catalogue/selected.hpp>
+#include <attune/catalogue/selectors.hpp>
 #include <attune/catalogue/sinks.hpp>
 #include <attune/catalogue/sliding_tiles.hpp>
 #include <attune/catalogue/softcap.hpp>

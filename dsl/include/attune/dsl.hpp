@@ -18,6 +18,7 @@
 #include <attune/dsl/operators.hpp>
 #include <attune/dsl/functions.hpp>
 #include <attune/dsl/elsewhere.hpp>
+#include <attune/dsl/precomputed.hpp>
 #include <attune/dsl/attention.hpp>
 #include <attune/dsl/aliases.hpp>
 #include <attune/dsl/embeddings.hpp>

@@ -67,6 +67,7 @@ std::vector<variables> dependences(const graph_ir& graph) {
             v |= of[static_cast<std::size_t>(n.arguments[a])];
         if (family_of(n.op) == family::sums)
             v.reset(bound_variable(graph.nodes[static_cast<std::size_t>(n.arguments[0])]));
+        if (n.kind == kind::precomputed) v.reset();
         const auto [adds, removes] = rule_of(n);
         v |= adds;
         v &= ~removes;

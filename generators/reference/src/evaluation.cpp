@@ -231,6 +231,7 @@ evaluation::source evaluation::source_of(std::int16_t tensor) {
 /// Tokens (batch, query, channel) or an output (batch, head, query, value depth), at every row.
 const evaluation::whole& evaluation::made_whole(std::int16_t i) {
     if (const auto known = wholes_.find(i); known != wholes_.end()) return known->second;
+    if (node(i).kind == kind::precomputed) return wholes_.emplace(i, precomputed(i)).first->second;
     const auto [b, h, q, these] = std::tuple(b_, h_, q_, channels_);
     const bool has_heads = node(i).kind == kind::output;
     whole all{{size().batches}, {}};

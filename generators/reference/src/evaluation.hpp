@@ -68,7 +68,7 @@ private:
     struct channels {
         std::int64_t first = 0, count = 0;
     };
-    /// What a load reads: an input, or tokens and outputs, which are evaluated whole when first read.
+    /// What a load reads: an input, or tokens, outputs and what is precomputed, evaluated whole when first read.
     struct source {
         std::span<const std::int64_t> extents;
         const view* input;
@@ -97,6 +97,7 @@ private:
     column compute(std::int16_t i);
     source source_of(std::int16_t tensor);
     const whole& made_whole(std::int16_t i);
+    whole precomputed(std::int16_t i);
     column terminal(const instruction& n) const;
     column load(const instruction& n);
     /// Where a load reads or a store writes, for each key or channel at hand.

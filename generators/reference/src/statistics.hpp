@@ -1,4 +1,5 @@
 #pragma once
+#include <cstdint>
 #include <limits>
 #include <span>
 #include <vector>
@@ -16,6 +17,13 @@ double largest(std::span<const double> scores);  ///< -infinity over nothing
 /// The sink, where it is not -infinity, is one more score whose weight is dropped.
 double log_sum_exp(std::span<const double> scores, double sink);
 std::vector<double> softmax(std::span<const double> scores, double sink);
+
+/// Each number becomes 1 if it is among the `count` largest, else 0. Of equal ones the first are; NaN is the largest,
+/// and -infinity never is.
+void mark_largest(std::span<double> numbers, std::int64_t count);
+/// As many of the largest as it takes for their sum to be this share of the sum of all; negative numbers and NaN count
+/// as 0.
+void mark_largest_share(std::span<double> numbers, double share);
 
 double sum_of_weights(std::span<const double> weights);
 

@@ -6,7 +6,16 @@
 namespace attune::generators {
 namespace {
 
-/// Nodes whose value needs the query head: not one read through an axis of key heads.
+/// Whether a node is h / (heads / key_heads).
+bool is_key_head(const graph_ir& graph, const instruction& node) {
+    const auto op = [&](const instruction& of, int argument) { return graph.nodes[of.arguments[argument]].op; };
+    if (node.op != operation::divide || op(node, 0) != operation::h || op(node, 1) != operation::divide) return false;
+    const instruction& group = graph.nodes[node.arguments[1]];
+    return op(group, 0) == operation::heads && op(group, 1) == operation::key_heads;
+}
+
+}  // namespace
+
 std::vector<bool> of_query_heads(const graph_ir& graph) {
     std::vector<bool> needs;
     for (const instruction& node : graph.nodes) {
@@ -15,16 +24,15 @@ std::vector<bool> of_query_heads(const graph_ir& graph) {
         const instruction* const tensor = load ? &graph.nodes[node.arguments[0]] : nullptr;
         for (int i = load ? 1 : 0; i < node.argument_count; ++i) {
             const int argument = node.arguments[i];
-            const bool key_head = load && tensor->op == operation::input &&
-                                  graph.inputs[tensor->input].axes[i - 1].kind == axis_kind::key_head;
+            const bool key_head = load && ((tensor->op == operation::input &&
+                                            graph.inputs[tensor->input].axes[i - 1].kind == axis_kind::key_head) ||
+                                           (tensor->kind == kind::precomputed && i == 2 && !needs[node.arguments[0]]));
             if (!(key_head && graph.nodes[argument].op == operation::h)) here = here || needs[argument];
         }
-        needs.push_back(here);
+        needs.push_back(here && !is_key_head(graph, node));
     }
     return needs;
 }
-
-}  // namespace
 
 std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> depends) {
     const std::vector<bool> needs = of_query_heads(graph);
@@ -103,6 +111,7 @@ std::string decode_unsupported_reason_of(const graph_ir& graph, const plan& core
             const bool of_row = tensor == core.query && !depends[n].channel && depends[n].bound == 0;
             if (graph.nodes[n].op == operation::tokens || (family_of(graph.nodes[n].op) == family::sums && !of_row))
                 return "queries, keys or values are computed by sums, such as projections";
+            if (graph.nodes[n].kind == kind::precomputed) continue;  // its sums are made before
             for (int i = 0; i < graph.nodes[n].argument_count; ++i) made[graph.nodes[n].arguments[i]] = true;
         }
     }

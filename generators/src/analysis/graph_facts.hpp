@@ -18,6 +18,7 @@ struct graph_facts {
     masking hides{};
     std::string decode_unsupported_reason;  ///< why no kernel is made for decode; empty if one is
     std::optional<gradient_plan> gradient;  ///< if it makes gradients
+    std::vector<bool> of_query_heads;       ///< whether a node needs the query head, one for each
 };
 
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.

@@ -93,6 +93,7 @@ private:
             case kind::integer:
             case kind::real:
             case kind::condition:
+            case kind::precomputed:
                 refuse("output \"" + name +
                        "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is "
                        "written");
@@ -277,7 +278,9 @@ std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>&
         const bool number = node.kind == kind::integer || node.kind == kind::real || node.kind == kind::condition;
         return number && its.costly && !(its.query && its.key) && !its.score && !its.channel && its.bound == 0;
     };
-    const std::vector<bool> reached = under(graph, roots, [&](int n) { return is_known(n) || is_kept(n); });
+    const auto is_made_before = [&](int n) { return graph.nodes[n].kind == kind::precomputed; };
+    const std::vector<bool> reached =
+        under(graph, roots, [&](int n) { return is_known(n) || is_kept(n) || is_made_before(n); });
     std::vector<int> found;
     for (int n = static_cast<int>(graph.nodes.size()) - 1; n >= 0; --n)
         if (reached[n] && !is_known(n) && is_kept(n)) found.push_back(n);
@@ -286,8 +289,9 @@ std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>&
 
 std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends,
                                 const std::vector<int>& roots, const std::vector<int>& known) {
-    const std::vector<bool> reached =
-        under(graph, roots, [&](int n) { return std::find(known.begin(), known.end(), n) != known.end(); });
+    const std::vector<bool> reached = under(graph, roots, [&](int n) {
+        return graph.nodes[n].kind == kind::precomputed || std::find(known.begin(), known.end(), n) != known.end();
+    });
     std::vector<int> found;
     for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n) {
         const instruction& node = graph.nodes[n];

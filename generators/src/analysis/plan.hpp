@@ -104,6 +104,9 @@ bool lies_in_rows(const graph_ir& graph, const std::vector<dependence>& depends,
 
 /// Whether the values of a graph are channels of its keys' rows, as in a cache of latents.
 bool values_lie_in_keys(const graph_ir& graph, const std::vector<dependence>& depends, const plan& core);
+/// Nodes whose value needs the query head: not one read through an axis of key heads, nor h / (heads / key_heads), the
+/// key head. One for each node, in order.
+std::vector<bool> of_query_heads(const graph_ir& graph);
 
 /// Why no kernel of a graph is made for decode; empty if one is.
 std::string decode_unsupported_reason(const graph_ir& graph, const plan& core);

@@ -154,7 +154,7 @@ std::vector<double> magnitudes(const graph_ir& graph) {
                 case family::terminal: return size_of_terminal(node);
                 case family::tensors: {
                     if (node.op == operation::extent) return longest;
-                    if (node.op != operation::load) break;
+                    if (node.op != operation::load || argument(0).op != operation::input) break;
                     const element_type element = graph.inputs[argument(0).input].element;
                     return bytes_of(element) == 1 ? 255.0 : largest_int;
                 }

@@ -14,7 +14,7 @@ using namespace Halide;
 
 namespace {
 
-constexpr int most_places = 5;  // of each index that a tensor is read at
+constexpr int most_places = 5, most_chosen_places = 16;  // of each index that a tensor is read at
 
 using of_two = interval (*)(const interval&, const interval&);
 constexpr by_operation<family::arithmetic, of_two> of_arithmetic{
@@ -300,24 +300,36 @@ interval block_mask::enumerate(int number, const sides& in) {
     const verdict unknown_masked = anywhere.masked.defined() ? verdict{} : never();
     interval unknown{{}, {}, unknown_masked};
     std::vector<std::pair<int, interval>> varying;
+    std::vector<Halide::Range> places;
+    const bool is_choice = chooses(request_.graph().nodes[node.arguments[0]].op);
+    const int most = is_choice ? most_chosen_places : most_places;
+    bool of_each_query = false;  // of what the call chooses for each query, a table says what those of a tile chose
     for (int i = 1; i < node.argument_count; ++i) {
         const int index = node.arguments[i];
         if (is_uniform(known_.depends[index])) continue;
-        const interval positions = width(index) <= most_places ? range(index, in) : interval{};
+        if (is_choice && request_.graph().nodes[index].op == operation::q_idx) {
+            of_each_query = true;
+            continue;
+        }
+        const interval positions = width(index) <= most ? range(index, in) : interval{};
         if (!positions.lo.defined() || !positions.hi.defined() || positions.lo.type() != Int(32)) return unknown;
         if (std::none_of(varying.begin(), varying.end(), [&](const auto& v) { return v.first == index; }))
-            varying.push_back({index, positions});
+            varying.push_back({index, positions}), places.emplace_back(0, is_choice ? int(width(index)) : most);
     }
-    if (varying.empty() || varying.size() > 2) return unknown;
-    std::vector<Halide::Range> extents;
-    for (std::size_t i = 0; i < varying.size(); ++i) extents.emplace_back(0, most_places);
-    RDom each(extents, "places");
+    if (varying.empty() || varying.size() > (of_each_query ? 1 : 2)) return unknown;
+    RDom each(places, "places");
     place here{at_.b, at_.h, 0, 0, keys_, fixed_, {}, indices_};
     Expr few = yes();
     for (std::size_t i = 0; i < varying.size(); ++i) {
         const interval& positions = varying[i].second;
         here.known[varying[i].first] = {one_of(varying[i].first, positions, each[static_cast<int>(i)]), {}};
-        few = both(few, positions.hi - positions.lo < most_places);
+        few = both(few, positions.hi - positions.lo < places[i].extent);
+    }
+    if (of_each_query) {
+        const interval x = tables_.over_queries(number, varying[0].first, here.known[varying[0].first].value,
+                                                int(width(varying[0].first)), {true, at_.query_tile, at_.h, at_.b});
+        const Expr all = is_set(minimum(each, x.lo, "all_places")), any = is_set(maximum(each, x.hi, "any_place"));
+        return {select(few && all, 1, 0), select(few && !any, 0, 1)};
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
     if (node.kind == kind::condition) {

@@ -1,5 +1,6 @@
 #include "block_mask/tile_extrema.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace attune::generators {
@@ -113,6 +114,45 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     return result;
 }
 
+tile_tables::table tile_tables::make_over_queries(int load, int index, int places) const {
+    constexpr int lanes = 32;
+    const int block = request_.blocks().query_block;
+    const Var position("position"), t("tile"), h("h"), b("b");
+    // Algorithm
+    const RDom i(0, block, "in_tile");
+    const Expr query = min(t * block + i, inputs_.query_length - 1);  // the last one again
+    pointwise here(request_, inputs_, known_.depends,
+                   {b, h, query, 0, inputs_.keys_in_use(b), {{index, {position, {}}}}});
+    const Expr x = cast<uint8_t>(here(load).value);
+    table result{Func("over_queries"), true, true, places};
+    Func& extremes = result.extremes;  // (position, tile, head, batch)
+    extremes(position, t, h, b) = Tuple(cast<uint8_t>(1), cast<uint8_t>(0));
+    extremes(position, t, h, b) = Tuple(min(extremes(position, t, h, b)[0], x), max(extremes(position, t, h, b)[1], x));
+
+    // Schedule
+    extremes.compute_root()
+        .vectorize(position, lanes)
+        .update()
+        .reorder(position, i, t, h, b)
+        .vectorize(position, lanes);
+    return result;
+}
+
+interval tile_tables::over_queries(int load, int index, const Expr& position, int places, const place& at) {
+    const key wanted{.what = kind_of::over_queries, .of_queries = true, .node = load};
+    auto known = tables_.find(wanted);
+    if (known == tables_.end()) known = tables_.emplace(wanted, make_over_queries(load, index, places)).first;
+    const graph_ir& graph = request_.graph();
+    const auto& arguments = graph.nodes[load].arguments;
+    const auto axis = std::find(arguments.begin() + 1, arguments.end(), index) - arguments.begin() - 1;
+    const instruction& made = graph.nodes[graph.nodes[arguments[0]].arguments[0]];
+    const Expr extent = axis == 0   ? Expr(inputs_.batches)
+                        : axis == 1 ? Expr(inputs_.heads)
+                                    : pointwise(request_, inputs_, {})(made.arguments[2 * (axis - 1)]).value;
+    const FuncRef extremes = known->second.extremes(clamp(position, 0, max(extent, 1) - 1), at.tile, at.h, at.b);
+    return {extremes[0], extremes[1]};
+}
+
 interval tile_tables::find(const key& wanted, const place& at) {
     auto known = tables_.find(wanted);
     if (known == tables_.end()) known = tables_.emplace(wanted, make(wanted)).first;
@@ -154,7 +194,7 @@ interval tile_tables::ends(const linear& sum, const place& at) {
 std::vector<tile_tables::size> tile_tables::sizes() const {
     std::vector<size> all;
     for (const auto& [asked, made] : tables_) {
-        all.push_back({asked.of_queries, made.by_head, made.by_batch, 0});
+        all.push_back({asked.of_queries, made.by_head, made.by_batch, 0, made.places});
         for (const Type& type : made.extremes.types()) all.back().bytes += type.bytes();
     }
     return all;

@@ -27,6 +27,7 @@ public:
     struct size {
         bool of_queries{}, by_head{}, by_batch{};
         int bytes{};
+        int places{};  ///< elements for each tile of keys beside it, at most; 0: it is of one side alone
     };
     std::vector<size> sizes() const;
 
@@ -40,9 +41,12 @@ public:
     /// Of a sum without constant that only rises or only falls: at the first and the last position, for it costs much
     /// to compute.
     interval ends(const linear& sum, const place& at);
+    /// Of a condition that is read at the query and, along the axis of `index`, at a number of keys: whether any and
+    /// whether all queries of a tile have it where that number is `position`, one of `places` in a tile of keys.
+    interval over_queries(int load, int index, const Halide::Expr& position, int places, const place& at);
 
 private:
-    enum class kind_of : std::uint8_t { node, sum, positions, ends };
+    enum class kind_of : std::uint8_t { node, sum, positions, ends, over_queries };
     struct key {
         kind_of what{};
         bool of_queries{};
@@ -52,11 +56,14 @@ private:
         auto operator<=>(const key&) const = default;
     };
     struct table {
-        Halide::Func extremes;  ///< (tile, head, batch), the latter two where they matter
+        Halide::Func extremes;  ///< (tile, head, batch), the latter two where they matter; over_queries: (position,
+                                ///< tile, head, batch)
         bool by_head{}, by_batch{};
+        int places{};  ///< of over_queries, in a tile of keys
     };
     interval find(const key& wanted, const place& at);
     table make(const key& wanted) const;
+    table make_over_queries(int load, int index, int places) const;
 
     const kernel_request& request_;
     const kernel_inputs& inputs_;

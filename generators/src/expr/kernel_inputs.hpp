@@ -6,6 +6,7 @@
 #include <Halide.h>
 
 #include <map>
+#include <set>
 #include <vector>
 
 namespace attune::generators {
@@ -33,6 +34,7 @@ public:
     /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch),
     /// outputs and computed tensors (channel, position, head, batch).
     std::map<int, Halide::Func> computed;
+    std::set<int> never_masked;  ///< those that are precomputed and have no -infinity of their own
 
     /// Keys in use of a batch element: kv_lengths(b), never negative, never beyond key_length.
     Halide::Expr keys_in_use(const Halide::Expr& b) const;

@@ -125,14 +125,6 @@ Expr natural_logarithm(const Expr& x) { return select(holds_nan(x), x, log(x)); 
 
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 
-namespace {
-/// Its own inverse.
-Expr turned(const Expr& bits) { return bits ^ ((bits >> 31) & 0x7fffffff); }
-}  // namespace
-
-Expr ordered(const Expr& x) { return select(holds_nan(x), Int(32).max(), turned(reinterpret<std::int32_t>(x))); }
-Expr from_ordered(const Expr& x) { return reinterpret<float>(turned(x)); }
-
 Expr stored_as(const Type& element, const Expr& x) {
     if (element == x.type() || !element.is_float() || element.bits() != 16) return cast(element, x);
     const auto word = [](std::uint32_t value) { return Expr(value); };
@@ -210,6 +202,19 @@ Expr philox(const Expr& seed, const Expr& upper_half, const Expr& b, const Expr&
     for (auto let = lets.rbegin(); let != lets.rend(); ++let)
         result = Internal::Let::make(let->first, let->second, result);
     return result;
+}
+
+Expr in_order(const Expr& x) {
+    const auto number = [](std::uint32_t n) { return cast<std::uint32_t>(Expr(n)); };
+    const Expr bits = reinterpret<std::uint32_t>(x), magnitude = bits & number(0x7fffffff);
+    return select(magnitude > number(0x7f800000), number(0xffffffff), bits == number(0xff800000), number(0),
+                  magnitude == number(0), number(0x80000000), bits != magnitude, ~bits, bits | number(0x80000000));
+}
+Expr from_order(const Expr& number) {
+    const Expr sign = cast<std::uint32_t>(Expr(std::uint32_t{0x80000000}));
+    return reinterpret<float>(select(number == cast<std::uint32_t>(0),
+                                     cast<std::uint32_t>(Expr(std::uint32_t{0xff800000})), number >= sign,
+                                     number & ~sign, ~number));
 }
 
 }  // namespace attune::generators

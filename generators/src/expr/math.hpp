@@ -38,11 +38,6 @@ Halide::Expr natural_logarithm(const Halide::Expr& x);
 /// integers, so that every level, with instructions for it or without, stores the same bits.
 Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
 
-/// An f32 as an i32 that orders as numbers do, NaN above all; and back. Halide's maximum may drop a NaN.
-Halide::Expr ordered(const Halide::Expr& x);
-Halide::Expr from_ordered(const Halide::Expr& x);
-inline const std::int32_t ordered_least = static_cast<std::int32_t>(0x807fffff);  ///< of -infinity
-
 /// The f32 that a byte is as float8_e4m3fn, or as float8_e5m2, exactly: denormal numbers, NaN and infinities included.
 Halide::Expr from_f8(bool e4m3, const Halide::Expr& byte);
 
@@ -67,6 +62,11 @@ Halide::Expr as_limit(const Halide::Expr& x);
 /// Whether x is this number, by its bits: arithmetic may assume that infinities and NaN do not occur.
 Halide::Expr is_exactly(const Halide::Expr& x, float number);
 Halide::Expr is_negative_infinity(const Halide::Expr& x);
+
+/// An f32 as a u32 of the same order: NaN is above all, both zeros are one, and -infinity is 0. And back. Halide's
+/// maximum may drop a NaN.
+Halide::Expr in_order(const Halide::Expr& x);
+Halide::Expr from_order(const Halide::Expr& number);
 
 /// `a` where `condition`, else -infinity, by its bits.
 Halide::Expr or_negative_infinity(const Halide::Expr& condition, const Halide::Expr& a);

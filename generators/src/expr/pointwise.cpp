@@ -175,81 +175,6 @@ quantity pointwise::terminal(const instruction& node, bool as_index) {
     return {static_cast<float>(node.number), {}};
 }
 
-bool pointwise::length_is_given(operation computed) const {
-    for (const instruction& node : request_.graph().nodes) {
-        const bool alike = node.op == computed || (computed == operation::keys && node.op == operation::values);
-        if (alike && node.argument_count > 1) return true;
-    }
-    return false;
-}
-
-/// An element of tokens or of an output: what the kernel computed itself has no -infinity.
-quantity pointwise::load_computed(const instruction& node) {
-    const Func& tensor = inputs_.computed.at(node.arguments[0]);
-    const instruction& of = request_.graph().nodes[node.arguments[0]];
-    const auto index = [&](int i, const Expr& extent) {
-        return clamp(evaluate(node.arguments[i + 1], true).value, 0, extent - 1);
-    };
-    const auto bare = [&](int i, operation op) { return request_.graph().nodes[node.arguments[i + 1]].op == op; };
-    const Expr batch = bare(0, operation::b) ? at_.b : index(0, inputs_.batches);
-    if (of.op == operation::tokens) {
-        const Expr width = pointwise(request_, inputs_, depends_, {})(of.arguments[1]).value;
-        return {tensor(index(2, width), index(1, inputs_.query_length), batch), {}};
-    }
-    return {
-        tensor(index(3, request_.depths.value_depth), index(2, inputs_.query_length), index(1, inputs_.heads), batch),
-        {}};
-}
-
-std::vector<Expr> pointwise::place_of(int load) {
-    const instruction& node = request_.graph().nodes[load];
-    const int input = request_.graph().nodes[node.arguments[0]].input;
-    const input_declaration& declared = request_.graph().inputs[input];
-    const ImageParam& tensor = inputs_.tensor(input);
-    std::vector<Expr> at;
-    for (int axis = declared.rank - 1; axis >= 0; --axis) {
-        const int argument = node.arguments[axis + 1];
-        const operation index = request_.graph().nodes[argument].op;
-        const axis_kind along = declared.axes[axis].kind;
-        const Expr extent = tensor.dim(declared.rank - 1 - axis).extent();
-        if (along == axis_kind::key_head && index == operation::h) {
-            at.push_back(inputs_.key_head(at_.h));
-            continue;
-        }
-        const Expr position = evaluate(argument, true).value;
-        const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
-        const bool inside =
-            (along == axis_kind::batch && index == operation::b) ||
-            (along == axis_kind::head && index == operation::h) ||
-            (along == axis_kind::query && index == operation::q_idx && !length_is_given(operation::queries)) ||
-            (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
-            (is_channel && index == operation::d_idx);
-        const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
-        const bool is_refused_outside =
-            is_of_channels_alone(request_.graph(), depends_, argument) && always_read(request_.graph())[load];
-        at.push_back(inside               ? position
-                     : is_refused_outside ? unsafe_promise_clamped(position, 0, extent - 1)
-                                          : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
-    }
-    return at;
-}
-
-quantity pointwise::load(const instruction& node) {
-    const instruction& of = request_.graph().nodes[node.arguments[0]];
-    if (of.op != operation::input) return load_computed(node);
-    const input_declaration& declared = request_.graph().inputs[of.input];
-    const Expr element = inputs_.tensor(of.input)(place_of(static_cast<int>(&node - request_.graph().nodes.data())));
-    if (node.kind == kind::condition) return {element != cast(element.type(), 0), {}};
-    if (node.kind == kind::integer) return {cast<int>(element), {}};
-    const bool narrow = declared.element == element_type::f8_e4m3 || declared.element == element_type::f8_e5m2;
-    const Expr value = narrow ? from_f8(declared.element == element_type::f8_e4m3, element) : cast<float>(element);
-    // What lies along a depth is an element of a row, never a score: -infinity masks nothing there.
-    if (declared.element == element_type::f8_e4m3 || depends_[node.arguments[declared.rank]].channel)
-        return {value, {}};
-    const Expr masked = is_negative_infinity(value);
-    return {select(masked, 0.0f, value), masked};
-}
-
 quantity pointwise::divide(const instruction& node, const quantity& a, const quantity& b) {
     const Expr masked = either(a.masked, b.masked);
     if (a.value.type().is_int()) return {divide_down(a.value, b.value), {}};
@@ -277,6 +202,7 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
     const RDom each(0, extent, "each_" + std::to_string(index));  // a name of its own: sums stand within sums
     place inside = at_;
     inside.indices[index] = each.x;
+    if (is_precomputing()) inside.extents[index] = node.arguments[1];
     // Anew, as what was computed so far may have been for another index of this name.
     const quantity x = pointwise(request_, inputs_, depends_, std::move(inside)).evaluate(node.arguments[2], as_index);
     const auto for_any = [&](const Expr& condition) {
@@ -284,12 +210,9 @@ quantity pointwise::reduce(const instruction& node, bool as_index) {
     };
     if (node.op == operation::any) return {for_any(x.value), {}};
     if (node.op == operation::largest) {
-        const Expr number = from_ordered(
-            max(maximum(each, x.masked.defined() ? select(x.masked, ordered_least, ordered(x.value)) : ordered(x.value),
-                        "largest"),
-                ordered_least));
-        const Expr masked = is_negative_infinity(number);
-        return {select(masked, 0.0f, number), masked};
+        const Expr none = cast<std::uint32_t>(0), order = in_order(x.value),
+                   top = maximum(each, x.masked.defined() ? select(x.masked, none, order) : order, "largest");
+        return {select(top == none, 0.0f, from_order(top)), top == none};
     }
     if (x.value.type().is_int()) return {cast<int>(Halide::sum(each, cast<uint32_t>(x.value), "sum")), {}};
     if (!x.masked.defined()) return {Halide::sum(each, x.value, "sum"), {}};

@@ -27,6 +27,7 @@ struct place {
     std::map<int, quantity> known{};  ///< nodes that are already computed here: the contraction, rows, what is hoisted
     Halide::Expr d{};                 ///< channel; inside the depth that it counts
     std::map<int, Halide::Expr> indices{};  ///< of sums around this place, by position in graph_ir::indices
+    std::map<int, int> extents{};  ///< of what is precomputed: the extents, nodes, that these indices are below
 };
 
 /// Nodes of a graph as Halide expressions at one place. Integers are i32, reals, rows and outputs f32, conditions
@@ -51,6 +52,11 @@ private:
     quantity compute(const instruction& node, bool as_index);
     quantity load(const instruction& node);
     quantity load_computed(const instruction& node);
+    quantity load_precomputed(const instruction& node);
+    /// Whether an index is a bound one that runs over this extent.
+    bool runs_over(const instruction& index, int extent) const;
+    bool runs_over_channels(const instruction& index, axis_kind along) const;
+    bool is_precomputing() const { return !at_.extents.empty(); }
     quantity reduce(const instruction& node, bool as_index);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     bool keeps_nothing() const { return request_.facts->gradient.has_value(); }

@@ -3,8 +3,10 @@
 #include "base/formatting.hpp"
 #include "block_mask/block_mask.hpp"
 #include "inspect/node_text.hpp"
+#include "stages/precomputed.hpp"
 #include "stages/subblocks.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <set>
@@ -57,8 +59,10 @@ void collect(const graph_ir& graph, const std::vector<dependence>& depends, int 
 void dense_tensors(const graph_ir& graph, const std::vector<dependence>& depends, int at,
                    std::set<std::string>& names) {
     const instruction& node = graph.nodes[at];
-    if (node.op == operation::load && depends[at].query && depends[at].key)
-        names.emplace(graph.inputs[graph.nodes[node.arguments[0]].input].name);
+    if (node.op == operation::load && depends[at].query && depends[at].key) {
+        const instruction& tensor = graph.nodes[node.arguments[0]];
+        names.emplace(tensor.op == operation::input ? graph.inputs[tensor.input].name : about(tensor.op).text);
+    }
     for (int i = 0; i < node.argument_count; ++i) dense_tensors(graph, depends, node.arguments[i], names);
 }
 
@@ -87,7 +91,7 @@ std::string sentence_of(const block_reason& reason) {
 }
 
 std::vector<block_reason> block_reasons(const kernel_request& request) {
-    const auto& [graph, depends, core, hides, no_decode, gradient] = *request.facts;
+    const auto& [graph, depends, core, hides, no_decode, gradient, of_heads] = *request.facts;
     if (!core.has_core()) return {};
     std::vector<visible_where> conditions;
     std::set<int> seen, tensors;
@@ -95,13 +99,14 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
 
     std::vector<block_reason> reasons;
     std::set<std::string> said;
-    const kernel_inputs inputs(request);
+    kernel_frame frame(request);
+    const precomputed_tensors first(frame);
     for (const auto& [condition, negated] : conditions) {
         const std::string text = text_of(graph, condition);
         block_reason reason{negated ? fmt::format("!({})", text) : text, {}, {}, {}, {}};
         if (!said.insert(reason.condition).second) continue;
 
-        tile_tables tables(request, inputs);
+        tile_tables tables(request, frame.inputs);
         const Var q("q"), k("k"), h("h"), b("b");
         const verdict holds = block_mask(tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
         reason.skips = !is_const_one(Internal::simplify(visible.may)),
@@ -128,23 +133,28 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
     const plan& core = request.core();
     cost total;
     if (core.has_core()) {
-        const kernel_inputs inputs(request);
+        kernel_frame frame(request);
+        const precomputed_tensors first(frame);
         const kernel_request parts = subblocks::in_subblocks(request);
-        std::map<std::tuple<bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
+        std::map<std::tuple<bool, bool, bool, bool>, int> bytes;  // of a tile, by what it is a tile of
         for (const plan* each : core.cores()) {
-            tile_tables tables(parts, inputs);
+            tile_tables tables(parts, frame.inputs);
             const Var q("q"), k("k"), h("h"), b("b");
             block_mask(tables, {q, k, h, b}).visible(each->scores);
             for (const tile_tables::size& table : tables.sizes())
-                bytes[{table.of_queries, table.by_batch, table.by_head}] += table.bytes;
+                bytes[{table.of_queries, table.by_batch, table.by_head, table.places > 0}] +=
+                    table.bytes * std::max(table.places, 1);
         }
         for (const auto& [of, all] : bytes) {
-            const auto [of_queries, by_batch, by_head] = of;
-            const int block = of_queries ? parts.blocks().query_block : parts.blocks().key_block;
+            const auto [of_queries, by_batch, by_head, of_pairs] = of;
+            const auto [query_block, key_block] = parts.blocks();
+            const int block = of_queries ? query_block : key_block;
             total.formula += fmt::format("{}{}{}{} ceil({} / {})", total.formula.empty() ? "" : " + ", all,
                                          by_batch ? " B" : "", by_head ? " H" : "", of_queries ? "Lq" : "Lk", block);
+            if (of_pairs) total.formula += fmt::format(" ceil(Lk / {})", key_block);
             total.value += all * (by_batch ? call.batches : 1) * (by_head ? call.heads : 1) *
-                           std::ceil((of_queries ? call.queries : call.keys) / block);
+                           std::ceil((of_queries ? call.queries : call.keys) / block) *
+                           (of_pairs ? std::ceil(call.keys / key_block) : 1);
         }
     }
     return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;

@@ -1,6 +1,6 @@
 #include "inspect/picture.hpp"
 
-#include "block_mask/block_mask.hpp"
+#include "cpu/precomputed_schedule.hpp"
 
 #include <algorithm>
 #include <stdexcept>
@@ -38,15 +38,11 @@ void bind(const std::vector<Internal::Function>& outputs, const std::vector<draw
 class drawing {
 public:
     drawing(const kernel_request& request, const draw_request& of)
-        : request_(request),
-          core_(request.core()),
-          inputs_(request),
-          tables_(request, inputs_),
-          b_(of.batch),
-          h_(of.head) {
+        : request_(request), core_(request.core()), frame_(request), first_(frame_), b_(of.batch), h_(of.head) {
         if (!core_.has_core())
             throw std::runtime_error(
                 "expected a variant with scores q * t(k), got one without; there is nothing to draw");
+        schedule_precomputed(first_, lanes_of(request.schedule));
         define_pairs();
         define_blocks();
     }
@@ -91,7 +87,7 @@ private:
         // Algorithm
         verdict some{Internal::const_false(), Internal::const_false()};
         for (const plan* core : core_.cores()) {
-            const verdict visible = block_mask(tables_, {q, k, h_, b_}).visible(core->scores);
+            const verdict visible = block_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores);
             some = {some.may || visible.may, some.must || visible.must};
         }
         blocks_(k, q) =
@@ -100,8 +96,9 @@ private:
 
     const kernel_request& request_;
     const plan& core_;
-    kernel_inputs inputs_;
-    tile_tables tables_;
+    kernel_frame frame_;
+    precomputed_tensors first_;
+    const kernel_inputs& inputs_ = frame_.inputs;
     Expr b_, h_;
     Var k{"k"}, q{"q"};
     Param<float> product_{"product"};

@@ -170,9 +170,10 @@ private:
         }
         std::int64_t most = 0;
         for (const instruction& n : call_.graph.nodes)
-            if (counts_bound_index(n.op) && varies_[static_cast<std::size_t>(n.arguments[0])] == bound &&
-                leads_to(n.arguments[2], use_.load))
-                most = std::max(most, call_.number(n.arguments[1]));
+            each_bound_index(n, [&](int counted, int extent, int body) {
+                if (varies_[static_cast<std::size_t>(counted)] == bound && leads_to(body, use_.load))
+                    most = std::max(most, call_.number(extent));
+            });
         return most;
     }
     /// Within the formula of one tensor: what another is made of has channels of its own.

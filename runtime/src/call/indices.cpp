@@ -202,18 +202,20 @@ private:
         }
         for (std::size_t at = static_cast<std::size_t>(use.load) + 1; at < call_.graph.nodes.size(); ++at) {
             const instruction& n = call_.node(static_cast<int>(at));
-            if (counts_bound_index(n.op) && call_.node(n.arguments[0]).integer == index.integer)
-                check_extent(call_.number(n.arguments[1]), [&] { return is_in_body(use.load, n); });
+            each_bound_index(n, [&](int counted, int extent, int body) {
+                if (call_.node(counted).integer == index.integer)
+                    check_extent(call_.number(extent), [&] { return is_in_body(use.load, counted, body); });
+            });
         }
     }
 
     /// Whether a sum adds what a load reads, and always does.
-    bool is_in_body(int load, const instruction& sum) {
-        const variation_bits index = varies_[static_cast<std::size_t>(sum.arguments[0])];
+    bool is_in_body(int load, int counted, int body) {
+        const variation_bits index = varies_[static_cast<std::size_t>(counted)];
         const std::span within = order_;  // 1 where the body reads it
         std::ranges::fill(within, std::int16_t{0});
-        within[static_cast<std::size_t>(sum.arguments[2])] = 1;
-        for (int at = sum.arguments[2]; at > load; --at) {
+        within[static_cast<std::size_t>(body)] = 1;
+        for (int at = body; at > load; --at) {
             const instruction& n = call_.node(at);
             if (within[static_cast<std::size_t>(at)] == 0 || (varies_[static_cast<std::size_t>(at)] & index) == 0)
                 continue;
@@ -252,8 +254,6 @@ std::span<std::int16_t> nodes_under(const graph_ir& graph, int index, std::span<
         if (room[static_cast<std::size_t>(at)] != 0) room[count++] = static_cast<std::int16_t>(at);
     return room.first(count);
 }
-
-bool counts_bound_index(operation op) { return family_of(op) == family::sums || op == operation::each; }
 
 int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index) {
     const instruction* n = &node_of(graph, deposit.arguments[0]);

@@ -2,6 +2,8 @@
 #include "call/numbers.hpp"
 #include "execution/workspace.hpp"
 
+#include <attune/ir/operations.hpp>
+
 #include <memory_resource>
 #include <span>
 #include <string_view>
@@ -42,8 +44,12 @@ private:
 /// graph.
 std::span<std::int16_t> nodes_under(const graph_ir& graph, int node, std::span<std::int16_t> room);
 
-/// Whether an operation counts a bound index, its first argument, to its second in its third.
-bool counts_bound_index(operation op);
+/// Calls `of(index, extent, body)`, nodes, for each bound index that an operation counts.
+template <class F> void each_bound_index(const instruction& n, F of) {
+    if (family_of(n.op) == family::sums || n.op == operation::each) of(n.arguments[0], n.arguments[1], n.arguments[2]);
+    for (std::size_t i = 1; n.op == operation::precomputed && i < n.argument_count; i += 2)
+        of(n.arguments[i], n.arguments[i + 1], n.arguments[0]);
+}
 /// The node that says how far a deposit counts a bound index, by the index's number; -1 where it does not count it.
 int extent_of_deposit(const graph_ir& graph, const instruction& deposit, std::int64_t index);
 

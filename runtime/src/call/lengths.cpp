@@ -22,12 +22,13 @@ constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(),
 std::string_view spelling(operation op) {
     if (op == operation::queries) return "queries(...)";
     if (op == operation::keys) return "keys(...)";
+    if (op == operation::precomputed) return "precomputed(...)";
     return op == operation::values ? "values(...)" : "tokens(...)";
 }
 
 /// What the argument of a computed tensor states, the formula being argument 0.
 axis_kind axis_of(operation op, std::size_t argument) {
-    if (op == operation::tokens) return axis_kind::free;
+    if (op == operation::tokens || op == operation::precomputed) return axis_kind::free;
     if (argument == 3) return op == operation::values ? axis_kind::value_depth : axis_kind::depth;
     return argument == 2 ? axis_kind::head : op == operation::queries ? axis_kind::query : axis_kind::key;
 }
@@ -72,6 +73,19 @@ public:
                 for (std::size_t argument = 1; argument < n.argument_count; ++argument) state(n, argument);
     }
 
+    /// Kernels count the elements of a tensor in 32 bits.
+    void check_precomputed() {
+        for (const instruction& n : graph_.nodes) {
+            if (n.op != operation::precomputed) continue;
+            std::int64_t elements = std::max<std::int64_t>(shape_[axis_kind::batch] * number(axis_kind::head), 1);
+            for (std::size_t argument = 2; argument < n.argument_count; argument += 2)
+                if (__builtin_mul_overflow(elements, std::max<std::int64_t>(number_of(n, argument), 1), &elements) ||
+                    elements > most / static_cast<std::int64_t>(sizeof(float)))
+                    fail(say("at most ", most / sizeof(float), " elements in ", spelling(n.op)), "more",
+                         "blocks of more keys, or a call for each part");
+        }
+    }
+
     std::int64_t width(const instruction& tokens) { return number_of(tokens, 1); }
     std::int64_t number_at(int node) { return value(node); }
 
@@ -87,7 +101,7 @@ private:
         const std::int64_t number = value(formed.arguments[argument]);
         if (argument == 3 || formed.op == operation::tokens) check_parts(formed.arguments[argument]);
         if (number < 0)
-            fail(say("a ", word_for(of_.axis), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number),
+            fail(say("a ", word(), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number),
                  "max(0, ...), or other extents");
         of_ = outer;
         return number;
@@ -146,15 +160,17 @@ private:
         return shape_.logical(input, axis, own);
     }
 
+    std::string_view word() const { return of_.op == operation::precomputed ? "extent" : word_for(of_.axis); }
+
     [[noreturn]] void refuse() const {
-        fail(say("a ", word_for(of_.axis), " of ", spelling(of_.op),
+        fail(say("a ", word(), " of ", spelling(of_.op),
                  " made of constants, lengths, extents, scalars and their arithmetic"),
              "one that needs more than the call's numbers", "a scalar of the variant that the caller computes");
     }
 
     std::int64_t checked(std::int64_t x) const {
         if (x < least || x > most)
-            fail(say("numbers of 32 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)), std::to_string(x),
+            fail(say("numbers of 32 bits in the ", word(), " of ", spelling(of_.op)), std::to_string(x),
                  "smaller extents, or a call for each part");
         return x;
     }
@@ -302,14 +318,14 @@ private:
 
     rounded_down divided(std::int64_t x, std::int64_t y) const {
         if (y == 0)
-            fail(say("a divisor other than 0 in the ", word_for(of_.axis), " of ", spelling(of_.op)), "0",
+            fail(say("a divisor other than 0 in the ", word(), " of ", spelling(of_.op)), "0",
                  "max(1, ...), or other extents");
         return {x, y};
     }
     std::int64_t bits(std::int64_t count) const {
         if (count < 0 || count > 31)
-            fail(say("shifts by 0 to 31 bits in the ", word_for(of_.axis), " of ", spelling(of_.op)),
-                 std::to_string(count), "min(31, max(0, ...))");
+            fail(say("shifts by 0 to 31 bits in the ", word(), " of ", spelling(of_.op)), std::to_string(count),
+                 "min(31, max(0, ...))");
         return count;
     }
 
@@ -335,7 +351,9 @@ void state_numbers(call_shape& shape, const graph_ir& graph, const matched_argum
 
 void check_equalities(const call_shape& shape, const graph_ir& graph, const matched_arguments& given) {
     call_shape settled = shape;
-    number_evaluator(settled, graph, given).check_equalities();
+    number_evaluator evaluator(settled, graph, given);
+    evaluator.check_equalities();
+    evaluator.check_precomputed();
 }
 
 std::int64_t number_of_call(const call_shape& shape, const graph_ir& graph, const matched_arguments& given, int node) {

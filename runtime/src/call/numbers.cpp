@@ -132,6 +132,8 @@ axis_kind call_numbers::along(const instruction& load, std::size_t axis) const {
     if (const int input = input_of(load); input >= 0)
         return graph.inputs[static_cast<std::size_t>(input)].axes[axis].kind;
     const instruction& of = node(load.arguments[0]);
+    if (of.kind == kind::precomputed)
+        return axis == 0 ? axis_kind::batch : axis == 1 ? axis_kind::head : axis_kind::free;
     return axes_of_output(of.op == operation::tokens ? kind::tokens : of.kind)[axis];
 }
 
@@ -140,6 +142,8 @@ std::int64_t call_numbers::places(const instruction& load, std::size_t axis) con
     const axis_kind is = along(load, axis);
     if (input >= 0)
         return shape.logical(static_cast<std::size_t>(input), is, read_by(load)->view.extent(static_cast<int>(axis)));
+    if (node(load.arguments[0]).kind == kind::precomputed && is == axis_kind::free)
+        return std::max<std::int64_t>(number(precomputed_reals(graph, load.arguments[0]).arguments[2 * (axis - 1)]), 0);
     if (node(load.arguments[0]).op == operation::tokens && is == axis_kind::free)
         return width_of_tokens(shape, graph, given, load.arguments[0]);
     return shape[is];

@@ -37,6 +37,14 @@ computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, c
         }
         cost.block_bytes = std::max(cost.block_bytes, block);
     }
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        if (graph.nodes[n].kind != kind::precomputed) continue;
+        const instruction& reals = precomputed_reals(graph, static_cast<int>(n));
+        std::size_t bytes = batches * heads * (chooses(graph.nodes[n].op) ? 1 : sizeof(float));
+        for (std::size_t argument = 2; argument < reals.argument_count; argument += 2)
+            bytes *= number(number_of_call(shape, graph, given, reals.arguments[argument]));
+        cost.tensor_bytes += bytes, cost.largest_bytes = std::max(cost.largest_bytes, bytes);
+    }
     return cost;
 }
 

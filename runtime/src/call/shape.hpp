@@ -43,6 +43,11 @@ inline bool is_core(const input_declaration& d) { return d.element == element_ty
 inline const instruction& node_of(const graph_ir& graph, int node) {
     return graph.nodes[static_cast<std::size_t>(node)];
 }
+/// precomputed(...), or the one that is chosen among.
+inline const instruction& precomputed_reals(const graph_ir& graph, int node) {
+    const instruction& n = node_of(graph, node);
+    return n.op == operation::precomputed ? n : node_of(graph, n.arguments[0]);
+}
 inline kind kind_of(const graph_ir& graph, const output_declaration& d) { return node_of(graph, d.node).kind; }
 
 /// queries(...), keys(...) or values(...) with a length, and perhaps with heads.

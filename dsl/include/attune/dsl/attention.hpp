@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl/functions.hpp>
+#include <attune/dsl/precomputed.hpp>
 
 /// The stages of attention, in the only order that the language allows: contraction, score modifications, mask,
 /// softmax, weighted sum.
@@ -238,17 +239,29 @@ template <operand X> constexpr auto as_output(const X& x) {
 }
 
 namespace detail {
+template <class T> inline constexpr std::size_t read_rank = T::is == kind::tokens ? 3 : 4;
+template <kind Is, class X, class... Indices>
+inline constexpr std::size_t read_rank<node<Is, operation::precomputed, X, Indices...>> = 2 + sizeof...(Indices) / 2;
+template <kind Is, class T, class K>
+inline constexpr std::size_t read_rank<node<Is, operation::top_k, T, K>> = read_rank<T>;
+template <kind Is, class T, class P>
+inline constexpr std::size_t read_rank<node<Is, operation::top_p, T, P>> = read_rank<T>;
+
 template <class Node, class... I> constexpr auto element_of(const Node& of, const I&... i) {
-    constexpr std::size_t rank = Node::is == kind::tokens ? 3 : 4;
+    constexpr std::size_t rank = read_rank<Node>;
     if constexpr ((is_rejected<I> || ...))
         return rejected{};
-    else if constexpr (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...)) {
+    else if constexpr (Node::is == kind::precomputed && (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...))) {
+        static_assert(sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...),
+                      "attune: what is precomputed is read at (b, h, ...), an integer for each of its indices");
+        return rejected{};
+    } else if constexpr (sizeof...(I) != rank || !(integer_kind<kind_of<I>> && ...)) {
         static_assert(
             sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...),
             "attune: tokens are read at (b, position, channel), an output at (b, head, q_idx, channel), all integers");
         return rejected{};
     } else
-        return make<kind::real, operation::load>(of, i...);
+        return make<chooses(Node::op) ? kind::condition : kind::real, operation::load>(of, i...);
 }
 }  // namespace detail
 

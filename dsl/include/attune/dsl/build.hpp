@@ -39,8 +39,14 @@ constexpr void judge(ir_builder& list) {
             if (closed[at] & own) list.bound_twice = name_in(own);
             open[at] &= ~own, closed[at] |= own;
         }
-        if (i.op == operation::queries || i.op == operation::keys || i.op == operation::values ||
-            i.op == operation::tokens) {
+        for (int a = 1; i.op == operation::precomputed && a < i.argument_count; a += 2) {
+            const std::uint32_t own = open[i.arguments[a]];
+            if (closed[at] & own) list.bound_twice = name_in(own);
+            closed[at] |= own;
+        }
+        if (i.op == operation::precomputed) open[at] &= ~closed[at];
+        if (i.op == operation::precomputed || i.op == operation::queries || i.op == operation::keys ||
+            i.op == operation::values || i.op == operation::tokens) {
             if (open[at]) list.unbound = name_in(open[at]);
             closed[at] = 0;  // a tensor: its sums are done
         }
@@ -198,10 +204,12 @@ inline constexpr ir_builder built = [] {
                       "an output or bound index, or the built-in kv_lengths; q, k and v are inputs, too");
     if constexpr (constexpr auto index = list.unbound; !index.empty())
         static_assert(stands_inside_its_sum<name<index.size() + 1>(index)>,
-                      "attune: a bound index stands outside the sum, any or all that runs over it");
+                      "attune: a bound index stands outside the sum, any, all or precomputed that runs over it");
     if constexpr (constexpr auto index = list.bound_twice; !index.empty())
-        static_assert(bound_once<name<index.size() + 1>(index)>,
-                      "attune: a sum within a sum runs over the same bound index; give it an index of its own");
+        static_assert(
+            bound_once<name<index.size() + 1>(index)>,
+            "attune: a sum, an any or precomputed within another runs over the same bound index; give it an index of "
+            "its own");
     static_assert(
         !list.too_long,
         "attune: a graph has at most 512 different operations, 32 inputs, 16 outputs, 16 bound indices and 16 stores");

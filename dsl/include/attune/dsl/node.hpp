@@ -124,9 +124,10 @@ template <kind Is, operation Op, class... Children> struct node {
         return *this;
     }
 
-    /// An element of an output (b, h, q_idx, channel) or of tokens (b, position, channel), as of an input.
+    /// An element of an output (b, h, q_idx, channel), of tokens (b, position, channel) or of what is precomputed (b,
+    /// h, its indices), as of an input.
     template <class... I>
-        requires(Is == kind::output || Is == kind::tokens)
+        requires(Is == kind::output || Is == kind::tokens || Is == kind::precomputed)
     constexpr auto operator()(const I&... i) const {
         return detail::element_of(*this, i...);
     }

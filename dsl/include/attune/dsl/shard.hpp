@@ -54,6 +54,10 @@ template <shard_fault Why, name Found> constexpr bool has_a_shard() {
     static_assert(Why != of_tokens || can_be_a_shard<Why, Found>,
                   "attune: attune makes no shard of a graph with tokens, which are made of all heads and keys; make a "
                   "graph of its own of the attention");
+    static_assert(
+        Why != of_precomputed || can_be_a_shard<Why, Found>,
+        "attune: attune makes no shard of a graph with precomputed tensors, which are made of all queries and "
+        "keys; pass what they choose as an input, such as a boolean tensor of blocks");
     static_assert(Why != of_pairs_or_keys || can_be_a_shard<Why, Found>,
                   "attune: the outputs of a shard are sums over the keys, their log_sum_exp and row_maximum; scores, "
                   "weights, columns and head means are not");

@@ -63,6 +63,7 @@ private:
     constexpr void find_faults() {
         for (std::int16_t n = 0; n < whole_.node_count; ++n) {
             if (node(n).op == operation::tokens) fail(shard_fault::of_tokens);
+            if (node(n).kind == kind::precomputed) fail(shard_fault::of_precomputed);
             if (node(n).kind == kind::gradient) fail(shard_fault::of_a_gradient);  // it is made of a shard's parts
         }
         for (int i = 0; i < whole_.output_count; ++i) {

@@ -38,6 +38,7 @@ enum class shard_fault : std::uint8_t {
     of_several_cores,
     of_stores,
     of_tokens,
+    of_precomputed,
     of_pairs_or_keys,  ///< an output that no state is merged into: scores, weights, columns, head means
     not_a_sum,         ///< an output that is arithmetic behind a sum over the keys
     no_log_sum_exp,    ///< of a softmax, among the outputs

@@ -217,7 +217,8 @@ private:
     }
 
     constexpr void reach_load(const instruction& it, std::int16_t e, const domain& over) {
-        if (node(it.arguments[0]).op != operation::input) return fail(gradient_fault::no_derivative, "tokens");
+        if (node(it.arguments[0]).op != operation::input)
+            return fail(gradient_fault::no_derivative, about(node(it.arguments[0]).op).text);
         deposit(it.arguments[0], e, over, it);
     }
 

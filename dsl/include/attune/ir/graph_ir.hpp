@@ -30,6 +30,7 @@ enum class kind : std::uint8_t {
     tokens,    ///< one real for each (batch, query, channel), of its own width: passed from one attention of a model to
                ///< the next
     gradient,  ///< one real for each element of an input: the derivative of a loss by that element
+    precomputed,  ///< one real or condition for each (batch, head, bound indices): known before the first score
 };
 
 constexpr bool is_number(kind k) {
@@ -57,8 +58,8 @@ enum class operation : std::uint8_t {
     scalar,      ///< a run-time number; `input` is its position in graph_ir::inputs
     kv_lengths,  ///< keys in use of batch element b: the built-in optional input, key_length unless passed
     // tensors
-    load,  ///< arguments: the tensor (an input, tokens or an output), then one integer for each axis, outermost first,
-           ///< clamped to the axis
+    load,  ///< arguments: the tensor (an input, tokens, an output or precomputed), then one integer for each axis,
+           ///< outermost first, clamped to the axis
     transpose,
     contract,  ///< q * t(k): scores
     queries,   ///< real over (b, h, q_idx, d_idx)[, length[, heads, depth]] -> tensor (batch, head, query, depth);
@@ -68,6 +69,15 @@ enum class operation : std::uint8_t {
     values,  ///< real over (b, h, kv_idx, d_idx)[, length[, heads, value depth]] -> tensor (batch, query head, key,
              ///< value depth); the length is its key_length
     extent,  ///< a tensor -> integer: how long its axis number `integer` is (0: outermost)
+    // computed in full before the first score: numbers of blocks, such as means of their keys, and which of them are
+    // the largest
+    precomputed,  ///< real over (b, h, bound indices), then a bound index and its extent (a number of the call) for
+                  ///< each further axis -> precomputed (batch, head, indices)
+    top_k,        ///< precomputed reals, count (a number of the call) -> precomputed conditions of the same axes: which
+                  ///< elements are among the largest along the last axis. Of equal ones the first; NaN is the largest,
+                  ///< and -infinity never chosen
+    top_p,        ///< the same of a share (a real of the call): the largest ones, in that order, as many as it takes
+                  ///< for their sum to be that share of the sum of all, where negative ones and NaN count as 0
     // over a small run-time extent. Arguments: a bound index, its extent (a number of the call), what is joined for
     // index = 0 .. extent - 1
     sum,      ///< integers or reals; 0 over nothing

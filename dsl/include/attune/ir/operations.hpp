@@ -41,10 +41,11 @@ inline constexpr kinds tensor = only(kind::tensor), transposed = only(kind::tran
                        real = only(kind::real), condition = only(kind::condition), scores = only(kind::scores),
                        weights = only(kind::weights), output = only(kind::output), row = only(kind::row),
                        column = only(kind::column), head_mean = only(kind::head_mean), layer = only(kind::tokens),
-                       of_input = only(kind::gradient);
+                       of_input = only(kind::gradient), made_before = only(kind::precomputed);
 inline constexpr kinds counted = integer | real, reals = real | scores | row | output, numbers = integer | reals,
                        element = counted | condition, weighable = numbers | weights, converted = numbers | condition,
-                       chosen = converted | weights, added = numbers | of_input, readable = tensor | output | layer;
+                       chosen = converted | weights, added = numbers | of_input,
+                       readable = tensor | output | layer | made_before;
 
 inline constexpr std::size_t longest = max_rank + 1;  // a tensor and its indices
 
@@ -80,6 +81,10 @@ inline constexpr operation_row rows_of_all[] = {
     {keys, tensors, "keys", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open, stage},
     {values, tensors, "values", 0, 1, 4, {real, integer}, tensor, nothing, none, cheap, regular, open, stage},
     {extent, tensors, "extent", 0, 1, 1, {tensor}, integer, nothing, none, cheap, regular, open, flat},
+    {precomputed, tensors, "precomputed", 0, 3, longest, {real, integer},
+     made_before, nothing, none, cheap, regular, open, not_yet},
+    {top_k, tensors, "top_k", 0, 2, 2, {made_before, integer}, made_before, nothing, none, cheap, regular, open, flat},
+    {top_p, tensors, "top_p", 0, 2, 2, {made_before, real}, made_before, nothing, none, cheap, regular, open, flat},
     {sum, sums, "sum", 0, 3, 3, {integer, integer, element}, counted, but_index, none, costly, regular, bounded, stage},
     {any, sums, "any", 0, 3, 3, {integer, integer, condition},
      condition, but_index, none, costly, regular, bounded, flat},
@@ -177,6 +182,8 @@ constexpr const operation_row& about(operation op) {
     return operation_table::rows_of_all[static_cast<std::size_t>(op)];
 }
 constexpr family family_of(operation op) { return about(op).family; }
+/// Whether an operation chooses among what is precomputed.
+constexpr bool chooses(operation op) { return op == operation::top_k || op == operation::top_p; }
 
 namespace operation_table {
 struct limit {

@@ -66,7 +66,7 @@ struct explanation {
     std::size_t table_bytes{};  ///< tables for conditions, one copy for all threads, as large as those of `blocks`; and
                                 ///< the state of each block of keys for each thread, 9 bytes at most
     std::size_t tensor_bytes{};  ///< tensors that the kernel computes in full before the attention reads them, such as
-                                 ///< projections; exact
+                                 ///< projections; exact, but of precomputed(...) at most
     std::size_t packed_bytes{};  ///< weights of projections, packed in the order of their multiplication; exact
     std::size_t stack_bytes{};   ///< of the caller's stack, at most
     std::size_t workspace_bytes{};  ///< all of these together: scratch of every thread, saved rows, splits, sums,

@@ -1,0 +1,140 @@
+#pragma once
+#include <attune/dsl.hpp>
+
+/// Blocks of B keys that the call itself chooses: each gets a number, and the queries see those of the largest. The
+/// last query meets the last key in use, as in decode and in prefill by chunks. x is called like q, y like k. What
+/// stands for blocks is called with (b, h, block, channel): means(b, h, n, c), say, which is computed in the call or an
+/// input that the caller keeps beside the cache.
+namespace attune::catalogue {
+
+using namespace dsl;
+
+namespace detail {
+inline constexpr auto n = bound_index<"key_block">;
+inline constexpr auto i = bound_index<"query_block">;
+inline constexpr auto r = bound_index<"row">;
+inline constexpr auto c = bound_index<"channel">;
+inline constexpr double lowest = -3e38;  // a number, so that nothing counts as masked where a block has no key in use
+
+constexpr auto blocks_of(operand auto length, operand auto size) { return (length + size - 1) / size; }
+/// The key that a query meets.
+constexpr auto own_key(operand auto query) { return query + kv_lengths(b) - query_length; }
+}  // namespace detail
+
+/// (b, h, n, d): the mean of keys n B to n B + B - 1, as far as they are in use; of values with value_depth.
+template <class K> constexpr auto mean_of_keys(K y, operand auto size, operand auto channels) {
+    using namespace detail;
+    return precomputed(sum(r, size, where(n * size + r < kv_lengths(b), y(b, h, n * size + r, c), 0.0)) /
+                           max(min(kv_lengths(b) - n * size, size), 1),
+                       n, blocks_of(key_length, size), c, channels);
+}
+
+/// (b, h, n, d): the greatest of keys n B to n B + B - 1 by channel, as far as they are in use.
+template <class K> constexpr auto greatest_of_keys(K y, operand auto size) {
+    using namespace detail;
+    const auto all = largest(r, size, where(n * size + r < kv_lengths(b), y(b, h, n * size + r, c), -inf));
+    return precomputed(max(all, lowest), n, blocks_of(key_length, size), c, depth);
+}
+
+/// (b, h, n, d): the least of them.
+template <class K> constexpr auto least_of_keys(K y, operand auto size) {
+    using namespace detail;
+    const auto all = largest(r, size, where(n * size + r < kv_lengths(b), -y(b, h, n * size + r, c), -inf));
+    return precomputed(-max(all, lowest), n, blocks_of(key_length, size), c, depth);
+}
+
+/// (b, h, i, d): the mean of queries i B to i B + B - 1.
+template <class Q> constexpr auto mean_of_queries(Q x, operand auto size) {
+    using namespace detail;
+    return precomputed(sum(r, size, where(i * size + r < query_length, x(b, h, i * size + r, c), 0.0)) /
+                           max(min(query_length - i * size, size), 1),
+                       i, blocks_of(query_length, size), c, depth);
+}
+
+/// k // B is the own block of a query in q // B, or one of the `count` before it with the largest products of the two
+/// blocks' means. All queries of a block choose together, so that prefill skips what they leave.
+template <class Queries, class Keys>
+constexpr auto pooled_blocks(Queries query_means, Keys key_means, operand auto size, operand auto count) {
+    using namespace detail;
+    const auto product = sum(c, depth, query_means(b, h, i, c) * key_means(b, h, n, c));
+    const auto chosen = top_k(precomputed(where(n < own_key(i * size) / size, product, -inf), i,
+                                          blocks_of(query_length, size), n, blocks_of(key_length, size)),
+                              count);
+    return causal_bottom_right &&
+           (kv_idx / size >= own_key(q_idx / size * size) / size || chosen(b, h, q_idx / size, kv_idx / size));
+}
+
+/// k // B is the query's own block, or one of the `count` before it whose mean key has the largest product with the
+/// query. (MoBA, Lu et al. 2025)
+template <class Q, class Keys> constexpr auto moba(Q x, Keys means, operand auto size, operand auto count) {
+    using namespace detail;
+    const auto product = sum(c, depth, x(b, h, i, c) * means(b, h, n, c));
+    const auto chosen =
+        top_k(precomputed(where(n < own_key(i) / size, product, -inf), i, query_length, n, blocks_of(key_length, size)),
+              count);
+    return causal_bottom_right && (kv_idx / size == own_key(q_idx) / size || chosen(b, h, q_idx, kv_idx / size));
+}
+
+/// k // B is one of the `count` pages whose keys may have the largest product with the query: Sum_d max(q[d] low[page,
+/// d], q[d] high[page, d]), the least and the greatest of a page's keys by channel. (Quest, Tang et al. 2024)
+template <class Q, class Low, class High>
+constexpr auto quest(Q x, Low low, High high, operand auto size, operand auto count) {
+    using namespace detail;
+    const auto bound = sum(c, depth, max(x(b, h, i, c) * low(b, h, n, c), x(b, h, i, c) * high(b, h, n, c)));
+    const auto chosen = top_k(
+        precomputed(where(n * size < kv_lengths(b), bound, -inf), i, query_length, n, blocks_of(key_length, size)),
+        count);
+    return causal_bottom_right && chosen(b, h, q_idx, kv_idx / size);
+}
+
+/// k // B is the first block, one of the last two, or one of the `count` whose compressed keys draw most attention from
+/// the query heads of the key head together: Sum_h softmax_n(q[h] . compressed[n] / sqrt(D)), over the blocks before
+/// the query. (NSA, Yuan et al. 2025)
+template <class Q, class Keys>
+constexpr auto nsa_selection(Q x, Keys compressed, operand auto size, operand auto count) {
+    using namespace detail;
+    const auto blocks = blocks_of(key_length, size);
+    const auto is_before = n < own_key(i) / size;
+    const auto product = sum(c, depth, x(b, h, i, c) * compressed(b, h, n, c)) * rsqrt(depth);
+    const auto scores = precomputed(where(is_before, product, -inf), i, query_length, n, blocks);
+    const auto top = precomputed(largest(n, blocks, scores(b, h, i, n)), i, query_length);
+    const auto all = precomputed(sum(n, blocks, exp(scores(b, h, i, n) - top(b, h, i))), i, query_length);
+    const auto other = h / (heads / key_heads) * (heads / key_heads) + r;
+    const auto weights = sum(r, heads / key_heads, exp(scores(b, other, i, n) - top(b, other, i)) / all(b, other, i));
+    const auto chosen = top_k(precomputed(where(is_before, weights, -inf), i, query_length, n, blocks), count);
+    return causal_bottom_right &&
+           (kv_idx < size || kv_idx / size >= own_key(q_idx) / size - 1 || chosen(b, h, q_idx, kv_idx / size));
+}
+
+/// k // B is the own block of a query in q // B, or one of those that hold the `share` of these queries' attention, as
+/// every S-th antidiagonal estimates it: Sum_r q[i S + S - 1 - r] . k[j S + r] / (S sqrt(D)), softmax over j, summed
+/// over the i and j of two blocks. B is a multiple of S. (XAttention, Xu et al. 2025)
+template <class Q, class K>
+constexpr auto xattention(Q x, K y, operand auto size, operand auto stride, operand auto share) {
+    using namespace detail;
+    constexpr auto m = bound_index<"part_of_queries">;
+    constexpr auto l = bound_index<"part_of_keys">;
+    const auto width = stride * depth;  // rows of a part, one after another
+    const auto query_parts = blocks_of(query_length, stride), key_parts = blocks_of(key_length, stride);
+    const auto query = i * stride + (stride - 1 - c / depth), key = n * stride + c / depth;
+    const auto of_queries =
+        precomputed(where(query < query_length, x(b, h, query, c % depth), 0.0), i, query_parts, c, width);
+    const auto of_keys = precomputed(where(key < kv_lengths(b), y(b, h, key, c % depth), 0.0), n, key_parts, c, width);
+    const auto product = sum(c, width, of_queries(b, h, i, c) * of_keys(b, h, n, c)) * rsqrt(depth) / stride;
+    const auto is_before = n <= own_key(i * stride + stride - 1) / stride && n * stride < kv_lengths(b);
+    const auto scores = precomputed(where(is_before, product, -inf), i, query_parts, n, key_parts);
+    const auto top = precomputed(largest(n, key_parts, scores(b, h, i, n)), i, query_parts);
+    const auto all = precomputed(sum(n, key_parts, exp(scores(b, h, i, n) - top(b, h, i))), i, query_parts);
+    const auto weight = [&](auto part, auto of) {
+        return where(part < query_parts && of < key_parts,
+                     exp(scores(b, h, part, of) - top(b, h, part)) / max(all(b, h, part), 1e-30), 0.0);
+    };
+    const auto parts = size / stride;
+    const auto chosen = top_p(precomputed(sum(m, parts, sum(l, parts, weight(i * parts + m, n * parts + l))), i,
+                                          blocks_of(query_length, size), n, blocks_of(key_length, size)),
+                              share);
+    return causal_bottom_right &&
+           (kv_idx / size >= own_key(q_idx / size * size) / size || chosen(b, h, q_idx / size, kv_idx / size));
+}
+
+}  // namespace attune::catalogue

@@ -1,0 +1,9 @@
+#pragma once
+#include "stages/precomputed.hpp"
+
+namespace attune::generators {
+
+/// Makes loops of a CPU of all that is computed before the first score.
+void schedule_precomputed(precomputed_tensors& its, int lanes);
+
+}  // namespace attune::generators

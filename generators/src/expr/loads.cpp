@@ -1,0 +1,129 @@
+// What nodes read: inputs, what the kernel computed in full, and what it computed before the first score.
+#include "expr/math.hpp"
+#include "expr/pointwise.hpp"
+
+#include <vector>
+
+namespace attune::generators {
+using namespace Halide;
+
+bool pointwise::length_is_given(operation computed) const {
+    for (const instruction& node : request_.graph().nodes) {
+        const bool alike = node.op == computed || (computed == operation::keys && node.op == operation::values);
+        if (alike && node.argument_count > 1) return true;
+    }
+    return false;
+}
+
+/// An element of tokens or of an output: what the kernel computed itself has no -infinity.
+quantity pointwise::load_computed(const instruction& node) {
+    const Func& tensor = inputs_.computed.at(node.arguments[0]);
+    const instruction& of = request_.graph().nodes[node.arguments[0]];
+    const auto index = [&](int i, const Expr& extent) {
+        return clamp(evaluate(node.arguments[i + 1], true).value, 0, extent - 1);
+    };
+    const auto bare = [&](int i, operation op) { return request_.graph().nodes[node.arguments[i + 1]].op == op; };
+    const Expr batch = bare(0, operation::b) ? at_.b : index(0, inputs_.batches);
+    if (of.op == operation::tokens) {
+        const Expr width = pointwise(request_, inputs_, depends_, {})(of.arguments[1]).value;
+        return {tensor(index(2, width), index(1, inputs_.query_length), batch), {}};
+    }
+    return {
+        tensor(index(3, request_.depths.value_depth), index(2, inputs_.query_length), index(1, inputs_.heads), batch),
+        {}};
+}
+
+bool pointwise::runs_over(const instruction& index, int extent) const {
+    if (index.op != operation::bound) return false;
+    const auto known = at_.extents.find(static_cast<int>(index.integer));
+    return known != at_.extents.end() && known->second == extent;
+}
+
+bool pointwise::runs_over_channels(const instruction& index, axis_kind along) const {
+    if (index.op != operation::bound) return false;
+    const auto known = at_.extents.find(static_cast<int>(index.integer));
+    return known != at_.extents.end() && request_.graph().nodes[known->second].op ==
+                                             (along == axis_kind::depth ? operation::depth : operation::value_depth);
+}
+
+/// An element of what is computed before the first score.
+quantity pointwise::load_precomputed(const instruction& node) {
+    const graph_ir& graph = request_.graph();
+    const int tensor = node.arguments[0];
+    const bool chosen = chooses(graph.nodes[tensor].op);
+    const instruction& made = graph.nodes[chosen ? graph.nodes[tensor].arguments[0] : tensor];
+    const auto index = [&](int i) -> const instruction& { return graph.nodes[node.arguments[i]]; };
+    std::vector<Expr> at;  // innermost first
+    for (int i = node.argument_count - 1; i > 2; --i) {
+        const int extent = made.arguments[2 * (i - 2)];
+        const Expr position = evaluate(node.arguments[i], true).value;
+        at.push_back(runs_over(index(i), extent)
+                         ? position
+                         : clamp(position, 0, max(pointwise(request_, inputs_, depends_, {})(extent).value, 1) - 1));
+    }
+    const Expr head =
+        index(2).op == operation::h ? at_.h : clamp(evaluate(node.arguments[2], true).value, 0, inputs_.heads - 1);
+    at.push_back(request_.facts->of_query_heads[tensor] ? head : inputs_.key_head(head));
+    at.push_back(index(1).op == operation::b ? at_.b
+                                             : clamp(evaluate(node.arguments[1], true).value, 0, inputs_.batches - 1));
+    const Expr element = inputs_.computed.at(tensor)(at);
+    if (chosen) return {element != cast<std::uint8_t>(0), {}};
+    if (inputs_.never_masked.contains(tensor)) return {element, {}};
+    const Expr masked = is_negative_infinity(element);
+    return {select(masked, 0.0f, element), masked};
+}
+
+std::vector<Expr> pointwise::place_of(int load) {
+    const instruction& node = request_.graph().nodes[load];
+    const int input = request_.graph().nodes[node.arguments[0]].input;
+    const input_declaration& declared = request_.graph().inputs[input];
+    const ImageParam& tensor = inputs_.tensor(input);
+    std::vector<Expr> at;
+    for (int axis = declared.rank - 1; axis >= 0; --axis) {
+        const int argument = node.arguments[axis + 1];
+        const operation index = request_.graph().nodes[argument].op;
+        const axis_kind along = declared.axes[axis].kind;
+        const Expr extent = tensor.dim(declared.rank - 1 - axis).extent();
+        if (along == axis_kind::key_head && index == operation::h) {
+            at.push_back(inputs_.key_head(at_.h));
+            continue;
+        }
+        const Expr position = evaluate(argument, true).value;
+        const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
+        const bool inside =
+            (along == axis_kind::batch && index == operation::b) ||
+            (along == axis_kind::head && index == operation::h) ||
+            (along == axis_kind::query && index == operation::q_idx && !length_is_given(operation::queries)) ||
+            (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
+            (is_channel && index == operation::d_idx) ||
+            (is_channel && runs_over_channels(request_.graph().nodes[argument], along));
+        const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
+        const bool is_refused_outside =
+            is_of_channels_alone(request_.graph(), depends_, argument) && always_read(request_.graph())[load];
+        at.push_back(inside               ? position
+                     : is_refused_outside ? unsafe_promise_clamped(position, 0, extent - 1)
+                                          : clamp(position, 0, (is_key ? max(at_.key_limit, 1) : extent) - 1));
+    }
+    return at;
+}
+
+quantity pointwise::load(const instruction& node) {
+    const instruction& of = request_.graph().nodes[node.arguments[0]];
+    if (of.kind == kind::precomputed) return load_precomputed(node);
+    if (of.op != operation::input) return load_computed(node);
+    const input_declaration& declared = request_.graph().inputs[of.input];
+    const Expr element = inputs_.tensor(of.input)(place_of(static_cast<int>(&node - request_.graph().nodes.data())));
+    if (node.kind == kind::condition) return {element != cast(element.type(), 0), {}};
+    if (node.kind == kind::integer) return {cast<int>(element), {}};
+    const bool narrow = declared.element == element_type::f8_e4m3 || declared.element == element_type::f8_e5m2;
+    const Expr value = narrow ? from_f8(declared.element == element_type::f8_e4m3, element) : cast<float>(element);
+    // What lies along a depth is an element of a row, never a score: -infinity masks nothing there.
+    const axis_kind last = declared.axes[declared.rank - 1].kind;
+    const bool of_row = is_precomputing() && (last == axis_kind::depth || last == axis_kind::value_depth);
+    if (declared.element == element_type::f8_e4m3 || of_row || depends_[node.arguments[declared.rank]].channel)
+        return {value, {}};
+    const Expr masked = is_negative_infinity(value);
+    return {select(masked, 0.0f, value), masked};
+}
+
+}  // namespace attune::generators
