@@ -47,14 +47,19 @@ void bound_call::split_keys(const options& how) {
     if (chosen().key_splits == 0) return;
     key_splits_ = chosen().key_splits;
     if (is_deterministic(how)) return;
-    const std::int64_t tasks =
-        is_device(chosen().target)
-            ? 1024
-            : 64;  // enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for
+    // Enough to share out evenly; of a GPU, to have all of its memory's bandwidth asked for.
+    const std::int64_t tasks = is_device(chosen().target) ? 1024 : 64;
+    const auto splits_for = [this](std::int64_t count) {
+        return (count + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
+    };
     const std::int64_t blocks = (shape_[axis_kind::key] + chosen().key_block - 1) / chosen().key_block;
-    std::int64_t wanted = (tasks + stacks() - 1) / std::max<std::int64_t>(stacks(), 1);
+    std::int64_t wanted = splits_for(tasks);
     // A thread reads a split for head after head (pool.cpp): so short that what lies beside is still in its caches.
     if (is_token_major()) wanted = std::max(wanted, shape_[axis_kind::key] / 512);
+    // A thread waits for the first keys of each split: of a few blocks there are more only where threads had none else.
+    constexpr std::int64_t fewest_blocks = 4, fewest_tasks = 32;
+    if (!is_device(chosen().target))
+        wanted = std::min(wanted, std::max(blocks / fewest_blocks, splits_for(fewest_tasks)));
     key_splits_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, key_splits_));
 }
 
