@@ -68,8 +68,8 @@ inline void write_element(void* address, element_type type, double x) {
         case element_type::i8: return put(static_cast<std::int8_t>(x));
         case element_type::u8:
         case element_type::boolean: return put(static_cast<std::uint8_t>(x));
-        case element_type::f8_e4m3:
-        case element_type::f8_e5m2:
+        case element_type::f8_e4m3: return put(float8_e4m3(static_cast<float>(x)).bits);
+        case element_type::f8_e5m2: return put(float8_e5m2(static_cast<float>(x)).bits);
         case element_type::f64:
         case element_type::any: break;  // nothing stores them
     }

@@ -156,6 +156,25 @@ Expr from_f8(bool e4m3, const Expr& byte) {
                   half((magnitude << word(7)) | sign) * 256.0f);
 }
 
+Expr to_f8(bool e4m3, const Expr& x) {
+    const auto word = [](std::uint32_t value) { return Expr(value); };
+    const auto power = [](int exponent) { return static_cast<std::uint32_t>(exponent + 127) << 23; };
+    const int lowest = e4m3 ? -6 : -14, left_out = e4m3 ? 20 : 21;  // the least exponent; bits of an f32's fraction
+    const std::uint32_t most = e4m3 ? 0x7e : 0x7b, beyond = e4m3 ? 0x7f : 0x7c, nan = e4m3 ? 0x7f : 0x7e;
+    const Expr bits = reinterpret<std::uint32_t>(x), magnitude = bits & word(0x7fffffff),
+               from_lowest = magnitude - word(power(lowest - 1));
+    const Expr normal =
+        (from_lowest + word((1u << (left_out - 1)) - 1) + ((from_lowest >> left_out) & word(1))) >> left_out;
+    // Below that the addition leaves the multiple of the smallest number in the lowest bits, and rounds it.
+    const std::uint32_t raised = power(lowest + left_out);
+    const Expr small = reinterpret<std::uint32_t>(reinterpret<float>(min(magnitude, word(power(lowest)))) +
+                                                  Expr(std::bit_cast<float>(raised))) -
+                       word(raised);
+    const Expr byte = select(magnitude > word(0x7f800000), word(nan),
+                             magnitude<word(power(lowest)), small, normal> word(most), word(beyond), normal);
+    return cast<std::uint8_t>(((bits >> 24) & word(0x80)) | byte);
+}
+
 Expr divide_down(const Expr& a, const Expr& b) {
     if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return a / b;
     // The quotient of two i32 differs from an integer by at least 2^-31 of itself: f64 does not round it up to one.

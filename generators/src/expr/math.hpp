@@ -41,6 +41,9 @@ Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
 /// The f32 that a byte is as float8_e4m3fn, or as float8_e5m2, exactly: denormal numbers, NaN and infinities included.
 Halide::Expr from_f8(bool e4m3, const Halide::Expr& byte);
 
+/// An f32 as such a byte, as float8_e4m3 and float8_e5m2 (element.hpp) convert it; in integers, as stored_as.
+Halide::Expr to_f8(bool e4m3, const Halide::Expr& x);
+
 /// select(condition, a, b) of which both sides are always computed: bounds inference would otherwise cut the tile that
 /// `a` or `b` is computed over to where the condition holds, and take it apart.
 Halide::Expr choose_whole(const Halide::Expr& condition, const Halide::Expr& a, const Halide::Expr& b);

@@ -13,9 +13,11 @@ using namespace Halide;
 namespace {
 
 /// A number as an element of a tensor.
-Expr element_of(const Type& type, const quantity& x) {
+Expr element_of(element_type element, const Type& type, const quantity& x) {
     if (x.value.type().is_bool()) return cast(type, x.value);
-    return stored_as(type, x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value);
+    const Expr number = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
+    const bool e4m3 = element == element_type::f8_e4m3;
+    return e4m3 || element == element_type::f8_e5m2 ? to_f8(e4m3, number) : stored_as(type, number);
 }
 
 std::vector<int> arguments_of(const instruction& node) {
@@ -92,7 +94,8 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
     pointwise of(f.request, f.inputs, at);
     std::vector<Expr> to = of.place_of(store.element);
     if (made.channels >= 0) to[static_cast<std::size_t>(made.channels)] = at.d;  // each is there
-    result(to) = element_of(f.inputs.tensor(input).type(), of(store.value));
+    const element_type element = f.graph().inputs[static_cast<std::size_t>(input)].element;
+    result(to) = element_of(element, f.inputs.tensor(input).type(), of(store.value));
     made.shared = shared.all;
     made.elements = rows.x.extent() * rows.y.extent() * rows.z.extent();
     if (made.channels >= 0) made.elements = made.elements * f.inputs.tensor(input).dim(made.channels).extent();

@@ -31,8 +31,6 @@ template <operation Found> inline constexpr bool is_element_of_an_input = Found 
 template <kind Place, kind Value>
 inline constexpr bool is_of_the_kind_of_the_elements =
     Place == Value || (Place == kind::real && Value == kind::integer);
-template <element_type Found>
-inline constexpr bool is_element_that_can_be_stored = Found != element_type::f8_e4m3 && Found != element_type::f8_e5m2;
 
 namespace detail {
 template <class E> inline constexpr bool reads_an_input = false;
@@ -58,10 +56,6 @@ template <expression E, operand X> constexpr auto store(const E& element, const 
         static_assert(is_of_the_kind_of_the_elements<kind_of<E>, kind_of<X>>,
                       "attune: store(element, value): integers are stored in tensors of integers, reals and integers "
                       "in those of reals; as_integer(round(x)) of a real is an integer");
-        return rejected{};
-    } else if constexpr (!is_element_that_can_be_stored<decltype(element.children.first)::declaration.element>) {
-        static_assert(is_element_that_can_be_stored<decltype(element.children.first)::declaration.element>,
-                      "attune: attune stores no f8_e4m3 and f8_e5m2 yet; f32, bf16, f16 and integers can be stored");
         return rejected{};
     } else if constexpr ((uses_in<E> | uses_in<X>)&forbidden) {
         static_assert(free_of<uses_in<E> | uses_in<X>, forbidden>,
