@@ -52,6 +52,10 @@ template <class Codes> constexpr auto unpacked(const Codes& codes) {
 }
 inline constexpr auto nibbles =
     softmax(q * t(keys(unpacked(k4) * group_scale(b, h, kv_idx, d_idx / 32))) * rsqrt(depth)) * values(unpacked(v4));
+/// The same with a scale for each token, which multiplies its score.
+inline constexpr auto token_scale = input<"token_scale", f32>(batch, key_head, key);
+inline constexpr auto nibbles_of_tokens =
+    softmax(q * t(keys(unpacked(k4) * token_scale(b, h, kv_idx))) * rsqrt(depth)) * values(unpacked(v4));
 
 inline constexpr auto block_table = input<"block_table", i32>(batch, axis<"block">);
 inline constexpr auto k_pages = input<"k_pages", f32>(axis<"page">, key_head, axis<"token">, depth);
@@ -157,16 +161,18 @@ TEST_CASE("decode over signed bytes and eight-bit floats agrees with the referen
     }
 }
 
-TEST_CASE("decode over packed codes with scales of groups agrees with the reference", "[caches]") {
-    const compiled kernel(ir_of<nibbles>);
-    for (const std::int64_t keys : {1, 15, 200}) {
-        CAPTURE(keys);
-        workload call(kernel.of.graph,
-                      {.batches = 2, .heads = 6, .key_heads = 2, .keys = keys, .depth = 64, .value_depth = 64}, 6, {},
-                      {{"byte", 32}, {"group", 2}});
-        call.draw("k4", 0, 255), call.draw("v4", 0, 255);
-        attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
-        CHECK(call.largest_error(call.expected(), "out") < 1e-4);
+TEST_CASE("decode over packed codes with scales of groups or tokens agrees with the reference", "[caches]") {
+    for (const graph_ir& graph : {ir_of<nibbles>, ir_of<nibbles_of_tokens>}) {
+        const compiled kernel(graph);
+        for (const std::int64_t keys : {1, 15, 200}) {
+            CAPTURE(keys);
+            workload call(kernel.of.graph,
+                          {.batches = 2, .heads = 6, .key_heads = 2, .keys = keys, .depth = 64, .value_depth = 64}, 6,
+                          {}, {{"byte", 32}, {"group", 2}});
+            call.draw("k4", 0, 255), call.draw("v4", 0, 255);
+            attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
+            CHECK(call.largest_error(call.expected(), "out") < 1e-4);
+        }
     }
 }
 

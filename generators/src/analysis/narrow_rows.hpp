@@ -13,6 +13,7 @@ struct narrow_rows {
     std::vector<int> factors;
     bool whole{};      ///< codes are integers
     bool of_8_bits{};  ///< integers from -128 to 127
+    bool in_order{};   ///< neighbouring channels lie side by side: a channel's position decides nothing
 };
 
 /// Of the tensor at a node; nothing of an input, or of a formula of another form.

@@ -84,7 +84,7 @@ void decode_state::define_weights() {
         });
     if (!vectors_a_chunk) return;
     const score_tile::scaled_rows narrow = scores_at.narrow_rows_of(f_.core.value, "values");
-    values_are_narrow = narrow.codes.defined();
+    values_are_narrow = narrow.codes.defined(), values_in_order = narrow.in_order;
     values = values_are_narrow ? narrow.codes : scores_at.rows_of(f_.core.value, false, "values");
     values_again(f_.d, f_.ki, f_.kb, f_.h, f_.b) = values(f_.d, f_.ki, f_.kb, f_.h, f_.b);
     if (!narrow.whole)
@@ -123,8 +123,8 @@ void decode_state::add_codes(const score_tile::scaled_rows& narrow) {
     const Expr weight = weights.weighing(scores_at.pair());
     weights.scaled = Func("scaled_weights");
     weights.scaled(scores_at.pair()) = weight * masked_values::unless_masked(weight, narrow.factor);
-    weight_digits =
-        narrow.bytes.defined() && f_.request.target->byte_dot && cut_.key_block % 4 == 0 ? f_.core.weight_digits : 0;
+    const bool in_bytes = narrow.bytes.defined() && narrow.in_order && f_.request.target->byte_dot;
+    weight_digits = in_bytes && cut_.key_block % 4 == 0 ? f_.core.weight_digits : 0;
     Expr sum, looks = of_masked ? of_masked->matter() : Expr();
     if (weight_digits > 0) {
         looks = sum_digits(narrow.bytes, sum);

@@ -45,6 +45,7 @@ public:
         lane_sums;  ///< (lane, row, ...): a vector of a row's maxima or sums, before they become one; over the vectors
     Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
     bool values_are_narrow{};                   ///< codes, converted where they are multiplied
+    bool values_in_order{};                     ///< so, and a channel's position decides nothing
     bool looks_at_pairs{true};                  ///< whether some blocks add values one pair at a time
     Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
     Halide::Func added{"added"};                ///< (value depth, row, ...): where no pair is looked at

@@ -50,6 +50,7 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
     const RVar ro("ro"), rx("rx");
     const int channels = its.width * its.vectors_of_codes();
     its.accumulated.split(f.d, dt, f.d, channels).split(f.d, f.d, dx, its.width).vectorize(dx).unroll(f.d);
+    if (!its.values_in_order) its.accumulated.unroll(dt);  // what a channel's position decides is decided here
     its.accumulated.specialize(f.rows() == 1).split(f.qi, f.qi, qx, 1).reorder(dx, f.d, qx, dt, f.qi);
     its.accumulated.split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::RoundUp)
         .reorder(dx, f.d, qx, dt, f.qi)

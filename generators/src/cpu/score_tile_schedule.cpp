@@ -160,7 +160,7 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
         }
         // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
         // long to multiply.
-        c.query_rows.bound_extent(f_.d, f_.depth()).align_bounds(f_.qi, tile).vectorize(f_.d, vector);
+        schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
         c.product.compute_at(row).bound_extent(f_.ki, lanes).vectorize(f_.ki, lanes);
         c.product.update().reorder(c.lane, f_.ki).atomic().vectorize(c.lane).vectorize(f_.ki, lanes);
         c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(f_.qi, tile).bound_extent(l, vector);
@@ -170,12 +170,13 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(kj)
             .unroll(f_.qi);
         c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
+        const bool written_out = c.narrow && !c.in_order;  // what a channel's position decides is decided here
         c.dots.update()
             .reorder(l, f_.ki, f_.qi, c.each)
             .vectorize(l)
             .unroll(f_.ki)
             .unroll(f_.qi)
-            .unroll(c.each, std::gcd(cut.depth_unroll, f_.depth() / vector));
+            .unroll(c.each, written_out ? f_.depth() / vector : std::gcd(cut.depth_unroll, f_.depth() / vector));
         if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !c.narrow)
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }
@@ -185,7 +186,7 @@ void score_tile_schedule::schedule_bytes(score_tile::contraction& c, int lanes, 
     // Schedule
     const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
     constexpr int keys = 4;
-    c.query_rows.bound_extent(f_.d, f_.depth()).align_bounds(f_.qi, tile).vectorize(f_.d, its_.channel_vector);
+    schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
     c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(r, 4).bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
     c.sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);

@@ -13,7 +13,7 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     place at = at_row(of_query, {});
     at.k = f_.key_at(f_.ki);  // as an index it stays within the keys in use
     hoist({node.arguments[0]}, at);
-    scaled_rows rows{Func(pass_ + name), {}, 1.0f, narrow->whole};
+    scaled_rows rows{Func(pass_ + name), {}, 1.0f, narrow->whole, narrow->in_order};
     rows.codes(f_.d, i, block, f_.h, f_.b) = f_.evaluate(narrow->codes, at).value;
     if (narrow->of_8_bits) rows.bytes = Func(pass_ + name + "_in_bytes");
     if (narrow->of_8_bits)

@@ -41,7 +41,8 @@ public:
     struct scaled_rows {
         Halide::Func codes, bytes;
         Halide::Expr factor;
-        bool whole{};  ///< codes are integers, and so finite
+        bool whole{};     ///< codes are integers, and so finite
+        bool in_order{};  ///< a channel's position decides nothing
     };
     scaled_rows narrow_rows_of(int tensor, const std::string& name);
 
@@ -63,6 +64,7 @@ public:
         bool paired{};                      ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch)
         bool narrow{};                      ///< keys are codes, converted where they are multiplied
+        bool in_order{};                    ///< so, and a channel's position decides nothing
         bool in_bytes{};                    ///< queries and keys are codes of 8 bits, multiplied as integers
         Halide::Expr of_key;                ///< multiplies the product; undefined: nothing does
         Halide::Func panel;                 ///< (in-lane position, channel, block, head, batch); paired: first (of two)
