@@ -245,7 +245,9 @@ class Variant:
         for given in self._inputs + self._outputs:
             element = "f32, bf16 or f16, as compiled" if given["element"] == "any" else given["element"]
             axes = "a number" if given.get("scalar") else f"({', '.join(given['axes'])})"
-            lines.append(f"{given['name']}: {axes}, {element}" + ("; may be left out" if given.get("optional") else "; an output: allocated where it is not passed" if given in self._outputs else ""))
+            lines.append(f"{given['name']}: {axes}, {element}" + (
+                "; may be left out" if given.get("optional") else "; read and written" if given.get("stored") else
+                "; an output: allocated where it is not passed" if given in self._outputs else ""))
         return "\n".join(lines)
 
 
