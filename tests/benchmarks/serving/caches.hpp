@@ -55,7 +55,22 @@ template <class Codes> constexpr auto element(const Codes& codes) {
 inline constexpr auto attention =
     softmax(q * t(keys(as_real(element(k4)) * k_scale(b, h, kv_idx, d_idx / 32))) * rsqrt(depth)) *
     values(as_real(element(v4)) * v_scale(b, h, kv_idx, d_idx / 32));
+
+/// The same with a scale for each token alone, and with queries and weights in codes, too.
+inline constexpr auto k_step = input<"k_scale", f32>(batch, key_head, key);
+inline constexpr auto v_step = input<"v_scale", f32>(batch, key_head, key);
+inline constexpr auto keys_of_tokens = keys(as_real(element(k4)) * k_step(b, h, kv_idx));
+inline constexpr auto values_of_tokens = values(as_real(element(v4)) * v_step(b, h, kv_idx));
+inline constexpr auto of_tokens = softmax(q * t(keys_of_tokens) * rsqrt(depth)) * values_of_tokens;
+inline constexpr auto of_codes =
+    quantized<u8>(softmax(queries(quantized<i8>(q)) * t(keys_of_tokens) * rsqrt(depth))) * values_of_tokens;
 }  // namespace nibbles
+
+/// The last 128 keys, and a number for each head in the denominator, as in gpt-oss.
+namespace sliding {
+inline constexpr auto sinks = input<"sinks", f32>(head);
+inline constexpr auto attention = softmax(mask(q * t(k) * rsqrt(depth), bottom_right(window(127, 0))), sinks(h)) * v;
+}  // namespace sliding
 
 /// Pages of a pool, found through a block table: [page, head, token, depth].
 namespace paged {

@@ -66,6 +66,20 @@ void contiguous(call& to, const shape& s, element_type type) {
     for (const char* name : {"k", "v"}) to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), true);
 }
 
+/// The last 128 keys of each head are read.
+void sliding(call& to, const shape& s, element_type type) {
+    const std::int64_t bytes_a_key = s.depth * static_cast<std::int64_t>(attune::bytes_of(type)),
+                       used = std::min<std::int64_t>(s.keys, 128);
+    for (const char* name : {"k", "v"}) {
+        to.add(name, memory(type, {s.sequences, s.key_heads, s.keys, s.depth}), false);
+        for (std::int64_t head = 0; head < s.sequences * s.key_heads; ++head)
+            to.read.push_back(
+                to.tensors.back().bytes().subspan(static_cast<std::size_t>(((head + 1) * s.keys - used) * bytes_a_key),
+                                                  static_cast<std::size_t>(used * bytes_a_key)));
+    }
+    to.add("sinks", memory(element_type::f32, {s.heads}), false);
+}
+
 /// (sequence, token, head, channel), as projections leave them.
 void token_major(call& to, const shape& s, element_type type) {
     for (const char* name : {"k", "v"}) {
@@ -92,11 +106,12 @@ void bytes(call& to, const shape& s, element_type type) {
     for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales({s.sequences, s.key_heads, s.keys}), true);
 }
 
-void nibbles(call& to, const shape& s) {
+void nibbles(call& to, const shape& s, bool in_groups) {
     for (const char* name : {"k4", "v4"})
         to.add(name, memory(element_type::u8, {s.sequences, s.key_heads, s.keys, s.depth / 2}), true);
-    for (const char* name : {"k_scale", "v_scale"})
-        to.add(name, scales({s.sequences, s.key_heads, s.keys, s.depth / 32}), true);
+    std::vector<std::int64_t> each{s.sequences, s.key_heads, s.keys};
+    if (in_groups) each.push_back(s.depth / 32);
+    for (const char* name : {"k_scale", "v_scale"}) to.add(name, scales(each), true);
 }
 
 /// Pages in random order; they are read head by head, sequence by sequence.
@@ -150,7 +165,10 @@ std::vector<cache> all_caches() {
         {"i8, q i8, p i16", ir_of<caches::of_i8_and_two_digits>, "f32", std::bind(bytes, _1, _2, element_type::i8),
          "i8"},
         {"i8, q i8, p u8", ir_of<caches::of_i8_and_one_digit>, "f32", std::bind(bytes, _1, _2, element_type::i8), "i8"},
-        {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", nibbles},
+        {"packed 4 bits", ir_of<caches::nibbles::attention>, "f32", std::bind(nibbles, _1, _2, true)},
+        {"4 bits, a token", ir_of<caches::nibbles::of_tokens>, "f32", std::bind(nibbles, _1, _2, false)},
+        {"4 bits, i8, u8", ir_of<caches::nibbles::of_codes>, "f32", std::bind(nibbles, _1, _2, false),
+         "4 bits, a token"},
         {"f8_e4m3", ir_of<caches::of_e4m3>, "f32", std::bind(bytes, _1, _2, element_type::f8_e4m3)},
         {"f8_e5m2", ir_of<caches::of_e5m2>, "f32", std::bind(bytes, _1, _2, element_type::f8_e5m2)},
         {"paged f32 16", ir_of<caches::paged::f32_16>, "f32", std::bind(paged, _1, _2, element_type::f32, 16)},
@@ -159,7 +177,10 @@ std::vector<cache> all_caches() {
         {"paged bf16 64", ir_of<caches::paged::bf16_64>, "f32", std::bind(paged, _1, _2, element_type::bf16, 64)},
         {"paged u8 16", ir_of<caches::paged::u8_16>, "f32", std::bind(paged, _1, _2, element_type::u8, 16)},
         {"paged u8 64", ir_of<caches::paged::u8_64>, "f32", std::bind(paged, _1, _2, element_type::u8, 64)},
-        {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated}};
+        {"rotated f32", ir_of<caches::rotated::attention>, "f32", rotated},
+        {"f32 window, sink", ir_of<caches::sliding::attention>, "f32", std::bind(sliding, _1, _2, element_type::f32)},
+        {"bf16 window, sink", ir_of<caches::sliding::attention>, "bf16",
+         std::bind(sliding, _1, _2, element_type::bf16)}};
 }
 
 double seconds_of(const std::function<void()>& work) {
