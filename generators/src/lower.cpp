@@ -263,8 +263,10 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
 }
 
 ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame) {
+    computed_tensors projected(frame, true);
     backward_sweep sweep(frame);
     Pipeline gradients(sweep.outputs);
+    for (computed_tensor& each : projected.all) schedule_tensor(each, frame, cut.lanes);
     apply(cut, sweep, frame, gradients);
     gradients.add_custom_lowering_pass(new allow_empty_inputs);
     std::vector<int> order(sweep.outputs.size());  // each is a function of its own

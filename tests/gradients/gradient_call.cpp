@@ -24,11 +24,21 @@ support::workload drawn(const graph_ir& forward, const support::shape& s, unsign
                               {"cap", 3},
                               {"p", 0.25},
                               {"R", 8},
+                              {"heads", static_cast<double>(s.heads)},
                               {"limit", 0.75},
                               {"N", static_cast<double>(std::max(s.keys, s.queries))}},
-                             {{"rope", 4}, {"distance", 17}, {"pair", s.depth / 2}});
+                             {{"rope", 4},
+                              {"distance", 17},
+                              {"pair", s.depth / 2},
+                              {"model", 37},
+                              {"in", 37},
+                              {"out", 3 * s.heads * s.depth},
+                              {"of_a_head", s.depth},
+                              {"merged", s.heads * s.value_depth}});
     for (const char* const small : {"slopes", "key_scale", "value_scale"})
         if (is_input_of(forward, small)) inputs.scale_by(small, 0.05f);
+    for (const char* const weight : {"proj_weight", "shared_weight"})  // what they project is small, too
+        if (is_input_of(forward, weight)) inputs.scale_by(weight, 0.1f);
     if (!lengths.empty()) inputs.set_lengths(std::move(lengths));
     for (const input_declaration& d : forward.inputs)
         if (d.element == element_type::any && element != element_type::f32) inputs.convert(d.name, element);
@@ -67,6 +77,7 @@ gradient_call::gradient_call(const graph_ir& forward, const graph_ir& of, const 
         const auto saved = std::ranges::find(made.outputs, std::string(d.name), &reference::array::name);
         std::vector<std::int64_t> extents{s.batches, s.heads, s.queries};
         if (d.rank == 4) extents.push_back(s.value_depth);
+        if (d.axes[2].kind == axis_kind::free) extents = {s.batches, s.queries, s.heads * s.value_depth};  // merged
         elements& r = more.emplace_back(d.name, d.rank == 4 ? element : element_type::f32, extents);
         for (std::size_t i = 0; i < r.size; ++i)
             r.put(i, saved == made.outputs.end() ? normal(random) : static_cast<float>(saved->values[i]));

@@ -38,13 +38,18 @@ inline constexpr auto weight = input<"weight", f32>(head, axis<"width">, depth);
 inline constexpr auto projected =
     g::attention(queries(sum(u, extent<2>(tokens_in), tokens_in(b, q_idx, u) * weight(h, u, d_idx))) * t(k));
 inline constexpr auto projected_gradient = gradient(projected);
+inline constexpr auto bent =
+    g::attention(queries(tanh(sum(u, extent<2>(tokens_in), tokens_in(b, q_idx, u) * weight(h, u, d_idx)))) * t(k));
+inline constexpr auto bent_gradient = gradient(bent);
 
 }  // namespace
 
 TEST_CASE("what has no kernel for its gradient yet is refused when kernels are asked for") {
     CHECK(kernels(dsl::ir_of<g::alibi_gradient>) == 1);
     CHECK(kernels(dsl::ir_of<g::mla_rope_gradient>) == 1);
-    refuses<projected_gradient>("yet: it is of projected queries, keys or values; project them before the call");
+    CHECK(kernels(dsl::ir_of<projected_gradient>) == 1);
+    refuses<bent_gradient>(
+        "yet: it is of a function of projected queries, keys or values; compute them before the call");
 }
 
 TEST_CASE("gradients are made on CPUs") {

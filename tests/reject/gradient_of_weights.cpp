@@ -1,4 +1,4 @@
-// rejects: gradients of outputs and rows; of scores, weights, columns, head means and tokens not yet
+// rejects: attune makes gradients of outputs, rows and outputs with their heads merged; of scores, weights,
 #include "language.hpp"
 
 namespace my {

@@ -48,12 +48,12 @@ column counting(std::int64_t first, std::int64_t count) {
     return c;
 }
 
+}  // namespace
+
 std::int64_t known_depth(std::int64_t depth, const char* what) {
     if (depth > 0) return depth;
     refuse(std::string("no input says how many channels ") + what + " have; say it in the options");
 }
-
-}  // namespace
 
 evaluation::evaluation(const graph_ir& graph, std::span<const argument> arguments, const options& how)
     : graph_(graph), bound_(bind(graph, arguments, how)), depends_(dependences(graph)), kept_(graph.nodes.size()) {
@@ -211,44 +211,6 @@ std::int64_t evaluation::extent_of(std::int16_t input, std::size_t axis) const {
         case axis_kind::position: return std::max(size().queries, size().keys);
         default: return own;
     }
-}
-
-double evaluation::source::at(std::span<const std::int64_t> indices) const {
-    if (input != nullptr) return input->empty() ? 0.0 : input->at(indices);
-    if (std::ranges::find(extents, 0) != extents.end()) return 0.0;
-    std::int64_t place = 0;
-    for (std::size_t a = 0; a < indices.size(); ++a)
-        place = place * extents[a] + std::clamp<std::int64_t>(indices[a], 0, extents[a] - 1);
-    return made[place];
-}
-
-evaluation::source evaluation::source_of(std::int16_t tensor) {
-    if (node(tensor).op == operation::input) return {tensor_of(tensor).extents, &tensor_of(tensor), nullptr};
-    const whole& all = made_whole(tensor);
-    return {all.extents, nullptr, all.values.data()};
-}
-
-/// Tokens (batch, query, channel) or an output (batch, head, query, value depth), at every row.
-const evaluation::whole& evaluation::made_whole(std::int16_t i) {
-    if (const auto known = wholes_.find(i); known != wholes_.end()) return known->second;
-    if (node(i).kind == kind::precomputed) return wholes_.emplace(i, precomputed(i)).first->second;
-    const auto [b, h, q, these] = std::tuple(b_, h_, q_, channels_);
-    const bool has_heads = node(i).kind == kind::output;
-    whole all{{size().batches}, {}};
-    if (has_heads) all.extents.push_back(size().heads);
-    all.extents.push_back(size().queries);
-    const std::int64_t width = has_heads ? known_depth(size().value_depth, "the values") : width_of(i);
-    all.extents.push_back(width);
-    for (std::int64_t at_b = 0; at_b < size().batches; ++at_b)
-        for (std::int64_t at_h = 0; at_h < (has_heads ? size().heads : 1); ++at_h)
-            for (std::int64_t at_q = 0; at_q < size().queries; ++at_q) {
-                go_to(at_b, at_h, at_q, {0, width});
-                const shared_column row = value(i);
-                for (std::int64_t d = 0; d < width; ++d)
-                    all.values.push_back(row->real[row->real.size() == 1 ? 0 : static_cast<std::size_t>(d)]);
-            }
-    go_to(b, h, q, these);
-    return wholes_.emplace(i, std::move(all)).first->second;
 }
 
 column evaluation::load(const instruction& n) {

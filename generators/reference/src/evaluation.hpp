@@ -8,6 +8,9 @@
 
 namespace attune::reference {
 
+/// A depth that inputs or options say; otherwise refused: `what` has no channels.
+std::int64_t known_depth(std::int64_t depth, const char* what);
+
 /// The state of one call: arguments bound to inputs, the sizes that they imply, and the value of every node for the row
 /// at hand.
 ///
@@ -68,7 +71,8 @@ private:
     struct channels {
         std::int64_t first = 0, count = 0;
     };
-    /// What a load reads: an input, or tokens, outputs and what is precomputed, evaluated whole when first read.
+    /// What a load reads: an input, or tokens, outputs, formed tensors and what is precomputed, evaluated whole when
+    /// first read.
     struct source {
         std::span<const std::int64_t> extents;
         const view* input;
@@ -98,6 +102,7 @@ private:
     source source_of(std::int16_t tensor);
     const whole& made_whole(std::int16_t i);
     whole precomputed(std::int16_t i);
+    const whole& formed_whole(std::int16_t i);
     column terminal(const instruction& n) const;
     column load(const instruction& n);
     /// Where a load reads or a store writes, for each key or channel at hand.

@@ -1,5 +1,7 @@
 #include "analysis/gradient_plan.hpp"
 
+#include <attune/ir/projections.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <stdexcept>
@@ -17,7 +19,6 @@ public:
     gradient_plan read() {
         for (std::size_t output = 0; output < graph_.outputs.size(); ++output) {
             output_ = output;
-            check_projections(graph_.outputs[output].node);
             read_sum(graph_.outputs[output].node);
         }
         for (const gradient_sum& sum : plan_.sums) plan_.tiles.push_back(sum.pairs);
@@ -41,13 +42,17 @@ private:
                                  std::string(graph_.outputs[output_].name) + "\" yet: " + why);
     }
 
-    /// A sum for each channel would be made anew for each block.
-    void check_projections(int gradient) const {
-        const std::vector<bool> made = under(graph_, {gradient});
+    /// A sum for each channel is made once, of what queries, keys and values are; anywhere else for each number that
+    /// it is a part of.
+    void check_projections(const gradient_term& term) const {
+        const std::vector<bool> made = under(graph_, {term.value}, [&](int n) {
+            return term.sums.contains(n) || node(n).op == operation::contract ||
+                   (node(n).op == operation::load && is_formed(node(node(n).arguments[0]).op));
+        });
         for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
             if (made[static_cast<std::size_t>(n)] && node(n).op == operation::sum && !is_number(n) &&
                 (on(n).query || on(n).key))
-                refuse("it is of projected queries, keys or values; project them before the call");
+                refuse("it is of a function of projected queries, keys or values; compute them before the call");
     }
 
     void read_sum(int n) {
@@ -67,12 +72,13 @@ private:
         const std::size_t sums_before = plan_.sums.size();
         if (it.integer == 0) {
             term.is = form::placed;
-        } else if (!(query && key) && (is_copied(term) || is_placed(term))) {
+        } else if (!(query && key) && (is_copied(term) || is_placed(term) || is_placed_by_keys(term, !query && !key))) {
         } else {
             plan_.sums.resize(sums_before);
             term.is = form::by_pair, term.sums.clear();
             find_tiles(term.value, term.tiles);
         }
+        check_projections(term);
         plan_.terms.push_back(std::move(term));
     }
 
@@ -115,6 +121,13 @@ private:
         return true;
     }
 
+    /// What no position decides may be made of the sums of either side, as the weights of projected keys are.
+    bool is_placed_by_keys(gradient_term& term, bool either) {
+        if (!either) return false;
+        term.of_queries = false;
+        return is_placed(term);
+    }
+
     bool is_key_head(axis_kind axis, int index) const {
         return axis == axis_kind::key_head && node(index).op == operation::h;
     }
@@ -126,10 +139,11 @@ private:
         if (it.op == operation::h || it.op == operation::keep) return true;
         const bool load = it.op == operation::load;
         for (int a = load ? 1 : 0; a < it.argument_count; ++a) {
-            if (load && is_key_head(graph_.inputs[static_cast<std::size_t>(node(it.arguments[0]).input)]
-                                        .axes[static_cast<std::size_t>(a - 1)]
-                                        .kind,
-                                    it.arguments[a]))
+            if (load && node(it.arguments[0]).op == operation::input &&
+                is_key_head(graph_.inputs[static_cast<std::size_t>(node(it.arguments[0]).input)]
+                                .axes[static_cast<std::size_t>(a - 1)]
+                                .kind,
+                            it.arguments[a]))
                 continue;
             if (differs_in_group(it.arguments[a], ends)) return true;
         }

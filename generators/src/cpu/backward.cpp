@@ -237,6 +237,8 @@ void backward_sweep::define_outputs() {
         for (const gradient_term* term : terms)
             if (term->is == gradient_term::form::by_pair)
                 add_by_pair(gradient, *term);
+            else if (const auto product = product_of(f_.graph(), f_.depends, plan, *term))
+                add_product(gradient, *term, *product);
             else
                 add_placed(gradient, *term);
         outputs.push_back(rounded_to(gradient, output));

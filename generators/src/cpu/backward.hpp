@@ -1,4 +1,5 @@
 #pragma once
+#include "analysis/gradient_products.hpp"
 #include "cpu/pair_block.hpp"
 #include "kernel/gradient_schedule.hpp"
 #include "stages/masked_values.hpp"
@@ -35,6 +36,16 @@ public:
         int stage{};
         Halide::RDom loops;
         std::size_t first_parallel{};
+    };
+    /// A term that is a matrix product: `matrix`, over the lanes and what else it depends on, times all of a sum. Over
+    /// what decides the place, the lanes and either positions or channels first.
+    struct product_term {
+        Halide::Func matrix, products, total;
+        Halide::Func weighs;  ///< whether a row of the sum has a number other than 0; undefined if no row is asked
+        Halide::Var lanes, row;
+        std::vector<Halide::Var> others;
+        Halide::RDom each;
+        int rows{};  ///< of a tile
     };
     /// (channel, position, head or key head, batch): the parts' sums, in order; and what is written, which is the same
     /// unless it is rounded.
@@ -77,7 +88,9 @@ public:
     const Halide::Var in_block{"c"}, number{"w"}, i{"i"};  ///< row in block, number of the sum, position
     std::list<pair_pass> passes;
     std::vector<placed_term> placed;
-    std::vector<Halide::Func> of_positions;  ///< (position, head, batch): numbers that placed terms have in common
+    std::vector<Halide::Func> of_positions;     ///< (position, head, batch): numbers that placed terms have in common
+    std::map<std::size_t, Halide::Func> whole;  ///< by its number: (channel, position, head or key head, batch)
+    std::vector<product_term> products;
     std::vector<copied_sums> copied;
     std::vector<rounded_sums> rounded;  ///< of what is placed
 
@@ -105,6 +118,8 @@ private:
     bool indexes(const gradient_term& term, axis_kind axis, operation by) const;
     void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool of_pairs) const;
     void add_placed(Halide::Func gradient, const gradient_term& term);
+    void add_product(Halide::Func gradient, const gradient_term& term, const gradient_product& is);
+    Halide::Func all_of(std::size_t sum);
     void add_by_pair(Halide::Func gradient, const gradient_term& term);
 
     kernel_frame& f_;

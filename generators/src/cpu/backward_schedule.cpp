@@ -75,6 +75,33 @@ void schedule_copied(backward_sweep::copied_sums& each, int lanes, const kernel_
     each.gradient.vectorize(f.d, lanes, TailStrategy::GuardWithIf).fuse(f.h, f.b, all).parallel(all);
 }
 
+/// As the sweep's products: channels in lanes, a tile in registers. A task goes over the rows of several tiles, whose
+/// part of the matrix stays in the cache.
+void schedule_product(const cpu_gradient& cut, backward_sweep::product_term& its) {
+    constexpr int tiles_of_task = 16;
+    const Var n = its.lanes, row = its.row, lanes("lanes"), tile("tile"), in_tile("in_tile"), task("task");
+    const TailStrategy whole = TailStrategy::RoundUp;
+    // Schedule
+    its.matrix.compute_root().vectorize(n, cut.lanes, whole);
+    if (its.matrix.dimensions() > 1) its.matrix.parallel(its.matrix.args().back());
+    if (its.weighs.defined()) its.weighs.compute_root().update().parallel(its.weighs.args().back());
+    its.total.compute_root()
+        .split(n, n, lanes, cut.sum_channels, whole)
+        .split(row, tile, in_tile, its.rows, whole)
+        .split(tile, row, tile, tiles_of_task, TailStrategy::GuardWithIf);
+    std::vector<VarOrRVar> loops{lanes, in_tile, tile, row};
+    loops.insert(loops.end(), its.others.begin(), its.others.end());
+    loops.emplace_back(n);
+    its.total.reorder(loops).vectorize(lanes, cut.lanes).unroll(lanes).unroll(in_tile);
+    its.total.fuse(its.others.empty() ? row : its.others.back(), n, task).parallel(task);
+    its.products.compute_at(its.total, tile).bound_extent(n, cut.sum_channels).bound_extent(row, its.rows);
+    for (const Var& other : its.others) its.products.bound_extent(other, 1);
+    its.products.vectorize(n, cut.lanes).unroll(n).unroll(row);
+    std::vector<VarOrRVar> sums{n, row};
+    for (int loop = 0; loop < its.each.dimensions(); ++loop) sums.emplace_back(its.each[loop]);
+    its.products.update().reorder(sums).vectorize(n, cut.lanes).unroll(n).unroll(row);
+}
+
 void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f) {
     // Schedule
     for (Func& gradient : its.outputs)
@@ -86,6 +113,13 @@ void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel
         each.gradient.vectorize(each.gradient.args()[0], cut.lanes, TailStrategy::GuardWithIf)
             .parallel(each.gradient.args().back());
     }
+    for (const auto& [number, sum] : its.whole) {
+        Func all = sum;
+        all.compute_root();
+        for (Stage stage : {Stage(all), all.update()})
+            stage.vectorize(f.d, cut.lanes, TailStrategy::GuardWithIf).parallel(f.b);
+    }
+    for (backward_sweep::product_term& each : its.products) schedule_product(cut, each);
     for (Func& values : its.of_positions) values.compute_root().vectorize(its.i, cut.lanes).parallel(f.b);
     for (const auto& each : its.placed) schedule_loops(each.gradient, each.stage, each.loops, each.first_parallel);
     for (backward_sweep::pair_pass& pass : its.passes) {

@@ -55,7 +55,8 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
     last_key(f_.b) = max(f_.inputs.keys_in_use(batch), 1) - 1;
     std::vector<int> formulas;
     for (const int tensor : {f_.core.query, f_.core.key})
-        if (tensor >= 0 && f_.node(tensor).op != operation::input) formulas.push_back(f_.node(tensor).arguments[0]);
+        if (tensor >= 0 && f_.node(tensor).op != operation::input && !f_.inputs.computed.contains(tensor))
+            formulas.push_back(f_.node(tensor).arguments[0]);
     for (const further_contraction& each : further_) formulas.push_back(each.of_query), formulas.push_back(each.of_key);
     for (const gradient_sum& sum : sums)
         if (sum.rows >= 0) formulas.push_back(sum.rows);
@@ -78,6 +79,8 @@ Expr pair_block::query_read(const Expr& position) const {
 Expr pair_block::key_read(const Expr& position) const { return min(f_.key_at(position), last_key(f_.b)); }
 
 bool pair_block::is_plain_row_of(const Type& type, int node, int channel) const {
+    const instruction& it = f_.node(node);
+    if (it.op == operation::load && f_.inputs.computed.contains(it.arguments[0])) return type == Float(32);
     return is_plain_row(f_.graph(), node, channel) &&
            f_.inputs.tensor(f_.node(f_.node(node).arguments[0]).input).type() == type;
 }
@@ -91,6 +94,8 @@ quantity pair_block::formula(int node, bool of_query, const Expr& position, plac
 
 /// Of a tensor (batch, head or key_head, position, channel), an input or a formula of it, for the head at hand.
 Expr pair_block::element(int tensor, const Expr& d, bool of_query, const Expr& position) const {
+    if (const auto computed = f_.inputs.computed.find(tensor); computed != f_.inputs.computed.end())
+        return computed->second(d, of_query ? query_read(position) : key_read(position), head, batch);
     if (f_.node(tensor).op != operation::input) {
         place where;
         where.d = d;
@@ -164,7 +169,8 @@ void pair_block::define_contractions() {
                                     f_.node(f_.core.key).input);
     } else if (f_.core.contraction >= 0) {
         const instruction& key = f_.node(f_.core.key);
-        const bool as_it_lies = key.op == operation::input && f_.inputs.tensor(key.input).type() == Float(32);
+        const bool as_it_lies = f_.inputs.computed.contains(f_.core.key) ||
+                                (key.op == operation::input && f_.inputs.tensor(key.input).type() == Float(32));
         define_contraction(f_.core.contraction, f_.depth(), tensor(f_.core.query, true), tensor(f_.core.key, false),
                            as_it_lies);
     }
@@ -190,6 +196,7 @@ void pair_block::define_contractions() {
 void pair_block::hoist(const std::vector<int>& roots) {
     std::vector<int> before;
     for (const auto& [n, value] : known) before.push_back(n);
+    for (const auto& [n, tensor] : f_.inputs.computed) before.push_back(n);
     for (const int n : hoistable(f_.graph(), f_.depends, roots, before)) {
         const bool of_query = f_.depends[n].query, of_key = f_.depends[n].key;
         const quantity x = f_.evaluate(n, {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)});

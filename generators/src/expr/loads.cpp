@@ -15,7 +15,7 @@ bool pointwise::length_is_given(operation computed) const {
     return false;
 }
 
-/// An element of tokens or of an output: what the kernel computed itself has no -infinity.
+/// An element of tokens, an output or a formed tensor: what the kernel computed itself has no -infinity.
 quantity pointwise::load_computed(const instruction& node) {
     const Func& tensor = inputs_.computed.at(node.arguments[0]);
     const instruction& of = request_.graph().nodes[node.arguments[0]];
@@ -28,9 +28,12 @@ quantity pointwise::load_computed(const instruction& node) {
         const Expr width = pointwise(request_, inputs_, depends_, {})(of.arguments[1]).value;
         return {tensor(index(2, width), index(1, inputs_.query_length), batch), {}};
     }
-    return {
-        tensor(index(3, request_.depths.value_depth), index(2, inputs_.query_length), index(1, inputs_.heads), batch),
-        {}};
+    const bool of_keys = of.op == operation::keys || of.op == operation::values;
+    const int depth =
+        of.op == operation::queries || of.op == operation::keys ? request_.depths.depth : request_.depths.value_depth;
+    return {tensor(index(3, depth), index(2, of_keys ? inputs_.key_length : inputs_.query_length),
+                   index(1, inputs_.heads), batch),
+            {}};
 }
 
 bool pointwise::runs_over(const instruction& index, int extent) const {

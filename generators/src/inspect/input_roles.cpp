@@ -55,7 +55,7 @@ std::vector<input_role> roles_of_inputs(const graph_ir& graph) {
             position[n] = true;
         } else if (keeps_position[node.op]) {
             for (int i = 0; i < node.argument_count; ++i) position[n] = position[n] || position[node.arguments[i]];
-        } else if (node.op == operation::load) {
+        } else if (node.op == operation::load && graph.nodes[node.arguments[0]].op == operation::input) {
             input_role& role = roles[graph.nodes[node.arguments[0]].input];
             role.read = true;
             for (int axis = 0; axis + 1 < node.argument_count; ++axis)

@@ -1,3 +1,4 @@
+#include "analysis/gradient_products.hpp"
 #include "analysis/narrow_rows.hpp"
 #include "kernel/gradient_schedule.hpp"
 #include "kernel/kernel_request.hpp"
@@ -181,9 +182,18 @@ sum_memory sum_memory_of(const kernel_request& request) {
         of(sum.of_queries, sum.per_head) += (sizeof(float) * width * rows + block - 1) / block;
         if (sum.rows >= 0) sums.depths += sum.of_values ? depths.value_depth : depths.depth;
     }
-    std::set<std::size_t> rounded;
+    std::set<std::size_t> rounded, whole;
     for (const gradient_term& term : plan.terms) {
         if (term.is != gradient_term::form::placed) continue;
+        if (product_of(facts.graph, facts.depends, plan, term)) {
+            // The sums of all parts, and for each position what they meet or what comes out: as wide as all heads are.
+            const auto& [node, number] = *term.sums.begin();
+            const gradient_sum& sum = plan.sums[number];
+            const auto row =
+                sizeof(float) * static_cast<std::size_t>(sum.of_values ? depths.value_depth : depths.depth);
+            of(sum.of_queries, sum.per_head) += whole.insert(number).second ? 2 * row : row;
+            continue;
+        }
         // Numbers of a position that are kept, and f32 sums of what is rounded in the end.
         std::vector<int> known;
         for (const auto& [node, sum] : term.sums) known.push_back(node);

@@ -1,6 +1,7 @@
 #include "call/indices.hpp"
 #include "base/text.hpp"
 
+#include <attune/ir/projections.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
@@ -60,6 +61,7 @@ public:
         for (std::size_t at = 0; at < nodes.size(); ++at) {
             const instruction& n = nodes[at];
             if (n.op != operation::load && n.op != operation::deposit) continue;
+            if (is_formed(call_.node(n.arguments[0]).op)) continue;  // read by gradients, at their own positions
             for (std::size_t axis = 0; axis + 1 < n.argument_count; ++axis)
                 if (!is_own_position(call_, n, axis)) check(static_cast<int>(at), axis);
         }

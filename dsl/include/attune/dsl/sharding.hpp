@@ -160,8 +160,16 @@ private:
     constexpr bool is_replaced(const instruction& it, int argument) const {
         const instruction& first = node(it.arguments[0]);
         if (it.op == operation::queries || it.op == operation::keys || it.op == operation::values) return argument == 1;
+        if (reads_formed(it)) return argument == 2 || argument == 3;
         return it.op == operation::load && first.op == operation::input && argument > 0 &&
                is_cut(first.input, argument - 1);
+    }
+
+    /// Whether an element of queries, keys or values of a formula is read, as gradients do at h and their positions.
+    constexpr bool reads_formed(const instruction& it) const {
+        const operation of = node(it.arguments[0]).op;
+        return it.op == operation::load &&
+               (of == operation::queries || of == operation::keys || of == operation::values);
     }
 
     /// Whether an argument is the key head of h, of a tensor that a shard has whole.
@@ -211,6 +219,10 @@ private:
     constexpr std::int16_t replaced(const instruction& it, int argument) {
         if (it.op == operation::queries) return write(extent<0>(of_shard::query_positions));
         if (it.op != operation::load) return write(extent<0>(of_shard::key_positions));
+        if (reads_formed(it)) {
+            if (argument == 2) return write(h);
+            return node(it.arguments[0]).op == operation::queries ? write(q_idx) : write(kv_idx);
+        }
         const axis_kind over = whole_.inputs[node(it.arguments[0]).input].axes[argument - 1].kind;
         if (over == axis_kind::query) return write(q_idx);
         return over == axis_kind::key ? write(kv_idx) : write(h);

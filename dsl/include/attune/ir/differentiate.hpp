@@ -35,7 +35,8 @@ private:
     /// What is summed over in addition to (b, h, q_idx).
     struct domain {
         bool keys{};
-        operation channels{operation::b};  // depth or value_depth: d_idx counts it; b: it does not
+        operation channels{operation::b};  // depth, value_depth or tokens: what d_idx counts; b: nothing
+        std::int16_t width{-1};            // of tokens: how many channels
         int each_count{};
         std::array<std::int16_t, max_each> index{}, extent{};
         constexpr bool operator==(const domain&) const = default;
@@ -82,7 +83,9 @@ private:
 
     /// The outputs' cotangents are inputs of the gradient.
     constexpr void begin(std::span<const std::string_view> of) {
-        bool some = false;
+        bool some = false, tokens = false;
+        for (int i = 0; i < forward_.output_count; ++i)
+            tokens = tokens || node(forward_.outputs[i].node).kind == kind::tokens;
         for (const std::string_view name : of) {
             bool known = false;
             for (int i = 0; i < forward_.output_count; ++i) known = known || forward_.outputs[i].name == name;
@@ -90,14 +93,21 @@ private:
         }
         for (int i = 0; i < forward_.output_count; ++i) {
             const std::string_view name = forward_.outputs[i].name;
-            bool asked = of.empty() && node(forward_.outputs[i].node).kind == kind::output;
+            bool asked = of.empty() && node(forward_.outputs[i].node).kind == (tokens ? kind::tokens : kind::output);
             for (const std::string_view each : of) asked = asked || each == name;
             if (!asked) continue;
-            const kind is = node(forward_.outputs[i].node).kind;
-            if (is != kind::output && is != kind::row) return fail(gradient_fault::not_a_row_or_output, name);
+            const instruction& it = node(forward_.outputs[i].node);
+            const kind is = it.kind;
+            if (is != kind::output && is != kind::row && is != kind::tokens)
+                return fail(gradient_fault::not_a_row_or_output, name);
             some = true;
             domain rows{};
             if (is == kind::output) rows.channels = operation::value_depth;
+            if (is == kind::tokens) {
+                rows.channels = operation::tokens, rows.width = it.arguments[1];
+                reach(it.arguments[0], load_tokens(forward_.derivative_names_of_outputs[i], rows.width), rows);
+                continue;
+            }
             reach(forward_.outputs[i].node, load_rows(forward_.derivative_names_of_outputs[i], is), rows);
         }
         if (!some) fail(gradient_fault::no_output);
@@ -217,6 +227,12 @@ private:
     }
 
     constexpr void reach_load(const instruction& it, std::int16_t e, const domain& over) {
+        if (node(it.arguments[0]).kind == kind::output && over.channels == operation::tokens) {
+            if (!reads_merged_heads(it)) return fail(gradient_fault::not_a_row_or_output, "tokens");
+            domain rows{};
+            rows.channels = operation::value_depth;
+            return reach(it.arguments[0], with_channel(e, merged_channel()), rows);
+        }
         if (node(it.arguments[0]).op != operation::input)
             return fail(gradient_fault::no_derivative, about(node(it.arguments[0]).op).text);
         deposit(it.arguments[0], e, over, it);
@@ -304,11 +320,15 @@ private:
                        .arguments = load.arguments,
                        .input = input,
                        .integer = over.keys ? 1 : 0};
+        if (over.channels == operation::tokens) {  // which have no head: the first one adds
+            auto w = write();
+            e = w.where(w.compare(operation::equal, terminal(operation::h), whole_number(0)), e, w.number(0));
+        }
         if (over.channels != operation::b) {
             const std::int16_t index = bound(channel_);
             e = with_channel(e, index);
             for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = with_channel(to.arguments[a], index);
-            e = each(index, terminal(over.channels), e);
+            e = each(index, over.channels == operation::tokens ? over.width : terminal(over.channels), e);
         }
         for (int i = over.each_count; i-- > 0;) e = each(over.index[i], over.extent[i], e);
         to.arguments[0] = e;

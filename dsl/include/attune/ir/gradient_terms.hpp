@@ -55,6 +55,31 @@ protected:
         return list_.add({.op = operation::bound, .kind = kind::integer, .integer = list_.add_index(name)});
     }
 
+    constexpr std::int16_t whole_number(std::int64_t x) {
+        return list_.add({.op = operation::constant, .kind = kind::integer, .integer = x});
+    }
+    constexpr std::int16_t of_integers(operation op, std::int16_t x, std::int16_t y) {
+        return list_.add({.op = op, .kind = kind::integer, .argument_count = 2, .arguments = {x, y}});
+    }
+
+    /// Where the channel d_idx of head h is among those of all heads, one after another.
+    constexpr std::int16_t merged_channel() {
+        const std::int16_t first =
+            of_integers(operation::multiply, terminal(operation::h), terminal(operation::value_depth));
+        return of_integers(operation::add, first, terminal(operation::d_idx));
+    }
+
+    /// Whether an output is read at the channels of all heads, one after another, as merge_heads does.
+    constexpr bool reads_merged_heads(const instruction& load) const {
+        const auto is = [&](std::int16_t n, operation op) {
+            return node(n).op == op && node(node(n).arguments[0]).op == operation::d_idx &&
+                   node(node(n).arguments[1]).op == operation::value_depth;
+        };
+        return load.op == operation::load && load.argument_count == 5 && node(load.arguments[1]).op == operation::b &&
+               is(load.arguments[2], operation::divide) && node(load.arguments[3]).op == operation::q_idx &&
+               is(load.arguments[4], operation::remainder);
+    }
+
     /// A row (b, h, q_idx), or an output (b, h, q_idx, d_idx), that the caller passes.
     constexpr std::int16_t load_rows(std::string_view name, kind is) {
         input_declaration d{name,
@@ -68,6 +93,27 @@ protected:
                     operation::q_idx, is == kind::output);
     }
 
+    /// Tokens (b, q_idx, d_idx), as wide as the forward pass's, that the caller passes.
+    constexpr std::int16_t load_tokens(std::string_view name, std::int16_t width) {
+        const input_declaration d{
+            name,
+            element_type::f32,
+            false,
+            3,
+            {{{axis_kind::batch, "batch"}, {axis_kind::query, "query"}, {axis_kind::free, "channel"}}}};
+        const std::int16_t tensor =
+            list_.add({.op = operation::input, .kind = kind::tensor, .input = list_.add_input(d)});
+        const std::int16_t extent = list_.add(
+            {.op = operation::extent, .kind = kind::integer, .argument_count = 1, .arguments = {tensor}, .integer = 2});
+        const std::int16_t last =
+            of_integers(operation::subtract, of_integers(operation::same, extent, width), whole_number(1));
+        const std::int16_t channel = of_integers(operation::minimum, terminal(operation::d_idx), last);
+        return list_.add({.op = operation::load,
+                          .kind = kind::real,
+                          .argument_count = 4,
+                          .arguments = {tensor, terminal(operation::b), terminal(operation::q_idx), channel}});
+    }
+
     constexpr std::int16_t load(std::int16_t tensor, operation position, bool channels = true) {
         instruction i{.op = operation::load,
                       .kind = kind::real,
@@ -77,9 +123,28 @@ protected:
         return list_.add(i);
     }
 
-    /// An element of q, k, v or of a tensor in their place, at d_idx.
+    /// An element of q, k, v or of a tensor in their place, at d_idx: of a projected one what was made once, of other
+    /// formulas what they are.
     constexpr std::int16_t element(std::int16_t tensor, operation position) {
-        return node(tensor).op == operation::input ? load(tensor, position) : node(tensor).arguments[0];
+        const bool formula = node(tensor).op != operation::input && !is_projected(node(tensor).arguments[0]);
+        return formula ? node(tensor).arguments[0] : load(tensor, position);
+    }
+
+    /// Whether a formula has a sum for each channel.
+    constexpr bool is_projected(std::int16_t formula) const {
+        std::array<bool, max_nodes> of_channel{}, below{};
+        for (std::int16_t n = 0; n <= formula; ++n)
+            of_channel[n] =
+                dependences_at(node(n), [&](std::int16_t argument) {
+                    return dependences_of_node{.on = of_channel[argument] ? variable::channel : variable::none};
+                }).has(variable::channel);
+        below[formula] = true;
+        for (std::int16_t n = formula; n >= 0; --n) {
+            if (!below[n]) continue;
+            if (node(n).op == operation::sum && of_channel[n]) return true;
+            for (int a = 0; a < node(n).argument_count; ++a) below[node(n).arguments[a]] = true;
+        }
+        return false;
     }
 
     /// The same expression with another channel than d_idx. The channels that a contraction or a computed tensor counts
@@ -131,6 +196,10 @@ protected:
     constexpr std::int16_t saved(std::int16_t n) {
         for (int i = 0; i < forward_.output_count; ++i)
             if (forward_.outputs[i].node == n) return load_rows(forward_.outputs[i].name, node(n).kind);
+        for (int i = 0; i < forward_.output_count; ++i)
+            if (const instruction& it = node(forward_.outputs[i].node); it.kind == kind::tokens)
+                if (const instruction& read = node(it.arguments[0]); reads_merged_heads(read) && read.arguments[0] == n)
+                    return with_channel(load_tokens(forward_.outputs[i].name, it.arguments[1]), merged_channel());
         fail(gradient_fault::value_not_named,
              about(node(n).op).precedence ? "weights * values" : about(node(n).op).text);
         return write().number(0);

@@ -77,9 +77,12 @@ inline std::vector<matrix_product> products_of(const graph_ir& graph, int tensor
     return all;
 }
 
-/// The tensors that are computed in full on the way to the graph's outputs, arguments before users.
+/// The tensors that are computed in full on the way to the graph's outputs, arguments before users: tokens, and
+/// queries, keys and values that are made by products, or that a gradient reads by element.
 inline std::vector<int> computed_in_full(const graph_ir& graph) {
-    std::vector<bool> needed(graph.nodes.size());
+    std::vector<bool> needed(graph.nodes.size()), read(graph.nodes.size());
+    for (const instruction& node : graph.nodes)
+        if (node.op == operation::load) read[static_cast<std::size_t>(node.arguments[0])] = true;
     for (const output_declaration& output : graph.outputs) needed[static_cast<std::size_t>(output.node)] = true;
     for (std::size_t n = graph.nodes.size(); n-- > 0;)
         for (int i = 0; needed[n] && i < graph.nodes[n].argument_count; ++i)
@@ -87,8 +90,8 @@ inline std::vector<int> computed_in_full(const graph_ir& graph) {
     std::vector<int> all;
     for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
         const operation op = graph.nodes[n].op;
-        if (needed[n] &&
-            (op == operation::tokens || (is_formed(op) && !products_of(graph, static_cast<int>(n), true).empty())))
+        if (needed[n] && (op == operation::tokens ||
+                          (is_formed(op) && (read[n] || !products_of(graph, static_cast<int>(n), true).empty()))))
             all.push_back(static_cast<int>(n));
     }
     return all;
