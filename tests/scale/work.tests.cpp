@@ -48,7 +48,7 @@ void check(const kernel_table& table, const mpi::chunks& tokens, std::vector<det
             pairs += static_cast<double>(seen);
         }
     CHECK(needless <= needed / 10);
-    // Blocks that are partly visible count half; those at a chunk's end are filled up.
+    // Blocks that are partly visible count three quarters; those at a chunk's end are filled up.
     const double flops = all.flops * std::accumulate(all.units.begin(), all.units.end(), 0.0),
                  of_pairs = 2.0 * pairs * table.kernels[0].depths_of_pair * static_cast<double>(heads_counted);
     CHECK((flops > 0.5 * of_pairs && flops < 16 * of_pairs));

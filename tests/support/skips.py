@@ -9,7 +9,7 @@ CURED = {
     "libopenmpi-dev and openmpi-bin": ["mpi", "mpi.c", "mpi.ranks", "install.mpi", "example.context_parallel"],
     "g++-aarch64-linux-gnu and qemu-user": ["install.cross"],
     "clang-format (Python)": ["format"],
-    "abigail-tools": ["c_abi"],
+    "abigail-tools": ["c_abi", "mpi.abi"],
     "pkg-config": ["install.kernels", "install.common"],
     "dpkg": ["install.archives"],
     "binutils": ["objects_of_levels", "levels_of_kernels", "levels_of_all_kernels"],
