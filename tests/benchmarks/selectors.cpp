@@ -47,12 +47,18 @@ inline constexpr auto nsa_kept_seen = catalogue::nsa_selection(q, means, size, c
 
 // Each, and the same of the first block alone.
 inline constexpr auto first_block = kv_idx < size;
-inline constexpr auto pooled = under(pooled_seen), pooled_alone = under(first_block && pooled_seen);
-inline constexpr auto moba = under(moba_seen), moba_alone = under(first_block && moba_seen);
-inline constexpr auto nsa = under(nsa_seen), nsa_alone = under(first_block && nsa_seen);
-inline constexpr auto xattention = under(xattention_seen), xattention_alone = under(first_block && xattention_seen);
-inline constexpr auto quest_kept = under(quest_kept_seen), quest_kept_alone = under(first_block && quest_kept_seen);
-inline constexpr auto nsa_kept = under(nsa_kept_seen), nsa_kept_alone = under(first_block && nsa_kept_seen);
+inline constexpr auto pooled = under(pooled_seen);
+inline constexpr auto pooled_alone = under(first_block && pooled_seen);
+inline constexpr auto moba = under(moba_seen);
+inline constexpr auto moba_alone = under(first_block && moba_seen);
+inline constexpr auto nsa = under(nsa_seen);
+inline constexpr auto nsa_alone = under(first_block && nsa_seen);
+inline constexpr auto xattention = under(xattention_seen);
+inline constexpr auto xattention_alone = under(first_block && xattention_seen);
+inline constexpr auto quest_kept = under(quest_kept_seen);
+inline constexpr auto quest_kept_alone = under(first_block && quest_kept_seen);
+inline constexpr auto nsa_kept = under(nsa_kept_seen);
+inline constexpr auto nsa_kept_alone = under(first_block && nsa_kept_seen);
 
 struct selector {
     const char* name;
@@ -105,7 +111,7 @@ public:
 
 private:
     bool reads(std::string_view name) const {
-        return name == "out" || std::ranges::any_of(of_.ir.inputs, [&](const auto& d) { return d.name == name; });
+        return name == "out" || std::ranges::any_of(of_.graph.inputs, [&](const auto& d) { return d.name == name; });
     }
     static attune::generators::listed_kernel list_of(const attune::generators::variant& of, const question& asked,
                                                      std::int64_t queries, const std::string& level) {
