@@ -107,7 +107,7 @@ private:
 struct nan_comparison {
     std::string input, output;
     std::size_t nan{}, wrong{};
-    std::vector<float> made;
+    std::vector<float> made{};
 };
 /// A file's call by kernels and by the reference, with a NaN in the middle of q, of k and of v in turn; those of them
 /// that it has in f32.
