@@ -36,6 +36,10 @@ inline constexpr auto attention_gradient = gradient(attention);
 inline constexpr auto plain_scores = mask(q * t(k) * rsqrt(depth), seen);
 inline constexpr auto plain = outputs(out = softmax(plain_scores) * v, lse = log_sum_exp(plain_scores));
 inline constexpr auto plain_gradient = gradient(plain);
+/// No pair is seen, as the compiler of kernels finds out: there are no numbers between 0 and 0.
+inline constexpr auto unseen_scores = where(any(bound_index<"i">, 0, q_idx <= kv_idx), q* t(k), -inf);
+inline constexpr auto unseen = outputs(out = softmax(unseen_scores) * v, lse = log_sum_exp(unseen_scores));
+inline constexpr auto unseen_gradient = gradient(unseen);
 }  // namespace formulas
 
 constexpr std::size_t batches = 2, heads = 4, key_heads = 2, queries = 67, keys = 101, depth = 32;
@@ -132,4 +136,19 @@ TEST_CASE("a masked pair adds nothing to a gradient of bf16 pairs, whatever lies
     for (const generators::level& each : generators::levels())
         if (each.bf16_dot && runs(each.name))
             check<formulas::plain, formulas::plain_gradient>(std::string(each.name), element_type::bf16, allowed);
+}
+
+TEST_CASE("gradients of a formula that hides every pair are 0", "[nan]") {
+    for (const generators::level& each : generators::levels()) {
+        if (!runs(each.name)) continue;
+        INFO(each.name);
+        const generators::variant variant{"my::gradient", dsl::ir_of<formulas::unseen_gradient>};
+        const generators::jit_kernel kernel(
+            generators::kernels_of({&variant, 1}, {.targets = {std::string(each.name)}, .depths = {"32"}}).front());
+        gradient_call call(dsl::ir_of<formulas::unseen>, variant.graph,
+                           {.batches = 1, .heads = 2, .key_heads = 1, .queries = 5, .keys = 7}, 7, {},
+                           element_type::f32);
+        call.run(kernel.table(), 2);
+        CHECK(wrong(call, call.expected, 0) == 0);
+    }
 }
