@@ -25,6 +25,8 @@ CASES += ["window/B1/H8/S4096/D64", "documents/B1/H8/S4096/D64", "alibi/B1/H8/S2
 CASES += [f"full/B8/H8/S{length}/D64" for length in (1, 16, 33, 64, 65, 100, 130, 200, 300)]
 DOCUMENTS = 8
 ALLOWED = {torch.float32: 1e-5, torch.bfloat16: 2e-2}  # a gradient's error over its length
+# Every pair of a head adds to its slope, with both signs: beside double, PyTorch's f32 are 1.5e-5 off at 2048 positions, attune's 4.2e-5.
+ALLOWED_OF_SLOPES = 1e-4
 
 
 def sdpa(q, k, v, more, **how):
@@ -105,6 +107,18 @@ def run_once(run, leaves, dout):
     return between - began, time.perf_counter() - between
 
 
+def distances_from_double(run, leaves, dout, made):
+    """Of each gradient, attune's and PyTorch's error over the length of the one in double."""
+
+    def gradients(kind):
+        of_kind = {of: x.detach().to(kind).requires_grad_(of in made) for of, x in leaves.items()}
+        run_once(run, of_kind, dout.to(kind))
+        return {of: of_kind[of].grad.double() for of in made}
+
+    exact, peer = gradients(torch.float64), gradients(dout.dtype)
+    return {of: [((got.double() - exact[of]).norm() / exact[of].norm()).item() for got in (made[of], peer[of])] for of in made}
+
+
 def measured(program, case, options):
     name, length = case.split("/")[0], int(case.split("/S")[1].split("/")[0])
     kind = torch.bfloat16 if name.endswith("_bf16") else torch.float32
@@ -125,8 +139,11 @@ def measured(program, case, options):
         for of, got in made.items():
             error = ((got.double() - leaves[of].grad.double()).norm() / leaves[of].grad.double().norm().clamp_min(1e-30)).item()
             scale = leaves["v"].grad.double().norm().item()  # at one key dq and dk are 0
-            if not error <= ALLOWED[kind] and not (got.double() - leaves[of].grad.double()).norm().item() <= ALLOWED[kind] * scale:
+            allowed = ALLOWED_OF_SLOPES if of == "slopes" else ALLOWED[kind]
+            if not error <= allowed and not (got.double() - leaves[of].grad.double()).norm().item() <= allowed * scale:
                 sys.exit(f"{case}: expected the d{of} of {how}, got one that differs by {error:.1e}")
+    if options.errors:
+        return {"name": case, "errors": distances_from_double(next(iter(ways.values())), leaves, dout, made), "peer": next(iter(ways))}
     best, took = row, {how: (float("inf"), float("inf")) for how in ways}
     best["gradient_ms"] = float("inf")
     for _ in range(options.rounds):
@@ -147,18 +164,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--repeats", type=int, default=2)
     parser.add_argument("--compile", action="store_true")
+    parser.add_argument("--errors", action="store_true", help="time nothing: say how far the gradients are from those in double")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     chosen = [case for case in CASES if any(fnmatch.fnmatch(case, glob) for glob in options.cases)]
     chosen += [case for case in options.cases if "*" not in case and case not in chosen]
-    if not options.json:
+    if options.errors and not options.json:
+        print("| case | gradient | attune | PyTorch | ratio | PyTorch's spelling |\n| --- | --- | --- | --- | --- | --- |", flush=True)
+    elif not options.json:
         print("| case | gradient ms | GFLOP/s | of peak | PyTorch ms | ratio | both | PyTorch's spelling |\n| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
     rows = []
     for case in chosen:
         row = measured(options.program, case, options)
         rows.append(row)
-        if not options.json:
+        if options.errors and not options.json:
+            for of, (ours, peer) in row["errors"].items():
+                print(f"| `{case}` | d{of} | {ours:.1e} | {peer:.1e} | {ours / peer:.2f} | {row['peer']} |", flush=True)
+        elif not options.json:
             print(f"| `{row['name']}` | {row['gradient_ms']:.3f} | {row['gflops']:.0f} | {100 * row['of_peak']:.0f} % | {row['peer_gradient_ms']:.3f} | "
                   f"{row['ratio']:.2f} | {row['both_over_forward']:.1f} | {row['peer']} |", flush=True)
     if options.json:
