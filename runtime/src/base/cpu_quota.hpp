@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// How many CPUs' worth of time the process's control groups grant it, rounded down, at least 1: the smallest quota of
@@ -9,3 +10,4 @@ namespace attune::detail {
 int cpus_of_quota(const std::string& root = {});
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

@@ -15,6 +15,7 @@
 #include <vector>
 
 /// What a call is given from C, as calls take it. Everything here throws attune::error.
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// A call's arguments as the typed calls make them too; on the heap, since kernels need what there is of the stack.
@@ -60,3 +61,4 @@ template <class Number, std::size_t Count> void check_reserved(const Number (&re
 }
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

@@ -14,6 +14,7 @@
 #include <string_view>
 
 /// Code that the functions of attune/c.h share.
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// Where the sentence of this thread's last error is written: attune_error_text.
@@ -66,3 +67,4 @@ void from_dlpack(const void* managed, bool versioned, std::string_view name, att
 void to_dlpack(const attune_tensor* tensor, bool versioned, void (*release)(void*), void* owner, void** managed);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

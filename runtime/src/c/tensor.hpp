@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The element type that ATTUNE_F32 and the like stand for, of `name`. Throws attune::error.
@@ -14,3 +15,4 @@ element_type element_from(std::string_view name, std::int32_t code);
 tensor from_c(std::string_view name, const attune_tensor& given);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The arguments of a call in the order of the graph. Null for outputs that were left out, if that is allowed.
@@ -30,3 +31,4 @@ union scalar_value {
 scalar_value scalar_of(const input_declaration& declared, const named_argument& given);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

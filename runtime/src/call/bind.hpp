@@ -13,6 +13,7 @@
 struct halide_buffer_t;
 struct halide_dimension_t;
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The target that options or the environment ask for, and which of them; empty if neither does.
@@ -96,3 +97,4 @@ private:
 };
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

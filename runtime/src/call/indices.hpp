@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// An index, of a read or of the place where a gradient is added up, that can only be checked by looking at its values.
@@ -61,3 +62,4 @@ std::string_view axis_name(const call_numbers& call, const index_use& use);
 void look_at(const call_numbers& call, const index_use& use, std::span<const variation_bits> varies);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// cu_seqlens_q, if it is passed. Every call asks this first, so that tables of another layout are refused here.
@@ -61,3 +62,4 @@ private:
 };
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

@@ -10,7 +10,7 @@ namespace attune::detail {
 
 /// A call's arguments, and on the host all that they decide. Calls for a GPU are bound anew each time: the GPU that is
 /// the thread's current one may be another by then. So are calls with cu_seqlens_q where it says another division.
-class prepared {
+class [[gnu::visibility("hidden")]] prepared {
 public:
     prepared(const kernel_table& table, std::span<const named_argument> arguments, const options& how)
         : table_(table),

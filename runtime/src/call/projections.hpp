@@ -5,6 +5,7 @@
 
 #include <cstddef>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The cost of the tensors that a kernel computes in full (ir/projections.hpp), and of what is precomputed.
@@ -22,3 +23,4 @@ computed_cost cost_of_computed(const call_shape& shape, const graph_ir& graph, c
                                const kernel& k);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

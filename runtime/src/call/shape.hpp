@@ -5,6 +5,7 @@
 
 #include <array>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The numbers of a call, from its inputs, its outputs and the lengths that computed tensors state.
@@ -135,3 +136,4 @@ void check_lengths(const tensor& lengths, const call_shape& shape);
 void check_wide_integers(const graph_ir& graph, const call_shape& shape, const matched_arguments& given);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

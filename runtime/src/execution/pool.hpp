@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <mutex>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// attune's own threads. A loop is offered to idle threads while the caller works on it, so that it ends even if none
@@ -54,3 +55,4 @@ private:
 };
 
 }  // namespace attune::detail
+#pragma GCC visibility pop

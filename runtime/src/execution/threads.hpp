@@ -2,6 +2,7 @@
 
 #include <attune/runtime/options.hpp>
 
+#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The number of threads of a call whose options ask for `asked`; 0 asks for the default. Throws attune::error if it is
@@ -21,3 +22,4 @@ int current_cpu();
 void leave_cpu(int cpu);
 
 }  // namespace attune::detail
+#pragma GCC visibility pop
