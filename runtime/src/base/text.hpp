@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-/// Sentences and JSON without a formatting library, so that applications link none.
 // A shared library that holds the runtime shows what the installed headers declare; what the headers beside this one do
 // is its own.
 #pragma GCC visibility push(hidden)
+/// Sentences and JSON without a formatting library, so that applications link none.
 namespace attune::detail {
 
 inline void append(std::string& to, std::string_view part) { to += part; }

@@ -14,8 +14,8 @@
 #include <string_view>
 #include <vector>
 
-/// What a call is given from C, as calls take it. Everything here throws attune::error.
 #pragma GCC visibility push(hidden)
+/// What a call is given from C, as calls take it. Everything here throws attune::error.
 namespace attune::detail {
 
 /// A call's arguments as the typed calls make them too; on the heap, since kernels need what there is of the stack.

@@ -13,8 +13,8 @@
 #include <span>
 #include <string_view>
 
-/// Code that the functions of attune/c.h share.
 #pragma GCC visibility push(hidden)
+/// Code that the functions of attune/c.h share.
 namespace attune::detail {
 
 /// Where the sentence of this thread's last error is written: attune_error_text.

@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <span>
 
+#pragma GCC visibility push(hidden)
 /// A graph's integers and conditions, computed as kernels compute them: what they vary with, their range, their values
 /// for a run of positions.
-#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// What a number varies with, a bit each; those from `of_bound` on are bound indices.

@@ -1,9 +1,9 @@
 #pragma once
 #include <cstddef>
 
+#pragma GCC visibility push(hidden)
 /// Scratch memory of kernels. Every thread keeps what its kernels gave back, so that the second call of a kind
 /// allocates nothing. Blocks are aligned to 128 bytes and may be read 128 bytes beyond either end, as Halide asks for.
-#pragma GCC visibility push(hidden)
 namespace attune::detail {
 
 /// The most that a call takes of its caller's stack, which may be small: what is larger than registers lies in scratch.
