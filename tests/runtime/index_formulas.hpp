@@ -71,6 +71,10 @@ inline constexpr auto of_two_lengths = softmax(q * t(k) + sum(n, extent<2>(kr), 
                                                sum(n, extent<1>(gains), gains(b, n))) *
                                        v;
 
+inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth);
+inline constexpr auto stored = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
+                                       out = softmax(mask(q * t(k), causal_bottom_right)) * v);
+
 // Gradients of what is read at an index: these are added up there.
 inline constexpr auto slot = input<"slot", i32>(batch, query);
 inline constexpr auto gates = input<"gates", f32>(axis<"slot">);

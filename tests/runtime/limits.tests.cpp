@@ -207,7 +207,14 @@ TEST_CASE("the C functions count arguments to 1024, and options to their first v
     CHECK(sentence(nullptr, 0, &how).find("options of at least") == std::string::npos);
     how.size -= 1;
     CHECK(sentence(nullptr, 0, &how).find("options of at least") != std::string::npos);
-    how.size = sizeof how, how.device = -1;
+    how.size = sizeof how;
+    for (const int reserved : {-1, 1}) {
+        how.reserved[2] = reserved;
+        CHECK(sentence(nullptr, 0, &how).find("0 in reserved of attune_options") != std::string::npos);
+        many[0].reserved = reserved;
+        CHECK(sentence(many.data(), 1).find("0 in reserved of the argument q") != std::string::npos);
+    }
+    how.reserved[2] = 0, how.device = -1;
     CHECK(sentence(nullptr, 0, &how).find("a device that is 0") != std::string::npos);
     how.device = 0;
     CHECK(sentence(nullptr, 0, &how).find("a device that is 0") == std::string::npos);

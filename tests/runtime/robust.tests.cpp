@@ -187,6 +187,24 @@ TEST_CASE("where memory ends for the rows that a kernel keeps, the call says so"
           }) == 1);
 }
 
+TEST_CASE("where memory ends in a call that stores, nothing is stored") {
+    if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
+    index_calls::call c;
+    std::vector<float> cache(index_calls::batches * index_calls::key_heads * 7 * index_calls::depth);
+    c.add("k", {cache.data(), {index_calls::batches, index_calls::key_heads, 7, index_calls::depth}}), c.values(7);
+    c.reals("k_new", {index_calls::batches, index_calls::key_heads, index_calls::queries, index_calls::depth});
+    attune::kernel only = index_calls::call::kernel_of();
+    only.stores = index_calls::note, only.saved_rows = 1000;
+    const auto table = index_calls::call::table_of(attune::dsl::ir_of<formulas::stored>, only);
+    const int before = index_calls::calls_made;
+    const auto said = refusals_without_memory(table, c.given);
+    CHECK(std::ranges::count_if(said, [](const std::string& each) {
+              return each.starts_with("attune: expected memory for 96000 bytes of rows that the kernel keeps");
+          }) == 1);
+    const auto made = 1 + std::ranges::count(said, "it can do without");
+    CHECK(index_calls::calls_made == before + 2 * made);  // stores, and the attention
+}
+
 TEST_CASE("a pool for which there is no memory is done without") {
     if (!allocations::are_counted) SKIP("the sanitizer has an allocator of its own");
     wide_call c;

@@ -193,15 +193,32 @@ TEST_CASE("a variant that is no shard has no plan, and a plan of other ranks mak
         CHECK(said.find("expected a shard, which knows the positions of its keys, got sharded::documents; try ") !=
               std::string::npos);
     }
-    const mpi::layout of_two({.tokens = 30, .queries = 1}, 1, 2, mpi::cut(30, 2), {}, false,
-                             std::vector<mpi::exchange_plan>(1));
-    const std::string said = said_to_one([&](mpi::context& world) {
-        kernel_table nothing = table;
-        nothing.graph.fingerprint = 0;
-        mpi::detail::run(world, of_two, nothing, {}, {.threads = 1});
+    kernel_table nothing = table;
+    nothing.graph.fingerprint = 0;
+    const auto run_with_plan_of = [&](mpi::context& world, int rank, int ranks) {
+        const mpi::layout of_others({.tokens = 30, .queries = 1}, rank, ranks, mpi::cut(30, ranks), {}, false,
+                                    std::vector<mpi::exchange_plan>(1));
+        mpi::detail::run(world, of_others, nothing, {}, {.threads = 1});
+    };
+    for (const int rank : {0, 1}) {
+        const std::string said = said_to_one([&](mpi::context& world) { run_with_plan_of(world, rank, 2); });
+        INFO(said);
+        CHECK(said.find("expected a plan of rank 0 of 1, got one of rank " + std::to_string(rank) + " of 2; try ") !=
+              std::string::npos);
+    }
+    std::string said[2];  // each rank with the other's
+    mpi::run_local(2, {}, [&](std::unique_ptr<mpi::transport> carrier) {
+        mpi::context world(std::move(carrier));
+        try {
+            run_with_plan_of(world, 1 - world.rank(), 2);
+        } catch (const error& refusal) {
+            said[world.rank()] = refusal.what();
+        }
     });
-    INFO(said);
-    CHECK(said.find("expected a plan of rank 0 of 1, got one of rank 1 of 2; try ") != std::string::npos);
+    for (const std::string& each : said) {
+        INFO(each);
+        CHECK(each.find("expected a plan of rank 0 of 2, got one of rank 1 of 2; try ") != std::string::npos);
+    }
 }
 
 TEST_CASE("what decides who needs which keys is looked at before it is read") {

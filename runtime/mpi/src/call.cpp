@@ -155,12 +155,13 @@ tensor call_over_ranks::nothing_before(const output_declaration& output) {
     const bool dense = like.rank() == 4;
     if (dense) strides.back() = 1;
     const std::size_t elements = dense ? count(like.extent(3)) : 1;
-    const auto& memory = held_.emplace_back(memory_of(elements * count(bytes_of(like.type()))));
+    const element_type type = dense ? like.type() : element_type::f32;  // of rows, whatever the caller passed
+    const auto& memory = held_.emplace_back(memory_of(elements * count(bytes_of(type))));
     if (begins_at_minus_infinity(table_.graph, output)) {
         const float least = -std::numeric_limits<float>::infinity();
         std::memcpy(memory.get(), &least, sizeof least);
     }
-    return {like.type(), static_cast<const void*>(memory.get()), like.shape(), strides};
+    return {type, static_cast<const void*>(memory.get()), like.shape(), strides};
 }
 
 void call_over_ranks::state(statement& mine) const {

@@ -287,9 +287,9 @@ void bound_call::store(int threads) const {
 }
 
 void bound_call::run(int threads) const {
-    store(threads);
     lent with;
     lend(with);
+    store(threads);  // once there is memory for what follows
     if (is_device(chosen().target)) return run_on_device(with, threads);
     table_.invoke(chosen().call, with.argv.data(), threads, tasks(), nullptr);
 }
@@ -298,11 +298,11 @@ void bound_call::run_together(std::span<const bound_call* const> calls, int thre
     if (calls.size() == 1) return calls.front()->run(threads);
     const auto with = std::make_unique<lent[]>(calls.size());
     const auto launches = std::make_unique<kernel_launch[]>(calls.size());
-    for (const bound_call* each : calls) each->store(threads);
     for (std::size_t i = 0; i < calls.size(); ++i) {
         calls[i]->lend(with[i]);
         launches[i] = {calls[i]->chosen().call, with[i].argv.data()};
     }
+    for (const bound_call* each : calls) each->store(threads);
     const bound_call& any = *calls.front();
     any.table_.invoke_together({launches.get(), calls.size()}, threads, any.tasks());
 }
