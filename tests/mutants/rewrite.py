@@ -101,9 +101,9 @@ def weaker(condition):
             continue
         end = operand_end(after, 0)
         compared = f"`{' '.join((operand(before) + match[0] + after[:end]).split())}`"
-        step = "- 1" if match[1] in ("<", "<=") else "+ 1"
+        step = "- 1ll" if match[1] in ("<", "<=") else "+ 1ll"  # wide: 2^31 - 1 may be an int
         yield f"{compared}, weaker by one", f"{before} {match[1]} ({after[:end]}) {step}{after[end:]}"
-        step = "+ 1" if match[1] in ("<", "<=") else "- 1"
+        step = "+ 1ll" if match[1] in ("<", "<=") else "- 1ll"
         yield f"{compared}, stricter by one", f"{before} {match[1]} ({after[:end]}) {step}{after[end:]}"
 
 

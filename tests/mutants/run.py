@@ -6,7 +6,7 @@ a test has to fail. All mutants are compiled at once into a copy of the sources 
 the test cases that meet it. What is found is written down at once: a run that was interrupted goes on, and one of other sources asks first who killed a mutant before.
 
 A mutant that lives is written down in survivors.txt with the reason why it may. One that is not there, or a line there that is not needed, is a failure."""
-import argparse, concurrent.futures, hashlib, json, os, re, shutil, signal, subprocess, sys, time
+import argparse, concurrent.futures, fcntl, hashlib, json, os, re, shutil, signal, subprocess, sys, time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.dirname(os.path.dirname(HERE))
@@ -227,6 +227,17 @@ def progress(done, of, killed, began):
         print(f"{done} of {of} mutants, {killed} killed, {time.monotonic() - began:.0f} s", end=end, file=sys.stderr, flush=True)
 
 
+def alone_in(folder):
+    """The file that a run holds: what tests meet is noted in one place, which another run in the same folder would take for its own."""
+    os.makedirs(os.path.join(folder, "build"), exist_ok=True)
+    held = open(os.path.join(folder, "build/lock"), "w", encoding="utf-8")
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(f"expected one run at a time in {folder}, got another; try --build FOLDER, or wait for it")
+    return held
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--list", action="store_true", help="say what the mutants are, and run nothing")
@@ -240,6 +251,7 @@ def main():
     parser.add_argument("--mpi", default=shutil.which("mpicxx") or "mpicxx", help="a compiler for MPI, which CMake finds by itself; without it the mutants of attune/mpi.h are not run")
     parser.add_argument("--verbose", action="store_true", help="show the build")
     how = parser.parse_args()
+    held = alone_in(how.build)
     mutants, sources = mutated_files(how.build)
     if how.list:
         for m in mutants:
