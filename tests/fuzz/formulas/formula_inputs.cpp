@@ -120,6 +120,14 @@ workload drawn_workload(const formula_case& it, const attune::generators::elemen
     return call;
 }
 
+bool wants_an_entry(std::string_view sentence, std::span<const attune::reference::argument> given) {
+    return sentence.starts_with("attune: expected at least one element along ") &&
+           std::ranges::any_of(given, [](const attune::reference::argument& a) {
+               const tensor* const of = std::get_if<tensor>(&a.value);
+               return of && std::ranges::count(of->shape(), 0) > 0;
+           });
+}
+
 namespace {
 
 std::vector<axis_kind> axes_of(const input_declaration& d) {

@@ -13,6 +13,10 @@ namespace fuzz {
 /// The inputs of a case's graph, with NaN beyond the keys in use. Outputs are among them, to be left alone.
 attune::support::workload drawn_workload(const formula_case& it, const attune::generators::element_types& types);
 
+/// Whether a gradient or a shard is refused for a table without an entry. What says how long the whole is need not be
+/// read in it: other tensors or numbers tell, and it has nothing to read in an empty table where keys are.
+bool wants_an_entry(std::string_view sentence, std::span<const attune::reference::argument> given);
+
 /// A dense tensor and its memory.
 struct formula_memory {
     formula_memory(std::string_view name, const std::vector<std::int64_t>& shape);

@@ -3,6 +3,7 @@
 #include "relaid.hpp"
 
 #include <attune/runtime/detail/call.hpp>
+#include <attune/runtime/error.hpp>
 #include "call/shape.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -120,7 +121,12 @@ outcome outcome_of_call(const formula_case& it, const drawn_graph& graph, const 
                         const attune::generators::element_types& types) {
     formula_inputs inputs(it, graph, types);
     made_call made = call_of(inputs, graph, it);
-    attune::detail::call(table, made.arguments, {.threads = it.threads});
+    try {
+        attune::detail::call(table, made.arguments, {.threads = it.threads});
+    } catch (const attune::error& refusal) {
+        if (it.kernel_of.made == pass::none || !wants_an_entry(refusal.what(), inputs.for_reference(0))) throw;
+        return {outcome_kind::refused, refusal.what()};
+    }
     outcome result = judge(it, inputs, graph, made);
     if (result.kind != outcome_kind::agrees) return result;
     std::vector<std::vector<std::byte>> first;
