@@ -1,8 +1,10 @@
 // What a plan and a call over ranks are refused, at the limits: the last that is taken, and the first that is not.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "planning_parts.hpp"
 
 #include <attune/mpi/local_transport.hpp>
+#include <attune/mpi/memory.hpp>
 #include <attune/mpi/stages.hpp>
 #include <attune/mpi/work.hpp>
 
@@ -11,8 +13,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +92,17 @@ TEST_CASE("plans at their limits are made") {
     CHECK(said_of_plan({.tokens = 5, .weights = std::span(&weight, 1)}).empty());
     const std::vector<std::int32_t> own{1, 0};
     CHECK(said_of_plan({.tokens = 2, .layout = mpi::arrangement::own, .positions = own}).empty());
+}
+
+TEST_CASE("a plan has 2^31 - 1 tokens at most") {
+    constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
+    CHECK_NOTHROW(mpi::detail::check({.tokens = most}, 1));
+    CHECK_THROWS_AS(mpi::detail::check({.tokens = most + 1}, 1), error);
+}
+
+TEST_CASE("where there is no memory for what ranks send, that is said") {
+    CHECK_THROWS_AS(mpi::detail::memory_of(std::size_t{1} << 62), std::bad_alloc);
+    CHECK_NOTHROW(mpi::detail::memory_of(0));
 }
 
 TEST_CASE("plans beyond their limits are refused") {
