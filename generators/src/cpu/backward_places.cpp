@@ -107,7 +107,8 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
          {Expr(tasks.block), Expr(tasks.block), tasks.key_blocks, tasks.blocks_of_part, tasks.group})
         loops.ranges.emplace_back(0, extent);
     add_task_loops(loops, term, tasks.parts, true);
-    RDom each(loops.ranges, "pairs");
+    // A name of its own: storage is hoisted to each loop of a gradient that has the name.
+    RDom each(loops.ranges, "pairs" + std::to_string(gradient.num_update_definitions()));
     const Expr task = tasks.number(each[loops.batch], each[loops.key_head], each[loops.part]);
     const auto here = [&](Expr of_block) {
         for (const auto& [name, value] : {std::pair<std::string, Expr>(f_.ki.name(), each[pair]),
