@@ -216,7 +216,7 @@ TEST_CASE("a pool for which there is no memory is done without") {
         for (long which = 0; which < 12; ++which) {
             const pid_t child = ::fork();  // which has no pool yet
             if (child == 0) {
-                ::alarm(20);
+                ::alarm(300);  // a child that hangs is ended; one that is stopped for minutes is not
                 int result = 1;
                 {
                     const allocations::counted count;
@@ -341,7 +341,7 @@ TEST_CASE("forks in the middle of other threads' calls") {
     for (int i = 0; i < 30; ++i) {
         const pid_t child = ::fork();
         if (child == 0) {
-            ::alarm(20);  // a child that waits for a thread it does not have is ended
+            ::alarm(300);  // a child that waits for a thread it does not have is ended
             wide_call c;
             ::_exit(fake::refusal(c.arguments(), {.threads = 3}) == "" && c.out == expected ? 0 : 1);
         }
