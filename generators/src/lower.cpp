@@ -12,6 +12,7 @@
 #include "passes/scratch_on_heap.hpp"
 #include "passes/transpose_squares.hpp"
 
+#include <attune/ir/outputs_problem.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <cxxabi.h>
@@ -208,7 +209,8 @@ struct ordered_pipeline {
     std::vector<int> order;
 };
 
-template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame) {
+template <class Cut>
+ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precomputed_tensors& first) {
     const plan& core = frame.core;
     computed_tensors before(frame, true);
     std::deque<kernel_frame> further;
@@ -237,7 +239,7 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
     for (const shape of : all_shapes)
         if (quadratic_outputs::wanted(core, of))
             add(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs, [&](kind what) {
-                return !is_of_rows(what) && what != kind::tokens && quadratic_outputs::shape_of(what) == of;
+                return attune::detail::is_of_pairs(what) && quadratic_outputs::shape_of(what) == of;
             });
 
     if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = all.rows.saved_output();
@@ -245,6 +247,11 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
         if (core.outputs[i] == kind::tokens) {
             outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
+            order[i] = values++;
+        }
+    for (std::size_t i = 0; i < core.outputs.size(); ++i)
+        if (core.outputs[i] == kind::precomputed) {
+            outputs.push_back(first.of(frame.graph().outputs[i].node).output);
             order[i] = values++;
         }
     order.insert(order.end(), saved.begin(), saved.end());
@@ -262,7 +269,7 @@ template <class Cut> ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& 
     return {attention, order};
 }
 
-ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame) {
+ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomputed_tensors&) {
     computed_tensors projected(frame, true);
     backward_sweep sweep(frame);
     Pipeline gradients(sweep.outputs);
@@ -281,7 +288,8 @@ lowered_kernel lower(const kernel_request& request) {
     kernel_frame frame(request);
     precomputed_tensors first(frame);
     schedule_precomputed(first, lanes_of(request.schedule));
-    const auto [all, order] = std::visit([&](const auto& cut) { return pipeline_of(cut, frame); }, request.schedule);
+    const auto [all, order] =
+        std::visit([&](const auto& cut) { return pipeline_of(cut, frame, first); }, request.schedule);
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())
         return {frame.inputs.arguments(), all, order, pipeline_of_stores(frame, lanes_of(request.schedule)),

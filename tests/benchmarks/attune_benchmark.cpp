@@ -54,7 +54,7 @@ const benchmark_case& case_named(const std::string& name) {
 struct problem {
     benchmark_case of;
     std::vector<std::byte> q, k, v, out;
-    std::vector<float> slopes, bias, q2, k2;
+    std::vector<float> slopes, bias, q2, k2, gates;
     std::vector<std::int32_t> document, lengths;
 
     explicit problem(const benchmark_case& c) : of(c) {
@@ -66,6 +66,7 @@ struct problem {
         slopes.resize(static_cast<std::size_t>(c.heads));
         if (c.variant == "bias") bias.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * c.keys));
         if (c.variant == "differential") q2.resize(q.size() / sizeof(float)), k2.resize(k.size() / sizeof(float));
+        if (c.variant == "nsa") gates.resize(static_cast<std::size_t>(c.batch * c.heads * c.queries * 3));
         std::int32_t number = 0;
         for (const std::int64_t n : bench::document_lengths)
             document.insert(document.end(), static_cast<std::size_t>(n), number++);
@@ -124,6 +125,12 @@ struct problem {
             return f(attune::prepare<bench::differential_attention>(
                 dsl::q = Q, dsl::k = K, dsl::v = V, bench::slopes = S, dsl::out = O,
                 bench::q2 = attune::tensor(q2.data(), Q.shape()), bench::k2 = attune::tensor(k2.data(), K.shape())));
+        if (variant == "moba")
+            return f(attune::prepare<bench::moba_attention>(dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O));
+        if (variant == "nsa" && !gates.empty())
+            return f(attune::prepare<bench::nsa_attention>(
+                dsl::q = Q, dsl::k = K, dsl::v = V, dsl::out = O,
+                bench::gates = attune::tensor(gates.data(), {of.batch, of.heads, of.queries, 3})));
         throw std::invalid_argument("expected a variant of the table that the loaded tensors are for, got " + variant);
     }
 };
@@ -205,7 +212,12 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
                              {"shape", {c.batch, c.heads, c.key_heads, c.queries, c.keys, c.depth}},
                              {"flops", c.flops()},
                              {"bytes", c.bytes()}});
-        return {{"cases", table}, {"documents", bench::document_lengths}, {"window", bench::window_keys}};
+        return {{"cases", table},
+                {"documents", bench::document_lengths},
+                {"window", bench::window_keys},
+                {"block", bench::block_keys},
+                {"chosen", {{"moba", bench::moba_blocks}, {"nsa", bench::nsa_blocks}}},
+                {"nsa_window", bench::nsa_window}};
     }
     words >> what;
     if (command == "load") {
@@ -215,6 +227,7 @@ json answer(std::unique_ptr<problem>& given, const std::filesystem::path& folder
             read(folder / "slopes.bin", given->slopes);
         if (given->of.variant == "differential") read(folder / "q2.bin", given->q2), read(folder / "k2.bin", given->k2);
         if (given->of.variant == "bias") read(folder / "bias.bin", given->bias);
+        if (given->of.variant == "nsa") read(folder / "gates.bin", given->gates);
         return {{"lengths", given->lengths}};
     }
     if (!given) throw std::invalid_argument("expected load before run and time");
@@ -259,7 +272,7 @@ void fill(problem& given) {
     };
     draw(given.q), draw(given.k), draw(given.v);
     for (std::size_t h = 0; h < given.slopes.size(); ++h) given.slopes[h] = 1.0f / static_cast<float>(2 << h);
-    for (std::vector<float>* each : {&given.bias, &given.q2, &given.k2})
+    for (std::vector<float>* each : {&given.bias, &given.q2, &given.k2, &given.gates})
         for (float& x : *each) x = normal(random);
 }
 

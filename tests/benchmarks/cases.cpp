@@ -17,6 +17,14 @@ std::int64_t benchmark_case::visible_pairs() const {
         for (std::int64_t i = 0; i < queries; ++i) pairs += batch * std::min(i + 1, window_keys);
     } else if (variant == "documents" || variant == "documents_causal") {
         for (const std::int64_t n : document_lengths) pairs += batch * (variant == "documents" ? n * n : triangle(n));
+    } else if (variant == "moba" ||
+               variant == "nsa") {  // of nsa at most: a chosen block may be one that is always seen
+        const bool nsa = variant == "nsa";
+        for (std::int64_t i = 0; i < queries; ++i) {
+            const std::int64_t own = i / block_keys, before = std::min(own, nsa ? nsa_blocks + 2 : moba_blocks);
+            pairs += batch * (before * block_keys + i % block_keys + 1);
+            if (nsa) pairs += batch * ((i + 1) / block_keys + std::min(i + 1, nsa_window));
+        }
     } else {
         pairs = batch * triangle(queries) * (variant == "differential" ? 2 : 1);
     }
@@ -51,6 +59,8 @@ const std::vector<benchmark_case>& cases() {
                 add(std::string(variant) + "/S4096", variant, f32, 1, 8, 8, 4096, 4096, depth);
             for (const auto element : {f32, bf16}) add("gqa/S2048", "causal", element, 1, 8, 2, 2048, 2048, depth);
         }
+        add("moba/S4096", "moba", f32, 1, 8, 8, 4096, 4096, 64);
+        add("nsa/S4096", "nsa", f32, 1, 8, 2, 4096, 4096, 64);
         for (const auto element : {f32, bf16})
             for (const std::int64_t batch : {1, 4})
                 add("decode/B" + std::to_string(batch), "full", element, batch, 32, 8, 1, 16384, 128);

@@ -29,5 +29,7 @@ inline constexpr std::int64_t keys_in_use(std::int64_t b, std::int64_t keys) {
     return keys / 2 + 37 * b % (keys / 2 + 1);
 }
 inline constexpr std::int64_t window_keys = 256;  ///< keys, the query's own among them
+/// Keys of a block that is chosen, how many blocks a query chooses, and the keys of nsa's window.
+inline constexpr std::int64_t block_keys = 64, moba_blocks = 7, nsa_blocks = 5, nsa_window = 128;
 
 }  // namespace bench

@@ -26,6 +26,44 @@ def visible(torch, case):
     return None if variant in ("full", "bias") else i >= j
 
 
+def chooser(torch, case, q, k):
+    """A call that says which blocks of keys each query sees, by moba or by nsa: bool, (batch, head, query, block)."""
+    size, count, nsa = case["block"], case["chosen"][case["variant"]], case["variant"] == "nsa"
+    batch, heads, queries, depth = q.shape
+    key_heads, blocks = k.shape[1], k.shape[2] // size
+    n, own = torch.arange(blocks), torch.arange(queries)[:, None] // size
+    before, always = n < own, (n == own) | ((n == 0) | (n == own - 1)) & (n < own) if nsa else n == own
+    rows = q.view(batch, key_heads, heads // key_heads * queries, depth)
+
+    def choose():
+        means = k.view(batch, key_heads, blocks, size, depth).mean(3)
+        scores = (rows @ means.transpose(2, 3)).view(batch, heads, queries, blocks)
+        if nsa:  # the heads of a key head choose together
+            weights = torch.softmax((scores * depth ** -0.5).masked_fill_(~before, -math.inf), -1)
+            scores = weights.view(batch, key_heads, -1, queries, blocks).sum(2)
+        chosen = scores.masked_fill_(~before, -math.inf).topk(min(count, blocks), -1).indices
+        seen = torch.zeros(scores.shape, dtype=torch.bool).scatter_(-1, chosen, True).logical_and_(before).logical_or_(always)
+        return seen.repeat_interleave(heads // key_heads, 1) if nsa else seen
+    return choose
+
+
+def choosing(torch, case, q, k, v, over_chosen, in_window):
+    """The whole case around attention over chosen blocks and attention in a window, which are passed."""
+    choose = chooser(torch, case, q, k)
+    if case["variant"] == "moba":
+        return lambda: over_chosen(choose())
+    size, gates = case["block"], case["gates"]
+    blocks, i = k.shape[2] // size, torch.arange(q.shape[2])[:, None]
+    ended = (torch.arange(blocks) + 1) * size <= i
+    pooled = lambda x: x.view(*x.shape[:2], blocks, size, x.shape[3]).mean(3)
+
+    def branches():
+        compressed = torch.nn.functional.scaled_dot_product_attention(q, pooled(k), pooled(v), attn_mask=ended, enable_gqa=True)
+        compressed[:, :, :size] = 0  # no block has ended
+        return gates[..., :1] * compressed + gates[..., 1:2] * over_chosen(choose()) + gates[..., 2:] * in_window()
+    return branches
+
+
 def sdpa(torch, case, q, k, v):
     """Every spelling of scaled_dot_product_attention that says the case, and plain tensor operations where none does."""
     attention = torch.nn.functional.scaled_dot_product_attention
@@ -55,6 +93,10 @@ def sdpa(torch, case, q, k, v):
             first, second = attention(stacked_q, stacked_k, torch.cat((v, v), 1), is_causal=True).chunk(2, 1)
             return torch.addcmul(first, second, share, value=-1)
         yield "SDPA, stacked heads", both
+    elif variant in ("moba", "nsa"):
+        near = (i >= j) & (i - j < case["nsa_window"])
+        over_chosen = lambda seen: attention(q, k, v, attn_mask=seen.repeat_interleave(case["block"], 3).logical_and_(i >= j), enable_gqa=group > 1)
+        yield "SDPA, bool mask", choosing(torch, case, q, k, v, over_chosen, lambda: attention(q, k, v, attn_mask=near, enable_gqa=group > 1))
     else:
         seen = visible(torch, case)
         yield "SDPA, bool mask", lambda: attention(q, k, v, attn_mask=seen)
@@ -72,7 +114,7 @@ def sdpa(torch, case, q, k, v):
 
 def flex(torch, case, q, k, v):
     """FlexAttention, compiled afresh: after eight variants it would fall back to eager without a word."""
-    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+    from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
     torch._dynamo.reset()
     variant, ids, slopes, bias, window = case["variant"], case["document"], case["slopes"], case["bias"], case["window"]
     lengths = torch.tensor(case["lengths"])
@@ -90,6 +132,21 @@ def flex(torch, case, q, k, v):
         first = torch.compile(flex_attention, dynamic=False, fullgraph=True)
         both = lambda: torch.addcmul(first(q, k, v, block_mask=blocks), first(q2, k2, v, block_mask=blocks), share, value=-1)
         yield "FlexAttention, two calls", both
+        return
+    if variant in ("moba", "nsa"):
+        size, of_queries = case["block"], 64
+        seen = torch.zeros(q.shape[0], q.shape[1], case["queries"], case["keys"] // size, dtype=torch.bool)  # one tensor, or each call would be compiled
+        visible_here = lambda b, h, i, j: (i >= j) & seen[b, h, i, j // size]
+        near = create_block_mask(lambda b, h, i, j: (i >= j) & (i - j < case["nsa_window"]), None, None, case["queries"], case["keys"], device="cpu")
+        first = torch.compile(flex_attention, dynamic=False, fullgraph=True)
+
+        def over_chosen(chosen):
+            seen.copy_(chosen)
+            visited = chosen.view(*chosen.shape[:2], -1, of_queries, chosen.shape[3]).any(3)
+            order = torch.argsort(visited.int(), dim=-1, descending=True, stable=True).int()
+            mask = BlockMask.from_kv_blocks(visited.sum(-1, dtype=torch.int32), order, BLOCK_SIZE=(of_queries, size), mask_mod=visible_here, compute_q_blocks=False)
+            return compiled(q, k, v, block_mask=mask, enable_gqa=gqa)
+        yield "FlexAttention", choosing(torch, case, q, k, v, over_chosen, lambda: first(q, k, v, block_mask=near, enable_gqa=gqa))
         return
     yield "FlexAttention", lambda: compiled(q, k, v, score_mod=scores.get(variant), block_mask=blocks, enable_gqa=gqa)
 
@@ -136,8 +193,8 @@ def onnx_runtime(torch, case, q, k, v, threads):
     if case["dtype"] != "f32":
         raise unsupported("no bf16")
     variant, heads, key_heads, queries, keys = case["variant"], q.shape[1], k.shape[1], case["queries"], case["keys"]
-    if variant == "differential":
-        raise unsupported("no operator with two softmaxes")
+    if variant in ("differential", "moba", "nsa"):
+        raise unsupported("no operator with two softmaxes, or that chooses")
     flat = lambda x: numpy.ascontiguousarray(x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1).numpy())
     by_head = lambda call: lambda: torch.from_numpy(call()).view(q.shape[0], queries, heads, -1).transpose(1, 2)
     kinds = {"float32": TensorProto.FLOAT, "int32": TensorProto.INT32, "bool": TensorProto.BOOL}
@@ -203,7 +260,7 @@ def openvino(torch, case, q, k, v, threads):
     import numpy, openvino as ov
     from openvino import opset13 as ops
     variant, heads, key_heads = case["variant"], q.shape[1], k.shape[1]
-    if variant in ("softcap", "differential"):
+    if variant in ("softcap", "differential", "moba", "nsa"):
         raise unsupported("no operator for it")
     arrays = {name: x.float().contiguous().numpy() for name, x in zip("qkv", (q, k, v))}
     inputs = {name: ops.parameter(list(x.shape), numpy.float32, name=name) for name, x in arrays.items()}

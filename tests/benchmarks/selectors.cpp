@@ -1,7 +1,11 @@
 // Calls that choose the blocks of keys that their queries see, beside plain causal calls of the same tensors; compiled
-// in process, and timed interleaved. Of the time to choose, a call says that chooses the same and shows one block.
+// in process, and timed interleaved. What choosing takes is what a call that chooses the same and shows one block takes
+// beyond a call that shows this block and chooses nothing.
 //
-//     attune_selectors --keys 16384 --share 0.25 [--queries 16384 1] [--heads 2 --key-heads 2] [--schedule '{...}']
+//     attune_selectors --keys 16384 --share 0.25 [--queries 16384 1] [--heads 2 --key-heads 2] [--alike 256]
+//
+// Queries are random, and neighbours have nothing in common: those of a tile name nearly every block between them. With
+// --alike N each is correlated with the one before it, by exp(-1 / N).
 #include "serving/memory.hpp"
 
 #include "commands/schedule_option.hpp"
@@ -15,6 +19,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,7 +39,9 @@ inline constexpr auto low = input<"low", f32>(batch, key_head, axis<"block">, de
 inline constexpr auto high = input<"high", f32>(batch, key_head, axis<"block">, depth);
 
 constexpr auto under(expression auto condition) { return softmax(mask(q * t(k) * rsqrt(depth), condition)) * v; }
+inline constexpr auto first_block = kv_idx < size;
 inline constexpr auto plain = under(causal_bottom_right);
+inline constexpr auto plain_alone = under(first_block && causal_bottom_right);
 
 inline constexpr auto means_of_call = catalogue::mean_of_keys(k, size, depth);
 inline constexpr auto pooled_seen =
@@ -46,7 +53,6 @@ inline constexpr auto quest_kept_seen = catalogue::quest(q, low, high, size, cou
 inline constexpr auto nsa_kept_seen = catalogue::nsa_selection(q, means, size, count);
 
 // Each, and the same of the first block alone.
-inline constexpr auto first_block = kv_idx < size;
 inline constexpr auto pooled = under(pooled_seen);
 inline constexpr auto pooled_alone = under(first_block && pooled_seen);
 inline constexpr auto moba = under(moba_seen);
@@ -74,7 +80,7 @@ const selector selectors[] = {{"pooled_blocks", ir_of<pooled>, ir_of<pooled_alon
 struct question {
     std::int64_t keys = 16384, heads = 2, key_heads = 2, depth = 64;
     std::vector<std::int64_t> queries{16384, 1};
-    double share = 0.25;
+    double share = 0.25, alike = 0;
     std::string cut, only;
     int repeats = 5;
 };
@@ -100,16 +106,25 @@ public:
         : of_{name, ir}, kernel_(list_of(of_, asked, queries, level)) {}
 
     double seconds(const std::vector<attune::detail::named_argument>& all) {
-        std::vector<attune::detail::named_argument> given;
-        for (const auto& each : all)
-            if (reads(each.name)) given.push_back(each);
+        const auto given = read_of(all);
         const auto start = std::chrono::steady_clock::now();
         attune::detail::call(kernel_.table(), given, {});
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
+    /// The share of all blocks that are visited.
+    double visited(const std::vector<attune::detail::named_argument>& all) {
+        const attune::explanation what = attune::detail::explain(kernel_.table(), read_of(all), {});
+        return static_cast<double>(what.blocks_visited) / static_cast<double>(what.blocks);
+    }
     std::vector<double> all;
 
 private:
+    std::vector<attune::detail::named_argument> read_of(const std::vector<attune::detail::named_argument>& all) const {
+        std::vector<attune::detail::named_argument> given;
+        for (const auto& each : all)
+            if (reads(each.name)) given.push_back(each);
+        return given;
+    }
     bool reads(std::string_view name) const {
         return name == "out" || std::ranges::any_of(of_.graph.inputs, [&](const auto& d) { return d.name == name; });
     }
@@ -131,6 +146,16 @@ double median(std::vector<double> of) {
     return of[of.size() / 2];
 }
 
+/// Each row is correlated with the one before it, and as long on average as it was.
+void make_alike(memory& rows, const question& asked, double length) {
+    const auto along = static_cast<float>(std::exp(-1.0 / length)), anew = std::sqrt(1 - along * along);
+    const auto all = rows.as<float>();
+    const auto depth = static_cast<std::size_t>(asked.depth),
+               of_head = all.size() / static_cast<std::size_t>(asked.heads);
+    for (std::size_t i = depth; i < all.size(); ++i)
+        if (i % of_head >= depth) all[i] = along * all[i - depth] + anew * all[i];
+}
+
 void measure(const question& asked, std::int64_t queries, const std::string& level) {
     const std::int64_t blocks = (asked.keys + size - 1) / size;
     const auto f32_of = [](std::int64_t heads, std::int64_t length, std::int64_t channels) {
@@ -139,6 +164,7 @@ void measure(const question& asked, std::int64_t queries, const std::string& lev
     memory Q = f32_of(asked.heads, queries, asked.depth), K = f32_of(asked.key_heads, asked.keys, asked.depth),
            V = f32_of(asked.key_heads, asked.keys, asked.depth), O = f32_of(asked.heads, queries, asked.depth),
            kept = f32_of(asked.key_heads, blocks, asked.depth);
+    if (asked.alike > 0) make_alike(Q, asked, asked.alike);
     const int chosen = blocks_for(asked, queries);
     using form = attune::detail::named_argument::form;
     const std::vector<attune::detail::named_argument> given{{.name = "q", .view = Q.view()},
@@ -150,18 +176,20 @@ void measure(const question& asked, std::int64_t queries, const std::string& lev
                                                             {.name = "count", .is = form::integer, .integer = chosen},
                                                             {.name = "share", .is = form::real, .real = asked.share},
                                                             {.name = "out", .view = O.view()}};
-    timed causal("bench::causal", ir_of<plain>, asked, queries, level);
-    fmt::print("\n{} queries, {} keys, {} blocks of {} chosen beside the own one\n{:<32} {:>10} {:>14} {:>10} {:>12}\n",
-               queries, asked.keys, chosen, size, "", "ms", "causal / it", "choosing", "of the time");
+    timed causal("bench::causal", ir_of<plain>, asked, queries, level),
+        one("bench::one", ir_of<plain_alone>, asked, queries, level);
+    fmt::print(
+        "\n{} queries, {} keys, {} blocks of {} chosen beside the own one\n{:<32} {:>10} {:>14} {:>10} {:>12} {:>9}\n",
+        queries, asked.keys, chosen, size, "", "ms", "causal / it", "choosing", "of the time", "visited");
     for (const selector& each : selectors) {
         if (std::string(each.name).find(asked.only) == std::string::npos) continue;
         timed whole(each.name, each.whole, asked, queries, level), alone(each.name, each.alone, asked, queries, level);
         for (int i = -1; i < asked.repeats; ++i)
-            for (timed* turn : {&causal, &whole, &alone})
+            for (timed* turn : {&causal, &whole, &alone, &one})
                 if (const double once = turn->seconds(given); i >= 0) turn->all.push_back(once);
-        const double a = median(causal.all), s = median(whole.all), c = median(alone.all);
-        fmt::print("{:<32} {:>10.3f} {:>14.2f} {:>10.3f} {:>11.0f}%\n", each.name, s * 1e3, a / s, c * 1e3,
-                   100 * c / s);
+        const double a = median(causal.all), s = median(whole.all), c = median(alone.all) - median(one.all);
+        fmt::print("{:<32} {:>10.3f} {:>14.2f} {:>10.3f} {:>11.0f}% {:>8.2f}\n", each.name, s * 1e3, a / s, c * 1e3,
+                   100 * c / s, whole.visited(given) / causal.visited(given));
         std::fflush(stdout);
     }
     fmt::print("{:<32} {:>10.3f}\n", "causal", median(causal.all) * 1e3);
@@ -179,6 +207,8 @@ int main(int argc, char** argv) {
     app.add_option("--key-heads", asked.key_heads)->capture_default_str();
     app.add_option("--depth", asked.depth)->capture_default_str();
     app.add_option("--share", asked.share, "of a causal call's blocks that are seen; of the sum, of xattention")
+        ->capture_default_str();
+    app.add_option("--alike", asked.alike, "over how many queries they remain alike; 0: each is drawn by itself")
         ->capture_default_str();
     app.add_option("--only", asked.only, "selectors whose name has this");
     app.add_option("--schedule", asked.cut, "another schedule for prefill: a JSON object with some of its fields");

@@ -1,6 +1,9 @@
 // What is computed before the first score, and which blocks of keys it chooses, compiled in process, beside the
 // reference.
+#include "emit/c_header.hpp"
+#include "inspect/explain.hpp"
 #include "inspect/explain_blocks.hpp"
+#include "inspect/picture.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -17,12 +20,18 @@
 #include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <unistd.h>
 #include <algorithm>
+
 #include <array>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <limits>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace attune;
@@ -69,6 +78,25 @@ inline constexpr auto of_passed =
 /// By what the caller passes alone.
 inline constexpr auto listed = under(top_k(passed, count)(b, h, kv_idx / size));
 inline constexpr auto listed_share = under(top_p(passed, share)(b, h, kv_idx / size));
+
+/// What a call chooses by, of query heads and of key heads, and what it chose.
+inline constexpr auto at_block = bound_index<"query_block">;
+inline constexpr auto at_row = bound_index<"row">;
+inline constexpr auto at_channel = bound_index<"channel">;
+inline constexpr auto pooled_scores = catalogue::pooled_scores(catalogue::mean_of_queries(q, size), mean_keys, size);
+inline constexpr auto at_query = bound_index<"i">;
+inline constexpr auto at_key = at_row + n * size;
+inline constexpr auto products = sum(at_channel, depth, q(b, h, at_query, at_channel) * k(b, h, at_key, at_channel));
+inline constexpr auto greatest_products = precomputed(
+    largest(at_row, size, where(at_key < kv_lengths(b), products, -inf)), at_query, query_length, n, blocks);
+inline constexpr auto pooled_choice = top_k(pooled_scores, count);
+inline constexpr auto chosen_blocks =
+    precomputed(where(pooled_choice(b, h, at_block, n), 1, 0), at_block, (query_length + size - 1) / size, n, blocks);
+inline constexpr auto written =
+    outputs(out = pooled_blocks, output<"block_scores"> = pooled_scores, output<"means"> = mean_keys,
+            output<"greatest"> = greatest_products, output<"chosen"> = chosen_blocks, lse = log_sum_exp(scores));
+inline constexpr auto written_alone =
+    outputs(output<"nsa"> = catalogue::nsa_scores(q, mean_keys, size), output<"passed"> = passed);
 
 inline constexpr auto new_keys =
     store(k(b, h, new_kv_idx, d_idx), input<"k_new", f32>(batch, key_head, query, depth)(b, h, q_idx, d_idx));
@@ -128,6 +156,31 @@ private:
     generators::variant variant_;
     generators::jit_kernel kernel_;
 };
+
+/// The same of all outputs. The axes of what is precomputed are as long as the call says.
+void check_written(const graph_ir& ir, const support::shape& shape, const char* kernel_for, bool of_each_query,
+                   std::vector<std::int32_t> in_use = {}) {
+    const generators::variant v{"written", ir};
+    const generators::jit_kernel kernel(planned_for(v, best_level().name, kernel_for));
+    const auto blocks_of = [](std::int64_t length) { return (length + size - 1) / size; };
+    workload call(ir, shape, 7, {{"count", 2}},
+                  {{"block", 64},
+                   {"key_block", blocks_of(shape.keys)},
+                   {"n", blocks_of(shape.keys)},
+                   {"channel", shape.depth},
+                   {"i", shape.queries},
+                   {"query_block", of_each_query ? shape.queries : blocks_of(shape.queries)}});
+    if (!in_use.empty()) call.set_lengths(std::move(in_use));
+    const auto expected = call.expected();
+    for (const int threads : {1, 2}) {
+        call.reset_outputs();
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = threads});
+        for (const output_declaration& output : ir.outputs) {
+            CAPTURE(output.name, kernel_for, shape.text(), threads);
+            CHECK(call.largest_error(expected, output.name) <= 2e-5);
+        }
+    }
+}
 
 /// The share of the blocks that a kernel visits, as its own table of them says.
 double visited(const graph& of, const char* kernel_for, const support::shape& shape, int chosen) {
@@ -271,4 +324,75 @@ TEST_CASE("extents of what is precomputed are checked before anything is written
     CHECK_THROWS_MATCHES(attune::detail::call(kernel.table(), call.arguments(), {}), attune::error,
                          MessageMatches(ContainsSubstring("expected at least 25 places along block of importance")));
     CHECK(call.outputs_untouched());
+}
+
+TEST_CASE("what is precomputed is written as the reference has it, in prefill and in decode", "[precomputed]") {
+    for (const char* kind : {"prefill", "decode"}) {
+        const bool decodes = kind[0] == 'd';
+        const std::int64_t few = decodes ? 1 : 77, more = decodes ? 3 : 40;
+        check_written(ir_of<written>, {.batches = 2, .heads = 4, .key_heads = 2, .queries = few, .keys = 139}, kind,
+                      false);
+        check_written(ir_of<written>, {.batches = 3, .heads = 2, .key_heads = 1, .queries = more, .keys = 90}, kind,
+                      false, {90, 0, 7});
+    }
+    check_written(ir_of<written>, {.heads = 1, .key_heads = 1, .queries = 1, .keys = 1}, "prefill", false);
+    // Without attention around it.
+    check_written(ir_of<written_alone>, {.batches = 2, .heads = 4, .key_heads = 2, .queries = 19, .keys = 100},
+                  "prefill", true);
+}
+
+TEST_CASE("a call without queries or keys writes what is precomputed", "[precomputed]") {
+    for (const auto& [queries, keys] : {std::pair<std::int64_t, std::int64_t>{0, 40}, {9, 0}, {0, 0}})
+        check_written(ir_of<written>, {.heads = 4, .key_heads = 2, .queries = queries, .keys = keys}, "prefill", false);
+}
+
+TEST_CASE("a call refuses a tensor of another shape for what is precomputed, and packed queries", "[precomputed]") {
+    using Catch::Matchers::ContainsSubstring;
+    using Catch::Matchers::MessageMatches;
+    const generators::variant v{"written", ir_of<written>};
+    const generators::jit_kernel kernel(planned_for(v, best_level().name, "prefill"));
+    workload call(v.graph, {.heads = 2, .key_heads = 2, .queries = 20, .keys = 40}, 7, {{"count", 2}},
+                  {{"key_block", 4}, {"query_block", 2}, {"n", 3}, {"i", 20}, {"channel", 64}});
+    CHECK_THROWS_MATCHES(attune::detail::call(kernel.table(), call.arguments(), {}), attune::error,
+                         MessageMatches(ContainsSubstring("expected key_block extent 3 in block_scores")));
+    CHECK(call.outputs_untouched());
+    const std::array<std::int32_t, 2> starts{0, 20};
+    const std::array<std::int64_t, 1> two{2};
+    auto given = call.arguments();
+    given.push_back({.name = "cu_seqlens_q", .view = tensor(starts.data(), two)});
+    CHECK_THROWS_MATCHES(attune::detail::call(kernel.table(), given, {}), attune::error,
+                         MessageMatches(ContainsSubstring("block_scores, as long as a call's numbers say")));
+    CHECK(call.outputs_untouched());
+}
+
+TEST_CASE("explain and the C header name the axes of what is written", "[precomputed]") {
+    using Catch::Matchers::ContainsSubstring;
+    const generators::variant v{"my::written", ir_of<written>};
+    const std::array list{planned_for(v, best_level().name, "prefill")};
+    const std::filesystem::path file =
+        std::filesystem::temp_directory_path() / ("written_" + std::to_string(::getpid()) + ".h");
+    generators::emit_c_header({&v, 1}, list, file.string());
+    std::ifstream header(file);
+    const std::string text(std::istreambuf_iterator<char>(header), {});
+    std::filesystem::remove(file);
+    CHECK_THAT(text, ContainsSubstring("written: f32 (batch, head, query_block, key_block)"));
+    const std::string explained =
+        generators::explain_json({&v, 1}, list, {.batches = 1, .heads = 2, .queries = 77, .keys = 139});
+    CHECK_THAT(explained, ContainsSubstring(R"("query_block")") &&
+                              ContainsSubstring("4 B H ((query_length + 16 - 1) / 16) ((key_length + 16 - 1) / 16)"));
+}
+
+TEST_CASE("a picture shows what a call chooses", "[precomputed]") {
+    const generators::variant v{"my::moba", ir_of<moba>};
+    generators::draw_request asked;
+    asked.queries = asked.keys = 96, asked.heads = asked.key_heads = 2, asked.depth = asked.value_depth = 32;
+    asked.inputs = {"count=2"};
+    const auto drawn = generators::picture_of(v, planned_for(v, best_level().name, "prefill").request, asked, {});
+    for (int query = 0; query < drawn.queries; ++query) {
+        int seen = 0;
+        for (int key = 0; key < drawn.keys; ++key)
+            seen += drawn.visible[static_cast<std::size_t>(query * drawn.keys + key)];
+        CAPTURE(query);
+        CHECK(seen == std::min(query / size, 2) * size + query % size + 1);
+    }
 }

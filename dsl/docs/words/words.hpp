@@ -158,6 +158,9 @@ inline constexpr auto before_scores = scored(precomputed(n * slopes(h), n, key_l
 inline constexpr auto choices =
     seen(top_k(precomputed(n * slopes(h), n, key_length / 64), w)(b, h, kv_idx / 64) ||
          top_p(precomputed(slopes(h) / (n + 1), n, key_length / 64), 0.9)(b, h, kv_idx / 64));
+// `outputs(output<"name"> = precomputed(...))`: what was computed before the first score, as an output (b, h, n, ...)
+inline constexpr auto written =
+    whole(outputs(out = softmax(scores) * v, output<"block_scores"> = precomputed(n * slopes(h), n, key_length / 64)));
 // `keep(p, seed)` `keep(p, seed, upper half)` `keep(p, seed, upper half, b, h, q, k)`: false with probability p
 inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 0) / 0.9 * v);
 

@@ -59,7 +59,8 @@ std::vector<axis_kind> axes_of(kind output) {
         case kind::column: return {batch, head, key};
         case kind::head_mean: return {batch, query, key};
         case kind::tokens: return {batch, query, free};
-        case kind::gradient: return {};  // its input's
+        case kind::precomputed: return {batch, head};  // and its indices
+        case kind::gradient: return {};                // its input's
         default: return {batch, head, query, key};
     }
 }

@@ -5,6 +5,8 @@
 
 #include <map>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace attune::reference {
 
@@ -34,6 +36,11 @@ public:
     std::int64_t width_of(std::int16_t tokens) { return value(node(tokens).arguments[1])->integer.at(0); }
     /// The tokens of a batch element at a position, which have no head.
     shared_column tokens(std::int16_t i, std::int64_t b, std::int64_t q);
+    /// The extents and the numbers of what is precomputed.
+    std::pair<std::vector<std::int64_t>, std::vector<double>> precomputed_whole(std::int16_t i) {
+        const whole& all = made_whole(i);
+        return {all.extents, all.values};
+    }
 
     shared_column value(std::int16_t node);
 

@@ -7,6 +7,7 @@
 #include <limits>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 
 namespace attune::reference {
 namespace {
@@ -50,6 +51,11 @@ public:
           to_{std::string(declared.name), {}, {}} {
         if (is_ == kind::column || is_ == kind::head_mean)
             node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
+        if (is_ == kind::precomputed) {
+            std::tie(to_.shape, to_.values) = e.precomputed_whole(node_);
+            to_.query_axis = -1;
+            return;
+        }
         if (is_ == kind::tokens) width_ = e.width_of(node_);
         const std::vector<axis_kind> axes = axes_of(is_);
         to_.query_axis = -1;
@@ -65,7 +71,7 @@ public:
 
     /// The values of row number `row` of those chosen, which is query q.
     void write(evaluation& e, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t q) {
-        if (is_ == kind::tokens && h > 0) return;
+        if (is_ == kind::precomputed || (is_ == kind::tokens && h > 0)) return;
         const std::int64_t bh = b * size_.heads + h;
         const std::int64_t at = is_ == kind::column                             ? bh
                                 : is_ == kind::head_mean || is_ == kind::tokens ? b * rows_ + row

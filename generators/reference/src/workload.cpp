@@ -5,6 +5,7 @@
 #include <attune/ir/element.hpp>
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/operations.hpp>
+#include <attune/ir/own_axes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -72,6 +73,9 @@ workload::workload(const graph_ir& graph, const shape& of, unsigned seed, std::m
             for (std::size_t a = 0; a < same.rank; ++a) extents.push_back(extent(same.axes[a]));
         }
         for (const axis_kind axis : reference::axes_of(is)) extents.push_back(extent({axis, {}}));
+        while (is == kind::precomputed &&
+               extents.size() < rank_of_precomputed(graph.nodes[static_cast<std::size_t>(output.node)]))
+            extents.push_back(extent({axis_kind::free, name_of_own_axis(graph, output, extents.size())}));
         add(output.name, element_type::f32, extents, of.gaps && is == kind::output);
     }
     reset_outputs();

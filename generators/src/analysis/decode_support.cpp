@@ -124,7 +124,7 @@ std::string decode_unsupported_reason(const graph_ir& graph, const plan& core) {
     if (core.makes(kind::gradient)) return "gradients are summed over the queries";
     if (core.needs_state())
         for (const kind output : core.outputs)
-            if (output != kind::output && output != kind::row)
+            if (output != kind::output && output != kind::row && output != kind::precomputed)
                 return output == kind::tokens ? "tokens are computed around it" : "an output has an axis of keys";
     for (const plan* each : core.cores())
         if (std::string reason = decode_unsupported_reason_of(graph, *each); !reason.empty()) return reason;

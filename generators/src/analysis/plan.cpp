@@ -83,7 +83,8 @@ private:
             case kind::weights:
             case kind::column:
             case kind::head_mean:
-            case kind::tokens: break;
+            case kind::tokens:
+            case kind::precomputed: break;
             case kind::gradient: read_scores_of_gradients(); break;
             case kind::scores:
                 if (core_.scores < 0 || !under({core_.scores})[output.node]) core_.scores = output.node;
@@ -93,7 +94,6 @@ private:
             case kind::integer:
             case kind::real:
             case kind::condition:
-            case kind::precomputed:
                 refuse("output \"" + name +
                        "\" is neither an output, a row, scores, weights, nor a sum of weights; nothing of that kind is "
                        "written");

@@ -3,6 +3,7 @@
 #include "cpu/score_tile_schedule.hpp"
 #include "cpu/stage_schedules.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -160,7 +161,9 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
     if (its.width > 1) its.partial.vectorize(xl);
 
     const LoopLevel own(its.partial, task);
-    schedule_blocks(its.parts, f, cut.lanes, own);
+    // All splits look at all blocks. What a call chooses takes longer to look at than it takes to share it.
+    const bool chosen = std::ranges::any_of(f.graph().nodes, [](const instruction& node) { return chooses(node.op); });
+    schedule_blocks(its.parts, f, cut.lanes, own, chosen);
     its.span.compute_at(own);
     its.range.compute_at(own);
     its.kinds_of_split.compute_at(own).vectorize(f.kb, cut.lanes, TailStrategy::RoundUp);

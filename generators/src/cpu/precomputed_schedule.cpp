@@ -19,7 +19,13 @@ template <class Stages> Var in_tasks(Stages of, const std::vector<Var>& axes) {
 void schedule_reals(precomputed_tensor& its, int lanes, const precomputed_tensor* chooser, const Var& row) {
     // Schedule
     const Var& n = its.axes[0];
-    its.result.vectorize(n, lanes);
+    const bool is_written = its.output.defined();
+    its.result.vectorize(n, lanes, is_written ? TailStrategy::GuardWithIf : TailStrategy::Auto);
+    if (is_written) {
+        for (int dim = 0; dim < its.output.dimensions(); ++dim) its.output.output_buffer().dim(dim).set_min(0);
+        if (its.output.name() != its.result.name())
+            in_tasks(its.output.vectorize(n, lanes, TailStrategy::GuardWithIf), its.axes);
+    }
     if (chooser) {
         its.result.compute_at(chooser->result, row);
     } else {
@@ -35,7 +41,7 @@ void schedule_reals(precomputed_tensor& its, int lanes, const precomputed_tensor
         each.partial.update().reorder(each.lane, each.steps).vectorize(each.lane);
         const auto steps = Internal::as_const_int(Internal::simplify(each.steps.x.extent()));
         if (steps && *steps <= most_steps_written_out) each.partial.update().unroll(each.steps.x);
-        each.sum.compute_at(its.result, its.along.x).update().atomic().vectorize(each.lanes.x);
+        each.sum.compute_at(its.result, its.along.x);
     }
 }
 
@@ -44,14 +50,22 @@ Var schedule_choice(precomputed_tensor& its, int lanes) {
     const Var& n = its.axes[0];
     its.result.compute_root();
     const Var row = in_tasks(its.result.vectorize(n, lanes), its.axes);
-    its.ordered.compute_at(its.result, row).vectorize(n, lanes);
-    for (precomputed_tensor::digit& each : its.digits) {
-        each.amounts.compute_at(its.result, row).bound_extent(its.choice, 16).vectorize(its.choice);
-        each.amounts.update().reorder(its.choice, each.every.x).vectorize(its.choice);
-        each.threshold.compute_at(its.result, row);
+    for (Func* each : {&its.ordered, &its.shares})
+        if (each->defined()) {
+            each->compute_at(its.result, row).vectorize(n, lanes);
+            each->update().vectorize(its.along.x, lanes);
+        }
+    for (precomputed_tensor::tally& each : its.tallies) {
+        each.partial.compute_at(its.result, row)
+            .bound_extent(its.lane, its.width)
+            .bound_extent(its.which, each.conditions)
+            .vectorize(its.lane)
+            .unroll(its.which);
+        each.partial.update().reorder(its.lane, its.which, each.steps).vectorize(its.lane).unroll(its.which);
+        each.sum.compute_at(its.result, row).bound_extent(its.which, each.conditions);
+        each.sum.update().atomic().vectorize(each.lanes.x);
     }
-    if (its.total.defined()) its.total.compute_at(its.result, row);
-    its.above.compute_at(its.result, row);
+    for (Func& threshold : its.thresholds) threshold.compute_at(its.result, row);
     its.ties.compute_at(its.result, row);
     return row;
 }

@@ -108,16 +108,27 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
     }
 }
 
-void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const LoopLevel& task) {
+void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const LoopLevel& task, bool once) {
     // Schedule
-    its.block_kinds.compute_at(task).bound_extent(f.qt, 1).vectorize(f.kb, lanes, TailStrategy::RoundUp);
-    const Var part = its.parts.args()[0];
-    const auto of_parts = [&](Func& of) {
-        of.compute_at(task).bound_extent(f.qt, 1).vectorize(part, lanes, TailStrategy::RoundUp);
+    const Var part = its.parts.args()[0], stack("stack");
+    Func& first = its.several() ? its.parts : its.block_kinds;
+    const auto of_task = [&](Func& of) {
+        of.compute_at(task).bound_extent(f.qt, 1).vectorize(of.args()[0], lanes, TailStrategy::RoundUp);
     };
-    if (its.several()) of_parts(its.parts);
+    if (its.several()) of_task(its.block_kinds);
+    if (once)
+        first.compute_root()
+            .vectorize(first.args()[0], lanes, TailStrategy::RoundUp)
+            .fuse(f.qt, f.h, stack)
+            .fuse(stack, f.b, stack)
+            .parallel(stack);
+    else
+        of_task(first);
     if (!its.of_group.has_update_definition()) return;
-    of_parts(its.of_group);
+    if (once)
+        its.of_group.compute_at(first, stack).vectorize(part, lanes, TailStrategy::RoundUp);
+    else
+        of_task(its.of_group);
     its.of_group.update().vectorize(part, lanes);
 }
 

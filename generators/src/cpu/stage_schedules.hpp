@@ -23,7 +23,8 @@ void trim_rows(const epilogue& its, const kernel_frame& f, std::vector<row_loop>
                Halide::Pipeline& pipeline);
 
 void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes);
-void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Halide::LoopLevel& task);
+void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Halide::LoopLevel& task,
+                     bool once = false);
 
 /// As an output of its own. Few elements are stored by the calling thread, since waking others takes longer.
 void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes);

@@ -4,6 +4,7 @@
 #include "base/whole_file.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/own_axes.hpp>
 #include <attune/ir/stores.hpp>
 #include <attune/runtime/detail/call.hpp>
 
@@ -47,8 +48,10 @@ std::string axes_of_output(const graph_ir& graph, const output_declaration& d) {
     if (const int input = input_of_gradient(graph, d); input >= 0)
         return axes_of(graph.inputs[static_cast<std::size_t>(input)]);
     std::vector<std::string> axes;
-    for (const axis_kind axis : detail::axes_of_output(graph.nodes[static_cast<std::size_t>(d.node)].kind))
-        axes.emplace_back(axis == axis_kind::free ? "channel" : name_of(axis));
+    const instruction& of = graph.nodes[static_cast<std::size_t>(d.node)];
+    for (const axis_kind axis : detail::axes_of_output(of.kind))
+        if (of.kind != kind::precomputed || axes.size() < rank_of_precomputed(of))
+            axes.emplace_back(axis == axis_kind::free ? name_of_own_axis(graph, d, axes.size()) : name_of(axis));
     return joined(axes, ", ");
 }
 

@@ -4,9 +4,11 @@
 #include "inspect/node_text.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/own_axes.hpp>
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <stdexcept>
 
@@ -53,9 +55,16 @@ double number_of(const graph_ir& graph, int node, const depth_pair& depths, cons
     if (it.op == operation::depth) return depths.depth;
     if (it.op == operation::value_depth) return depths.value_depth;
     if (it.op == operation::heads) return call.heads;
+    if (it.op == operation::key_heads) return call.key_heads;
+    if (it.op == operation::batches) return call.batches;
+    if (it.op == operation::query_length) return call.queries;
+    if (it.op == operation::key_length) return call.keys;
     if (it.op == operation::multiply) return x(0) * x(1);
-    if (it.op == operation::divide) return x(0) / x(1);
+    if (it.op == operation::divide) return std::floor(x(0) / x(1));
     if (it.op == operation::add) return x(0) + x(1);
+    if (it.op == operation::subtract) return x(0) - x(1);
+    if (it.op == operation::minimum) return std::min(x(0), x(1));
+    if (it.op == operation::maximum) return std::max(x(0), x(1));
     if (it.op == operation::same) return std::max(x(0), x(1));  // either may be a table's own
     if (it.op != operation::extent) return 1;
     const instruction& of = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
@@ -69,7 +78,8 @@ size named_number(const graph_ir& graph, int node, const depth_pair& depths, con
     int named = node;
     while (graph.nodes[static_cast<std::size_t>(named)].op == operation::same)
         named = graph.nodes[static_cast<std::size_t>(named)].arguments[0];
-    return {text_of(graph, named), number_of(graph, node, depths, call)};
+    const std::string text = text_of(graph, named);
+    return {text.find(' ') == text.npos ? text : "(" + text + ")", number_of(graph, node, depths, call)};
 }
 
 /// Tokens (B, Lq, width), or a computed tensor (B, H, its length, its depth).
@@ -187,6 +197,13 @@ std::vector<std::string> axes_of_output(const graph_ir& graph, const output_decl
         case kind::column: return {"batch", "head", "key"};
         case kind::head_mean: return {"batch", "query", "key"};
         case kind::tokens: return {"batch", "query", "channel"};
+        case kind::precomputed: {
+            std::vector<std::string> axes{"batch", "head"};
+            const instruction& of = graph.nodes[static_cast<std::size_t>(output.node)];
+            while (axes.size() < rank_of_precomputed(of))
+                axes.emplace_back(name_of_own_axis(graph, output, axes.size()));
+            return axes;
+        }
         default: return {"batch", "head", "query", "key"};
     }
 }
@@ -196,7 +213,12 @@ cost bytes_of_output(const graph_ir& graph, const output_declaration& output, el
     if (const int input = input_of_gradient(graph, output); input >= 0)
         return bytes_along(graph.inputs[static_cast<std::size_t>(input)], element, depths, call);
     std::vector<size> sizes;
+    const bool precomputed = graph.nodes[static_cast<std::size_t>(output.node)].kind == kind::precomputed;
     for (const std::string& axis : axes_of_output(graph, output)) {
+        if (precomputed && sizes.size() > 1) {
+            sizes.push_back(named_number(graph, extent_of_own_axis(graph, output, sizes.size()), depths, call));
+            continue;
+        }
         const axis_kind is = axis == "batch"         ? axis_kind::batch
                              : axis == "head"        ? axis_kind::head
                              : axis == "query"       ? axis_kind::query

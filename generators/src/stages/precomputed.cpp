@@ -10,7 +10,7 @@ using namespace Halide;
 
 namespace {
 
-constexpr int bits_of_digit = 4, digits_of_number = 32 / bits_of_digit;
+constexpr int bits_of_digit = 2, digits_of_number = 32 / bits_of_digit;
 
 int formula_of(const graph_ir& graph, int tensor) {
     const instruction& node = graph.nodes[tensor];
@@ -38,7 +38,8 @@ void precomputed_tensor::define_reals(int node) {
     const int indices = made.argument_count / 2;
     // Algorithm
     place here{f_.b, f_.h, 0, 0, f_.inputs.keys_in_use(f_.b)};
-    if (!f_.request.facts->of_query_heads[node]) here.h = clamp(f_.h * f_.group(), 0, f_.inputs.heads - 1);
+    of_query_heads_ = f_.request.facts->of_query_heads[node];
+    if (!of_query_heads_) here.h = clamp(f_.h * f_.group(), 0, f_.inputs.heads - 1);
     for (int i = 0; i < indices; ++i) {
         const int index = static_cast<int>(f_.node(made.arguments[1 + 2 * i]).integer);
         here.indices[index] = axes[indices - 1 - i], here.extents[index] = made.arguments[2 + 2 * i];
@@ -99,7 +100,7 @@ Func precomputed_tensor::sum_of_vectors(int sum, const place& here) {
     // Algorithm
     dot made;
     made.lane = Var("lane"), made.partial = Func("partial_sums"), made.sum = Func("dot");
-    made.steps = RDom(0, (extent + width - 1) / width, "steps"), made.lanes = RDom(0, width, "lanes");
+    made.steps = RDom(0, (extent + width - 1) / width, "steps");
     place within = here;
     const Expr element = made.steps * width + made.lane;
     within.indices[index] = element;
@@ -110,15 +111,41 @@ Func precomputed_tensor::sum_of_vectors(int sum, const place& here) {
     of_lane.insert(of_lane.end(), axes.begin(), axes.end());
     made.partial(of_lane) = 0.0f;
     made.partial(of_lane) += whole ? x.value : select(element < extent, x.value, 0.0f);
-    std::vector<Expr> each(of_lane.begin(), of_lane.end());
-    each[0] = made.lanes.x;
-    made.sum(axes) = 0.0f;
-    made.sum(axes) += made.partial(each);
+    std::vector<Expr> at(of_lane.begin(), of_lane.end()), sums;
+    for (int lane = 0; lane < width; ++lane) at[0] = lane, sums.emplace_back(made.partial(at));
+    for (std::size_t half = sums.size() / 2; half > 0;
+         half /= 2)  // one half to the other: no sum waits for all before it
+        for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
+    made.sum(axes) = sums[0];
     dots.push_back(made);
     return made.sum;
 }
 
-/// The smallest element that is chosen is found a digit at a time, the highest first.
+/// In lanes of elements, which are 0 beyond the row.
+Func precomputed_tensor::tallied(const std::string& name, int conditions, const Expr& length,
+                                 const std::function<Expr(const Expr&)>& holds) {
+    // Algorithm
+    tally made;
+    made.conditions = conditions;
+    made.partial = Func("partial_" + name), made.sum = Func("sum_" + name);
+    made.steps = RDom(0, (length + width - 1) / width, "steps_" + name), made.lanes = RDom(0, width, "lanes_" + name);
+    std::vector<Var> of_lane{lane, which};
+    of_lane.insert(of_lane.end(), axes.begin() + 1, axes.end());
+    const std::vector<Var> of_condition(of_lane.begin() + 1, of_lane.end());
+    std::vector<Expr> element(axes.begin(), axes.end()), each(of_lane.begin(), of_lane.end());
+    element[0] = made.steps * width + lane, each[0] = made.lanes.x;
+    const Expr amount = shares.defined() ? Expr(shares(element)) : Expr(1),
+               nothing = Internal::make_zero(amount.type());
+    made.partial(of_lane) = nothing;
+    made.partial(of_lane) += select(holds(ordered(element)), amount, nothing);
+    made.sum(of_condition) = nothing;
+    made.sum(of_condition) += made.partial(each);
+    tallies.push_back(made);
+    return made.sum;
+}
+
+/// The smallest element that is chosen is found a digit at a time, the highest first: the largest threshold that
+/// enough elements reach.
 void precomputed_tensor::define_choice(int node) {
     const instruction& it = f_.node(node);
     const instruction& made = f_.node(it.arguments[0]);
@@ -131,53 +158,62 @@ void precomputed_tensor::define_choice(int node) {
         at[0] = element;
         return at;
     };
-    const bool by_share = it.op == operation::top_p;
-    // What an element adds where a condition holds, so that those before the last one come to less than is wanted.
-    const auto amount = [&](const Expr& holds, const Expr& element) {
-        if (!by_share) return cast<int>(holds);
-        const Expr x = of(in_row(element));
-        return select(holds && ordered(in_row(element)) > zero && !holds_nan(x), max(x, 0.0f), 0.0f);
+    const auto of_condition = [&](const Func& sum, int i) {
+        std::vector<Expr> at(row.begin(), row.end());
+        at.insert(at.begin(), i);
+        return Expr(sum(at));
     };
-    const Expr nothing = by_share ? Expr(0.0f) : Expr(0);
+    const bool by_share = it.op == operation::top_p;
     // Algorithm
-    ordered(axes) = in_order(of(axes));
+    along = RDom(0, length, "along");
+    ordered(axes) = zero;
+    ordered(in_row(along.x)) = in_order(of(in_row(along.x)));
     Expr wanted = f_.evaluate(it.arguments[1], {}).value;
     if (by_share) {
-        const RDom all(0, length, "all");
-        total(row) = 0.0f;
-        total(row) += amount(Internal::const_true(), all.x);
-        wanted = wanted * total(row);
+        shares = Func("shares");
+        const Expr x = of(in_row(along.x));
+        shares(axes) = 0.0f;
+        shares(in_row(along.x)) = select(holds_nan(x), 0.0f, max(x, 0.0f));
+        wanted =
+            wanted * of_condition(tallied("all", 1, length, [](const Expr&) { return Internal::const_true(); }), 0);
     }
     Expr threshold = zero;
-    std::vector<Var> of_digit{choice};
-    of_digit.insert(of_digit.end(), row.begin(), row.end());
     for (int i = 0; i < digits_of_number; ++i) {
         const Expr shift = cast<std::uint32_t>(32 - bits_of_digit * (i + 1));
-        digit next;
-        const std::string number = std::to_string(i);
-        next.amounts = Func("amounts_" + number), next.threshold = Func("threshold_" + number);
-        next.every = RDom(0, length, "every_" + number);
-        next.amounts(of_digit) = nothing;
-        next.amounts(of_digit) +=
-            amount(ordered(in_row(next.every.x)) >= threshold + (cast<std::uint32_t>(choice) << shift), next.every.x);
+        constexpr int digits = (1 << bits_of_digit) - 1;  // but for 0
+        const Func sum = tallied("digit_" + std::to_string(i), digits, length, [&](const Expr& x) {
+            return x >= threshold + (cast<std::uint32_t>(which + 1) << shift);
+        });
         Expr highest = zero;
-        for (int d = 1; d < 1 << bits_of_digit; ++d) {
-            std::vector<Expr> at(of_digit.begin(), of_digit.end());
-            at[0] = d;
-            highest += cast<std::uint32_t>(next.amounts(at) >= wanted);
-        }
-        next.threshold(row) = threshold + (highest << shift);
-        digits.push_back(next);
-        threshold = next.threshold(row);
+        for (int d = 0; d < digits; ++d) highest += cast<std::uint32_t>(of_condition(sum, d) >= wanted);
+        Func next("threshold_" + std::to_string(i));
+        next(row) = threshold + (highest << shift);
+        thresholds.push_back(next);
+        threshold = next(row);
     }
-    const RDom each(0, length, "each"), behind(1, max(length - 1, 0), "behind");
-    above(row) = nothing;
-    above(row) += amount(ordered(in_row(each.x)) > threshold, each.x);
+    const Func reached =
+        tallied("reached", 2, length, [&](const Expr& x) { return x > threshold || (which == 1 && x == threshold); });
+    const Expr above = of_condition(reached, 0), nothing = Internal::make_zero(above.type());
+    const auto tie = [&](const Expr& element) {
+        const Expr amount = by_share ? Expr(shares(in_row(element))) : Expr(1);
+        return select(ordered(in_row(element)) == threshold, amount, nothing);
+    };
+    RDom behind(1, max(length - 1, 0), "behind");
+    if (!by_share) behind.where(of_condition(reached, 1) > wanted);  // else all that equal the threshold are chosen
     ties(axes) = nothing;
-    ties(in_row(behind.x)) =
-        ties(in_row(behind.x - 1)) + amount(ordered(in_row(behind.x - 1)) == threshold, behind.x - 1);
-    result(axes) = cast<std::uint8_t>(ordered(axes) > threshold || (threshold > zero && ordered(axes) == threshold &&
-                                                                    ties(axes) + above(row) < wanted));
+    ties(in_row(behind.x)) = ties(in_row(behind.x - 1)) + tie(behind.x - 1);
+    result(axes) = cast<std::uint8_t>(ordered(axes) > threshold ||
+                                      (threshold > zero && ordered(axes) == threshold && ties(axes) + above < wanted));
+}
+
+void precomputed_tensor::define_output() {
+    // Algorithm
+    output = result;
+    if (of_query_heads_) return;
+    output = Func("written");
+    std::vector<Expr> at(axes.begin(), axes.end());
+    at[at.size() - 2] = f_.inputs.key_head(f_.h);
+    output(axes) = result(at);
 }
 
 precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
@@ -190,16 +226,24 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
         if (!all.back().may_be_masked) frame.inputs.never_masked.insert(n);
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
-        int users = 0, chooser = -1;
+        const int node = nodes[i];
+        const bool is_output =
+            std::ranges::any_of(graph.outputs, [&](const output_declaration& output) { return output.node == node; });
+        if (is_output) all[i].define_output();
+        int users = is_output, chooser = -1;
         for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
             for (int a = 0; a < graph.nodes[n].argument_count; ++a)
-                if (graph.nodes[n].arguments[a] == nodes[i]) {
+                if (graph.nodes[n].arguments[a] == node) {
                     ++users;
                     if (chooses(graph.nodes[n].op))
                         chooser = static_cast<int>(std::ranges::find(nodes, n) - nodes.begin());
                 }
         if (users == 1) all[i].row_of = chooser;
     }
+}
+
+const precomputed_tensor& precomputed_tensors::of(int node) const {
+    return all[static_cast<std::size_t>(std::ranges::find(nodes, node) - nodes.begin())];
 }
 
 }  // namespace attune::generators

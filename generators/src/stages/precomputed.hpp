@@ -2,6 +2,8 @@
 #include "stages/kernel_frame.hpp"
 
 #include <deque>
+#include <functional>
+#include <string>
 #include <vector>
 
 namespace attune::generators {
@@ -14,43 +16,51 @@ public:
 
     std::vector<Halide::Var> axes;  ///< of the result, innermost first: the last index to the first, head, batch
     Halide::Func result{"precomputed"};
+    Halide::Func output;   ///< where the call writes it, by query head; may be the result
     bool may_be_masked{};  ///< whether an element may be -infinity
-    int row_of{-1};        ///< the one choice that reads it, a row at a time; -1 if others do
+    int row_of{-1};        ///< the one choice that reads it, a row at a time; -1 if others do, or it is written
 
     // What there is to schedule of reals.
-    Halide::RDom along;  ///< the last index
+    Halide::RDom along;  ///< the last index; of a choice, too
     /// A sum whose index is the last one of all that it reads: taken a vector at a time.
     struct dot {
         Halide::Var lane;
-        Halide::RDom steps, lanes;
+        Halide::RDom steps;
         Halide::Func partial;  ///< (lane, axes)
         Halide::Func sum;      ///< (axes)
     };
     std::vector<dot> dots;
-    const int width;  ///< lanes of a dot
+    const int width;  ///< lanes of a dot, and of a tally
 
     // And of a choice, by rows. A row is (axes) without the first one.
-    struct digit {
-        Halide::Func amounts;  ///< (digit, row): how many, or what sum, at or above the threshold with that digit
-        Halide::RDom every;
-        Halide::Func threshold;  ///< (row): the digits down to this one of the smallest element that is chosen
-    };
     Halide::Func ordered{"ordered"};  ///< (axes): elements as integers of the same order; 0 is never chosen
-    Halide::Var choice{"digit"};      ///< 0 to 15
-    std::vector<digit> digits;
-    Halide::Func total{"total"};  ///< (row): the sum, where a share of it is wanted
-    Halide::Func above{"above"};  ///< (row): how many, or what sum, above the threshold
-    Halide::Func ties{"ties"};    ///< (axes): the same of those equal to it that come before
-    bool chooses() const { return !digits.empty(); }
+    Halide::Func shares;              ///< (axes): what an element adds, where a share of the sum is wanted
+    /// How many elements of a row, or what sum of shares, each of some conditions holds of.
+    struct tally {
+        int conditions{};
+        Halide::RDom steps, lanes;
+        Halide::Func partial;  ///< (lane, condition, row)
+        Halide::Func sum;      ///< (condition, row)
+    };
+    Halide::Var lane{"lane"}, which{"condition"};
+    std::vector<tally> tallies;
+    std::vector<Halide::Func> thresholds;  ///< (row): the first digits of the smallest element that is chosen
+    Halide::Func ties{"ties"};             ///< (axes): how many, or what sum, of those equal to it come before
+    bool chooses() const { return !thresholds.empty(); }
+
+    void define_output();
 
 private:
     void define_reals(int node);
     void define_choice(int node);
+    Halide::Func tallied(const std::string& name, int conditions, const Halide::Expr& length,
+                         const std::function<Halide::Expr(const Halide::Expr&)>& holds);
     Halide::Func sum_of_vectors(int sum, const place& here);
     bool is_read_along(int sum) const;
     Halide::Expr number(int node) const;
 
     const kernel_frame& f_;
+    bool of_query_heads_{};
 };
 
 /// All of a graph, arguments before users, into functions that all reading goes to.
@@ -58,6 +68,7 @@ struct precomputed_tensors {
     explicit precomputed_tensors(kernel_frame& frame);
     std::deque<precomputed_tensor> all;
     std::vector<int> nodes;
+    const precomputed_tensor& of(int node) const;
 };
 
 }  // namespace attune::generators

@@ -2,6 +2,8 @@
 
 #include "expr/math.hpp"
 
+#include <attune/ir/outputs_problem.hpp>
+
 #include <algorithm>
 
 namespace attune::generators {
@@ -39,8 +41,7 @@ quadratic_outputs::quadratic_outputs(kernel_frame& frame, const epilogue& rows, 
       rows_(rows) {
     for (std::size_t i = 0; i < f_.core.outputs.size(); ++i) {
         const kind what = f_.core.outputs[i];
-        if (what != kind::output && what != kind::row && what != kind::tokens && shape_of(what) == of)
-            nodes_.push_back(f_.graph().outputs[i].node);
+        if (attune::detail::is_of_pairs(what) && shape_of(what) == of) nodes_.push_back(f_.graph().outputs[i].node);
     }
     define_visits();
     define_tile(made_of_pair());

@@ -3,6 +3,8 @@
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
 
+#include <attune/ir/outputs_problem.hpp>
+
 #include <numeric>
 
 namespace attune::generators {
@@ -57,9 +59,7 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     for (int n : f_.core.summed_weights) roots.push_back(n);
     if (f_.core.weights >= 0) roots.push_back(f_.core.weights);
     for (const output_declaration& output : f_.graph().outputs)
-        if (const kind what = f_.node(output.node).kind;
-            what != kind::output && what != kind::row && what != kind::tokens)
-            roots.push_back(output.node);
+        if (attune::detail::is_of_pairs(f_.node(output.node).kind)) roots.push_back(output.node);
     hoist(roots, at_);
     if (along == lanes::queries && !f_.request.on_gpu()) transpose_pairs(roots);
     factor_out_scale();

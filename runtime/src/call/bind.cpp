@@ -270,9 +270,11 @@ void bound_call::lend(lent& to) const {
 }
 
 bool bound_call::nothing_to_do() const {
-    for (const axis_kind axis : {axis_kind::batch, axis_kind::head, axis_kind::query})
-        if (shape_[axis] == 0) return true;
-    return false;
+    if (shape_[axis_kind::batch] == 0 || shape_[axis_kind::head] == 0) return true;
+    const auto& outputs = table_.graph.outputs;
+    return shape_[axis_kind::query] == 0 && std::ranges::none_of(outputs, [&](const output_declaration& output) {
+               return kind_of(table_.graph, output) == kind::precomputed;  // of keys, say
+           });
 }
 
 void bound_call::store(int threads) const {

@@ -22,6 +22,7 @@ std::string_view name_of(kind k) {
         case kind::head_mean: return "head mean";
         case kind::tokens: return "tokens";
         case kind::gradient: return "gradient";
+        case kind::precomputed: return "precomputed";
         default: return "";
     }
 }

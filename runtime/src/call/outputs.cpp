@@ -2,6 +2,7 @@
 #include "call/shape.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/own_axes.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <attune/runtime/error.hpp>
@@ -76,15 +77,27 @@ std::span<const axis_kind> axes_of_output(kind node) {
     static constexpr axis_kind column[] = {axis_kind::batch, axis_kind::head, axis_kind::key};
     static constexpr axis_kind head_mean[] = {axis_kind::batch, axis_kind::query, axis_kind::key};
     static constexpr axis_kind tokens[] = {axis_kind::batch, axis_kind::query, axis_kind::free};
+    static constexpr axis_kind precomputed[] = {axis_kind::batch, axis_kind::head, axis_kind::free,
+                                                axis_kind::free,  axis_kind::free, axis_kind::free};
     switch (node) {
         case kind::tokens: return tokens;
         case kind::output: return output;
         case kind::row: return row;
         case kind::column: return column;
         case kind::head_mean: return head_mean;
+        case kind::precomputed: return precomputed;
         default: return pairs;  // scores and weights
     }
 }
+
+namespace {
+
+std::span<const axis_kind> axes_of(const instruction& made) {
+    const std::span<const axis_kind> axes = axes_of_output(made.kind);
+    return made.kind == kind::precomputed ? axes.first(rank_of_precomputed(made)) : axes;
+}
+
+}  // namespace
 
 output_axes axes_of_output(const graph_ir& graph, const output_declaration& output) {
     output_axes axes;
@@ -95,8 +108,11 @@ output_axes axes_of_output(const graph_ir& graph, const output_declaration& outp
         axes.rank = d.rank;
         return axes;
     }
-    for (const axis_kind axis : axes_of_output(kind_of(graph, output)))
-        axes.kinds[axes.rank] = axis, axes.names[axes.rank++] = axis == axis_kind::free ? "channel" : name_of(axis);
+    for (const axis_kind axis : axes_of(node_of(graph, output.node))) {
+        axes.kinds[axes.rank] = axis;
+        axes.names[axes.rank] = axis == axis_kind::free ? name_of_own_axis(graph, output, axes.rank) : name_of(axis);
+        ++axes.rank;
+    }
     return axes;
 }
 
@@ -112,8 +128,13 @@ output_extents extents_of_output(const call_shape& shape, const graph_ir& graph,
                                                    given.inputs[at]->view.extent(static_cast<int>(result.rank)));
         return result;
     }
-    for (const axis_kind axis : axes_of_output(kind_of(graph, d)))
-        result.of[result.rank++] = axis == axis_kind::free ? width_of_tokens(shape, graph, given, d.node) : shape[axis];
+    for (const axis_kind axis : axes_of(node_of(graph, d.node))) {
+        result.of[result.rank] = axis != axis_kind::free ? shape[axis]
+                                 : kind_of(graph, d) == kind::tokens
+                                     ? width_of_tokens(shape, graph, given, d.node)
+                                     : number_of_call(shape, graph, given, extent_of_own_axis(graph, d, result.rank));
+        ++result.rank;
+    }
     return result;
 }
 

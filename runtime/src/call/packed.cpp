@@ -170,6 +170,8 @@ std::optional<whole_batch> needs_whole_batch(const graph_ir& graph) {
     for (const output_declaration& output : graph.outputs)
         if (argument_axes(axes_of_output(graph, output).view()).batch < 0)
             return whole_batch{say(output.name, ", which sums over the batch"), "a call for each sequence"};
+        else if (kind_of(graph, output) == kind::precomputed)
+            return whole_batch{say(output.name, ", as long as a call's numbers say"), "a call for each sequence"};
     for (const instruction& n : graph.nodes) {
         const auto argument = [&](std::size_t i) { return node_of(graph, n.arguments[i]); };
         // The tensor that is read, or whose gradient is written, at the arguments from the second on.

@@ -4,7 +4,7 @@
 /// Blocks of B keys that the call itself chooses: each gets a number, and the queries see those of the largest. The
 /// last query meets the last key in use, as in decode and in prefill by chunks. x is called like q, y like k. What
 /// stands for blocks is called with (b, h, block, channel): means(b, h, n, c), say, which is computed in the call or an
-/// input that the caller keeps beside the cache.
+/// input that the caller keeps beside the cache. The numbers themselves, ..._scores(...), can be an output of the call.
 namespace attune::catalogue {
 
 using namespace dsl;
@@ -51,47 +51,61 @@ template <class Q> constexpr auto mean_of_queries(Q x, operand auto size) {
                        i, blocks_of(query_length, size), c, depth);
 }
 
+/// (b, h, i, n): the product of the means of queries i B to i B + B - 1 and of keys n B to n B + B - 1; -infinity from
+/// the first query's own block on.
+template <class Queries, class Keys>
+constexpr auto pooled_scores(Queries query_means, Keys key_means, operand auto size) {
+    using namespace detail;
+    const auto product = sum(c, depth, query_means(b, h, i, c) * key_means(b, h, n, c));
+    return precomputed(where(n < own_key(i * size) / size, product, -inf), i, blocks_of(query_length, size), n,
+                       blocks_of(key_length, size));
+}
+
 /// k // B is the own block of a query in q // B, or one of the `count` before it with the largest products of the two
 /// blocks' means. All queries of a block choose together, so that prefill skips what they leave.
 template <class Queries, class Keys>
 constexpr auto pooled_blocks(Queries query_means, Keys key_means, operand auto size, operand auto count) {
     using namespace detail;
-    const auto product = sum(c, depth, query_means(b, h, i, c) * key_means(b, h, n, c));
-    const auto chosen = top_k(precomputed(where(n < own_key(i * size) / size, product, -inf), i,
-                                          blocks_of(query_length, size), n, blocks_of(key_length, size)),
-                              count);
+    const auto chosen = top_k(pooled_scores(query_means, key_means, size), count);
     return causal_bottom_right &&
            (kv_idx / size >= own_key(q_idx / size * size) / size || chosen(b, h, q_idx / size, kv_idx / size));
+}
+
+/// (b, h, i, n): the product of query i and the mean of keys n B to n B + B - 1; -infinity from its own block on.
+template <class Q, class Keys> constexpr auto moba_scores(Q x, Keys means, operand auto size) {
+    using namespace detail;
+    const auto product = sum(c, depth, x(b, h, i, c) * means(b, h, n, c));
+    return precomputed(where(n < own_key(i) / size, product, -inf), i, query_length, n, blocks_of(key_length, size));
 }
 
 /// k // B is the query's own block, or one of the `count` before it whose mean key has the largest product with the
 /// query. (MoBA, Lu et al. 2025)
 template <class Q, class Keys> constexpr auto moba(Q x, Keys means, operand auto size, operand auto count) {
     using namespace detail;
-    const auto product = sum(c, depth, x(b, h, i, c) * means(b, h, n, c));
-    const auto chosen =
-        top_k(precomputed(where(n < own_key(i) / size, product, -inf), i, query_length, n, blocks_of(key_length, size)),
-              count);
+    const auto chosen = top_k(moba_scores(x, means, size), count);
     return causal_bottom_right && (kv_idx / size == own_key(q_idx) / size || chosen(b, h, q_idx, kv_idx / size));
 }
 
-/// k // B is one of the `count` pages whose keys may have the largest product with the query: Sum_d max(q[d] low[page,
-/// d], q[d] high[page, d]), the least and the greatest of a page's keys by channel. (Quest, Tang et al. 2024)
+/// (b, h, i, n): the largest product that query i may have with a key of page n: Sum_d max(q[d] low[page, d], q[d]
+/// high[page, d]), the least and the greatest of the page's keys by channel; -infinity where no key is in use.
+template <class Q, class Low, class High> constexpr auto quest_scores(Q x, Low low, High high, operand auto size) {
+    using namespace detail;
+    const auto bound = sum(c, depth, max(x(b, h, i, c) * low(b, h, n, c), x(b, h, i, c) * high(b, h, n, c)));
+    return precomputed(where(n * size < kv_lengths(b), bound, -inf), i, query_length, n, blocks_of(key_length, size));
+}
+
+/// k // B is one of the `count` pages whose keys may have the largest product with the query, by quest_scores. (Quest,
+/// Tang et al. 2024)
 template <class Q, class Low, class High>
 constexpr auto quest(Q x, Low low, High high, operand auto size, operand auto count) {
     using namespace detail;
-    const auto bound = sum(c, depth, max(x(b, h, i, c) * low(b, h, n, c), x(b, h, i, c) * high(b, h, n, c)));
-    const auto chosen = top_k(
-        precomputed(where(n * size < kv_lengths(b), bound, -inf), i, query_length, n, blocks_of(key_length, size)),
-        count);
+    const auto chosen = top_k(quest_scores(x, low, high, size), count);
     return causal_bottom_right && chosen(b, h, q_idx, kv_idx / size);
 }
 
-/// k // B is the first block, one of the last two, or one of the `count` whose compressed keys draw most attention from
-/// the query heads of the key head together: Sum_h softmax_n(q[h] . compressed[n] / sqrt(D)), over the blocks before
-/// the query. (NSA, Yuan et al. 2025)
-template <class Q, class Keys>
-constexpr auto nsa_selection(Q x, Keys compressed, operand auto size, operand auto count) {
+/// (b, h, i, n): the attention that the query heads of the key head together pay to a block's compressed key: Sum_h
+/// softmax_n(q[h] . compressed[n] / sqrt(D)), over the blocks before query i; -infinity from its own block on.
+template <class Q, class Keys> constexpr auto nsa_scores(Q x, Keys compressed, operand auto size) {
     using namespace detail;
     const auto blocks = blocks_of(key_length, size);
     const auto is_before = n < own_key(i) / size;
@@ -101,16 +115,23 @@ constexpr auto nsa_selection(Q x, Keys compressed, operand auto size, operand au
     const auto all = precomputed(sum(n, blocks, exp(scores(b, h, i, n) - top(b, h, i))), i, query_length);
     const auto other = h / (heads / key_heads) * (heads / key_heads) + r;
     const auto weights = sum(r, heads / key_heads, exp(scores(b, other, i, n) - top(b, other, i)) / all(b, other, i));
-    const auto chosen = top_k(precomputed(where(is_before, weights, -inf), i, query_length, n, blocks), count);
+    return precomputed(where(is_before, weights, -inf), i, query_length, n, blocks);
+}
+
+/// k // B is the first block, one of the last two, or one of the `count` before the query with the largest nsa_scores.
+/// (NSA, Yuan et al. 2025)
+template <class Q, class Keys>
+constexpr auto nsa_selection(Q x, Keys compressed, operand auto size, operand auto count) {
+    using namespace detail;
+    const auto chosen = top_k(nsa_scores(x, compressed, size), count);
     return causal_bottom_right &&
            (kv_idx < size || kv_idx / size >= own_key(q_idx) / size - 1 || chosen(b, h, q_idx, kv_idx / size));
 }
 
-/// k // B is the own block of a query in q // B, or one of those that hold the `share` of these queries' attention, as
-/// every S-th antidiagonal estimates it: Sum_r q[i S + S - 1 - r] . k[j S + r] / (S sqrt(D)), softmax over j, summed
-/// over the i and j of two blocks. B is a multiple of S. (XAttention, Xu et al. 2025)
-template <class Q, class K>
-constexpr auto xattention(Q x, K y, operand auto size, operand auto stride, operand auto share) {
+/// (b, h, i, n): the attention of queries i B to i B + B - 1 to keys n B to n B + B - 1, as every S-th antidiagonal
+/// estimates it: Sum_r q[i S + S - 1 - r] . k[j S + r] / (S sqrt(D)), softmax over j, summed over the i and j of two
+/// blocks. B is a multiple of S.
+template <class Q, class K> constexpr auto xattention_scores(Q x, K y, operand auto size, operand auto stride) {
     using namespace detail;
     constexpr auto m = bound_index<"part_of_queries">;
     constexpr auto l = bound_index<"part_of_keys">;
@@ -130,9 +151,16 @@ constexpr auto xattention(Q x, K y, operand auto size, operand auto stride, oper
                      exp(scores(b, h, part, of) - top(b, h, part)) / max(all(b, h, part), 1e-30), 0.0);
     };
     const auto parts = size / stride;
-    const auto chosen = top_p(precomputed(sum(m, parts, sum(l, parts, weight(i * parts + m, n * parts + l))), i,
-                                          blocks_of(query_length, size), n, blocks_of(key_length, size)),
-                              share);
+    return precomputed(sum(m, parts, sum(l, parts, weight(i * parts + m, n * parts + l))), i,
+                       blocks_of(query_length, size), n, blocks_of(key_length, size));
+}
+
+/// k // B is the own block of a query in q // B, or one of those that hold the `share` of these queries' attention by
+/// xattention_scores. (XAttention, Xu et al. 2025)
+template <class Q, class K>
+constexpr auto xattention(Q x, K y, operand auto size, operand auto stride, operand auto share) {
+    using namespace detail;
+    const auto chosen = top_p(xattention_scores(x, y, size, stride), share);
     return causal_bottom_right &&
            (kv_idx / size >= own_key(q_idx / size * size) / size || chosen(b, h, q_idx / size, kv_idx / size));
 }

@@ -347,7 +347,7 @@ template <class... Named> struct outputs_of {
 template <name Label, kind Found>
 inline constexpr bool can_be_named =
     Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
-    Found == kind::column || Found == kind::head_mean || Found == kind::tokens;
+    Found == kind::column || Found == kind::head_mean || Found == kind::tokens || Found == kind::precomputed;
 
 template <class T> inline constexpr bool named_part_of_the_graph = false;
 template <name Label, class Value> inline constexpr bool named_part_of_the_graph<named_output<Label, Value>> = true;
@@ -360,8 +360,13 @@ constexpr auto outputs(named_output<Label, Value>... named) {
         return rejected{};
     else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
         static_assert((can_be_named<Label, Value::is> && ...),
-                      "attune: a named output is an output, a row, scores, weights, sum_over_queries(...) or "
-                      "mean_over_heads(...); numbers become one by as_row or as_output");
+                      "attune: a named output is an output, a row, scores, weights, sum_over_queries(...), "
+                      "mean_over_heads(...) or precomputed(...); numbers become one by as_row or as_output");
+        return rejected{};
+    } else if constexpr ((chooses(operation_of<Value>) || ...)) {
+        static_assert(!(chooses(operation_of<Value>) || ...),
+                      "attune: of what is precomputed reals are written; a choice becomes such as "
+                      "precomputed(where(top_k(x, count)(b, h, n), 1, 0), n, blocks)");
         return rejected{};
     } else
         return outputs_of<named_output<Label, Value>...>{

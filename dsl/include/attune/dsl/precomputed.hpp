@@ -32,7 +32,7 @@ constexpr auto precomputed(const X& x, const N& index, const E& extent, const Re
     else if constexpr (!is_plain(kind_of<X>)) {
         static_assert(plain_number<kind_of<X>>,
                       "attune: precomputed(x, n, extent) takes a number; a tensor is read at indices, such as k(b, h, "
-                      "n, c), and a condition is as_real(condition)");
+                      "n, c), and a condition is where(condition, 1, 0)");
         return rejected{};
     } else if constexpr (uses_in<X> & forbidden) {
         static_assert(free_of<uses_in<X>, forbidden>,

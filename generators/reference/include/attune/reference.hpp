@@ -41,7 +41,7 @@ struct array {
     std::string name;
     std::vector<std::int64_t> shape;  ///< output (b, h, rows, dv); row (b, h, rows); scores and weights (b, h, rows,
                                       ///< lk); column (b, h, lk); head_mean (b, rows, lk); tokens (b, rows, width);
-                                      ///< gradient: its input's
+                                      ///< precomputed (b, h, its indices); gradient: its input's
     std::vector<double> values;
     int query_axis = 2;  ///< -1: none
 };
@@ -57,7 +57,7 @@ struct results {
     const array& operator[](std::string_view name) const;
 };
 
-/// The axes of an output, outermost first.
+/// The axes of an output, outermost first; of what is precomputed those before its indices, of a gradient none.
 std::vector<axis_kind> axes_of(kind output);
 
 /// Evaluates every output of the graph. What the graph stores is written to copies of the arguments, which it then

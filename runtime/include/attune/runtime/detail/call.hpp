@@ -50,7 +50,8 @@ void synchronize(const kernel_table& table, const options& how);
 /// Whether calls take cu_seqlens_q, which a formula may have as an input of its own.
 bool takes_packed_queries(const graph_ir& graph);
 
-/// The axes of an output, outermost first, by the kind of its node. The channels of tokens are a free axis.
+/// The axes of an output, outermost first, by the kind of its node. Free are channels of tokens, and up to four
+/// indices.
 std::span<const axis_kind> axes_of_output(kind node);
 
 }  // namespace attune::detail

@@ -4,6 +4,7 @@
 #include <attune/runtime/error.hpp>
 
 #include <attune/ir/gradient_outputs.hpp>
+#include <attune/ir/own_axes.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -53,7 +54,7 @@ struct operation {
                 if (place(d.name) == each) parameters.push_back(parameter_of(d));
         parameters.push_back({"kv_lengths", parameter::form::optional_tensor, {axis_kind::batch}});
         for (const output_declaration& d : table.graph.outputs) {
-            const kind is = table.graph.nodes[static_cast<std::size_t>(d.node)].kind;
+            const instruction& of = table.graph.nodes[static_cast<std::size_t>(d.node)];
             result made{std::string(d.name), {}, has_open_element(table.graph, d)};
             if (const int input = input_of_gradient(table.graph, d); input >= 0) {
                 const auto named = [&](const parameter& p) {
@@ -62,8 +63,9 @@ struct operation {
                 const auto found = std::find_if(parameters.begin(), parameters.end(), named);
                 made.like = static_cast<int>(found - parameters.begin()), made.axes = found->axes;
             } else {
-                const auto axes = axes_of_output(is);
+                const auto axes = axes_of_output(of.kind);
                 made.axes.assign(axes.begin(), axes.end());
+                if (of.kind == kind::precomputed) made.axes.resize(rank_of_precomputed(of));
             }
             results.push_back(std::move(made));
         }

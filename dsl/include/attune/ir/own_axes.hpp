@@ -1,0 +1,27 @@
+#pragma once
+#include <attune/ir/graph_ir.hpp>
+
+#include <cstddef>
+
+/// Axes of outputs whose names and extents a graph says itself: the channels of tokens, the indices of what is
+/// precomputed.
+namespace attune {
+
+/// Axes of what is precomputed: batch, head, its indices.
+constexpr std::size_t rank_of_precomputed(const instruction& of) { return 2 + of.argument_count / 2U; }
+
+/// The name of such an axis, by its place among the output's axes.
+constexpr std::string_view name_of_own_axis(const graph_ir& graph, const output_declaration& output, std::size_t axis) {
+    const instruction& of = graph.nodes[static_cast<std::size_t>(output.node)];
+    if (of.kind == kind::tokens) return "channel";
+    const instruction& index = graph.nodes[static_cast<std::size_t>(of.arguments[2 * axis - 3])];
+    return graph.indices[static_cast<std::size_t>(index.integer)];
+}
+
+/// The node of its extent, a number of the call.
+constexpr int extent_of_own_axis(const graph_ir& graph, const output_declaration& output, std::size_t axis) {
+    const instruction& of = graph.nodes[static_cast<std::size_t>(output.node)];
+    return of.arguments[of.kind == kind::tokens ? 1 : 2 * axis - 2];
+}
+
+}  // namespace attune
