@@ -16,6 +16,7 @@
 // `read <repeats>`              the same of reading the loaded keys and values once, by as many threads
 #include "cases.hpp"
 #include "peak.hpp"
+#include "selecting_variants.hpp"
 #include "variants.hpp"
 
 #include <benchmark/benchmark.h>
