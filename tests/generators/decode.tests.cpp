@@ -34,6 +34,8 @@ inline constexpr auto with_sink =
     outputs(out = softmax(hidden, sinks(h)) * v, lse = log_sum_exp(hidden, sinks(h)), highest = row_maximum(hidden));
 inline constexpr auto halved = outputs(out = (softmax(hidden) * where(kv_idx % 2 == 0, 1.0, 0.5)) * v,
                                        sums = row_sum(softmax(hidden) * where(kv_idx % 2 == 0, 1.0, 0.5)));
+inline constexpr auto kept = input<"kept", f32>(head, key);
+inline constexpr auto weighed = softmax(scores) * kept(h, kv_idx) * v;
 inline constexpr auto logistic = unnormalized(1.0 / (1.0 + exp(-hidden))) * v;
 inline constexpr auto grown = softmax(q * t(keys(k(b, h, kv_idx, d_idx) * shared(h))) * rsqrt(depth)) * v;
 
@@ -127,6 +129,7 @@ TEST_CASE("decode agrees with the reference in all that the language says of sco
     check(compiled(ir_of<by_head>), "32", 5e-5);
     check(compiled(ir_of<with_sink>), "32", 5e-5);
     check(compiled(ir_of<halved>), "32", 5e-5);
+    check(compiled(ir_of<weighed>), "32", 5e-5);
     check(compiled(ir_of<logistic>), "32", 5e-4);
     check(compiled(ir_of<grown>), "32", 5e-5);
 }

@@ -97,7 +97,10 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
     its.scores.reorder(kx, qx, f.qi, f.ki).vectorize(kx);
     scores.schedule_dots(cut, LoopLevel(its.scores, qx), LoopLevel(its.scores, f.qi), LoopLevel(its.scores, f.ki));
     for (const Func& weights : its.weights.of_pairs(f.core))
-        in_block(weights).bound_extent(f.ki, cut.key_block).vectorize(f.ki, vector);
+        in_block(weights)  // one loop, for clipped_loops
+            .bound_extent(f.ki, cut.key_block)
+            .vectorize(f.ki, vector)
+            .never_partition(std::vector<VarOrRVar>{f.ki});
     for (const Func& row : its.weights.of_rows()) in_block(row);
     for (auto& [lanes, each] : its.lane_sums) {
         lanes.compute_at(block).bound_extent(its.l, vector).vectorize(its.l, vector);
