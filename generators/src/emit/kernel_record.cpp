@@ -1,5 +1,7 @@
 #include "emit/kernel_record.hpp"
 
+#include "emit/visible_keys.hpp"
+
 #include <attune/ir/projections.hpp>
 
 #include <algorithm>
@@ -13,6 +15,20 @@ int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
         return std::ranges::find(graph.nodes, op, &instruction::op) != graph.nodes.end();
     };
     return (has(operation::contract) ? depths.depth : 0) + (has(operation::weighted_sum) ? depths.value_depth : 0);
+}
+
+/// At most. Splits of what a window hides would be empty, so there are as many as its own blocks are work for: four
+/// blocks each, as in calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more.
+int key_splits(const kernel_request& request) {
+    if (!decodes(request.schedule)) return 0;
+    const graph_facts& facts = *request.facts;
+    const auto [query_block, key_block] = blocks_of(request.schedule);
+    const int most = splits_of(request.schedule);
+    const auto keys = visible_keys(facts.graph, facts.depends, facts.core);
+    if (!keys || request.on_gpu()) return most;
+    const std::int64_t blocks = (*keys + query_block - 1 + key_block - 1) / key_block;
+    constexpr std::int64_t fewest_blocks = 4;
+    return static_cast<int>(std::clamp<std::int64_t>(blocks / fewest_blocks, 1, most));
 }
 
 }  // namespace
@@ -45,7 +61,7 @@ kernel kernel_record(const listed_kernel& made) {
             .shapes = shapes_of(cut),
             .from_queries = made.from_queries,
             .to_queries = made.to_queries,
-            .key_splits = decodes(cut) ? splits_of(cut) : 0,
+            .key_splits = key_splits(made.request),
             .row_bytes = rows.scratch_bytes,
             .split_bytes = rows.part_bytes,
             .product_positions = has_products ? tile.positions * product_tile::most : 0,

@@ -1,0 +1,75 @@
+// Into how many splits decode cuts the keys that a window leaves: compiled in process, against the reference.
+#include "analysis/graph_facts.hpp"
+#include "emit/visible_keys.hpp"
+#include "kernel/kernel_list.hpp"
+#include "tuner/jit_kernel.hpp"
+
+#include <attune/dsl.hpp>
+#include <attune/runtime/cpu.hpp>
+#include <attune/runtime/detail/call.hpp>
+#include <attune/workload.hpp>
+
+#include <catch2/catch_test_macros.hpp>
+
+#include <memory>
+
+using namespace attune;
+using support::workload;
+
+namespace {
+using namespace attune::dsl;
+inline constexpr auto scores = q * t(k) * rsqrt(depth);
+template <class Condition> constexpr auto under(Condition visible) { return softmax(mask(scores, visible)) * v; }
+inline constexpr auto whole = softmax(scores) * v;
+inline constexpr auto last_keys = under(bottom_right(window(127, 0)));
+inline constexpr auto both_sides = under(window(3, 4));
+inline constexpr auto every_third = under(causal && window(4095, 0) && kv_idx % 3 == 0);
+inline constexpr auto causal_alone = under(causal);
+inline constexpr auto first_and_last = under(bottom_right(window(127, 0)) || kv_idx < 4);
+inline constexpr auto by_head = under(kv_idx <= q_idx + 8 * h && kv_idx > q_idx + 8 * h - 8);
+
+struct compiled {
+    explicit compiled(const graph_ir& graph) : of{"my::decoded", graph} {
+        for (const generators::level& each : generators::levels())
+            if (!kernel && runs(each.name))
+                kernel = std::make_unique<generators::jit_kernel>(
+                    generators::kernels_of({&of, 1}, {.targets = {std::string(each.name)},
+                                                      .dtypes = {"f32"},
+                                                      .depths = {"64x32"},
+                                                      .shapes = {"decode"}})
+                        .front());
+    }
+    const kernel_table& table() const { return kernel->table(); }
+    generators::variant of;
+    std::unique_ptr<generators::jit_kernel> kernel;
+};
+
+std::optional<std::int64_t> visible(const graph_ir& graph) {
+    const auto facts = generators::facts_of(graph);
+    return generators::visible_keys(facts->graph, facts->depends, facts->core);
+}
+}  // namespace
+
+TEST_CASE("the keys that a query sees are counted where a formula bounds them by a constant", "[splits]") {
+    CHECK(visible(ir_of<last_keys>) == 128);
+    CHECK(visible(ir_of<both_sides>) == 8);
+    CHECK(visible(ir_of<every_third>) == 4096);
+    CHECK(visible(ir_of<whole>) == std::nullopt);
+    CHECK(visible(ir_of<causal_alone>) == std::nullopt);
+    CHECK(visible(ir_of<first_and_last>) == std::nullopt);
+    CHECK(visible(ir_of<by_head>) == std::nullopt);
+}
+
+TEST_CASE("what a window hides is not shared out among splits", "[splits]") {
+    const compiled window(ir_of<last_keys>), all(ir_of<whole>);
+    const auto splits = [](const compiled& kernel, std::int64_t keys) {
+        workload call(kernel.of.graph,
+                      {.heads = 8, .key_heads = 4, .queries = 1, .keys = keys, .depth = 64, .value_depth = 32}, 8);
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
+        CHECK(call.largest_error(call.expected(), "out") < 5e-5);
+        return attune::detail::explain(kernel.table(), call.arguments(), {}).key_splits;
+    };
+    CHECK(splits(all, 4096) == 8);
+    CHECK(splits(window, 4096) == 1);
+    CHECK(splits(window, 100) == 1);
+}
