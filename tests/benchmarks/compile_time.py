@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What attune costs a user's compiler: seconds for a variant header and a typed call, for forty variants in one file, and for a long formula.
+"""What attune costs a user's compiler: seconds for a variant header and a typed call, for a gradient, for forty variants in one file, and for a long formula.
 
 Prints a table, or JSON with --json. Each figure is the least CPU time (user) of some runs of `$CXX -std=c++20 -O1 -c`; compare figures of one run only.
 Specialisations of templates are counted by g++ -fstats, instantiations by clang++ -ftime-trace: the same count on every machine.
@@ -28,6 +28,11 @@ def cases():
     """Name, budget in seconds or None, source."""
     run = "    attune::run<variant_{n}>(q = x, k = x, v = x, slopes = x, out = x);\n"
     yield "one variant and its typed call", 1.0, header(VARIANT.format(n=1, m=7)) + CALL.format(calls=run.format(n=1))
+    gradient = header("inline constexpr auto seen = mask(scores + slopes(h) * (kv_idx - q_idx), causal);\n"
+                      "inline constexpr auto variant = outputs(out = softmax(seen) * v, lse = log_sum_exp(seen));\n"
+                      "inline constexpr auto variant_gradient = gradient(variant);\n")
+    call = "    attune::run<variant_gradient>(q = x, k = x, v = x, slopes = x, out = x, lse = x, d(out) = x, d(q) = x, d(k) = x, d(v) = x, d(slopes) = x);\n"
+    yield "one gradient and its typed call", 1.3, gradient + CALL.format(calls=call)
     many = range(1, 41)
     yield "40 variants and their typed calls", 4.0, header("".join(VARIANT.format(n=n, m=n + 6) for n in many)) + CALL.format(calls="".join(run.format(n=n) for n in many))
     terms = " + ".join(f"slopes(h) * (kv_idx - {n})" for n in range(60))
