@@ -19,6 +19,8 @@ namespace {
 
 using attune::detail::fail, attune::detail::say;
 
+// Units of a block that is wholly visible, and of one at an edge: its sub-blocks there are skipped, the others masked.
+constexpr std::uint64_t units_of_whole = 4, units_at_edge = 3;
 constexpr std::int64_t most_elements = 1 << 30;  // of a tensor of one question; kernels count them in 32 bits
 
 /// The positions of some chunks, each filled up with its last one to whole tiles: a tile has positions of one chunk.
@@ -216,7 +218,9 @@ private:
             for (const int q : queries) {
                 const std::span<std::uint32_t> units = row(q);
                 for (int tile = tiles_of_queries(q); tile > 0; --tile)
-                    for (const int c : chunk_of_key) add_units(units[static_cast<std::size_t>(c)], *state++);
+                    for (const int c : chunk_of_key)
+                        if (const std::uint8_t seen = *state++; seen != 0)
+                            add_units(units[static_cast<std::size_t>(c)], seen == 2 ? units_of_whole : units_at_edge);
             }
     }
 
@@ -270,7 +274,8 @@ work_table work_of(const kernel_table& table, planning of, std::span<const named
     asked_kernel kernels(table, asked, ask, tokens, how);
     whole_chunks whole(table.graph, decide, of, given, tokens, first, last);
     work_table made{tokens.count(), 0, {}};
-    made.flops = static_cast<double>(alike) * asked.query_block * asked.key_block * asked.depths_of_pair;
+    made.flops = 2.0 * static_cast<double>(alike) * asked.query_block * asked.key_block * asked.depths_of_pair /
+                 static_cast<double>(units_of_whole);
     const auto width = static_cast<std::size_t>(made.count);
     made.units.assign(static_cast<std::size_t>(last - first) * width, 0);
     const auto row = [&](int q) {
@@ -283,7 +288,7 @@ work_table work_of(const kernel_table& table, planning of, std::span<const named
         for (int k = 0; k < made.count; ++k)
             if (const auto planes = by_kernels_alone ? std::nullopt : whole.visible(q, k))
                 add_units(row(q)[static_cast<std::size_t>(k)],
-                          std::uint64_t{2} * static_cast<std::uint64_t>(*planes) *
+                          units_of_whole * static_cast<std::uint64_t>(*planes) *
                               static_cast<std::uint64_t>(kernels.tiles_of_queries(q) * kernels.tiles_of_keys(k)));
             else
                 open_here.push_back(k);

@@ -10,8 +10,8 @@
 namespace attune::mpi {
 
 /// How many pairs of queries and keys a mask leaves, chunk by chunk, over all batch elements and heads, as the kernels
-/// skip blocks: pairs of blocks that are wholly visible, and half of those that are partly so. In units, of which each
-/// visited block has one or two, so that a chunk of keys is needed where there are any.
+/// skip blocks: pairs of blocks that are wholly visible, and three quarters of those that are partly so, which is what
+/// these take. In units, of which each visited block has some, so that a chunk of keys is needed where there are any.
 struct work_table {
     int count{};                       ///< of chunks
     double flops{};                    ///< multiplications and additions that a unit stands for
