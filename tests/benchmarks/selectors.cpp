@@ -111,11 +111,6 @@ public:
         attune::detail::call(kernel_.table(), given, {});
         return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
-    /// The share of all blocks that are visited.
-    double visited(const std::vector<attune::detail::named_argument>& all) {
-        const attune::explanation what = attune::detail::explain(kernel_.table(), read_of(all), {});
-        return static_cast<double>(what.blocks_visited) / static_cast<double>(what.blocks);
-    }
     std::vector<double> all;
 
 private:
@@ -178,9 +173,8 @@ void measure(const question& asked, std::int64_t queries, const std::string& lev
                                                             {.name = "out", .view = O.view()}};
     timed causal("bench::causal", ir_of<plain>, asked, queries, level),
         one("bench::one", ir_of<plain_alone>, asked, queries, level);
-    fmt::print(
-        "\n{} queries, {} keys, {} blocks of {} chosen beside the own one\n{:<32} {:>10} {:>14} {:>10} {:>12} {:>9}\n",
-        queries, asked.keys, chosen, size, "", "ms", "causal / it", "choosing", "of the time", "visited");
+    fmt::print("\n{} queries, {} keys, {} blocks of {} chosen beside the own one\n{:<32} {:>10} {:>14} {:>10} {:>12}\n",
+               queries, asked.keys, chosen, size, "", "ms", "causal / it", "choosing", "of the time");
     for (const selector& each : selectors) {
         if (std::string(each.name).find(asked.only) == std::string::npos) continue;
         timed whole(each.name, each.whole, asked, queries, level), alone(each.name, each.alone, asked, queries, level);
@@ -188,8 +182,8 @@ void measure(const question& asked, std::int64_t queries, const std::string& lev
             for (timed* turn : {&causal, &whole, &alone, &one})
                 if (const double once = turn->seconds(given); i >= 0) turn->all.push_back(once);
         const double a = median(causal.all), s = median(whole.all), c = median(alone.all) - median(one.all);
-        fmt::print("{:<32} {:>10.3f} {:>14.2f} {:>10.3f} {:>11.0f}% {:>8.2f}\n", each.name, s * 1e3, a / s, c * 1e3,
-                   100 * c / s, whole.visited(given) / causal.visited(given));
+        fmt::print("{:<32} {:>10.3f} {:>14.2f} {:>10.3f} {:>11.0f}%\n", each.name, s * 1e3, a / s, c * 1e3,
+                   100 * c / s);
         std::fflush(stdout);
     }
     fmt::print("{:<32} {:>10.3f}\n", "causal", median(causal.all) * 1e3);
