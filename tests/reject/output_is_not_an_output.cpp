@@ -1,4 +1,5 @@
-// rejects: a named output is an output, a row, scores, weights, sum_over_queries(...), mean_over_heads(...) or precomputed(...)
+// rejects: a named output is an output, a row, scores, weights, sum_over_queries(...), mean_over_heads(...) or
+// precomputed(...)
 #include "language.hpp"
 
 namespace my {
