@@ -101,8 +101,11 @@ TEST_CASE("a plan has 2^31 - 1 tokens at most") {
 }
 
 TEST_CASE("where there is no memory for what ranks send, that is said") {
-    CHECK_THROWS_AS(mpi::detail::memory_of(std::size_t{1} << 62), std::bad_alloc);
     CHECK_NOTHROW(mpi::detail::memory_of(0));
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    SKIP("the sanitizer ends a program that asks for so much");
+#endif
+    CHECK_THROWS_AS(mpi::detail::memory_of(std::size_t{1} << 62), std::bad_alloc);
 }
 
 TEST_CASE("plans beyond their limits are refused") {
