@@ -6,6 +6,20 @@ using namespace by_hand;
 using attune::tensor;
 using Catch::Matchers::StartsWith;
 
+namespace {
+
+/// The sentence that a call is refused with; empty if it is made.
+std::string refusal_of(const attune::kernel_table& table, const arguments& given) {
+    try {
+        attune::detail::call(table, given, {.threads = 1});
+    } catch (const attune::error& refusal) {
+        return refusal.what();
+    }
+    return {};
+}
+
+}  // namespace
+
 TEST_CASE("a tensor that is stored to may be written, and has all its elements") {
     index_calls::call c;
     c.keys(7), c.values(7);
@@ -59,12 +73,7 @@ TEST_CASE("sums of a gradient's kernel take 2^31 - 1 bytes, and no more") {
     constexpr std::size_t most = std::numeric_limits<std::int32_t>::max();
     for (const std::size_t bytes : {most, most + 1}) {
         kernels[0].sums.of_query = bytes;
-        std::string said;
-        try {
-            attune::detail::call(table, given, {.threads = 1});
-        } catch (const attune::error& refusal) {
-            said = refusal.what();
-        }
+        const std::string said = refusal_of(table, given);
         CAPTURE(bytes, said);
         CHECK(said.starts_with("attune: expected at most 2147483647 bytes of sums that the gradient's kernel keeps for "
                                "itself, got 2147483648") == (bytes > most));
@@ -88,12 +97,7 @@ TEST_CASE("a tensor that a kernel computes in full takes less than 2^31 bytes") 
     constexpr std::int64_t least_refused = std::int64_t{1} << 23;  // keys of 8 heads, 8 channels, 4 bytes
     for (const std::int64_t length : {least_refused - 1, least_refused}) {
         given[0].integer = length;
-        std::string said;
-        try {
-            attune::detail::call(of_products, given, {.threads = 1});
-        } catch (const attune::error& refusal) {
-            said = refusal.what();
-        }
+        const std::string said = refusal_of(of_products, given);
         CAPTURE(length, said);
         CHECK(said.starts_with("attune: expected at most 2147483647 bytes of each tensor that the kernel computes in "
                                "full, and of its factors, got 2147483648") == (length == least_refused));
