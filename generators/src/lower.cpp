@@ -287,7 +287,7 @@ lowered_kernel lower(const kernel_request& request) {
     check_request(request);
     kernel_frame frame(request);
     precomputed_tensors first(frame);
-    schedule_precomputed(first, lanes_of(request.schedule));
+    schedule_precomputed(first, request);
     const auto [all, order] =
         std::visit([&](const auto& cut) { return pipeline_of(cut, frame, first); }, request.schedule);
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);

@@ -1,55 +1,102 @@
 #include "cpu/precomputed_schedule.hpp"
 
+#include <algorithm>
+
 namespace attune::generators {
 using namespace Halide;
 
 namespace {
 
 constexpr int most_steps_written_out = 8;
+// Of products: a tile keeps three quarters of the vector registers, and a task goes over what was turned once.
+constexpr int rows_of_tile = 6, registers_of_a_vector_of_columns = 8, tiles_of_task = 4;
 
-/// Loops over all axes but the innermost, in parallel.
-template <class Stages> Var in_tasks(Stages of, const std::vector<Var>& axes) {
-    const Var task("task");
-    of.fuse(axes[1], axes[2], task);
-    for (std::size_t a = 3; a < axes.size(); ++a) of.fuse(task, axes[a], task);
-    of.parallel(task);
-    return task;
+int rows_of_task(const precomputed_tensor& its) { return its.products.empty() ? 1 : rows_of_tile * tiles_of_task; }
+
+/// Loops over all axes but the innermost, in parallel; a task has some rows.
+struct loops_of_rows {
+    Var row, task{"task"};
+};
+template <class Stages> loops_of_rows in_tasks(Stages of, const std::vector<Var>& axes, int rows = 1) {
+    loops_of_rows all;
+    Var of_rows = axes[1];
+    if (rows > 1) {
+        all.row = Var("row"), of_rows = Var("rows");
+        of.split(axes[1], of_rows, all.row, rows, TailStrategy::GuardWithIf);
+    }
+    of.fuse(of_rows, axes[2], all.task);
+    for (std::size_t a = 3; a < axes.size(); ++a) of.fuse(all.task, axes[a], all.task);
+    of.parallel(all.task);
+    if (rows == 1) all.row = all.task;
+    return all;
 }
 
-void schedule_reals(precomputed_tensor& its, int lanes, const precomputed_tensor* chooser, const Var& row) {
+/// Of tiles that fill most of the vector registers.
+void schedule_products(precomputed_tensor& its, const level& cpu, const LoopLevel& task) {
+    const Var &n = its.axes[0], &i = its.axes[1], nv("nv"), iv("iv");
+    const int vectors = cpu.registers / registers_of_a_vector_of_columns;
+    for (precomputed_tensor::product& each : its.products) {
+        // Schedule
+        for (Func& turned : each.turned) {
+            const std::vector<Var> all = turned.args();
+            turned.compute_root().vectorize(n, cpu.lanes);
+            turned.fuse(all[2], all[3], all[2]);
+            for (std::size_t a = 4; a < all.size(); ++a) turned.fuse(all[2], all[a], all[2]);
+            turned.parallel(all[2]);
+        }
+        each.sum.compute_at(task)
+            .split(n, n, nv, vectors * cpu.lanes)
+            .split(i, i, iv, rows_of_tile)
+            .reorder(nv, iv, i, n)
+            .vectorize(nv, cpu.lanes)
+            .unroll(nv)
+            .unroll(iv);
+        each.tile.compute_at(each.sum, i).vectorize(n, cpu.lanes).unroll(n).unroll(i);
+        each.tile.update().reorder(n, i, each.summed.x).vectorize(n, cpu.lanes).unroll(n).unroll(i);
+    }
+}
+
+void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const precomputed_tensor* chooser,
+                    const loops_of_rows& of_chooser) {
     // Schedule
     const Var& n = its.axes[0];
-    const bool is_written = its.output.defined();
-    its.result.vectorize(n, lanes, is_written ? TailStrategy::GuardWithIf : TailStrategy::Auto);
+    const bool is_written = its.output.defined(), in_steps = its.result.has_update_definition();
+    if (in_steps || its.dots.empty())
+        its.result.vectorize(n, lanes, is_written ? TailStrategy::GuardWithIf : TailStrategy::Auto);
     if (is_written) {
         for (int dim = 0; dim < its.output.dimensions(); ++dim) its.output.output_buffer().dim(dim).set_min(0);
         if (its.output.name() != its.result.name())
             in_tasks(its.output.vectorize(n, lanes, TailStrategy::GuardWithIf), its.axes);
     }
+    Stage elements = in_steps ? its.result.update() : Stage(its.result);
     if (chooser) {
-        its.result.compute_at(chooser->result, row);
+        its.result.compute_at(chooser->result, its.by_row ? of_chooser.row : of_chooser.task);
+        schedule_products(its, cpu, LoopLevel(chooser->result, of_chooser.task));
     } else {
         its.result.compute_root();
-        in_tasks(its.result.update(), its.axes);
+        const loops_of_rows own = in_tasks(elements, its.axes, rows_of_task(its));
+        schedule_products(its, cpu, LoopLevel(its.result, own.task));
     }
-    if (its.dots.empty())
-        its.result.update().vectorize(its.along.x, lanes);
-    else if (chooser)
-        its.result.update().unscheduled();
+    if (in_steps && its.dots.empty())
+        elements.vectorize(its.along.x, lanes);
+    else if (in_steps && chooser)
+        elements.unscheduled();  // its sums are the vectors
+    const LoopLevel element = in_steps ? LoopLevel(its.result, its.along.x) : LoopLevel(its.result, n);
     for (precomputed_tensor::dot& each : its.dots) {
-        each.partial.compute_at(its.result, its.along.x).bound_extent(each.lane, its.width).vectorize(each.lane);
+        each.partial.compute_at(element).bound_extent(each.lane, its.width).vectorize(each.lane);
         each.partial.update().reorder(each.lane, each.steps).vectorize(each.lane);
         const auto steps = Internal::as_const_int(Internal::simplify(each.steps.x.extent()));
         if (steps && *steps <= most_steps_written_out) each.partial.update().unroll(each.steps.x);
-        each.sum.compute_at(its.result, its.along.x);
+        each.sum.compute_at(element);
     }
 }
 
-Var schedule_choice(precomputed_tensor& its, int lanes) {
+loops_of_rows schedule_choice(precomputed_tensor& its, int lanes, int rows) {
     // Schedule
     const Var& n = its.axes[0];
     its.result.compute_root();
-    const Var row = in_tasks(its.result.vectorize(n, lanes), its.axes);
+    const loops_of_rows loops = in_tasks(its.result.vectorize(n, lanes), its.axes, rows);
+    const Var& row = loops.row;
     for (Func* each : {&its.ordered, &its.shares})
         if (each->defined()) {
             each->compute_at(its.result, row).vectorize(n, lanes);
@@ -67,20 +114,27 @@ Var schedule_choice(precomputed_tensor& its, int lanes) {
     }
     for (Func& threshold : its.thresholds) threshold.compute_at(its.result, row);
     its.ties.compute_at(its.result, row);
-    return row;
+    return loops;
 }
 
 }  // namespace
 
-void schedule_precomputed(precomputed_tensors& its, int lanes) {
-    std::vector<Var> rows(its.all.size());
+void schedule_precomputed(precomputed_tensors& its, const kernel_request& request) {
+    const int lanes = lanes_of(request.schedule);
+    std::vector<loops_of_rows> loops(its.all.size());
+    std::vector<int> rows(its.all.size(), 1);  // of a choice's task
+    const auto chooser_of = [](const precomputed_tensor& each) { return static_cast<std::size_t>(each.rows_with); };
+    for (const precomputed_tensor& each : its.all)
+        if (each.rows_with >= 0) rows[chooser_of(each)] = std::max(rows[chooser_of(each)], rows_of_task(each));
     for (std::size_t i = 0; i < its.all.size(); ++i)
-        if (its.all[i].chooses()) rows[i] = schedule_choice(its.all[i], lanes);
-    for (precomputed_tensor& each : its.all)
-        if (!each.chooses()) {
-            const bool in_rows = each.row_of >= 0;
-            schedule_reals(each, lanes, in_rows ? &its.all[each.row_of] : nullptr, in_rows ? rows[each.row_of] : Var());
-        }
+        if (its.all[i].chooses()) loops[i] = schedule_choice(its.all[i], lanes, rows[i]);
+    for (precomputed_tensor& each : its.all) {
+        if (each.chooses()) continue;
+        if (each.rows_with < 0)
+            schedule_reals(each, *request.target, lanes, nullptr, {});
+        else
+            schedule_reals(each, *request.target, lanes, &its.all[chooser_of(each)], loops[chooser_of(each)]);
+    }
 }
 
 }  // namespace attune::generators

@@ -4,6 +4,6 @@
 namespace attune::generators {
 
 /// Makes loops of a CPU of all that is computed before the first score.
-void schedule_precomputed(precomputed_tensors& its, int lanes);
+void schedule_precomputed(precomputed_tensors& its, const kernel_request& request);
 
 }  // namespace attune::generators

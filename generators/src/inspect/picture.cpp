@@ -42,7 +42,7 @@ public:
         if (!core_.has_core())
             throw std::runtime_error(
                 "expected a variant with scores q * t(k), got one without; there is nothing to draw");
-        schedule_precomputed(first_, lanes_of(request.schedule));
+        schedule_precomputed(first_, request);
         define_pairs();
         define_blocks();
     }

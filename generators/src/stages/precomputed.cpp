@@ -17,6 +17,21 @@ int formula_of(const graph_ir& graph, int tensor) {
     return chooses(node.op) ? formula_of(graph, node.arguments[0]) : node.arguments[0];
 }
 
+/// The index by which rows are counted: the one before the last, if there are two. -1 of a choice.
+int row_index(const graph_ir& graph, int tensor) {
+    const instruction& made = graph.nodes[tensor];
+    if (chooses(made.op)) return -1;
+    return static_cast<int>(graph.nodes[made.arguments[made.argument_count > 3 ? made.argument_count - 4 : 1]].integer);
+}
+
+/// The bound index at which a load reads that of rows; -2 if anything else stands there.
+int row_read_by(const graph_ir& graph, int load, int tensor) {
+    const instruction &read = graph.nodes[load], &made = graph.nodes[tensor];
+    const int argument = made.argument_count > 3 ? read.argument_count - 2 : read.argument_count - 1;
+    const instruction& index = graph.nodes[read.arguments[argument]];
+    return index.op == operation::bound ? static_cast<int>(index.integer) : -2;
+}
+
 }  // namespace
 
 precomputed_tensor::precomputed_tensor(const kernel_frame& frame, int node)
@@ -48,9 +63,14 @@ void precomputed_tensor::define_reals(int node) {
     const std::vector<bool> read = under(graph, {formula_of(graph, node)},
                                          [&](int n) { return n < node && graph.nodes[n].kind == kind::precomputed; });
     for (int n = 0; n < node; ++n) {
-        if (!read[n] || !is_read_along(n)) continue;
-        const Func sum = sum_of_vectors(n, here);
-        if (sum.defined()) here.known[n] = {sum(std::vector<Expr>(axes.begin(), axes.end())), {}};
+        if (!read[n]) continue;
+        const std::vector<int> loads = read_along(n);
+        if (loads.empty() || !is_within(n, here)) continue;
+        quantity sum;
+        if (indices > 1 && !f_.decodes())  // in decode there are few rows
+            sum = product_of_rows(n, loads, here, made);
+        if (!sum.value.defined()) sum = reduced_by_vectors(n, loads, here);
+        if (sum.value.defined()) here.known[n] = sum;
     }
     const quantity x = f_.evaluate(made.arguments[0], here);
     const bool of_keys = std::ranges::any_of(graph.inputs, [](const input_declaration& input) {
@@ -62,38 +82,70 @@ void precomputed_tensor::define_reals(int node) {
     at[0] = along.x;
     may_be_masked = x.masked.defined();
     const Expr value = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
+    if (indices == 1 && is_of_made(formula_of(graph, node))) {  // it can be made for some rows alone
+        result(axes) = value;
+        return;
+    }
     result(axes) = 0.0f;
     result(at) = Internal::graph_substitute(axes[0].name(), along.x, value);
 }
 
-/// Whether a sum is no part of another one, and its index is the last one of all that depends on it.
-bool precomputed_tensor::is_read_along(int sum) const {
+/// Whether all that a formula reads is made by the kernel and is no output: then there are elements after the last.
+bool precomputed_tensor::is_of_made(int formula) const {
+    const graph_ir& graph = f_.graph();
+    const std::vector<bool> read =
+        under(graph, {formula}, [&](int n) { return graph.nodes[n].kind == kind::precomputed; });
+    for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
+        if (read[n] && graph.nodes[n].op == operation::load && !is_followed({n})) return false;
+    return true;
+}
+
+/// What a sum reads along its index, if that is the last index of all that depends on it, and no other sum is part of
+/// it; else nothing.
+std::vector<int> precomputed_tensor::read_along(int sum) const {
     const instruction& it = f_.node(sum);
-    if (it.op != operation::sum || it.kind != kind::real) return false;
+    if ((it.op != operation::sum && it.op != operation::largest) || it.kind != kind::real) return {};
     const std::uint64_t index = std::uint64_t{1} << f_.node(it.arguments[0]).integer;
     const std::vector<bool> body =
         under(f_.graph(), {it.arguments[2]}, [&](int n) { return (f_.depends[n].bound & index) == 0; });
-    bool some = false;
+    std::vector<int> loads;
     for (int n = 0; n < sum; ++n) {
         const instruction& load = f_.node(n);
         if (!body[n] || (f_.depends[n].bound & index) == 0 || n == it.arguments[0]) continue;
-        if (load.op == operation::sum || load.op == operation::any) return false;
+        if (load.op == operation::sum || load.op == operation::largest || load.op == operation::any) return {};
         if (load.op != operation::load) continue;
         for (int i = 1; i < load.argument_count; ++i) {
             const bool last = i + 1 == load.argument_count;
-            if (last != (load.arguments[i] == it.arguments[0])) return false;
-            if (!last && (f_.depends[load.arguments[i]].bound & index)) return false;
+            if (last != (load.arguments[i] == it.arguments[0])) return {};
+            if (!last && (f_.depends[load.arguments[i]].bound & index)) return {};
         }
-        some = true;
+        loads.push_back(n);
     }
-    return some;
+    return loads;
 }
 
-Func precomputed_tensor::sum_of_vectors(int sum, const place& here) {
-    const instruction& it = f_.node(sum);
-    const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
+/// Whether a sum is under no other one.
+bool precomputed_tensor::is_within(int sum, const place& here) const {
     for (std::size_t bound = 0; bound < f_.graph().indices.size(); ++bound)
-        if ((f_.depends[sum].bound >> bound & 1) && !here.indices.contains(static_cast<int>(bound))) return {};
+        if ((f_.depends[sum].bound >> bound & 1) && !here.indices.contains(static_cast<int>(bound))) return false;
+    return true;
+}
+
+/// Whether there are elements after the last one of all that is read: what the kernel makes has them, if it is no
+/// output.
+bool precomputed_tensor::is_followed(const std::vector<int>& loads) const {
+    return std::ranges::all_of(loads, [&](int load) {
+        const int tensor = f_.node(load).arguments[0];
+        return f_.node(tensor).kind == kind::precomputed &&
+               std::ranges::none_of(f_.graph().outputs, [&](const auto& output) { return output.node == tensor; });
+    });
+}
+
+/// A sum, or the largest, in lanes.
+quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>& loads, const place& here) {
+    const instruction& it = f_.node(node);
+    const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
+    const bool is_sum = it.op == operation::sum;
     const Expr extent = number(it.arguments[1]);
     const auto known = as_const_int(extent);
     const bool whole = known && *known % width == 0;
@@ -104,21 +156,26 @@ Func precomputed_tensor::sum_of_vectors(int sum, const place& here) {
     place within = here;
     const Expr element = made.steps * width + made.lane;
     within.indices[index] = element;
-    if (whole) within.extents[index] = it.arguments[1];
+    if (whole || is_followed(loads)) within.extents[index] = it.arguments[1];
     const quantity x = f_.evaluate(it.arguments[2], within);
-    if (x.masked.defined()) return {};
+    if (is_sum && x.masked.defined()) return {};
+    const Expr amount = is_sum ? x.value : in_order(x.value), nothing = Internal::make_zero(amount.type());
+    Expr counts = whole ? Internal::const_true() : element < extent;
+    if (x.masked.defined()) counts = counts && !x.masked;
+    const auto both = [&](const Expr& a, const Expr& b) { return is_sum ? a + b : max(a, b); };
     std::vector<Var> of_lane{made.lane};
     of_lane.insert(of_lane.end(), axes.begin(), axes.end());
-    made.partial(of_lane) = 0.0f;
-    made.partial(of_lane) += whole ? x.value : select(element < extent, x.value, 0.0f);
-    std::vector<Expr> at(of_lane.begin(), of_lane.end()), sums;
-    for (int lane = 0; lane < width; ++lane) at[0] = lane, sums.emplace_back(made.partial(at));
-    for (std::size_t half = sums.size() / 2; half > 0;
-         half /= 2)  // one half to the other: no sum waits for all before it
-        for (std::size_t i = 0; i < half; ++i) sums[i] += sums[i + half];
-    made.sum(axes) = sums[0];
+    made.partial(of_lane) = nothing;
+    made.partial(of_lane) = both(made.partial(of_lane), select(counts, amount, nothing));
+    std::vector<Expr> at(of_lane.begin(), of_lane.end()), all;
+    for (int lane = 0; lane < width; ++lane) at[0] = lane, all.emplace_back(made.partial(at));
+    for (std::size_t half = all.size() / 2; half > 0; half /= 2)  // one half to the other: nothing waits for all before
+        for (std::size_t i = 0; i < half; ++i) all[i] = both(all[i], all[i + half]);
+    made.sum(axes) = all[0];
     dots.push_back(made);
-    return made.sum;
+    const Expr result = made.sum(std::vector<Expr>(axes.begin(), axes.end()));
+    if (is_sum) return {result, {}};
+    return {select(result == nothing, 0.0f, from_order(result)), result == nothing};
 }
 
 /// In lanes of elements, which are 0 beyond the row.
@@ -225,21 +282,55 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
         frame.inputs.computed[n] = all.back().result;
         if (!all.back().may_be_masked) frame.inputs.never_masked.insert(n);
     }
-    for (std::size_t i = 0; i < all.size(); ++i) {
-        const int node = nodes[i];
-        const bool is_output =
-            std::ranges::any_of(graph.outputs, [&](const output_declaration& output) { return output.node == node; });
-        if (is_output) all[i].define_output();
-        int users = is_output, chooser = -1;
-        for (int n = 0; n < static_cast<int>(graph.nodes.size()); ++n)
-            for (int a = 0; a < graph.nodes[n].argument_count; ++a)
-                if (graph.nodes[n].arguments[a] == node) {
-                    ++users;
-                    if (chooses(graph.nodes[n].op))
-                        chooser = static_cast<int>(std::ranges::find(nodes, n) - nodes.begin());
-                }
-        if (users == 1) all[i].row_of = chooser;
-    }
+    for (std::size_t i = all.size(); i-- > 0;)  // users stand behind what they use
+        if (std::ranges::any_of(graph.outputs, [&](const auto& output) { return output.node == nodes[i]; }))
+            all[i].define_output();
+        else
+            find_chooser(frame, i);
+}
+
+/// Finds the choice whose rows are all that something is read for: by the choice itself, or in prefill by what is read
+/// for its rows alone, each at its own row. In decode there are too few rows to be tasks.
+void precomputed_tensors::find_chooser(const kernel_frame& frame, std::size_t i) {
+    const graph_ir& graph = frame.graph();
+    const int tensor = nodes[i], count = static_cast<int>(graph.nodes.size());
+    const auto position = [&](int node) { return static_cast<int>(std::ranges::find(nodes, node) - nodes.begin()); };
+    const auto uses = [&](int user, int node) {
+        const auto& all = graph.nodes[user].arguments;
+        return std::find(all.begin(), all.begin() + graph.nodes[user].argument_count, node) !=
+               all.begin() + graph.nodes[user].argument_count;
+    };
+    std::vector<int> choosers;  // -1: something else
+    bool by_choice = false, by_others = false;
+    const auto follow = [&](int load) {
+        std::vector<bool> depends(graph.nodes.size());
+        depends[load] = true;
+        for (int n = load; n < count; ++n) {
+            if (!depends[n]) continue;
+            bool used = false;
+            for (int user = n + 1; user < count; ++user) {
+                if (!uses(user, n)) continue;
+                used = true;
+                if (graph.nodes[user].kind != kind::precomputed)
+                    depends[user] = true;
+                else
+                    choosers.push_back(row_read_by(graph, load, tensor) == row_index(graph, user)
+                                           ? all[static_cast<std::size_t>(position(user))].rows_with
+                                           : -1);
+            }
+            if (!used) choosers.push_back(-1);
+        }
+    };
+    for (int user = tensor + 1; user < count; ++user)
+        if (uses(user, tensor)) {
+            if (chooses(graph.nodes[user].op))
+                choosers.push_back(position(user)), by_choice = true;
+            else
+                follow(user), by_others = true;
+        }
+    const bool is_one = !choosers.empty() && std::ranges::all_of(choosers, [&](int c) { return c == choosers[0]; });
+    if (!is_one || choosers[0] < 0 || (by_others && frame.decodes())) return;
+    all[i].rows_with = choosers[0], all[i].by_row = by_choice && !by_others;
 }
 
 const precomputed_tensor& precomputed_tensors::of(int node) const {

@@ -18,11 +18,12 @@ public:
     Halide::Func result{"precomputed"};
     Halide::Func output;   ///< where the call writes it, by query head; may be the result
     bool may_be_masked{};  ///< whether an element may be -infinity
-    int row_of{-1};        ///< the one choice that reads it, a row at a time; -1 if others do, or it is written
+    int rows_with{-1};     ///< the one choice for whose rows it is made; -1 if others read it, or it is written
+    bool by_row{};         ///< whether that choice reads it itself, a row at a time, and nothing else does
 
     // What there is to schedule of reals.
     Halide::RDom along;  ///< the last index; of a choice, too
-    /// A sum whose index is the last one of all that it reads: taken a vector at a time.
+    /// A sum, or the largest, whose index is the last one of all that it reads: taken a vector at a time.
     struct dot {
         Halide::Var lane;
         Halide::RDom steps;
@@ -30,6 +31,14 @@ public:
         Halide::Func sum;      ///< (axes)
     };
     std::vector<dot> dots;
+    /// A sum of what lies at the last index and of what lies at the one before it: taken a tile of both at a time.
+    struct product {
+        std::vector<Halide::Func> turned;  ///< (last index, summed, axes from the third): what it reads at the last
+        Halide::RDom summed;
+        Halide::Func tile;  ///< (axes)
+        Halide::Func sum;   ///< (axes)
+    };
+    std::vector<product> products;
     const int width;  ///< lanes of a dot, and of a tally
 
     // And of a choice, by rows. A row is (axes) without the first one.
@@ -55,8 +64,12 @@ private:
     void define_choice(int node);
     Halide::Func tallied(const std::string& name, int conditions, const Halide::Expr& length,
                          const std::function<Halide::Expr(const Halide::Expr&)>& holds);
-    Halide::Func sum_of_vectors(int sum, const place& here);
-    bool is_read_along(int sum) const;
+    quantity reduced_by_vectors(int node, const std::vector<int>& loads, const place& here);
+    bool is_followed(const std::vector<int>& loads) const;
+    bool is_of_made(int formula) const;
+    quantity product_of_rows(int sum, const std::vector<int>& loads, const place& here, const instruction& made);
+    std::vector<int> read_along(int sum) const;
+    bool is_within(int sum, const place& here) const;
     Halide::Expr number(int node) const;
 
     const kernel_frame& f_;
@@ -69,6 +82,9 @@ struct precomputed_tensors {
     std::deque<precomputed_tensor> all;
     std::vector<int> nodes;
     const precomputed_tensor& of(int node) const;
+
+private:
+    void find_chooser(const kernel_frame& frame, std::size_t i);
 };
 
 }  // namespace attune::generators

@@ -1,0 +1,54 @@
+#include "stages/precomputed.hpp"
+
+namespace attune::generators {
+using namespace Halide;
+
+/// Where each element that a sum reads lies at the last index or at the one before it, and some lie at either, as in
+/// q(b, h, i, c) * means(b, h, n, c): what lies at the last is turned, its elements beside each other, so that a tile
+/// of sums takes a vector of it and one number of each row. Undefined elsewhere.
+quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& loads, const place& here,
+                                             const instruction& made) {
+    const instruction& it = f_.node(sum);
+    if (it.op != operation::sum) return {};
+    const auto bound = [&](int argument) { return static_cast<int>(f_.node(argument).integer); };
+    const int summed = bound(it.arguments[0]), last = bound(made.arguments[made.argument_count - 2]),
+              before = bound(made.arguments[made.argument_count - 4]);
+    const auto lies_at = [&](int load, int index) { return (f_.depends[load].bound >> index & 1) != 0; };
+    bool rows = false, columns = false;
+    for (const int load : loads) {
+        if (lies_at(load, last) && lies_at(load, before)) return {};
+        rows |= lies_at(load, before), columns |= lies_at(load, last);
+    }
+    if (!rows || !columns) return {};
+    const Var c("c");
+    // Algorithm
+    product of;
+    of.summed = RDom(0, number(it.arguments[1]), "summed");
+    place within = here;
+    for (const int load : loads) {
+        if (!lies_at(load, last)) continue;
+        place there = here;
+        there.indices[summed] = c, there.extents[summed] = it.arguments[1];
+        const quantity x = f_.evaluate(load, there);
+        if (x.masked.defined()) return {};
+        std::vector<Var> of_last{axes[0], c};
+        of_last.insert(of_last.end(), axes.begin() + 2, axes.end());
+        std::vector<Expr> at(of_last.begin(), of_last.end());
+        at[1] = of.summed.x;
+        Func turned("turned");
+        turned(of_last) = x.value;
+        of.turned.push_back(turned);
+        within.known[load] = {turned(at), {}};
+    }
+    within.indices[summed] = of.summed.x, within.extents[summed] = it.arguments[1];
+    const quantity x = f_.evaluate(it.arguments[2], within);
+    if (x.masked.defined()) return {};
+    of.tile = Func("tile_of_products"), of.sum = Func("products");
+    of.tile(axes) = 0.0f;
+    of.tile(axes) += x.value;
+    of.sum(axes) = of.tile(std::vector<Expr>(axes.begin(), axes.end()));
+    products.push_back(of);
+    return {of.sum(std::vector<Expr>(axes.begin(), axes.end())), {}};
+}
+
+}  // namespace attune::generators
