@@ -190,11 +190,37 @@ static void caches(void) {
     CHECK(error_of_last(in_use, 4, NULL) < 1e-5);
 }
 
+/* An entry of a page table that is no page: refused by its place, and nothing is written. */
+static void pages(void) {
+    enum { page_count = 3, tokens = 4, blocks = 2, size = page_count * key_heads * tokens };
+    static int8_t codes[size * depth];
+    static float scales[size];
+    static int32_t table[batches * blocks] = {0, 1, 2, 0}, in_use[batches] = {8, 5};
+    static const int64_t of_codes[] = {page_count, key_heads, tokens, depth}, of_table[] = {batches, blocks},
+                         per_batch[] = {batches};
+    attune_common_paged_attention_arguments given;
+    memset(&given, 0, sizeof given);
+    given.q = of_last(q), given.out = of_last(out);
+    given.k_pages = given.v_pages = attune_dense(codes, ATTUNE_I8, 4, of_codes);
+    given.k_scale = given.v_scale = attune_dense(scales, ATTUNE_F32, 3, of_codes);
+    given.block_table = attune_dense(table, ATTUNE_I32, 2, of_table);
+    given.kv_lengths = attune_dense(in_use, ATTUNE_I32, 1, per_batch);
+    poison();
+    table[3] = 99;
+    CHECK(attune_common_paged_attention_run(&given, NULL) == ATTUNE_REFUSED &&
+          strstr(attune_error_text(), "block_table from 0 to 2, an index along page of k_pages, got 99 at (batch 1, "));
+    CHECK(untouched());
+    in_use[1] = 4; /* beyond the keys in use it may be anything */
+    CHECK(attune_common_paged_attention_run(&given, NULL) == ATTUNE_OK);
+    CHECK(!untouched());
+}
+
 int main(void) {
     fill(q, count, 0.7), fill(k, key_count, 1.3), fill(v, key_count, 2.1);
     lengths();
     packed();
     large();
+    pages();
     caches();
     if (failures == 0) printf("all is well with caches\n");
     return failures == 0 ? 0 : 1;

@@ -60,6 +60,15 @@ for words, shape, strides in ((["2147483647 elements from the first to the last 
     far = np.lib.stride_tricks.as_strided(one, shape, strides)
     refused(words, common.plain_attention, np.zeros((1, shape[1], 1, 64), np.float32), far, far)
 
+# Entries of a page table that are no page.
+pools = np.ones((3, 2, 4, 64), np.int8), np.ones((3, 2, 4), np.float32)
+paged = {"k_pages": pools[0], "v_pages": pools[0], "k_scale": pools[1], "v_scale": pools[1], "kv_lengths": np.array([8, 5], np.int32)}
+written = np.full((2, 4, 1, 64), 7, np.float32)
+refused(["block_table from 0 to 2", "got 99 at (batch 1, "], common.paged_attention, q[:, :, :1], block_table=np.array([[0, 1], [2, 99]], np.int32), out=written, **paged)
+assert (written == 7).all()
+common.paged_attention(q[:, :, :1], block_table=np.array([[0, 1], [2, 0]], np.int32), out=written, **paged)
+assert (written != 7).all()
+
 # Tensors that are not shared.
 refused(["__dlpack__", "list"], common.plain_attention, q.tolist(), k, v)
 for wrong, words in ((q.astype(object), ["object", "float32"]), (q.astype("U3"), ["<U3"]), (q.astype(">f4"), [">f4", "q.astype(q.dtype.newbyteorder('='))"])):

@@ -258,6 +258,30 @@ TEST_CASE("tensors of a device are taken by its kernels alone, and what the host
                    ContainsSubstring("a device's index from 0 in attune::options::device"));
 }
 
+TEST_CASE("indices in host memory are looked at whatever runs the kernel, and those in a device's are not") {
+    graph g;
+    const node_id pool = g.input("pool", f32, {axis_kind::free}), place = g.input("place", i32, {axis_kind::key});
+    const node_id at = g.add(operation::load, kind::integer, {place, g.add(operation::kv_idx, kind::integer)});
+    const node_id added = g.add(operation::load, kind::real, {pool, at});
+    g.output("out", g.attend(g.softmax(g.add(operation::add, kind::scores, {g.scores(g.q(), g.k()), added})), g.v()));
+    std::vector<attune::kernel> kernels = kernels_of(g);
+    std::int32_t places[7] = {0, 1, 2, 99, 0, 1, 2};
+    for (const auto& [target, where] : {std::pair("opencl", attune::memory::opencl), {"cuda", attune::memory::cuda}}) {
+        kernels[0].target = target;
+        attune::kernel_table table{
+            .version = attune::kernel_table_version, .variant = "by::hand", .graph = g.graph_ir(), .kernels = kernels};
+        table.devices = &devices;
+        by_hand::memory m;
+        arguments given{view("q", m({1, 2, 5, 8})),   view("k", m({1, 2, 7, 8})), view("v", m({1, 2, 7, 4})),
+                        view("out", m({1, 2, 5, 4})), view("pool", m({3})),       view("place", tensor(places, {7}))};
+        called = &g;
+        const auto message = [&] { return said([&] { attune::detail::call(table, given, {.target = target}); }); };
+        CHECK_THAT(message(), ContainsSubstring("expected place from 0 to 2, an index along free of pool, got 99"));
+        given.back().view = given.back().view.in(where);
+        CHECK_THAT(message(), !ContainsSubstring("place from 0 to 2"));
+    }
+}
+
 TEST_CASE("a queue is that of a target which is linked, the only one or the one that is asked for") {
     const on_devices one{"cuda", level}, two{"cuda", "opencl"}, none{level};
     const auto wait = [](const on_devices& of, const char* target) {

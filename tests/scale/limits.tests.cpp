@@ -239,6 +239,35 @@ TEST_CASE("a variant that is no shard has no plan, and a plan of other ranks mak
     }
 }
 
+TEST_CASE("a plan refuses kernels of another version by name") {
+    kernel_table table = detail::table_of<sharded::windowed_shard>();
+    for (const std::int64_t queries : {0, 1})
+        for (const int step : {-1, 1}) {
+            table.version = kernel_table_version + step;
+            const std::string said = said_to_one([&](mpi::context& world) {
+                const std::vector<mpi::detail::graph_to_plan> graphs{{table, {}}};
+                mpi::detail::plan(world, {.tokens = 30, .queries = queries}, graphs, {.threads = 1});
+            });
+            INFO(said);
+            CHECK(said.find("expected kernels of sharded::windowed_shard built for layout ") != std::string::npos);
+        }
+}
+
+TEST_CASE("a call over ranks refuses strides and extents beyond 2^31 - 1 with the number") {
+    constexpr std::int64_t beyond = std::int64_t{1} << 31;
+    const auto refuses = [](std::string_view sentence, tensor::extent_list shape, tensor::extent_list strides) {
+        const std::string said = said_of_documents([&](mpi::planning&, given_arguments& given) {
+            tensor& k = of_name(given, "k").view;
+            k = tensor(static_cast<const float*>(k.data()), shape, strides);
+        });
+        INFO(said);
+        CHECK(said.find(sentence) != std::string::npos);
+    };
+    refuses("a stride of at most 2147483647 elements along key of k, got 2147483648", {1, 1, 30, 32},
+            {32, 32, beyond, 1});
+    refuses("an extent from 0 to 2147483647 along key of k, got 2147483648", {1, 1, beyond, 32}, {0, 0, 0, 1});
+}
+
 TEST_CASE("what decides who needs which keys is looked at before it is read") {
     const auto refuses = [](std::string_view sentence, const tensor& table) {
         const std::string said =

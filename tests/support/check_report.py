@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -101,6 +102,13 @@ def table_of_skips(source, ctest, build):
     check(names | skips.ALLOWED.keys() <= tests.keys(), f"expected tests/support/skips.py to name tests, got {sorted((names | skips.ALLOWED.keys()) - tests.keys())}")
 
 
+def weekly(source):
+    """What runs once a week is every slice."""
+    there = re.search(r'^slices="(.*?)"', (pathlib.Path(source) / "tests/slices.sh").read_text(encoding="utf-8"), re.MULTILINE)[1].split()
+    run = re.search(r"slice: \[(.*?)\]", (pathlib.Path(source) / ".github/workflows/weekly.yml").read_text(encoding="utf-8"))[1].split(", ")
+    check(run == there, f"expected weekly.yml to run the slices of tests/slices.sh, {there}, got {run}")
+
+
 parser = argparse.ArgumentParser()
 parser.add_argument("source")
 parser.add_argument("--ctest")
@@ -109,5 +117,6 @@ given = parser.parse_args()
 minutes()
 complaints()
 table_of_skips(given.source, given.ctest, given.build)
+weekly(given.source)
 print("\n".join(wrong) or "as expected")
 sys.exit(1 if wrong else 0)
