@@ -38,6 +38,7 @@ constexpr auto flex_two_outputs = outputs(out = softmax(flex_shared) * v, lse = 
 constexpr auto flex_scaled = flex(top_left, 0.25);
 
 // Numbers of PyTorch's, masks joined and called, other tensors, more outputs: each beside its formula.
+constexpr auto position_of = input<"position_of", i32>(query);
 constexpr auto of_distance = input<"of_distance", f32>(head, axis<"distance">);
 constexpr auto pair_bias = input<"pair_bias", f32>(batch, head, query, key);
 constexpr auto in_blocks = mask_mod([](auto, auto, auto i, auto j) { return floor_div(i, 16) == floor_div(j, 16); });
@@ -62,6 +63,11 @@ constexpr auto flex_formed = flex(q, other_keys, v, and_masks(top_left, in_block
 constexpr auto formed_by_formula =
     softmax(mask(q * t(other_keys) * 1, (q_idx >= kv_idx && q_idx / 16 == kv_idx / 16) || q_idx / 16 == kv_idx / 16)) *
     v;
+constexpr auto by_captured = score_mod([](auto s, auto, auto, auto i, auto) { return s + w / 2 + position_of[i] / 3; });
+constexpr auto flex_captured = flex(q, k, values(v(b, h, kv_idx, d_idx) * 2.0), by_captured);
+constexpr auto captured_by_formula =
+    softmax(q * t(k) * rsqrt(depth) + as_real(w) / 2 + as_real(position_of(q_idx)) / 3) *
+    values(v(b, h, kv_idx, d_idx) * 2.0);
 constexpr auto flex_plain = flex();
 constexpr auto plain_by_formula = softmax(q * t(k) * rsqrt(depth)) * v;
 constexpr auto top_left_lse = flex(top_left, return_lse);
@@ -210,6 +216,7 @@ TEST_CASE("flex's numbers, masks, tensors and outputs are those of the formula t
     STATIC_REQUIRE(fingerprint<flex_numbers> == fingerprint<numbers_by_formula>);
     STATIC_REQUIRE(fingerprint<flex_joined> == fingerprint<joined_by_formula>);
     STATIC_REQUIRE(fingerprint<flex_formed> == fingerprint<formed_by_formula>);
+    STATIC_REQUIRE(fingerprint<flex_captured> == fingerprint<captured_by_formula>);
     STATIC_REQUIRE(fingerprint<flex_plain> == fingerprint<plain_by_formula>);
     STATIC_REQUIRE(fingerprint<top_left_lse> == fingerprint<top_left_lse_by_formula>);
 }

@@ -7,7 +7,8 @@
 The first line of a file is `// rejects: <sentence>`, text or a regular expression. Compiled with -DREJECT the file must fail, and the
 sentence must stand in the compiler's first error or in the note that follows it; g++ must need 15 lines at most for all it says
 (clang, which quotes more, 40), but where the line says `// rejects at length: <sentence>` because the standard library lists overloads
-of its own, or what a macro made is shown twice. Compiled without, the twin must pass.
+of its own, or what a macro made is shown twice. Where the second line is `// not: <text>`, that text, or what the regular expression
+finds, must stand nowhere in what the compiler says. Compiled without, the twin must pass.
 """
 import argparse
 import os
@@ -19,6 +20,7 @@ import tempfile
 
 MARK = "// rejects: "
 MARK_AT_LENGTH = "// rejects at length: "
+MARK_NOT = "// not: "
 
 
 def first_error(stderr):
@@ -56,7 +58,7 @@ def read_before(compiler, folder):
 def check(compiler, file):
     """What is wrong with the file, as a list of sentences."""
     with open(file, encoding="utf-8") as source:
-        head = source.readline().rstrip("\n")
+        head, second = (source.readline().rstrip("\n") for _ in range(2))
     at_length = head.startswith(MARK_AT_LENGTH)
     if not at_length and not head.startswith(MARK):
         return [f"expected the first line to be `{MARK}<sentence>`, got `{head}`"]
@@ -76,6 +78,8 @@ def check(compiler, file):
         wrong.append(f"expected `{sentence}` in the first error or its note, got:\n{misuse.stderr}")
     elif lines > limit and not at_length:
         wrong.append(f"expected at most {limit} lines, got {lines}:\n{misuse.stderr}")
+    if second.startswith(MARK_NOT) and says(unwanted := second[len(MARK_NOT):].strip(), misuse.stderr):
+        wrong.append(f"expected no `{unwanted}`, got:\n{misuse.stderr}")
     return wrong
 
 
@@ -91,6 +95,8 @@ def self_test(compiler):
         "a twin that fails": (right.replace("#endif", "#else\nint twin = undeclared;\n#endif"), False),
         "the sentence in the second error": (right.replace("static_assert", "int other = undeclared;\nstatic_assert"), False),
         "too much said": (right.replace("#endif", "\n".join(f"int x{i} = undeclared{i};" for i in range(40)) + "\n#endif"), False),
+        "what must not be said": (right.replace("\n", "\n// not: a good thing\n", 1), False),
+        "what is not said": (right.replace("\n", "\n// not: a bad thing\n", 1), True),
         "no sentence": (right.replace(MARK, "// ", 1), False),
     }
     wrong = 0

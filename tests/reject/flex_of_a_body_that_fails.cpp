@@ -1,4 +1,5 @@
 // rejects: not_there
+// not: attune: a score_mod
 #include "language.hpp"
 
 namespace my {
