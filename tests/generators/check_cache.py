@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
-"""emit --cache and --key: an object is compiled once for what it is made of, and again for anything else. GENERATOR CODE LEVEL WORK"""
+"""emit --cache and --key: an object is compiled once for what it is made of, and again for anything else; and a
+generator that is killed leaves no half of a file. GENERATOR CODE LEVEL WORK"""
 import os
+import re
+import resource
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -104,6 +108,49 @@ killed.kill()
 killed.communicate()
 left = [name for name in os.listdir(work) if name.startswith("killed.o")]
 expect(killed.returncode == -9 and "killed.o" not in left, f"a generator killed as it writes leaves no object, got {left}")
+
+# Nor does one that ends in the midst of a file, here of its first 1000 bytes, whichever file that is; and two of them do not get in each other's way.
+files = {"half.o": ["--target", level, "--object", "half.o"], "half.cpp": ["--registry", "half.cpp", "--header", "some.hpp", "--c-header", "half.h", "--targets", level]}
+
+
+def emitting(options, **how):
+    return subprocess.Popen([generator, "emit", "--depths", "8", *options], stderr=subprocess.DEVNULL, cwd=work, env={**os.environ, "ATTUNE_KERNEL_CACHE": "", "ASAN_OPTIONS": "detect_leaks=0"}, **how)
+
+
+def first_kilobyte():
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))  # by a signal that nothing handles: a kill at that byte
+
+
+def begun(name):
+    return [found for found in os.listdir(work) if re.fullmatch(re.escape(name) + "[.][0-9a-f]{16}", found)]
+
+
+for name, options in files.items():
+    for times in (1, 2):
+        ended = emitting(options, preexec_fn=first_kilobyte).wait()
+        halves = begun(name)
+        expect(ended == -signal.SIGXFSZ and len(halves) == times and all(os.path.getsize(os.path.join(work, half)) == 1000 for half in halves), f"{name}: {times} halves of other names, got {halves}")
+        expect(not os.path.exists(os.path.join(work, name)) and not os.path.exists(os.path.join(work, "half.h")), f"{name}: not there while it is no whole file")
+    expect(emitting(options).wait() == 0 and sorted(begun(name)) == sorted(halves), f"{name}: made beside what was left")
+
+# Killed at any time, a generator leaves the registry and the header whole or as they were.
+both, started = ("half.cpp", "half.h"), time.monotonic()
+emitting(files["half.cpp"]).wait()
+takes, texts = time.monotonic() - started, [content(os.path.join(work, name)) for name in both]
+for there in (False, True):
+    for at in range(20):
+        for name in both:
+            if not there and os.path.exists(os.path.join(work, name)):
+                os.remove(os.path.join(work, name))
+        killed = emitting(files["half.cpp"])
+        time.sleep(takes * at / 20)
+        killed.kill()
+        killed.wait()
+        for name, expected in zip(both, texts):
+            file = os.path.join(work, name)
+            expect(content(file) == expected if os.path.exists(file) else not there, f"{name} is whole or as it was, killed after {at} twentieths")
+    expect(emitting(files["half.cpp"]).wait() == 0 and [content(os.path.join(work, name)) for name in both] == texts, "and the next generator makes both")
 
 # What it leaves in a cache is removed by whoever keeps an object an hour later: under such a name, and that alone.
 part = left[0].removeprefix("killed.o")

@@ -32,6 +32,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -526,6 +527,22 @@ def rebuilds(user):
         said = run(user.options.cmake, "--build", build, "--verbose")
         return re.findall(r"three::(\w+) d8x8 lowered", said)
 
+    def killed_as_it_compiles():
+        """A build, killed with all that it runs as soon as an object is begun."""
+        def begun():
+            return [name for _, _, names in os.walk(build) for name in names if re.search(r"[.]o[.][0-9a-f]{16}$", name)]
+
+        building = subprocess.Popen([user.options.cmake, "--build", build], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+        while building.poll() is None and not begun():
+            time.sleep(0.001)
+        for process in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+            try:
+                if os.getsid(process) == building.pid:  # ninja's commands have process groups of their own
+                    os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # ended by itself
+        expect(building.wait() == -signal.SIGKILL and begun(), f"expected a build that is killed as it compiles a kernel, got {begun()}")
+
     def edit(before, after):
         with open(header, encoding="utf-8") as file:
             text = file.read()
@@ -554,6 +571,10 @@ def rebuilds(user):
     expect(compiled() == [], "expected a comment in the header to compile no kernel")
     edit("q * t(k) * rsqrt(depth)", "q * t(k) * rsqrt(depth) * 2.0")
     expect(compiled() == ["second"], "expected an edit of one graph of three to compile that one")
+    edit("q * t(k) * rsqrt(depth) * 2.0", "q * t(k) * rsqrt(depth) * 3.0")
+    killed_as_it_compiles()
+    expect(compiled() == ["second"], "expected a build after one that was killed to compile what that one was at")
+    expect(compiled() == [], "expected nothing to do after that")
     for source in ("inspect/dump_passes.cpp", "inspect/input_roles.cpp", "inspect/node_text.cpp", "emit/c_header.cpp", "schedules/shape_bucket.cpp", "tuner/statistics.cpp",
                    "commands/schedule_option.cpp", "commands/variant_named.cpp"):
         edited("generators/src/" + source)
