@@ -180,7 +180,7 @@ void refused(std::mt19937& random) {
 }  // namespace
 
 void call_once(std::mt19937& random) {
-    switch (random() % 20) {
+    switch (random() % 24) {
         case 0: refused(random); break;
         case 1: std::thread([&] { ready_made(random); }).join(); break;  // a thread that ends takes its scratch along
         case 2:
@@ -193,6 +193,9 @@ void call_once(std::mt19937& random) {
         case 9: pages(random); break;
         case 10: prepared(random); break;
         case 11: gradient(random); break;
+        case 12: stores(random); break;
+        case 13: choices(random); break;
+        case 14: shards(random); break;
         default: variant_under_test(random); break;
     }
     ++calls;

@@ -21,6 +21,9 @@ void packed_queries(std::mt19937& random);
 void pages(std::mt19937& random);
 void prepared(std::mt19937& random);
 void gradient(std::mt19937& random);
+void stores(std::mt19937& random);
+void choices(std::mt19937& random);
+void shards(std::mt19937& random);
 
 // What calls are made of.
 template <class T, std::size_t Count> const T& one_of(const T (&list)[Count], std::mt19937& random) {

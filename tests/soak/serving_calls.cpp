@@ -1,14 +1,17 @@
-// What servers and trainers call: packed queries, pages, prepared calls, gradients.
+// What servers and trainers call: packed queries, pages, prepared calls, gradients, stores, chosen blocks, shards.
 #include "../gradients/gradient_call.hpp"
 #include "../gradients/variants.hpp"
 #include "calls.hpp"
+#include "variants.hpp"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <attune/common.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
+#include <utility>
 
 namespace soak {
 namespace {
@@ -136,6 +139,72 @@ void gradient(std::mt19937& random) {
         case 1: return run("alibi", ir_of<g::alibi>, ir_of<g::alibi_gradient>, table_of<g::alibi_gradient>());
         default: return run("rope", ir_of<g::rope>, ir_of<g::rope_gradient>, table_of<g::rope_gradient>());
     }
+}
+
+/// Steps of two sequences that store their keys and values; nothing else of the caches may change.
+void stores(std::mt19937& random) {
+    const std::int64_t queries = one_of({1, 3, 40}, random), keys = 130, of_heads = 2;
+    attune::support::workload call(attune::dsl::ir_of<soaked::step>,
+                                   {.batches = 2,
+                                    .heads = 4,
+                                    .key_heads = of_heads,
+                                    .queries = queries,
+                                    .keys = keys,
+                                    .depth = 32,
+                                    .value_depth = 32},
+                                   1);
+    call.set_lengths({static_cast<std::int32_t>(keys) - 7, static_cast<std::int32_t>(queries)});
+    for (int times = 0; times < 2; ++times) {  // the second stores the same again
+        attune::detail::call(attune::detail::table_of<soaked::step>(), call.arguments(), drawn_options(random));
+        remember(fmt::format("stores {}", queries),
+                 hash(hash_of(call["out"].reals), call["k"].reals.data(), std::ssize(call["k"].reals)));
+    }
+}
+
+void choices(std::mt19937& random) {
+    const std::int64_t queries = one_of({1, 33, 200}, random), chosen = one_of({0, 2, 7}, random);
+    attune::support::workload call(
+        attune::dsl::ir_of<soaked::chosen>,
+        {.batches = 2, .heads = 4, .key_heads = 2, .queries = queries, .keys = 200, .depth = 32, .value_depth = 32}, 1,
+        {{"count", static_cast<double>(chosen)}});
+    attune::detail::call(attune::detail::table_of<soaked::chosen>(), call.arguments(), drawn_options(random));
+    remember(fmt::format("choices {} {}", queries, chosen), hash_of(call["out"].reals));
+}
+
+/// The keys in parts, one call after the other; the last parts may be empty.
+void shards(std::mt19937& random) {
+    namespace of = attune::dsl::of_shard;
+    static constexpr std::int64_t parts_of[][3] = {{90, 0, 0}, {1, 88, 1}, {30, 30, 30}, {64, 26, 0}};
+    const auto& parts = one_of(parts_of, random);
+    const std::int64_t heads = 4, key_heads = 2, length = 90, depth = 32;
+    const auto all = static_cast<std::int32_t>(length);
+    const auto asked = filled(heads * length * depth, 0.7f), k_data = filled(key_heads * length * depth, 1.3f),
+               v_data = filled(key_heads * length * depth, 2.1f);
+    std::vector<std::int32_t> positions(static_cast<std::size_t>(length));
+    std::iota(positions.begin(), positions.end(), 0);
+    std::vector<float> made[] = {std::vector<float>(asked.size()), std::vector<float>(asked.size())};
+    std::vector<float> sums[] = {std::vector<float>(static_cast<std::size_t>(heads * length)), {}};
+    std::ranges::fill(sums[0], -std::numeric_limits<float>::infinity()), sums[1] = sums[0];
+    const auto rows = [&](const std::vector<float>& data, std::int64_t first, std::int64_t count) {
+        return attune::tensor(data.data() + first * depth, {1, key_heads, count, depth},
+                              {key_heads * length * depth, length * depth, depth, 1});
+    };
+    const auto shaped = [&](std::vector<float>& data) {
+        return attune::tensor(data.data(), {1, heads, length, depth});
+    };
+    const auto of_rows = [&](std::vector<float>& data) { return attune::tensor(data.data(), {1, heads, length}); };
+    std::int64_t first = 0;
+    std::size_t now = 0;
+    for (const std::int64_t count : parts) {
+        attune::run<soaked::causal_shard>(
+            q = attune::tensor(asked.data(), {1, heads, length, depth}), k = rows(k_data, first, count),
+            v = rows(v_data, first, count), of::query_positions = attune::tensor(positions.data(), {length}),
+            of::key_positions = attune::tensor(positions.data() + first, {count}),
+            of::lengths = attune::tensor(&all, {1}), before(out) = shaped(made[now]), before(lse) = of_rows(sums[now]),
+            out = shaped(made[1 - now]), lse = of_rows(sums[1 - now]), drawn_options(random));
+        first += count, now = 1 - now;
+    }
+    remember(fmt::format("shards {}", fmt::join(parts, " ")), hash_of(made[now]));
 }
 
 }  // namespace soak
