@@ -10,6 +10,7 @@
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR.
 #                                          A GPU's file has to be named, after a comma where there is a CPU, too: native,nvidia-h200. Several CPUs, or all of the folder: kernels of
 #                                          each beside the default's, of which the runtime chooses by the CPU's model
+#     [FINITE]                             a promise: no element that calls read below kv_lengths is NaN or infinite, masked or not, and kernels need not look for them
 #     [SHARED])                            a shared library, too
 #
 # Makes
@@ -40,9 +41,9 @@ set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the gen
 set(ATTUNE_TUNED_FOR native CACHE STRING "The CPU whose measured schedules kernels have, unless attune_add_variant is given TUNED_FOR: a name, native, model or generic")
 
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;OF;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;OF;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
     if(arg_UNPARSED_ARGUMENTS)
-        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
+        message(FATAL_ERROR "attune_add_variant(${target}): expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, FINITE or SHARED, got `${arg_UNPARSED_ARGUMENTS}`")
     endif()
     if(arg_OF)
         if(NOT TARGET ${arg_OF})
@@ -114,6 +115,12 @@ try TARGETS without it")
     cmake_path(ABSOLUTE_PATH tuned_into BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE)
     cmake_path(ABSOLUTE_PATH arg_SCHEDULES BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}" NORMALIZE OUTPUT_VARIABLE SCHEDULES)
     set(TUNED_FOR "${arg_TUNED_FOR}")
+    set(FINITE false)
+    set(finite "")
+    if(arg_FINITE)
+        set(FINITE true)
+        set(finite --finite)
+    endif()
     file(GLOB schedule_files CONFIGURE_DEPENDS "${SCHEDULES}/*.json")
 
     cmake_path(GET header PARENT_PATH header_folder)
@@ -180,7 +187,7 @@ try TARGETS without it")
         foreach(level IN LISTS arg_TARGETS)
             set(file "${folder}/${name}_${level}")
             set(object "${file}${CMAKE_CXX_OUTPUT_EXTENSION}")
-            set(wanted --target ${level} --targets ${arg_TARGETS} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${instrumented} ${code})
+            set(wanted --target ${level} --targets ${arg_TARGETS} --graph ${graph} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite} ${instrumented} ${code})
             add_custom_command(
                 OUTPUT "${file}.key"
                 COMMAND ${emit} ${wanted} --key "${file}.key"
@@ -202,7 +209,7 @@ try TARGETS without it")
     add_custom_command(
         OUTPUT "${registry}" "${c_header}"
         COMMAND ${emit} --registry "${registry}" --header "${header_name}" --c-header "${c_header}"
-            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned}
+            --targets ${arg_TARGETS} --dtypes ${arg_DTYPES} --depths ${arg_DEPTHS} --shapes ${arg_SHAPES} ${tuned} ${finite}
         DEPENDS "${program}" ${schedule_files}
         COMMENT "Writing the registry of ${graphs}"
         VERBATIM)

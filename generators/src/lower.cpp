@@ -45,16 +45,12 @@ Pipeline pipeline_of_block_kinds(kernel_frame& f, int vector, bool in_subblocks)
     Func blocks("blocks");
     std::deque<kernel_frame> further;
     std::deque<subblocks> parts;
-    const auto add = [&](const kernel_frame& of) { parts.emplace_back(of); };
-    if (f.core.has_core() && in_subblocks) {
-        add(f);
-        for (const plan& core : f.core.others) add(further.emplace_back(f, core));
-    }
-    Expr is = parts.empty() && f.core.has_core() ? f.block_kind(f.visible(f.core.scores)) : cast<uint8_t>(0);
-    for (const subblocks& each : parts) {  // of several cores: empty where all are, partial where one is
-        const Expr one = subblocks::kind_of(each.block_kinds(f.kb, f.qt, f.h, f.b)), partial = cast<uint8_t>(1);
-        is = &each == &parts.front() ? one : select(is == partial || one == partial, partial, max(is, one));
-    }
+    const auto kind_of = [&](kernel_frame& of) {
+        if (!in_subblocks) return of.block_kind(of.visible(of.core.scores));
+        return subblocks::kind_of(parts.emplace_back(of).block_kinds(f.kb, f.qt, f.h, f.b));
+    };
+    Expr is = f.core.has_core() ? kind_of(f) : cast<uint8_t>(0);
+    for (const plan& core : f.core.others) is = kernel_frame::joined_kinds(is, kind_of(further.emplace_back(f, core)));
     blocks(f.kb, f.qt, f.h, f.b) = is;
 
     // Schedule
@@ -119,6 +115,7 @@ Pipeline observed(Pipeline all, const pass_observer& observer) {
 Module lowered_kernel::module(const std::string& symbol, const Target& target, const pass_observer& observer) const {
     Pipeline compiled = attention;
     if (target.has_feature(Target::Vulkan)) compiled.add_custom_lowering_pass(new words_for_vulkan);
+    if (target.has_feature(Target::OpenCL)) compiled.add_custom_lowering_pass(new words_for_opencl);
     if (observer) compiled = observed(compiled, observer);
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());

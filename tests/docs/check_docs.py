@@ -25,7 +25,7 @@ foreach(command IN ITEMS project find_package attune_add_torch_library attune_ad
     cmake_language(EVAL CODE "macro(${command})\\nendmacro()")
 endforeach()
 function(attune_add_variant target)
-    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
+    cmake_parse_arguments(PARSE_ARGV 1 arg "SHARED;FINITE" "HEADER;SCHEDULES;TUNED_FOR" "GRAPHS;DTYPES;DEPTHS;TARGETS;SHAPES")
     if(arg_UNPARSED_ARGUMENTS OR NOT arg_HEADER OR NOT arg_GRAPHS)
         message(FATAL_ERROR "attune_add_variant(${target}): ${arg_UNPARSED_ARGUMENTS}")
     endif()

@@ -59,7 +59,7 @@ expect(f"{plain} DTYPES f32 bf16 TARGETS x86-64-v4 x86-64-v4-bf16", second, with
 expect(f"{plain} DTYPES q:f32,k:bf16,v:bf16 TARGETS x86-64-v4 x86-64-v4-bf16", second, without=["expected"])
 expect(f"{plain} TARGETS x86-64-v4-bf16", second, without=["expected"])
 
-expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR or SHARED, got `DTYPE;bf16`", without=["made of"])
+expect("my DTYPE bf16 HEADER my.hpp GRAPHS my::graph", "expected HEADER, GRAPHS, OF, DTYPES, DEPTHS, TARGETS, SHAPES, SCHEDULES, TUNED_FOR, FINITE or SHARED, got `DTYPE;bf16`", without=["made of"])
 expect("my HEADER my.hpp", "expected HEADER <variant header> and GRAPHS <my::graph>..., got one of them at most", without=["made of"])
 expect("my HEADER absent.hpp GRAPHS my::graph", "expected HEADER to name a file, got `absent.hpp`; looked for", without=["made of"])
 expect("my OF nobody", "expected OF to name a library made by attune_add_variant, got `nobody`", without=["made of"])

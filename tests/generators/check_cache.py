@@ -70,8 +70,8 @@ def key(*options):
 same, written = key("--code", code)
 expect(same.strip() + ".kernels" in os.listdir(cache), "the key is what the cache calls the object")
 expect(key("--code", code) == (same, written), "a key that did not change is not written again")
-keys = {same, key("--code", code, other_code)[0], key("--code", code, "--depths", "8x4")[0], key("--code", code, "--sanitize", "address")[0]}
-expect(len(keys) == 4, "another key for what is made of something else")
+keys = {same, key("--code", code, other_code)[0], key("--code", code, "--depths", "8x4")[0], key("--code", code, "--sanitize", "address")[0], key("--code", code, "--finite")[0]}
+expect(len(keys) == 5, "another key for what is made of something else")
 expect("expected --code" in key()[0] and "expected --code" in key("--code", os.path.join(work, "absent"))[0], "no key without code")
 
 # An entry that is not what was written is found out, made anew and said, whatever happened to it.

@@ -118,7 +118,7 @@ def refuses():
             (["emit", "--object", file, "--target", "x86-64-v3", "--schedule", '{"key_block": 100000}'], "under_test::plain, --schedule: expected a schedule's key_block to be 4096 at most, got 100000; try 4096"),
             (["bench", "--variant", "plain", "--targets", "x86-64-v2", "--depths", "4", "--schedule", '{"lanes": 64}'], "under_test::plain, --schedule: expected a schedule's lanes to be 16 at most, got 64"),
             (["tune", "--variant", "plain", "--targets", "x86-64-v2", "--depths", "4", "--buckets", "prefill", "--only", '{"key_splits": 1000000}'], "under_test::plain, --only: expected a schedule's key_splits to be 1 in prefill, got 1000000; try 1"),
-            (["draw", "--variant", "plain", "--schedule", '{"key_block": 100000}'], "under_test::plain: expected a schedule's key_block to be 4096 at most"),
+            (["draw", "--variant", "plain", "--schedule", '{"key_block": 100000}'], "under_test::plain, --schedule: expected a schedule's key_block to be 4096 at most"),
             (["explain", "--shape", "1x8x1024"], "expected a shape as batch x heads x queries x keys"),
             (["explain", "--variant", "x"], "expected a variant among"),
             (["describe", "--variant", "x"], "expected a variant among"),
@@ -211,7 +211,7 @@ def draws():
             (["--head", "8", "--heads", "8"], "expected a head below 8, got 8"),
             (["--queries", "100000"], "expected a picture of 1 to 2^24 pairs"),
             (["--schedule", '{"colour": 1}'], 'got "colour"; try without it'),
-            (["--schedule", "32"], "expected a schedule as a JSON object"),
+            (["--schedule", "32"], ", --schedule: expected a schedule as a JSON object"),
             (["--output", os.path.join(folder, "no", "file.svg")], "expected a file that can be written"),
         ]:
             r = run("draw", *arguments)

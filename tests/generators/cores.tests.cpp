@@ -1,4 +1,5 @@
 // Graphs with several attention cores, compiled in process for every level that runs here, beside the reference.
+#include "inspect/draw.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
 #include "tuner/jit_kernel.hpp"
@@ -212,6 +213,38 @@ TEST_CASE("the flops, the scratch and the blocks of several softmaxes are those 
     const auto request = request_of(both, "x86-64-v3", "f32");
     CHECK(request.core().others.size() == 1);
     CHECK(generators::scratch_bytes(request) > generators::plain_scratch_bytes(request.schedule, request.depths) * 2);
+}
+
+TEST_CASE("a picture shows the pairs that any of several softmaxes sees, and the blocks that a kernel visits",
+          "[cores]") {
+    const generators::variant both{"my::apart", ir_of<apart>};
+    const auto request = request_of(both, best_level().name, "f32");
+    generators::draw_request asked;
+    asked.queries = 100, asked.keys = 400, asked.heads = asked.key_heads = 2, asked.depth = asked.value_depth = 32;
+    const auto drawn = generators::picture_of(both, request, asked, {});
+    REQUIRE((drawn.queries == 100 && drawn.keys == 400));
+    const auto [query_block, key_block] = drawn.cut;
+    // Nothing, some or all of a block's pairs are seen by one, by the other.
+    std::vector<std::array<bool, 4>> blocks(drawn.blocks.size(), {false, true, false, true});
+    bool same = true;
+    for (int query = 0; query < drawn.queries; ++query)
+        for (int key = 0; key < drawn.keys; ++key) {
+            const bool one = key <= query + 30, other = key > 20;
+            same = same && (drawn.visible[static_cast<std::size_t>(query * drawn.keys + key)] != 0) == (one || other);
+            auto& block = blocks[static_cast<std::size_t>(query / query_block * drawn.key_blocks() + key / key_block)];
+            block[0] = block[0] || one, block[1] = block[1] && one, block[2] = block[2] || other,
+            block[3] = block[3] && other;
+        }
+    CHECK(same);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+        const auto [any_of_one, all_of_one, any_of_other, all_of_other] = blocks[i];
+        CAPTURE(i);
+        CHECK((drawn.blocks[i] != 0) == (any_of_one || any_of_other));
+        if (drawn.blocks[i] == 2) CHECK(((all_of_one || !any_of_one) && (all_of_other || !any_of_other)));
+    }
+    CHECK(std::ranges::count(drawn.blocks, 2) > 0);
+    CHECK(generators::svg_of(drawn, {}).starts_with("<svg"));
+    CHECK(generators::json_of(drawn).find("\"blocks\"") != std::string::npos);
 }
 
 TEST_CASE("a GPU refuses several softmaxes in one sentence", "[cores]") {

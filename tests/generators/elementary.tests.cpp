@@ -1,5 +1,7 @@
 // Elementary functions of kernels against the C library's in double precision: a sample of all floats, exact cases,
-// what is not defined, on every level that JIT can have here and on an OpenCL device if there is one.
+// what is not defined, on every level that JIT can have here; ../gpu/opencl/functions.tests.cpp has them on a device.
+#include "ulps.hpp"
+
 #include "expr/elementary.hpp"
 #include "expr/functions.hpp"
 #include "expr/math.hpp"
@@ -7,7 +9,6 @@
 #include <Halide.h>
 #include <catch2/catch_test_macros.hpp>
 
-#include <bit>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -15,6 +16,7 @@
 
 using namespace attune;
 using namespace attune::generators;
+using attune::testing::error_in_ulps;
 using Halide::Buffer;
 using Halide::Expr;
 
@@ -22,25 +24,8 @@ namespace {
 
 constexpr float infinity = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
 
-/// How many units in the last place of the f32 nearest to it, denormal numbers included; infinite where one is NaN or
-/// infinite and the other is not. The largest float stands for what is too large.
-double error_in_ulps(float found, double wanted) {
-    if (std::isnan(wanted)) return std::isnan(found) ? 0 : HUGE_VAL;
-    constexpr float most = std::numeric_limits<float>::max();
-    const float nearest = static_cast<float>(wanted);
-    if (std::isinf(nearest)) return found == nearest || found == std::copysign(most, nearest) ? 0 : HUGE_VAL;
-    if (!std::isfinite(found)) return HUGE_VAL;
-    int exponent = 0;
-    std::frexp(nearest, &exponent);
-    return std::abs(found - wanted) / std::ldexp(1.0, std::max(exponent - 24, -149));
-}
-
-/// Floats at equal distances among all there are, with those that stand out.
 Buffer<float> sample(std::uint32_t stride) {
-    std::vector<float> all{0.0f, -0.0f, 1.0f, -1.0f, 0.5f, -0.5f, 2.5f, -3.5f, infinity, -infinity, nan};
-    for (std::uint64_t bits = 0; bits <= UINT32_MAX; bits += stride)
-        all.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-    while (all.size() % 16 != 0) all.push_back(0);
+    const std::vector<float> all = testing::sample_of_floats(stride);
     Buffer<float> result(static_cast<int>(all.size()));
     std::copy(all.begin(), all.end(), result.begin());
     return result;
@@ -68,22 +53,16 @@ const std::vector<Halide::Target>& targets() {
     return all;
 }
 
-const Halide::Var i("i"), outer("outer"), inner("inner");
+const Halide::Var i("i");
 
 /// Each function of the sample, a tuple at one pass.
 std::vector<Buffer<float>> computed(const std::vector<Expr>& values, int count, const Halide::Target& target) {
     Halide::Func f("f");
     f(i) = Halide::Tuple(values);
-    if (target.has_gpu_feature())
-        f.gpu_tile(i, outer, inner, 16);
-    else
-        f.vectorize(i, 8);
+    f.vectorize(i, 8);
     Halide::Realization found = f.realize({count}, target);
     std::vector<Buffer<float>> result;
-    for (std::size_t n = 0; n < found.size(); ++n) {
-        result.emplace_back(found[n]);
-        result.back().copy_to_host();
-    }
+    for (std::size_t n = 0; n < found.size(); ++n) result.emplace_back(found[n]);
     return result;
 }
 

@@ -1,9 +1,18 @@
 // What is said of a graph, by the generators and through the kernel table by the runtime.
 #include "inspect/notes.hpp"
+#include "../reference/ir_by_hand.hpp"
+#include "base/about.hpp"
+#include "inspect/explain.hpp"
+#include "inspect/halide_error.hpp"
 
 #include <attune/dsl.hpp>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <stdexcept>
+#include <string>
+#include <vector>
 
 using Catch::Matchers::ContainsSubstring;
 
@@ -64,4 +73,76 @@ TEST_CASE("the conventions of a graph are said") {
     CHECK_THAT(conventions_of(ir_of<formulas::bottom_right>), ContainsSubstring("alignment: bottom-right"));
     CHECK_THAT(conventions_of(ir_of<formulas::sunk>), ContainsSubstring("log-sum-exp the sink"));
     CHECK_THAT(conventions_of(ir_of<formulas::plain_weights>), ContainsSubstring("weights: the scores themselves"));
+}
+
+TEST_CASE(
+    "what only the blocks of a graph show is said with the graph's name, in the registry and in what is explained") {
+    using namespace attune;
+    testing::ir_builder by_hand;  // the language refuses it: nothing says how many keys there are
+    const auto q =
+        by_hand.input("q", element_type::any, {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::depth});
+    const auto pool = by_hand.input("pool", element_type::f32, {axis_kind::free, axis_kind::depth});
+    const auto row = by_hand.add(operation::load, kind::real,
+                                 {pool, by_hand.index(operation::kv_idx), by_hand.index(operation::d_idx)});
+    const auto keys = by_hand.add(operation::keys, kind::tensor, {row});
+    const auto scores = by_hand.add(operation::contract, kind::scores,
+                                    {q, by_hand.add(operation::transpose, kind::transposed, {keys})});
+    by_hand.output("lse", by_hand.add(operation::log_sum_exp, kind::row, {scores}));
+    const generators::variant of{"test::graph", by_hand.view()};
+    const auto kernels = generators::kernels_of({&of, 1}, {.targets = {"x86-64-v3"}, .depths = {"64"}});
+    const auto sentence = Catch::Matchers::Message(
+        "test::graph: no input has an axis that says how many keys there are; state it: keys(formula, length)");
+    CHECK_THROWS_MATCHES(generators::notes_of({&of, 1}, kernels), std::runtime_error, sentence);
+    CHECK_THROWS_MATCHES(generators::explain_json({&of, 1}, kernels, {}), std::runtime_error, sentence);
+    CHECK_THROWS_MATCHES(generators::explain_text({&of, 1}, kernels, {}), std::runtime_error, sentence);
+}
+
+// Graphs that the language refuses before a generator sees them: a generator does not count on that.
+TEST_CASE("gradients that no score has a part in are refused, whoever wrote the graph") {
+    using namespace attune;
+    testing::ir_builder by_hand;
+    by_hand.input("bias", element_type::f32, {axis_kind::value_depth});
+    by_hand.output("d_bias",
+                   by_hand.add(operation::deposit, kind::gradient, {by_hand.real(1), by_hand.index(operation::d_idx)}));
+    graph_ir graph = by_hand.view();
+    std::vector<instruction> nodes(graph.nodes.begin(), graph.nodes.end());
+    nodes.back().input = 0;
+    graph.nodes = nodes;
+    CHECK_THROWS_MATCHES(
+        notes_of(graph), std::runtime_error,
+        Catch::Matchers::Message("test::graph: attune makes no kernel for gradients that no score has a part in yet"));
+}
+
+TEST_CASE("an output that is read at another query is refused, whoever wrote the graph") {
+    using namespace attune;
+    const auto read_at = [](bool another) {
+        testing::ir_builder by_hand;
+        const auto attended = by_hand.attend(by_hand.scores());
+        auto query = by_hand.index(operation::q_idx);
+        if (another) query = by_hand.add(operation::subtract, kind::integer, {query, by_hand.integer(1)});
+        const auto read = by_hand.add(
+            operation::load, kind::real,
+            {attended, by_hand.index(operation::b), by_hand.integer(0), query, by_hand.index(operation::d_idx)});
+        by_hand.output("out",
+                       by_hand.add(operation::tokens, kind::tokens, {read, by_hand.index(operation::value_depth)}));
+        notes_of(by_hand.view());
+    };
+    CHECK_NOTHROW(read_at(false));
+    CHECK_THROWS_MATCHES(read_at(true), std::runtime_error,
+                         Catch::Matchers::Message("test::graph: an output is read at another query than q_idx; a "
+                                                  "layer keeps the positions of its queries"));
+}
+
+TEST_CASE("what cannot be is said with the graph's name, too, and an error that is none of Halide's is thrown on") {
+    using attune::generators::about;
+    CHECK_THROWS_MATCHES(about("test::graph", []() -> int { throw std::logic_error("no sum"); }), std::logic_error,
+                         Catch::Matchers::Message("test::graph: no sum"));
+    const auto handled = [] {
+        try {
+            throw std::runtime_error("another");
+        } catch (...) {
+            return attune::generators::said_by_halide();
+        }
+    };
+    CHECK_THROWS_MATCHES(handled(), std::runtime_error, Catch::Matchers::Message("another"));
 }

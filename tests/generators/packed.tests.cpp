@@ -2,6 +2,7 @@
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
 
+#include <attune/catalogue/selectors.hpp>
 #include <attune/dsl.hpp>
 #include <attune/runtime/cpu.hpp>
 #include <attune/runtime/detail/call.hpp>
@@ -11,9 +12,14 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_string.hpp>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
+#include <map>
+#include <memory>
 #include <random>
+#include <string>
+#include <vector>
 
 using namespace attune;
 using Catch::Matchers::ContainsSubstring;
@@ -37,6 +43,17 @@ inline constexpr auto page = block_table(b, kv_idx / 16);
 inline constexpr auto in_pages = keys(as_real(k_pages(page, h, kv_idx % 16, d_idx) - 128) * 0.01, length);
 inline constexpr auto paged = softmax(mask(q * t(in_pages) * temperature(b, q_idx), bottom_right(window(150, 0)))) *
                               values(v_pages(page, h, kv_idx % 16, d_idx), length);
+
+inline constexpr auto means = catalogue::mean_of_keys(k, 32, depth);
+inline constexpr auto chosen_blocks = catalogue::moba(q, means, 32, 3);
+inline constexpr auto chosen = softmax(mask(seen, chosen_blocks)) * v;
+inline constexpr auto chosen_share = catalogue::xattention(q, k, 32, 8, 0.5);
+inline constexpr auto chosen_by_share = softmax(mask(seen, chosen_share)) * v;
+
+/// What is precomputed and what is chosen, of another sequence than the query's own.
+inline constexpr auto numbers = catalogue::moba_scores(q, means, 32);
+inline constexpr auto numbers_elsewhere = softmax(seen + numbers(0, h, q_idx, kv_idx / 32)) * v;
+inline constexpr auto chosen_elsewhere = softmax(mask(seen, top_k(numbers, 3)(0, h, q_idx, kv_idx / 32))) * v;
 
 /// Kernels of both kinds in one table.
 struct compiled {
@@ -168,6 +185,31 @@ TEST_CASE("what has queries and no batch is read where each sequence's queries a
     step all(kernels.of.graph, mixed_queries, mixed_keys);
     attune::detail::call(kernels.table, all.arguments(), {});
     CHECK(all.largest_error() < 5e-5);  // scores times a temperature: 2.1e-5 without fused multiply-adds
+}
+
+TEST_CASE("packed queries choose blocks among their own sequence's", "[packed][precomputed]") {
+    for (const graph_ir& graph : {ir_of<chosen>, ir_of<chosen_by_share>}) {
+        const compiled kernels(graph);
+        step all(kernels.of.graph, mixed_queries, mixed_keys);
+        for (const int threads : {1, 3}) {
+            all.call.reset_outputs();
+            attune::detail::call(kernels.table, all.arguments(), {.threads = threads});
+            CHECK(all.largest_error() < 2e-5);
+        }
+    }
+}
+
+TEST_CASE("packed queries do not read what another sequence precomputes or chooses", "[packed][precomputed]") {
+    for (const graph_ir& graph : {ir_of<numbers_elsewhere>, ir_of<chosen_elsewhere>}) {
+        CAPTURE(graph.text);
+        // Refused before a kernel is chosen: none is needed.
+        const kernel_table table{
+            .version = kernel_table_version, .variant = "my::packed", .graph = graph, .kernels = {}};
+        step all(graph, mixed_queries, mixed_keys);
+        CHECK_THROWS_WITH(attune::detail::call(table, all.arguments(), {}),
+                          ContainsSubstring("got a batch axis that is read elsewhere than at b"));
+        CHECK(all.call.outputs_untouched());
+    }
 }
 
 TEST_CASE("the bits of a sequence do not depend on what is packed beside it, where that is asked for", "[packed]") {

@@ -1,5 +1,6 @@
 // The memory of a call: bounded by tiles, as explain says, whatever the lengths; and taken from the system once.
 #include <attune/workload.hpp>
+#include "../support/counted_scratch.hpp"
 #include "language.hpp"
 #include "variant_list.hpp"
 #include "variants.hpp"
@@ -8,23 +9,9 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <dlfcn.h>
-
-#include <atomic>
 #include <cstdlib>
 #include <thread>
 #include <vector>
-
-namespace {
-std::atomic<std::size_t> taken{0};
-}
-
-// Kernels' scratch comes from here (workspace.cpp), and nothing else in this program does.
-extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
-    static const auto system = reinterpret_cast<void* (*)(std::size_t, std::size_t)>(dlsym(RTLD_NEXT, "aligned_alloc"));
-    taken += bytes;
-    return system(alignment, bytes);
-}
 
 namespace {
 
@@ -49,12 +36,12 @@ cost of_call(std::int64_t length) {
             under_test::document = attune::tensor(document.data(), {length}), under_test::scale = 0.2,
             out = view(result), lse = attune::tensor(sums.data(), {1, heads, length}), attune::options{.threads = 1});
         c.said = call.explain();
-        std::size_t before = taken;
+        std::size_t before = attune::testing::scratch_taken();
         call();
-        c.first = taken - before;
-        before = taken;
+        c.first = attune::testing::scratch_taken() - before;
+        before = attune::testing::scratch_taken();
         call();
-        c.second = taken - before;
+        c.second = attune::testing::scratch_taken() - before;
     }).join();
     return c;
 }
@@ -83,9 +70,9 @@ TEST_CASE("so is that of every output and of computed tensors, with the rows tha
         std::size_t cost = 0;
         std::thread([&] {
             const auto arguments = call.arguments();
-            const std::size_t before = taken;
+            const std::size_t before = attune::testing::scratch_taken();
             detail::call(kernels, arguments, {.threads = 1});
-            cost = taken - before;
+            cost = attune::testing::scratch_taken() - before;
         }).join();
         const explanation said = detail::explain(kernels, call.arguments(), {.threads = 1});
         const auto tiles = static_cast<std::size_t>(length / said.query_block + length / said.key_block + 2);

@@ -159,6 +159,12 @@ inline constexpr auto stepped = outputs(
               causal_bottom_right)) *
           v);
 
+// Several softmaxes, whose scores share k.
+inline constexpr auto other_q = input<"other_q", f32>(batch, head, query, depth);
+inline constexpr auto lambda = input<"lambda", f32>(head);
+inline constexpr auto differential =
+    softmax(mask(scores, causal)) * v - lambda(h) * (softmax(mask(other_q * t(k) * rsqrt(depth), causal)) * v);
+
 // What is computed before the first score.
 inline constexpr auto key_block = bound_index<"key_block">;
 inline constexpr auto row = bound_index<"row">;

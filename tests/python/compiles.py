@@ -15,6 +15,9 @@ namespace my {
 using namespace attune::dsl;
 inline constexpr auto slopes = input<"slopes", f32>(head);
 inline constexpr auto alibi = softmax(mask(q * t(k) * rsqrt(depth) + slopes(h) * (kv_idx - q_idx), causal)) * v;
+inline constexpr auto bias = input<"bias", f32>(axis<"bucket">);
+inline constexpr auto bucket = input<"bucket", i32>(query, key);
+inline constexpr auto bucketed = softmax(q * t(k) * rsqrt(depth) + bias(bucket(q_idx, kv_idx))) * v;
 }  // namespace my
 """
 began = time.monotonic()
@@ -43,6 +46,21 @@ assert np.abs(anew.alibi(q, k, v, slopes) - attune.common.alibi_attention(q, k, 
 
 picture = kernels.draw(kernels.alibi, queries=128, inputs=["slopes=0.5"], scalars=[], head=1)
 assert xml.etree.ElementTree.fromstring(picture._repr_svg_()).tag.endswith("svg")
+
+# Indices of each pair are looked at where that is asked for.
+of_pairs = attune.compile(TEXT, ["my::bucketed"], depths=[64], shapes=["prefill"]).bucketed
+bias, bucket = np.zeros(6, np.float32), np.zeros((100, 100), np.int32)
+of_pairs(q, k, v, bias, bucket, options=attune.Options(checked=True))
+bucket[7, 9] = 6
+of_pairs(q, k, v, bias, bucket)
+for variable, options in (("0", attune.Options(checked=True)), ("1", attune.Options())):
+    os.environ["ATTUNE_CHECKED"] = variable
+    try:
+        of_pairs(q, k, v, bias, bucket, options=options)
+        raise AssertionError("expected an index of a pair to be refused")
+    except attune.Error as problem:
+        assert "expected bucket from 0 to 5, an index along bucket of bias, got 6 at (query 7, key 9)" in str(problem), problem
+del os.environ["ATTUNE_CHECKED"]
 
 left = set(os.listdir(os.environ["ATTUNE_PYTHON_CACHE"]))
 for text, graphs, words in (

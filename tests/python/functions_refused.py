@@ -36,6 +36,9 @@ refused(["q", "i16", "f32"], ready.plain_attention, q.astype(np.int16), k, v)
 refused(["q", "got U16", "float32"], ready.plain_attention, q.astype(np.uint16), k, v)
 refused(["q", "float64", "jax_enable_x64"], ready.plain_attention, q.astype(np.float64), k, v)
 refused(["kv_lengths", "int64", "jax_enable_x64"], ready.plain_attention, q, k, v, kv_lengths=np.array([2**32 + 30]))
+pool, scale = np.ones((3, 2, 4, 64), np.int8), np.ones((3, 2, 4), np.float32)
+refused(["block_table from 0 to 2", "got 99"], ready.paged_attention, q=q[:, :, :1], k_pages=pool, v_pages=pool, k_scale=scale, v_scale=scale, block_table=np.array([[0, 99]], np.int32))
+# Arrays of JAX have no strides: extents alone may be too large.
 
 # Numbers: to the last one that fits.
 for value in (2**31, -2**31 - 1):

@@ -52,6 +52,8 @@ far = torch.zeros(1).expand(2, 4, 2**32, 64)  # by strides alone
 refused(["extent from 0 to 2147483647 along key of k", "got 4294967296"], ready.plain_attention, q, far, far)
 refused(["q", "got complex64"], ready.plain_attention, q.to(torch.complex64), k, v)
 refused(["q", "i64", "f32"], ready.plain_attention, q.long(), k, v)
+refused(["block_table from 0 to 2", "got 99"], ready.paged_attention, q=q[:, :, :1], k_pages=torch.ones(3, 2, 4, 64, dtype=torch.int8), v_pages=torch.ones(3, 2, 4, 64, dtype=torch.int8),
+        k_scale=torch.ones(3, 2, 4), v_scale=torch.ones(3, 2, 4), block_table=torch.tensor([[0, 1], [2, 99]], dtype=torch.int32))
 refused(["out"], ready.plain_attention.out, q, k, v, out=out[:, :, :50])
 refused(["out"], ready.plain_attention.out, q, k, v, out=q)
 assert (out == 7).all()

@@ -1,4 +1,4 @@
-// rejects: of what is precomputed reals are written
+// rejects: a choice is no output; write it as reals
 #include "language.hpp"
 
 namespace my {

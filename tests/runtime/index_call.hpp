@@ -7,6 +7,9 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -67,7 +70,7 @@ struct call {
     }
     template <const auto& Graph> std::string made() { return made(attune::dsl::ir_of<Graph>); }
 
-    /// Of a gradient by one tensor, which is the first of `own`: what these are not is as long as its axes say.
+    /// Of a gradient by q and another tensor, the first of `own`: what these are not is as long as its axes say.
     std::string made_gradient(const attune::graph_ir& graph, const std::vector<attune::detail::named_argument>& own) {
         given = own;
         float* at = plenty.data();
@@ -88,7 +91,9 @@ struct call {
             }
             add(d.name, {next(), std::span<const std::int64_t>(extents)});
         }
-        add(graph.outputs[0].name, {next(), own.front().view.shape()});
+        const std::array of_q{batches, heads, queries, depth};
+        for (const attune::output_declaration& o : graph.outputs)
+            add(o.name, {next(), o.name == "dq" ? std::span<const std::int64_t>(of_q) : own.front().view.shape()});
         return made(graph);
     }
 };

@@ -75,7 +75,7 @@ inline constexpr auto k_new = input<"k_new", f32>(batch, key_head, query, depth)
 inline constexpr auto stored = outputs(store(k(b, h, new_kv_idx, d_idx), k_new(b, h, q_idx, d_idx)),
                                        out = softmax(mask(q * t(k), causal_bottom_right)) * v);
 
-// Gradients of what is read at an index: these are added up there.
+// Gradients of what is read at an index: these are added up there. That of q has scores in it, as a gradient needs.
 inline constexpr auto slot = input<"slot", i32>(batch, query);
 inline constexpr auto gates = input<"gates", f32>(axis<"slot">);
 inline constexpr auto channel_gates = input<"channel_gates", f32>(axis<"group">);
@@ -83,16 +83,16 @@ template <class Output, class Scores> constexpr auto trained(Output made, Scores
     return outputs(out = made, output<"attended"> = softmax(scores) * v, lse = log_sum_exp(scores));
 }
 inline constexpr auto gated = trained(softmax(q * t(k)) * v * gates(slot(b, q_idx)), q* t(k));
-inline constexpr auto gated_gradient = gradient(gated, of(out), wrt(gates));
+inline constexpr auto gated_gradient = gradient(gated, of(out), wrt(gates, q));
 inline constexpr auto lifted = trained(softmax(q * t(k)) * v + gates(slot(b, q_idx)), q* t(k));
-inline constexpr auto lifted_gradient = gradient(lifted, of(out), wrt(gates));
+inline constexpr auto lifted_gradient = gradient(lifted, of(out), wrt(gates, q));
 inline constexpr auto by_group = trained(softmax(q * t(k)) * v + channel_gates(d_idx / 2), q* t(k));
-inline constexpr auto by_group_gradient = gradient(by_group, of(out), wrt(channel_gates));
+inline constexpr auto by_group_gradient = gradient(by_group, of(out), wrt(channel_gates, q));
 inline constexpr auto added_rows = trained(softmax(q * t(k)) * v + rows(q_idx), q* t(k));
-inline constexpr auto added_rows_gradient = gradient(added_rows, of(out), wrt(rows));
+inline constexpr auto added_rows_gradient = gradient(added_rows, of(out), wrt(rows, q));
 inline constexpr auto added_in_a_branch =
     trained(softmax(q * t(k)) * v + where(q_idx < extent<0>(rows), rows(q_idx), 0.0), q* t(k));
-inline constexpr auto added_in_a_branch_gradient = gradient(added_in_a_branch, of(out), wrt(rows));
+inline constexpr auto added_in_a_branch_gradient = gradient(added_in_a_branch, of(out), wrt(rows, q));
 #if defined(__aarch64__)
 inline constexpr const char* level = "aarch64";  // of kernels that any such machine runs
 #else

@@ -202,6 +202,9 @@ TEST_CASE("indices of queries are looked at in every call, those of pairs and ch
     CHECK_THAT(c.made<formulas::coded>(), ContainsSubstring("got 200 at (batch 2, key_head "));
     c.how.checked = false;
     CHECK(c.made<formulas::coded>().empty());
+    ::setenv("ATTUNE_CHECKED", "1", 1);
+    CHECK_THAT(c.made<formulas::coded>(), ContainsSubstring("got 200 at (batch 2, key_head "));
+    ::unsetenv("ATTUNE_CHECKED");
     c.how.checked = true;
     c.given[3].view = {c.plenty.data(), {256}};  // holds whatever a byte can name
     CHECK(c.made<formulas::coded>().empty());

@@ -89,17 +89,20 @@ TEST_CASE("threads are from 0, in the environment from 1, to 4096") {
     ::unsetenv("ATTUNE_THREADS");
 }
 
-TEST_CASE("ATTUNE_DETERMINISTIC is 0, 1 or unset") {
+TEST_CASE("ATTUNE_DETERMINISTIC and ATTUNE_CHECKED are 0, 1 or unset") {
     fake::call c;
-    for (const char* const right : {"0", "1", ""}) {
-        ::setenv("ATTUNE_DETERMINISTIC", right, 1);
-        CHECK(!refuses([&] { (void)attune::detail::explain(fake::kernels(), c.arguments(), {}); }));
+    for (const char* const variable : {"ATTUNE_DETERMINISTIC", "ATTUNE_CHECKED"}) {
+        INFO(variable);
+        for (const char* const right : {"0", "1", ""}) {
+            ::setenv(variable, right, 1);
+            CHECK(!refuses([&] { (void)attune::detail::explain(fake::kernels(), c.arguments(), {}); }));
+        }
+        for (const char* const wrong : {"2", "yes", "00"}) {
+            ::setenv(variable, wrong, 1);
+            CHECK(refuses([&] { (void)attune::detail::explain(fake::kernels(), c.arguments(), {}); }));
+        }
+        ::unsetenv(variable);
     }
-    for (const char* const wrong : {"2", "yes", "00"}) {
-        ::setenv("ATTUNE_DETERMINISTIC", wrong, 1);
-        CHECK(refuses([&] { (void)attune::detail::explain(fake::kernels(), c.arguments(), {}); }));
-    }
-    ::unsetenv("ATTUNE_DETERMINISTIC");
 }
 
 TEST_CASE("an integer has 32 bits") {

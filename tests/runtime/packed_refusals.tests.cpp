@@ -100,6 +100,26 @@ TEST_CASE("what does not fit cu_seqlens_q is refused, with the number") {
         call.set("k", {static_cast<float*>(nullptr), {5, c.key_heads, c.keys, c.depth}});
         check_refused(call, "a pointer to the elements of k");
     }
+    SECTION("of outputs and lengths, too, the caller's own and not a sequence's part") {
+        call.set("out", {static_cast<float*>(nullptr), {1, c.heads, 8, c.value_depth}});
+        check_refused(call, "a pointer to the elements of out, got null for out: f32 (1, 4, 8, 4)");
+        call.set("out", {c.out.data(), {1, c.heads, 8, c.value_depth}});
+        call.set("kv_lengths", {c.lengths.data(), {5, 1}});
+        check_refused(call, "kv_lengths with 1 axis (batch), got 2 axes in kv_lengths: i32 (5, 1)");
+    }
+}
+
+TEST_CASE("lengths that a call refuses are refused to who asks about it") {
+    packed call;
+    fake::call alone;
+    call.c.lengths[4] = 8;
+    const std::int32_t lengths[] = {7, 8};
+    auto of_two = alone.arguments();
+    of_two.push_back(by_hand::view("kv_lengths", {lengths, {2}}));
+    const std::string sentence = "attune: expected kv_lengths from 0 to 7, the key_length, got 8 for batch element ";
+    CHECK_THROWS_WITH(attune::detail::explain(fake::kernels(), call.all, {}), StartsWith(sentence + "4"));
+    CHECK_THROWS_WITH(attune::detail::explain(fake::kernels(), of_two, {}), StartsWith(sentence + "1"));
+    CHECK_THROWS_WITH(attune::detail::blocks(fake::kernels(), of_two, {}), StartsWith(sentence + "1"));
 }
 
 TEST_CASE("a gradient that sums over the batch is refused with cu_seqlens_q") {

@@ -164,6 +164,18 @@ TEST_CASE("kernels of another layout are refused by every question before anothe
     }
 }
 
+TEST_CASE("operators of PyTorch and functions of JAX are made of variants that leave their inputs as they are") {
+    static constexpr attune::store_declaration stores[1]{};
+    static attune::kernel_table table{
+        .version = attune::kernel_table_version, .variant = "by::hand", .graph = {}, .kernels = {}};
+    const attune_variant variant{ATTUNE_C_VERSION, &attune::detail::this_runtime,
+                                 +[]() -> const attune::kernel_table& { return table; }};
+    CHECK(said([&] { (void)attune::detail::operation(&variant); }).empty());
+    table.graph.stores = stores;
+    CHECK_THAT(said([&] { (void)attune::detail::operation(&variant); }),
+               StartsWith("attune: expected a variant that leaves its inputs as they are"));
+}
+
 TEST_CASE("what tensors hold is counted to 2^31 - 1, all axes together") {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max(), far = std::int64_t{1} << 26;
     constexpr std::size_t bytes = std::size_t{most} * sizeof(std::int32_t);

@@ -105,7 +105,7 @@ TEST_CASE("a call has its own rows of what is over queries or keys, and all keys
         const auto input = std::ranges::find(graph.inputs, name, &input_declaration::name);
         REQUIRE(input != graph.inputs.end());
         std::string axes;
-        for (std::size_t a = 0; a < input->rank; ++a) axes += " " + std::string(input->axes[a].name);
+        for (std::size_t a = 0; a < input->rank; ++a) axes.append(" ").append(input->axes[a].name);
         return axes;
     };
     CHECK(axes_of(dsl::ir_of<sharded::documents_shard>, "bias") == " query all_keys");

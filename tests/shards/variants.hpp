@@ -36,6 +36,12 @@ inline constexpr auto kept = where(keep(0.25, 4711), sigmoids, 0.0);
 inline constexpr auto sigmoid_attention = outputs(out = kept * v, output<"sum"> = row_sum(kept));
 inline constexpr auto sigmoid_shard = shard(sigmoid_attention);
 
+/// A table read at an index that a tensor of each rank's own keys holds.
+inline constexpr auto gains = input<"gains", f32>(axis<"row">);
+inline constexpr auto bucket = input<"bucket", i32>(batch, key);
+inline constexpr auto bucketed = attention(scores + gains(bucket(b, kv_idx)));
+inline constexpr auto bucketed_shard = shard(bucketed);
+
 inline constexpr auto windowed_gradient = gradient(windowed, of(out, lse));
 inline constexpr auto windowed_gradient_shard = shard(windowed_gradient);
 inline constexpr auto documents_gradient = gradient(documents);

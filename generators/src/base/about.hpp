@@ -6,13 +6,16 @@
 namespace attune::generators {
 
 /// What `work` returns. A sentence that it throws begins with what it is about, a graph or a file, unless it does so
-/// already.
+/// already. What it throws is std::runtime_error then, or std::logic_error where that says what cannot be.
 template <class Work> decltype(auto) about(std::string_view what, Work work) {
     try {
         return work();
     } catch (const std::runtime_error& problem) {
         if (std::string_view(problem.what()).starts_with(what)) throw;
         throw std::runtime_error(std::string(what) + ": " + problem.what());
+    } catch (const std::logic_error& problem) {
+        if (std::string_view(problem.what()).starts_with(what)) throw;
+        throw std::logic_error(std::string(what) + ": " + problem.what());
     }
 }
 

@@ -4,7 +4,6 @@
 #include "commands/variant_named.hpp"
 #include "kernel/kernel_list.hpp"
 
-#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "kernel/kernel_request.hpp"
 
@@ -51,7 +50,7 @@ void draw_command::run(std::span<const variant> variants) const {
                         &level_named(target_.empty() ? built_.targets.front() : target_),
                         {}};
     made.schedule = default_prefill(made);
-    made.schedule = about(v.name, [&] { return schedule_with(made, schedule_); });
+    if (!schedule_.empty()) made.schedule = schedule_for(v, made, schedule_, "--schedule");
     const picture drawn = picture_of(v, made, request, product_);
     const std::string text = json_ ? json_of(drawn) : svg_of(drawn, style_);
     if (file_.empty()) {

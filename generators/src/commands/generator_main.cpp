@@ -15,6 +15,7 @@
 #include "inspect/describe.hpp"
 #include "inspect/dump_passes.hpp"
 #include "inspect/explain.hpp"
+#include "inspect/halide_error.hpp"
 #include "inspect/index_warnings.hpp"
 #include "inspect/notes.hpp"
 #include "schedules/schedule_source.hpp"
@@ -37,6 +38,9 @@ void add_to(CLI::App& command, build_request& what) {
                     "classes of shapes that get a kernel each: prefill, decode (1 to 16 queries, where the graph "
                     "allows it); decode:GRAPH for one graph alone")
         ->capture_default_str();
+    command.add_flag(
+        "--finite", what.finite,
+        "no element that calls read below kv_lengths will be NaN or infinite: kernels need not look for them");
 }
 
 struct emit_command {
@@ -239,6 +243,9 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
         if (bench_app.parsed()) bench.run(variants);
     } catch (const std::exception& problem) {
         fmt::print(stderr, "{}: {}\n", argv[0], problem.what());
+        return 1;
+    } catch (...) {
+        fmt::print(stderr, "{}: {}\n", argv[0], said_by_halide());
         return 1;
     }
     return 0;

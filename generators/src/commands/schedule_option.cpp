@@ -33,10 +33,11 @@ std::string_view purpose_named(const std::string& text) {
     return purpose_from(named.is_string() ? named.get<std::string>() : named.dump());
 }
 
-schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option) {
-    return about(kernel.of->name + ", " + option, [&] {
-        kernel_request under = kernel.request;
-        under.schedule = schedule_with(kernel.request, text);
+schedule schedule_for(const variant& of, const kernel_request& request, const std::string& text,
+                      const std::string& option) {
+    return about(of.name + ", " + option, [&] {
+        kernel_request under = request;
+        under.schedule = schedule_with(request, text);
         check(under);
         return under.schedule;
     });
@@ -52,7 +53,7 @@ void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields
             others = other;
             continue;
         }
-        kernel.request.schedule = schedule_for(kernel, fields, "--schedule");
+        kernel.request.schedule = schedule_for(*kernel.of, kernel.request, fields, "--schedule");
         kernel.schedule_from = "--schedule", used = true;
     }
     if (!used && !others.empty())

@@ -11,8 +11,9 @@ schedule schedule_with(const kernel_request& request, const std::string& text);
 /// What such a text says it is for (schedule.hpp): "prefill" where it does not say.
 std::string_view purpose_named(const std::string& text);
 
-/// The kernel's schedule with those fields, checked for it. What is thrown names the graph and the option that said it.
-schedule schedule_for(const listed_kernel& kernel, const std::string& text, const std::string& option);
+/// The same, checked for the request. What is thrown names the graph and the option that said it.
+schedule schedule_for(const variant& of, const kernel_request& request, const std::string& text,
+                      const std::string& option);
 
 /// Kernels under another schedule: the fields that a JSON object names, of the kernels that it says it is for or of
 /// those for prefill.

@@ -245,14 +245,14 @@ std::vector<tuned_kernel> tune_command::kernels(std::span<const variant> variant
 }
 
 std::string tune_command::reproduction(const tuned_kernel& of, const schedule& cut) const {
-    const auto& [facts, types, depths, target, usual] = of.kernel.request;
+    const auto& [facts, types, depths, target, usual, finite] = of.kernel.request;
     return fmt::format("{} tune --variant {} --dtypes {} --depths {}x{} --targets {} --buckets {} --only '{}'",
                        program_, of.kernel.of->name, spelling_of(types), depths.depth, depths.value_depth, target->name,
                        name_of(of.bucket), to_json(cut));
 }
 
 std::optional<schedule> tune_command::given_schedule(const tuned_kernel& of) {
-    if (!only_.empty()) return schedule_for(of.kernel, only_, "--only");
+    if (!only_.empty()) return schedule_for(*of.kernel.of, of.kernel.request, only_, "--only");
     const database measured = read_database(file_of(of));
     const schedule_key key = key_of(of.kernel, of.bucket);
     const database_entry* const entry = measured.nearest(key);

@@ -49,9 +49,8 @@ std::string axes_of_output(const graph_ir& graph, const output_declaration& d) {
         return axes_of(graph.inputs[static_cast<std::size_t>(input)]);
     std::vector<std::string> axes;
     const instruction& of = graph.nodes[static_cast<std::size_t>(d.node)];
-    for (const axis_kind axis : detail::axes_of_output(of.kind))
-        if (of.kind != kind::precomputed || axes.size() < rank_of_precomputed(of))
-            axes.emplace_back(axis == axis_kind::free ? name_of_own_axis(graph, d, axes.size()) : name_of(axis));
+    for (const axis_kind axis : detail::axes_of_output(of))
+        axes.emplace_back(axis == axis_kind::free ? name_of_own_axis(graph, d, axes.size()) : name_of(axis));
     return joined(axes, ", ");
 }
 

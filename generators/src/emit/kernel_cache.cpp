@@ -101,6 +101,7 @@ std::string object_key(std::span<const listed_kernel> kernels, std::span<const s
         all.add(kernel.symbol);  // with the fingerprint of the graph
         all.add(kernel.request.target->halide);
         all.add(to_json(kernel.request.schedule));
+        if (kernel.request.finite) all.add("finite");
     }
     return all.text();
 }

@@ -3,6 +3,7 @@
 #include "emit/visible_keys.hpp"
 
 #include <attune/ir/projections.hpp>
+#include <attune/runtime/detail/key_splits.hpp>
 
 #include <algorithm>
 
@@ -17,8 +18,8 @@ int depths_of_pair(const graph_ir& graph, const depth_pair& depths) {
     return (has(operation::contract) ? depths.depth : 0) + (has(operation::weighted_sum) ? depths.value_depth : 0);
 }
 
-/// At most. Splits of what a window hides would be empty, so there are as many as its own blocks are work for: four
-/// blocks each, as in calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more.
+/// At most. Splits of what a window hides would be empty, so there are as many as its own blocks are work for, as in
+/// calls of so many keys in all (key_splits.cpp of the runtime). A GPU has work for more.
 int key_splits(const kernel_request& request) {
     if (!decodes(request.schedule)) return 0;
     const graph_facts& facts = *request.facts;
@@ -27,14 +28,13 @@ int key_splits(const kernel_request& request) {
     const auto keys = visible_keys(facts.graph, facts.depends, facts.core);
     if (!keys || request.on_gpu()) return most;
     const std::int64_t blocks = (*keys + query_block - 1 + key_block - 1) / key_block;
-    constexpr std::int64_t fewest_blocks = 4;
-    return static_cast<int>(std::clamp<std::int64_t>(blocks / fewest_blocks, 1, most));
+    return static_cast<int>(std::clamp<std::int64_t>(blocks / detail::fewest_blocks_of_split, 1, most));
 }
 
 }  // namespace
 
 kernel kernel_record(const listed_kernel& made) {
-    const auto& [facts, types, depths, target, cut] = made.request;
+    const auto& [facts, types, depths, target, cut, finite] = made.request;
     const auto [query_block, key_block] = blocks_of(cut);
     const plan& core = facts->core;
     const row_memory rows = row_memory_of(made.request);

@@ -2,6 +2,7 @@
 
 #include "expr/math.hpp"
 #include "kernel/gpu_schedule.hpp"
+#include "stages/masked_values.hpp"
 
 #include <algorithm>
 #include <functional>
@@ -123,7 +124,8 @@ void gpu_decode_state::define_weights() {
     const Expr value =
         select(f_.key_at(key) < f_.inputs.keys_in_use(f_.b), values(depth, key, f_.kb, f_.h, f_.b), 0.0f);
     accumulated(at) = 0.0f;
-    accumulated(at) += weights.weighing(score_tile::pair_of(f_, key, f_.qi)) * value;
+    const Expr weight = weights.weighing(score_tile::pair_of(f_, key, f_.qi));
+    accumulated(at) += weight * (masked_values::are_finite(f_) ? value : masked_values::unless_masked(weight, value));
 }
 
 Expr gpu_decode_state::old(int i) const {

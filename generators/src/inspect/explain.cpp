@@ -1,6 +1,7 @@
 #include "inspect/explain.hpp"
 
 #include "analysis/plan.hpp"
+#include "base/about.hpp"
 #include "base/formatting.hpp"
 #include "inspect/explain_blocks.hpp"
 #include "inspect/explain_semantics.hpp"
@@ -191,14 +192,14 @@ std::string text_of(const json& it) {
 std::string explain_json(std::span<const variant> variants, std::span<const listed_kernel> kernels,
                          const call_sizes& call) {
     json all = json::array();
-    for (const variant& v : variants) all.push_back(json_of(v, kernels, call));
+    for (const variant& v : variants) all.push_back(about(v.name, [&] { return json_of(v, kernels, call); }));
     return all.dump(1) + "\n";
 }
 
 std::string explain_text(std::span<const variant> variants, std::span<const listed_kernel> kernels,
                          const call_sizes& call) {
     std::string text;
-    for (const variant& v : variants) text += text_of(json_of(v, kernels, call));
+    for (const variant& v : variants) text += text_of(about(v.name, [&] { return json_of(v, kernels, call); }));
     return text;
 }
 

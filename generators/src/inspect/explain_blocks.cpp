@@ -10,6 +10,8 @@
 #include <cmath>
 #include <map>
 #include <set>
+#include <stdexcept>
+#include <string>
 #include <tuple>
 
 namespace attune::generators {
@@ -84,13 +86,17 @@ std::string sentence(const block_reason& r, std::size_t tables, const std::set<s
     return text;
 }
 
+[[noreturn]] void refuse(const Halide::Error& problem) {  // not a std::exception
+    throw std::runtime_error(std::string("Halide could not say which blocks are visited: ") + problem.what());
+}
+
 }  // namespace
 
 std::string sentence_of(const block_reason& reason) {
     return (reason.skips ? "skips: " : "skips nothing: ") + reason.why;
 }
 
-std::vector<block_reason> block_reasons(const kernel_request& request) {
+std::vector<block_reason> block_reasons(const kernel_request& request) try {
     const auto& [graph, depends, core, hides, no_decode, gradient, of_heads] = *request.facts;
     if (!core.has_core()) return {};
     std::vector<visible_where> conditions;
@@ -127,9 +133,11 @@ std::vector<block_reason> block_reasons(const kernel_request& request) {
              name + " is read by query and key together: nothing is known of a block before it is visited"});
     }
     return reasons;
+} catch (const Halide::Error& problem) {
+    refuse(problem);
 }
 
-cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
+cost bytes_of_tables(const kernel_request& request, const call_sizes& call) try {
     const plan& core = request.core();
     cost total;
     if (core.has_core()) {
@@ -158,6 +166,8 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) {
         }
     }
     return total.formula.empty() ? cost{std::string(1, '0'), 0} : total;
+} catch (const Halide::Error& problem) {
+    refuse(problem);
 }
 
 }  // namespace attune::generators

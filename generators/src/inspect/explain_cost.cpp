@@ -6,6 +6,7 @@
 #include <attune/ir/gradient_outputs.hpp>
 #include <attune/ir/own_axes.hpp>
 #include <attune/ir/projections.hpp>
+#include <attune/runtime/detail/call.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -191,21 +192,10 @@ std::vector<std::string> axes_of_output(const graph_ir& graph, const output_decl
         for (int axis = 0; axis < of.rank; ++axis) axes.emplace_back(of.axes[static_cast<std::size_t>(axis)].name);
         return axes;
     }
-    switch (graph.nodes[static_cast<std::size_t>(output.node)].kind) {
-        case kind::output: return {"batch", "head", "query", "value_depth"};
-        case kind::row: return {"batch", "head", "query"};
-        case kind::column: return {"batch", "head", "key"};
-        case kind::head_mean: return {"batch", "query", "key"};
-        case kind::tokens: return {"batch", "query", "channel"};
-        case kind::precomputed: {
-            std::vector<std::string> axes{"batch", "head"};
-            const instruction& of = graph.nodes[static_cast<std::size_t>(output.node)];
-            while (axes.size() < rank_of_precomputed(of))
-                axes.emplace_back(name_of_own_axis(graph, output, axes.size()));
-            return axes;
-        }
-        default: return {"batch", "head", "query", "key"};
-    }
+    std::vector<std::string> axes;
+    for (const axis_kind axis : detail::axes_of_output(graph.nodes[static_cast<std::size_t>(output.node)]))
+        axes.emplace_back(axis == axis_kind::free ? name_of_own_axis(graph, output, axes.size()) : name_of(axis));
+    return axes;
 }
 
 cost bytes_of_output(const graph_ir& graph, const output_declaration& output, element_type element,

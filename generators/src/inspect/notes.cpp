@@ -1,5 +1,6 @@
 #include "inspect/notes.hpp"
 
+#include "base/about.hpp"
 #include "inspect/explain_blocks.hpp"
 #include "inspect/explain_semantics.hpp"
 
@@ -13,8 +14,12 @@ std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span
         variant_notes& notes = all.emplace_back();
         const auto first = std::ranges::find(kernels, &each, &listed_kernel::of);
         if (first != kernels.end())
-            for (const block_reason& reason : block_reasons(first->request))
+            for (const block_reason& reason : about(each.name, [&] { return block_reasons(first->request); }))
                 notes.conditions.emplace_back(reason.condition, sentence_of(reason));
+        if (first != kernels.end() && first->request.finite)
+            notes.conventions.push_back(
+                "NaN and infinities: none, as FINITE of the build promises; else a NaN may be lost, or reach other "
+                "rows");
         for (const choice& made : choices_of(each.graph)) notes.conventions.push_back(made.about + ": " + made.says);
     }
     return all;

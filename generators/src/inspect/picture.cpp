@@ -85,13 +85,12 @@ private:
 
     void define_blocks() {
         // Algorithm
-        verdict some{Internal::const_false(), Internal::const_false()};
+        Expr all;
         for (const plan* core : core_.cores()) {
-            const verdict visible = block_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores);
-            some = {some.may || visible.may, some.must || visible.must};
+            const Expr one = frame_.block_kind(block_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores));
+            all = all.defined() ? kernel_frame::joined_kinds(all, one) : one;
         }
-        blocks_(k, q) =
-            select(!some.may, cast<std::uint8_t>(0), select(some.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));
+        blocks_(k, q) = all;
     }
 
     const kernel_request& request_;

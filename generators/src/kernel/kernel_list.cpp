@@ -94,7 +94,8 @@ void add_kernels(std::vector<listed_kernel>& all, const variant& each, const bui
                 "no kernel for decode: Vulkan has none for few queries; try SHAPES prefill decode");
         for (const std::string& dtype : build.dtypes)
             for (const std::string& depths : build.depths) {
-                kernel_request request{facts, element_types_from(dtype), depth_pair_from(depths), &isa, {}};
+                kernel_request request{facts, element_types_from(dtype),       depth_pair_from(depths), &isa,
+                                       {},    build.finite && !facts->gradient};
                 if (repeats_lower_level(request, build)) continue;
                 const auto add = [&](const schedule& cut, int to_queries, std::string_view serves) {
                     request.schedule = cut;

@@ -85,7 +85,7 @@ namespace {
 
 /// What the pass over the keys of one core keeps.
 std::size_t floats_of_state(const kernel_request& request, const plan& core) {
-    const auto& [facts, types, depths, target, schedule] = request;
+    const auto& [facts, types, depths, target, schedule, finite] = request;
     const kept_sizes cut = sizes_of(schedule);
     const graph_ir& graph = facts->graph;
     const auto size = [](int a, int b = 1) { return static_cast<std::size_t>(a) * static_cast<std::size_t>(b); };
@@ -121,7 +121,7 @@ std::size_t floats_of_state(const kernel_request& request, const plan& core) {
 }  // namespace
 
 std::size_t scratch_bytes(const kernel_request& request) {
-    const auto& [facts, types, depths, target, schedule] = request;
+    const auto& [facts, types, depths, target, schedule, finite] = request;
     const kept_sizes cut = sizes_of(schedule);
     const graph_ir& graph = facts->graph;
     const plan& core = facts->core;
@@ -208,7 +208,7 @@ sum_memory sum_memory_of(const kernel_request& request) {
 }
 
 row_memory row_memory_of(const kernel_request& request) {
-    const auto& [facts, types, depths, target, schedule] = request;
+    const auto& [facts, types, depths, target, schedule, finite] = request;
     if (!decodes(schedule)) return {};
     const kept_sizes cut = sizes_of(schedule);
     const auto size = [](int floats) { return sizeof(float) * static_cast<std::size_t>(floats); };

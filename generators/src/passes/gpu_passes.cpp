@@ -1,6 +1,7 @@
 #include "passes/gpu_passes.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <cstdint>
 #include <stdexcept>
 #include <utility>
@@ -305,6 +306,32 @@ Stmt words_for_vulkan::visit(const For* loop) {
     }
     return For::make(loop->name, first, as_const_int(extent) ? extent : max(extent, 0), loop->for_type,
                      loop->partition_policy, loop->device_api, body);
+}
+
+Expr words_for_opencl::visit(const FloatImm* number) {
+    if (number->type.bits() != 64) return number;
+    return reinterpret(number->type, make_const(UInt(64), std::bit_cast<std::uint64_t>(number->value)));
+}
+
+Expr words_for_opencl::visit(const Select* choice) {
+    std::vector<std::pair<std::string, Expr>> within;
+    const auto named = [&](const Expr& branch) {
+        const Expr made = mutate(branch);
+        if (is_const(made) || made.as<Variable>()) return made;
+        within.emplace_back(unique_name("chosen"), made);
+        return Variable::make(made.type(), within.back().first);
+    };
+    Expr made = Select::make(mutate(choice->condition), named(choice->true_value), named(choice->false_value));
+    for (const auto& [name, value] : within) made = Let::make(name, value, made);
+    return made;
+}
+
+Expr words_for_opencl::visit(const Call* call) {
+    if (!call->is_intrinsic(Call::mux)) return IRMutator::visit(call);
+    Expr made = call->args.back();  // of choices by one number
+    for (std::size_t i = call->args.size() - 2; i > 0; --i)
+        made = select(call->args[0] == static_cast<int>(i) - 1, call->args[i], made);
+    return mutate(made);
 }
 
 namespace {

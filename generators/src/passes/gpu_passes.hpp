@@ -95,6 +95,17 @@ private:
     std::map<std::string, Halide::Expr> passed_;  ///< narrower than a word, and from outside
 };
 
+/// Halide's OpenCL source has constants of f64 as those of f32, and writes out what lies within a choice more than
+/// once: chains of choices take forever. So these constants are made of their bits, and what lies within is given a
+/// name.
+class words_for_opencl : public Halide::Internal::IRMutator {
+protected:
+    using IRMutator::visit;
+    Halide::Expr visit(const Halide::Internal::FloatImm* number) override;
+    Halide::Expr visit(const Halide::Internal::Select* choice) override;
+    Halide::Expr visit(const Halide::Internal::Call* call) override;
+};
+
 /// The most shared memory that a launch in it asks for.
 int shared_memory(const Halide::Internal::Stmt& function);
 

@@ -3,7 +3,7 @@
 namespace attune::generators {
 
 schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
-    const auto& [facts, types, depths, target, cut] = kernel.request;
+    const auto& [facts, types, depths, target, cut, finite] = kernel.request;
     std::string variants;
     switch (facts->hides) {
         case masking::none: variants = "full"; break;

@@ -95,6 +95,11 @@ struct kernel_frame {
         return select(!visible.may, Halide::cast<std::uint8_t>(0),
                       select(visible.must, Halide::cast<std::uint8_t>(2), Halide::cast<std::uint8_t>(1)));
     }
+    /// Of several softmaxes: empty where all are, partial where one is.
+    static Halide::Expr joined_kinds(const Halide::Expr& one, const Halide::Expr& other) {
+        const Halide::Expr partial = Halide::cast<std::uint8_t>(1);
+        return select(one == partial || other == partial, partial, max(one, other));
+    }
     /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
     verdict visible(int scores) { return block_mask(tables, {qt, kb, h, b}).visible(scores); }
 

@@ -30,7 +30,10 @@ masked_values::masked_values(const kernel_frame& frame, const subblocks& parts, 
 
 RDom masked_values::scan(const kernel_frame& f, int width, const subblocks& parts) {
     RDom all({{0, f.value_depth() / width}, {0, parts.keys()}, {0, parts.count()}}, "scanned");
-    all.where(parts.may_mask(all.z));
+    const Expr behind = f.kb * f.cut.key_block + (all.z + 1) * parts.keys();
+    // By the sign's bit: Halide would shorten the loop by a comparison.
+    const Expr not_in_use = reinterpret<std::uint32_t>(f.inputs.keys_in_use(f.b) - behind) >> 31 != 0;
+    all.where(are_finite(f) ? not_in_use : parts.may_mask(all.z));
     return all;
 }
 

@@ -16,7 +16,8 @@ struct non_finite {
 
 /// Keeps the values of masked pairs out of sums. A masked pair has the weight 0, which makes nothing of a number, but
 /// NaN of an infinity or a NaN. So the values of sub-blocks in which pairs are masked are looked at once, for all
-/// queries of a task; only where one of them is not finite is the block's product made with `unless_masked`.
+/// queries of a task; only where one of them is not finite is the block's product made with `unless_masked`. Of a
+/// request whose inputs are finite, only values beyond the keys in use are looked at, and those that a formula makes.
 class masked_values {
 public:
     /// `value` is one of the block (kb, h, b): at a channel and a key of the block.
@@ -26,6 +27,10 @@ public:
     /// Whether the product of the block must look at each pair.
     Halide::Expr matter() const { return found.spoilt(f_.kb, f_.qt, f_.h, f_.b) != Halide::cast<std::uint8_t>(0); }
 
+    /// Whether all values below the keys in use are finite, as promised of inputs.
+    static bool are_finite(const kernel_frame& f) {
+        return f.request.finite && lies_in_rows(f.graph(), f.depends, f.core.value);
+    }
     /// The value, or 0 where the weight is; by its bits, as arithmetic may assume that there is no NaN.
     static Halide::Expr unless_masked(const Halide::Expr& weight, const Halide::Expr& value);
 

@@ -61,8 +61,9 @@ void prefill_state::define_weights() {
     // Rounded before they are added up, so that a row's weights sum to one.
     const auto rounded = [this](const Expr& weight) {
         if (!pairs_of_bf16) return weight;
+        Expr bits = reinterpret<std::uint32_t>(weight);
         // Below the last NaN, which would otherwise be rounded up to a number; so are those with a sign. No weight has.
-        const Expr bits = min(reinterpret<std::uint32_t>(weight), Expr(0x7fff7fffu));
+        if (!f_.request.finite) bits = min(bits, Expr(0x7fff7fffu));
         return reinterpret<float>((bits + Expr(0x8000u)) & Expr(0xffff0000u));
     };
     weights = weights_of_block(f_, scores_at, scores, reduced, rounded);
@@ -97,7 +98,8 @@ void prefill_state::define_values() {
         of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) { return values(d, key, f_.kb, f_.h, f_.b); });
         added.where(!of_masked->matter());
     }
-    add_values(added, false);
+    add_values(added, f_.request.on_gpu() &&
+                          !masked_values::are_finite(f_));  // where nothing looks for what is not finite first
     if (!of_masked) return;
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
     looked_at.where(of_masked->matter());

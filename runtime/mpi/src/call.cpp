@@ -84,6 +84,17 @@ void call_over_ranks::check_decided() const {
         if (!find(name)) fail(say(name, " as planned"), "none", say("passing ", name, " = ..."));
 }
 
+void call_over_ranks::check_own_values() const {
+    if (const named_argument* const passed = find(dsl::of_shard::lengths.label)) {
+        const auto* const values = static_cast<const std::int32_t*>(passed->view.data());
+        for (std::int64_t b = 0; b < passed->view.extent(0); ++b)
+            if (const std::int32_t length = values[b * passed->view.stride(0)]; length < 0 || length > all_keys_)
+                fail(say("lengths from 0 to ", all_keys_, ", the tokens of all ranks"), say(length, " at batch ", b),
+                     "the keys of each sequence");
+    }
+    attune::detail::check_values(*of_own_tensors_);
+}
+
 call_over_ranks::arguments call_over_ranks::common_arguments(std::span<const std::int32_t> queries) const {
     using namespace dsl::of_shard;
     arguments all;
@@ -130,7 +141,7 @@ void call_over_ranks::check_own_tensors(const arguments& common, const attune::o
         if (const input_declaration* const before = before_of(table_.graph, output.name))
             own.push_back({.name = before->name, .view = nothing_before(output)});
     }
-    attune::detail::prepare(table_, own, how);
+    of_own_tensors_ = attune::detail::prepare(table_, own, how);
 }
 
 const tensor& call_over_ranks::own_output(const output_declaration& output) const {
@@ -188,6 +199,7 @@ void call_over_ranks::state(statement& mine) const {
 std::unique_ptr<call_over_ranks> make_call(context& world, const layout& plan, const kernel_table& table,
                                            std::span<const named_argument> given, const attune::options& how,
                                            bool poison) {
+    attune::detail::check_version(table);
     attune::options as_planned = how;
     as_planned.deterministic = plan.deterministic();
     if (plan.decodes()) return std::make_unique<tree_call>(world, plan, table, given, as_planned, poison);
@@ -213,6 +225,7 @@ traffic run(context& world, const layout& plan, const kernel_table& table, std::
     std::unique_ptr<call_over_ranks> call;
     world.agree(say("run of ", table.variant), [&](statement& mine) {
         call = make_call(world, plan, table, given, how, poison);
+        call->check_own_values();
         call->state(mine);
         state(mine, how);
     });
@@ -240,6 +253,7 @@ traffic call(prepared& what) {
     what.world.begin(what.name);
     return what.world.guard([&] {
         what.call->check_values();
+        what.call->check_own_values();
         return what.call->run();
     });
 }

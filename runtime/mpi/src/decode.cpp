@@ -68,8 +68,8 @@ void tree_call::prepare_parts(const arguments& common, const attune::options& ho
         }
         return attune::detail::prepare(table_, all, how);
     };
-    const auto whole = prepared_for(0, rows, true, outputs_);
-    if (world_.size() == 1 && exchange_.joins.parts == 1) return calls_.push_back(whole);
+    of_own_tensors_ = prepared_for(0, rows, true, outputs_);
+    if (world_.size() == 1 && exchange_.joins.parts == 1) return calls_.push_back(of_own_tensors_);
     for (std::size_t p = 0; p < exchange_.joins.own.size(); ++p) {
         const run_of_keys& part = exchange_.parts[p];
         calls_.push_back(prepared_for(part.first, part.count, exchange_.joins.own[p] == 0, of_part_));

@@ -142,7 +142,7 @@ layout plan_of_decode(context& world, const planning& what, std::span<const grap
                       const attune::options& how) {
     std::vector<exchange_plan> exchanges;
     world.agree("plan", [&](statement& mine) {
-        check(what, graphs.size());
+        check(what, graphs);
         check_layout(what);
         if (what.head_parts > 1)
             fail("no head_parts in a plan of decode, where keys stay", say(what.head_parts), "leaving them out");

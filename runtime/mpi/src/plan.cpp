@@ -265,7 +265,8 @@ work_table gathered(context& world, work_table mine, int rows) {
 
 }  // namespace
 
-void check(const planning& what, std::size_t graphs) {
+void check(const planning& what, std::span<const graph_to_plan> graphs) {
+    for (const graph_to_plan& each : graphs) attune::detail::check_version(each.table);
     if (what.batches < 1 || what.heads < 1 || what.key_heads < 1 || what.heads % what.key_heads != 0)
         fail("batch elements, and heads that share key heads evenly",
              say("batches ", what.batches, ", heads ", what.heads, ", key_heads ", what.key_heads),
@@ -284,8 +285,8 @@ void check(const planning& what, std::size_t graphs) {
         fail("no stages in a plan of decode, where no keys are sent", say(what.stages), "leaving them out");
     if (what.stages < 0 || what.stages > most_stages)
         fail(say("0 to ", most_stages, " stages"), say(what.stages), "0, for as many as the cost model says");
-    if (!what.weights.empty() && what.weights.size() != graphs)
-        fail(say("a weight for each of ", graphs, " graphs"), say(what.weights.size()), "the calls of each");
+    if (!what.weights.empty() && what.weights.size() != graphs.size())
+        fail(say("a weight for each of ", graphs.size(), " graphs"), say(what.weights.size()), "the calls of each");
     check_numbers(what.speed, what.weights);
 }
 
@@ -338,7 +339,7 @@ layout plan(context& world, const planning& asked, std::span<const graph_to_plan
     if (asked.queries != 0) return plan_of_decode(world, asked, graphs, how);
     planning what = asked;
     world.agree("plan", [&](statement& mine) {
-        check(what, graphs.size());
+        check(what, graphs);
         state(mine, what, graphs);
         state(mine, how);
     });

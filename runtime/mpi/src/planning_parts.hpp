@@ -18,7 +18,8 @@ struct hash_of_integers {
     }
 };
 
-void check(const planning& what, std::size_t graphs);
+/// Refuses kernels of another version, and what cannot be planned.
+void check(const planning& what, std::span<const graph_to_plan> graphs);
 
 /// What all ranks must plan alike.
 void state(statement& mine, const planning& what, std::span<const graph_to_plan> graphs);

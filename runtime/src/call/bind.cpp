@@ -129,7 +129,7 @@ bound_call::bound_call(const kernel_table& table, std::span<const named_argument
     bind_inputs();
     bind_outputs();
     check_sizes();
-    indices_.find({table.graph, shape_, given_}, how.checked);
+    indices_.find({table.graph, shape_, given_}, is_checked(how));
 }
 
 bound_call::~bound_call() = default;
@@ -189,7 +189,7 @@ void bound_call::bind_outputs() {
 std::size_t bound_call::saved_bytes() const {
     std::array<std::int64_t, 4> extents{chosen().saved_rows};
     std::size_t rank = 1;
-    for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
+    for (const axis_kind axis : {axis_kind::batch, axis_kind::head, axis_kind::query}) extents[rank++] = shape_[axis];
     const std::int64_t output[] = {chosen().saved_outputs, shape_[axis_kind::batch], shape_[axis_kind::head],
                                    shape_[axis_kind::query], chosen().value_depth};
     return static_cast<std::size_t>(bytes_of(extents, element_type::f32) + bytes_of(output, element_type::f32));
@@ -246,7 +246,7 @@ void bound_call::lend(lent& to) const {
 
     std::array<std::int64_t, 3> extents{};
     std::size_t rank = 0;
-    for (const axis_kind axis : axes_of_output(kind::row)) extents[rank++] = shape_[axis];
+    for (const axis_kind axis : {axis_kind::batch, axis_kind::head, axis_kind::query}) extents[rank++] = shape_[axis];
     auto* rows = static_cast<float*>(to.rows.take(saved_bytes()));
     if (!rows)
         fail(say("memory for ", saved_bytes(), " bytes of rows that the kernel keeps for itself"), "none",

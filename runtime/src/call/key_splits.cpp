@@ -1,6 +1,8 @@
 #include "call/bind.hpp"
 #include "execution/threads.hpp"
 
+#include <attune/runtime/detail/key_splits.hpp>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -56,10 +58,10 @@ void bound_call::split_keys(const options& how) {
     std::int64_t wanted = splits_for(tasks);
     // A thread reads a split for head after head (pool.cpp): so short that what lies beside is still in its caches.
     if (is_token_major()) wanted = std::max(wanted, shape_[axis_kind::key] / 512);
-    // A thread waits for the first keys of each split: of a few blocks there are more only where threads had none else.
-    constexpr std::int64_t fewest_blocks = 4, fewest_tasks = 32;
+    // Of fewer blocks there are more only where threads had none else.
+    constexpr std::int64_t fewest_tasks = 32;
     if (!is_device(chosen().target))
-        wanted = std::min(wanted, std::max(blocks / fewest_blocks, splits_for(fewest_tasks)));
+        wanted = std::min(wanted, std::max(blocks / fewest_blocks_of_split, splits_for(fewest_tasks)));
     key_splits_ = static_cast<std::int32_t>(std::clamp<std::int64_t>(std::min(wanted, blocks / 2), 1, key_splits_));
 }
 

@@ -132,9 +132,9 @@ axis_kind call_numbers::along(const instruction& load, std::size_t axis) const {
     if (const int input = input_of(load); input >= 0)
         return graph.inputs[static_cast<std::size_t>(input)].axes[axis].kind;
     const instruction& of = node(load.arguments[0]);
-    if (of.kind == kind::precomputed)
+    if (of.kind == kind::precomputed)  // or a choice, which has the axes of what it chooses from
         return axis == 0 ? axis_kind::batch : axis == 1 ? axis_kind::head : axis_kind::free;
-    return axes_of_output(of.op == operation::tokens ? kind::tokens : of.kind)[axis];
+    return axes_of_output(of)[axis];
 }
 
 std::int64_t call_numbers::places(const instruction& load, std::size_t axis) const {

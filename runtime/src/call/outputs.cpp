@@ -70,7 +70,7 @@ void check_shape(std::string_view name, const tensor& t, const output_axes& axes
 
 }  // namespace
 
-std::span<const axis_kind> axes_of_output(kind node) {
+std::span<const axis_kind> axes_of_output(const instruction& made) {
     static constexpr axis_kind output[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::value_depth};
     static constexpr axis_kind row[] = {axis_kind::batch, axis_kind::head, axis_kind::query};
     static constexpr axis_kind pairs[] = {axis_kind::batch, axis_kind::head, axis_kind::query, axis_kind::key};
@@ -79,25 +79,17 @@ std::span<const axis_kind> axes_of_output(kind node) {
     static constexpr axis_kind tokens[] = {axis_kind::batch, axis_kind::query, axis_kind::free};
     static constexpr axis_kind precomputed[] = {axis_kind::batch, axis_kind::head, axis_kind::free,
                                                 axis_kind::free,  axis_kind::free, axis_kind::free};
-    switch (node) {
+    if (made.op == operation::tokens) return tokens;
+    switch (made.kind) {
         case kind::tokens: return tokens;
         case kind::output: return output;
         case kind::row: return row;
         case kind::column: return column;
         case kind::head_mean: return head_mean;
-        case kind::precomputed: return precomputed;
+        case kind::precomputed: return std::span(precomputed).first(rank_of_precomputed(made));
         default: return pairs;  // scores and weights
     }
 }
-
-namespace {
-
-std::span<const axis_kind> axes_of(const instruction& made) {
-    const std::span<const axis_kind> axes = axes_of_output(made.kind);
-    return made.kind == kind::precomputed ? axes.first(rank_of_precomputed(made)) : axes;
-}
-
-}  // namespace
 
 output_axes axes_of_output(const graph_ir& graph, const output_declaration& output) {
     output_axes axes;
@@ -108,7 +100,7 @@ output_axes axes_of_output(const graph_ir& graph, const output_declaration& outp
         axes.rank = d.rank;
         return axes;
     }
-    for (const axis_kind axis : axes_of(node_of(graph, output.node))) {
+    for (const axis_kind axis : axes_of_output(node_of(graph, output.node))) {
         axes.kinds[axes.rank] = axis;
         axes.names[axes.rank] = axis == axis_kind::free ? name_of_own_axis(graph, output, axes.rank) : name_of(axis);
         ++axes.rank;
@@ -128,7 +120,7 @@ output_extents extents_of_output(const call_shape& shape, const graph_ir& graph,
                                                    given.inputs[at]->view.extent(static_cast<int>(result.rank)));
         return result;
     }
-    for (const axis_kind axis : axes_of(node_of(graph, d.node))) {
+    for (const axis_kind axis : axes_of_output(node_of(graph, d.node))) {
         result.of[result.rank] = axis != axis_kind::free ? shape[axis]
                                  : kind_of(graph, d) == kind::tokens
                                      ? width_of_tokens(shape, graph, given, d.node)

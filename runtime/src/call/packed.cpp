@@ -184,8 +184,10 @@ std::optional<whole_batch> needs_whole_batch(const graph_ir& graph) {
             return whole_batch{"the size of the batch in it", "a scalar of the variant that the caller computes"};
         if (n.op == operation::keep)
             return whole_batch{"random numbers of each batch element in it", "a call for each sequence"};
+        const bool reads_precomputed = n.op == operation::load && argument(0).kind == kind::precomputed;
         for (std::size_t i = 0; i < n.argument_count; ++i) {
-            const bool indexes_batch = i > 0 && is_batch(indexed, static_cast<std::int64_t>(i) - 1);
+            const bool indexes_batch =
+                reads_precomputed ? i == 1 : i > 0 && is_batch(indexed, static_cast<std::int64_t>(i) - 1);
             if ((argument(i).op == operation::b) != indexes_batch)
                 return whole_batch{
                     indexes_batch ? "a batch axis that is read elsewhere than at b" : "b as a number in it",

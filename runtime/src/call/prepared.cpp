@@ -26,11 +26,12 @@ public:
     void call() const {
         if (packed_ ? packed_->has_changed() : is_device(bound_->chosen().target))
             return detail::call(table_, arguments_, how_);
-        if (packed_) return packed_->check_values(), packed_->run(threads_of(how_.threads));
-        bound_->check_values();
+        check_values();
+        if (packed_) return packed_->run(threads_of(how_.threads));
         if (bound_->nothing_to_do()) return bound_->write_empty_sums();
         bound_->run(threads_of(how_.threads));
     }
+    void check_values() const { packed_ ? packed_->check_values() : bound_->check_values(); }
     explanation explain() const { return detail::explain(table_, arguments_, how_); }
     block_map blocks() const { return detail::blocks(table_, arguments_, how_); }
 
@@ -53,6 +54,7 @@ std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<con
     return std::make_shared<const prepared>(table, arguments, how);
 }
 void call(const prepared& what) { what.call(); }
+void check_values(const prepared& what) { what.check_values(); }
 explanation explain(const prepared& what) { return what.explain(); }
 block_map blocks(const prepared& what) { return what.blocks(); }
 

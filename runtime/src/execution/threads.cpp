@@ -65,13 +65,20 @@ int threads() {
 namespace detail {
 int threads_of(int asked) { return checked(asked, "attune::options") > 0 ? asked : threads(); }
 
-bool is_deterministic(const options& how) {
-    const char* const text = std::getenv("ATTUNE_DETERMINISTIC");
+namespace {
+
+bool is_set(const char* variable) {
+    const char* const text = std::getenv(variable);
     const std::string_view given = text ? text : "";
     if (!given.empty() && given != "0" && given != "1")
-        fail("0 or 1 in ATTUNE_DETERMINISTIC", given, "1, or leaving it unset");
-    return how.deterministic || given == "1";
+        fail(say("0 or 1 in ", variable), given, "1, or leaving it unset");
+    return given == "1";
 }
+
+}  // namespace
+
+bool is_deterministic(const options& how) { return is_set("ATTUNE_DETERMINISTIC") || how.deterministic; }
+bool is_checked(const options& how) { return is_set("ATTUNE_CHECKED") || how.checked; }
 
 #if defined(__linux__)
 int current_cpu() { return sched_getcpu(); }

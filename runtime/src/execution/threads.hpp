@@ -13,6 +13,9 @@ int threads_of(int asked);
 /// attune::error if the variable is neither 0 nor 1.
 bool is_deterministic(const options& how);
 
+/// Whether the options or ATTUNE_CHECKED ask for a look at every index that is read from a tensor. Throws as above.
+bool is_checked(const options& how);
+
 /// The CPU that this thread runs on; -1 if unknown.
 int current_cpu();
 

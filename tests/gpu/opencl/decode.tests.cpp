@@ -1,5 +1,6 @@
 // Kernels for few queries on a device: each head's keys in parts, merged by a second kernel.
 #include "decode.hpp"
+#include "finite.hpp"
 
 #include <attune/reference.hpp>
 #include <attune/runtime/run.hpp>
@@ -7,7 +8,12 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
 #include <string>
+#include <vector>
 
 using namespace attune;
 using support::shape;
@@ -63,6 +69,38 @@ TEST_CASE(
     }
 }
 
+TEST_CASE("on a device what is not finite in the value of a masked key adds nothing to few queries") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    constexpr std::int64_t keys = 700, depth = 32;
+    const auto check_with = [&](const graph_ir& graph, const kernel_table& table, std::int64_t key,
+                                std::size_t seeing) {
+        for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()}) {
+            CAPTURE(key, value);
+            workload call(graph, {.heads = 4, .key_heads = 2, .queries = 3, .keys = keys}, 7);
+            for (const input_declaration& input : graph.inputs)
+                if (input.name == "slopes") call.scale_by("slopes", 0.05f);
+            for (std::int64_t head = 0; head < 2; ++head)
+                call["v"].reals[static_cast<std::size_t>((head * keys + key) * depth + 9)] = value;
+            const auto expected = call.expected();
+            detail::call(table, call.arguments(), {.target = "opencl"});
+            std::size_t spoilt = 0, wrong = 0;
+            for (std::size_t at = 0; at < expected["out"].values.size(); ++at) {
+                const double wanted = expected["out"].values[at], is = call["out"].reals[at];
+                spoilt += !std::isfinite(wanted);
+                wrong += std::isfinite(wanted) ? !(std::abs(is - wanted) < 3e-5) : std::isfinite(is);
+            }
+            CHECK(wrong == 0);
+            CHECK(spoilt == 4 * seeing);
+        }
+    };
+    // Keys that one, two and three of three queries see; and one that none sees, in a block that all visit.
+    check_with(dsl::ir_of<decode::last>, detail::table_of<decode::last>(), 699, 1);
+    check_with(dsl::ir_of<decode::last>, detail::table_of<decode::last>(), 698, 2);
+    check_with(dsl::ir_of<decode::last>, detail::table_of<decode::last>(), 64, 3);
+    check_with(dsl::ir_of<decode::ends>, detail::table_of<decode::ends>(), 10, 0);
+    check_with(dsl::ir_of<decode::ends>, detail::table_of<decode::ends>(), 599, 2);
+}
+
 TEST_CASE("the number of queries decides which kernel runs on a device, and explain says so") {
     if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
     for (const std::int64_t queries : {1, 16, 17}) {
@@ -77,5 +115,29 @@ TEST_CASE("the number of queries decides which kernel runs on a device, and expl
         // 64 blocks of keys, two of them a part at least.
         CHECK(said.key_splits == (queries <= 16 ? 32 : 0));
         CHECK((said.split_bytes > 0) == (queries <= 16));
+    }
+}
+
+TEST_CASE("a device's kernels that were promised finite inputs compute what the reference does, and explain says so") {
+    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    check_edges<finite_device::last>();
+    // What lies beyond the keys in use is NaN: the promise does not cover it.
+    for (const std::int64_t queries : {1, 5, 16, 17, 130})
+        check<finite_device::last>(
+            {.batches = 4, .heads = 6, .key_heads = 2, .queries = queries, .keys = 700, .gaps = true},
+            {0, 1, 128, 333});
+
+    for (const std::int64_t queries : {3, 40}) {
+        const auto conventions = [&](const graph_ir& graph, const kernel_table& table) {
+            const workload call(graph, {.heads = 4, .key_heads = 2, .queries = queries, .keys = 70}, 3);
+            return detail::explain(table, call.arguments(), {.target = "opencl"}).semantics;
+        };
+        const auto say_finite = [](const std::vector<std::string>& sentences) {
+            return std::ranges::any_of(sentences, [](const std::string& each) {
+                return each.starts_with("NaN and infinities: none, as FINITE of the build promises");
+            });
+        };
+        CHECK(say_finite(conventions(dsl::ir_of<finite_device::last>, detail::table_of<finite_device::last>())));
+        CHECK_FALSE(say_finite(conventions(dsl::ir_of<decode::last>, detail::table_of<decode::last>())));
     }
 }

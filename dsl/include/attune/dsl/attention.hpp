@@ -247,6 +247,10 @@ inline constexpr std::size_t read_rank<node<Is, operation::top_k, T, K>> = read_
 template <kind Is, class T, class P>
 inline constexpr std::size_t read_rank<node<Is, operation::top_p, T, P>> = read_rank<T>;
 
+template <class B, class H, class Q, class... I> inline constexpr operation third_operation = operation_of<Q>;
+// Echoed with what was found.
+template <operation Found> inline constexpr bool is_own_query = Found == operation::q_idx;
+
 template <class Node, class... I> constexpr auto element_of(const Node& of, const I&... i) {
     constexpr std::size_t rank = read_rank<Node>;
     if constexpr ((is_rejected<I> || ...))
@@ -259,6 +263,10 @@ template <class Node, class... I> constexpr auto element_of(const Node& of, cons
         static_assert(
             sizeof...(I) == rank && (integer_kind<kind_of<I>> && ...),
             "attune: tokens are read at (b, position, channel), an output at (b, head, q_idx, channel), all integers");
+        return rejected{};
+    } else if constexpr (Node::is == kind::output && !is_own_query<third_operation<I...>>) {
+        static_assert(is_own_query<third_operation<I...>>,
+                      "attune: an output is read at the query that it is of: out(b, head, q_idx, channel)");
         return rejected{};
     } else
         return make<chooses(Node::op) ? kind::condition : kind::real, operation::load>(of, i...);
@@ -365,8 +373,8 @@ constexpr auto outputs(named_output<Label, Value>... named) {
         return rejected{};
     } else if constexpr ((chooses(operation_of<Value>) || ...)) {
         static_assert(!(chooses(operation_of<Value>) || ...),
-                      "attune: of what is precomputed reals are written; a choice becomes such as "
-                      "precomputed(where(top_k(x, count)(b, h, n), 1, 0), n, blocks)");
+                      "attune: a choice is no output; write it as reals: precomputed(where(choice(b, h, n), 1, 0), n, "
+                      "blocks)");
         return rejected{};
     } else
         return outputs_of<named_output<Label, Value>...>{

@@ -138,6 +138,33 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     return list;
 }
 
+/// What neither an input's axis nor a computed tensor says of a call.
+enum class unknown_number : std::uint8_t { none, keys, heads, queries };
+
+constexpr unknown_number unknown_number_of(const ir_builder& list) {
+    const auto has_axis = [&](axis_kind kind) {
+        for (int at = 0; at < list.input_count; ++at)
+            for (int axis = 0; !list.inputs[at].is_scalar && axis < list.inputs[at].rank; ++axis)
+                if (list.inputs[at].axes[axis].kind == kind) return true;
+        return false;
+    };
+    const auto uses = [&](operation op, int argument = 0) {
+        for (int at = 0; at < list.node_count; ++at)
+            if (list.nodes[at].op == op && list.nodes[at].argument_count >= argument) return true;
+        return false;
+    };
+    const auto computed = [&](int argument) {
+        return uses(operation::keys, argument) || uses(operation::values, argument);
+    };
+    using enum unknown_number;
+    if (uses(operation::contract) && !has_axis(axis_kind::key) && !computed(2)) return keys;
+    if (uses(operation::heads) && !has_axis(axis_kind::head) && !has_axis(axis_kind::key_head) && !computed(3) &&
+        !uses(operation::queries, 3))
+        return heads;
+    if (uses(operation::query_length) && !has_axis(axis_kind::query) && !uses(operation::queries, 2)) return queries;
+    return none;
+}
+
 /// FNV-1a over everything that decides what a kernel computes: nodes, constants, declarations and outputs.
 constexpr std::uint64_t fingerprint_of(const ir_builder& list) {
     std::uint64_t hash = 14695981039346656037ull;
@@ -233,6 +260,14 @@ inline constexpr ir_builder built = [] {
         [[maybe_unused]] constexpr bool said =
             has_a_shard<list.unshardable, name<list.fault_name.size() + 1>(list.fault_name)>();
     }
+    constexpr unknown_number unknown = list.sound() ? unknown_number_of(list) : unknown_number::none;
+    static_assert(unknown != unknown_number::keys,
+                  "attune: no input has an axis that says how many keys there are; state it: keys(formula, length)");
+    static_assert(unknown != unknown_number::heads,
+                  "attune: no input has an axis that says how many heads there are; pass a tensor with the axis head");
+    static_assert(unknown != unknown_number::queries,
+                  "attune: no input has an axis that says how many queries there are; state it: queries(formula, "
+                  "length)");
     return list;
 }();
 

@@ -12,18 +12,7 @@
 namespace attune::dsl::detail {
 
 class sharding {
-public:
-    constexpr explicit sharding(const ir_builder& whole) : whole_(whole) {}
-
-    constexpr ir_builder run() {
-        return with_outputs([this](int i) { return joined(i); });
-    }
-    /// Its outputs are of the call's keys alone. What flows back to them is a sum over the pairs of all calls.
-    constexpr ir_builder of_parts() {
-        return with_outputs([this](int i) { return now_[whole_.outputs[i].node]; });
-    }
-
-private:
+    /// First in the class, as clang 14 finds a template only above its use in a constant expression.
     template <class Output> constexpr ir_builder with_outputs(const Output& output) {
         if (whole_.node_count == 0 || whole_.output_count == 0) return whole_;
         find_faults();
@@ -36,6 +25,18 @@ private:
         return in_order_of_use(made_);
     }
 
+public:
+    constexpr explicit sharding(const ir_builder& whole) : whole_(whole) {}
+
+    constexpr ir_builder run() {
+        return with_outputs([this](int i) { return joined(i); });
+    }
+    /// Its outputs are of the call's keys alone. What flows back to them is a sum over the pairs of all calls.
+    constexpr ir_builder of_parts() {
+        return with_outputs([this](int i) { return now_[whole_.outputs[i].node]; });
+    }
+
+private:
     const ir_builder& whole_;
     ir_builder made_{};
     std::array<std::array<bool, max_rank>, max_inputs> kept_whole_{};  // axes of inputs, read at any position

@@ -142,6 +142,9 @@ template <store_fault Why, name Tensor> constexpr bool can_store() {
     static_assert(Why != may_not_fit || can_be_stored<Why, Tensor>,
                   "attune: an integer is stored in elements of fewer bits; the formula states its limits: "
                   "clamp(as_integer(round(x)), -127, 127)");
+    static_assert(Why != beside_precomputed || can_be_stored<Why, Tensor>,
+                  "attune: a graph that stores has nothing precomputed(...) yet; store in a graph of its own, which is "
+                  "called before");
     return Why == none;
 }
 
@@ -184,6 +187,8 @@ private:
         const element_type element = list_.inputs[list_.nodes[place.arguments[0]].input].element;
         const bool fits = integers_of(nodes(), list_.inputs, store.value).is_within(range_of(element));
         if (place.kind == kind::integer && !fits) fail(store_fault::may_not_fit);
+        for (const instruction& n : nodes())
+            if (n.kind == kind::precomputed) fail(store_fault::beside_precomputed);
 
         std::array<bool, max_nodes> reached{};
         reached[store.value] = true;

@@ -27,6 +27,7 @@ enum class gradient_fault : std::uint8_t {
     of_a_shard,
     of_several_cores,
     of_stores,
+    without_scores,  ///< nothing of what is asked for is made of one
     too_long
 };
 
@@ -53,7 +54,8 @@ enum class store_fault : std::uint8_t {
     in_one_place,          ///< the value varies with something that its place does not
     channels_astray,       ///< d_idx in the place, not alone along one axis
     other_channels,        ///< d_idx along a depth of another kind than the place's
-    may_not_fit            ///< an integer of more bits than the elements have
+    may_not_fit,           ///< an integer of more bits than the elements have
+    beside_precomputed     ///< something is precomputed in the same graph
 };
 
 /// A graph_ir under construction; nodes that are equal are entered once.

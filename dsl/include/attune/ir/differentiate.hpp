@@ -344,6 +344,12 @@ private:
             {.op = operation::each, .kind = kind::real, .argument_count = 3, .arguments = {index, extent, e}});
     }
 
+    static constexpr bool has_scores(const ir_builder& list) {
+        for (int n = 0; n < list.node_count; ++n)
+            if (list.nodes[n].kind == kind::scores) return true;
+        return false;
+    }
+
     /// The gradients and the nodes that they need, as a list of their own.
     constexpr ir_builder kept(std::span<const std::string_view> wrt) {
         for (const std::string_view name : wrt)
@@ -369,6 +375,7 @@ private:
         for (int i = 0; i < forward_.input_count; ++i)
             if (deposited_[i] != 0) made.add_output(forward_.derivative_names_of_inputs[i], now[deposited_[i] - 1]);
         if (made.output_count == 0) fail(gradient_fault::nothing_depends, "any of its tensors");
+        if (!made.too_long && !has_scores(made)) fail(gradient_fault::without_scores);
         return failed() ? failure() : made;
     }
 };

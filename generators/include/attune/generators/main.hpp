@@ -22,6 +22,7 @@ struct build_request {
     std::string tuned_into{};  ///< the folder of schedules that `tune` updates; none if empty
     std::string tuned_for{};   ///< whose schedules: a file's name without .json, "native", "model" (what the cost model
                                ///< says) or "generic" (the defaults)
+    bool finite{};             ///< no element read below kv_lengths is NaN or infinite: kernels need not look
 };
 
 /// Subcommands `emit`, `explain`, `describe`, `draw`, `bench`, `tune` and `merge`, each with `--help`. Returns 0, or 1

@@ -17,7 +17,8 @@ struct options {
     bool deterministic = false;
     /// Checks every index that the formula reads from a tensor, including those of each pair or channel and those that
     /// sums make. A call with indices outside their axes is refused, with their number. Indices of each key or query,
-    /// such as a page table's, are checked in every call. For tests: it takes longer than the kernel.
+    /// such as a page table's, are checked in every call. For tests: it takes longer than the kernel. ATTUNE_CHECKED=1
+    /// asks for it too, in programs whose calls have no options, such as operators of PyTorch.
     bool checked = false;
     const parallel_for* pool = nullptr;  ///< runs the tasks of this call, and lives until it returns; null: what
                                          ///< set_parallel_for was given, else attune's threads

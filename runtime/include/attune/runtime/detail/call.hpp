@@ -40,6 +40,8 @@ class prepared;
 std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,
                                         const options& how);
 void call(const prepared& what);
+/// Refuses lengths and indices in the arguments' tensors that the call would refuse, which is not of packed queries.
+void check_values(const prepared& what);
 explanation explain(const prepared& what);
 block_map blocks(const prepared& what);
 
@@ -50,8 +52,8 @@ void synchronize(const kernel_table& table, const options& how);
 /// Whether calls take cu_seqlens_q, which a formula may have as an input of its own.
 bool takes_packed_queries(const graph_ir& graph);
 
-/// The axes of an output, outermost first, by the kind of its node. Free are channels of tokens, and up to four
+/// The axes of an output, outermost first, by the node that it is made of. Free are channels of tokens, and up to four
 /// indices.
-std::span<const axis_kind> axes_of_output(kind node);
+std::span<const axis_kind> axes_of_output(const instruction& made);
 
 }  // namespace attune::detail

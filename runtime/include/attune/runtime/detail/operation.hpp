@@ -63,9 +63,8 @@ struct operation {
                 const auto found = std::find_if(parameters.begin(), parameters.end(), named);
                 made.like = static_cast<int>(found - parameters.begin()), made.axes = found->axes;
             } else {
-                const auto axes = axes_of_output(of.kind);
+                const auto axes = axes_of_output(of);
                 made.axes.assign(axes.begin(), axes.end());
-                if (of.kind == kind::precomputed) made.axes.resize(rank_of_precomputed(of));
             }
             results.push_back(std::move(made));
         }

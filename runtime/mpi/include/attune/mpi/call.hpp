@@ -33,6 +33,8 @@ public:
 
     virtual void state(statement& mine) const;  ///< what all ranks must have alike
     virtual void check_values() const {}        ///< what decides who needs whose keys: it is as it was planned
+    /// Refuses lengths and indices in this rank's own tensors that a kernel would refuse.
+    void check_own_values() const;
     virtual traffic run() = 0;
 
 protected:
@@ -60,6 +62,7 @@ protected:
     const kernel_table& table_;
     const exchange_plan& exchange_;
     const arguments given_;
+    std::shared_ptr<const attune::detail::prepared> of_own_tensors_;  ///< by which they are checked
 
 private:
     void check_extents() const;

@@ -174,6 +174,7 @@ struct graph_to_plan {
 
 template <const auto& Graph, class... Arguments> graph_to_plan to_plan(const Arguments&... arguments) {
     graph_to_plan made{attune::detail::table_of<Graph>(), {}};
+    if (made.table.version != kernel_table_version) return made;  // all ranks refuse it, when they agree on the plan
     [[maybe_unused]] const auto enter = [&]<class Argument>(const Argument& argument) {
         if constexpr (!attune::detail::is_options<Argument>)
             for (const input_declaration& input : made.table.graph.inputs)
@@ -186,9 +187,11 @@ template <const auto& Graph, class... Arguments> graph_to_plan to_plan(const Arg
 /// Refuses an argument that no graph has: the plan would be made without it.
 template <class Argument> void check_is_input(const Argument&, std::span<const graph_to_plan> graphs) {
     if constexpr (!attune::detail::is_options<Argument>) {
-        for (const graph_to_plan& graph : graphs)
+        for (const graph_to_plan& graph : graphs) {
+            if (graph.table.version != kernel_table_version) return;
             for (const input_declaration& input : graph.table.graph.inputs)
                 if (input.name == Argument::label) return;
+        }
         attune::detail::fail("inputs of the graphs that are planned", Argument::label,
                              "what their masks depend on, by its name in the formula");
     }

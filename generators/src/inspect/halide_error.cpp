@@ -1,0 +1,15 @@
+#include "inspect/halide_error.hpp"
+
+#include <Halide.h>
+
+namespace attune::generators {
+
+std::string said_by_halide() {
+    try {
+        throw;
+    } catch (const Halide::Error& problem) {
+        return std::string("Halide: ") + problem.what();
+    }
+}
+
+}  // namespace attune::generators
