@@ -264,19 +264,32 @@ TASTE = ["c++98-compat", "c++98-compat-pedantic", "padded", "unsafe-buffer-usage
          "unknown-warning-option"]
 
 
+def told_of_mpi(user):
+    """What a compiler is told by who links attune::mpi, as the build tells its own; nothing where there is no MPI."""
+    with open(os.path.join(user.options.build, "compile_commands.json"), encoding="utf-8") as file:
+        commands = [shlex.split(row["command"]) for row in json.load(file) if row["file"].endswith("runtime/mpi/src/mpi_transport.cpp")]
+    words = commands[0] if commands else []
+    folders = [word for before, word in zip(words, words[1:]) if before == "-isystem" and os.path.exists(os.path.join(word, "mpi.h"))]
+    return [word for word in words if word.startswith("-D")] + [word for folder in folders for word in ("-isystem", folder)]
+
+
 def quiet(user, *compilers):
     """Every installed header as these compilers see it, in C++; returns the prefix and what they were told."""
-    prefix, here, work = user.install("dsl", "runtime", "generators", "common"), os.path.join(user.here, "warnings"), user.work("warnings")
+    of_mpi = told_of_mpi(user)
+    prefix = user.install("dsl", "runtime", "generators", "common", *(["mpi"] if of_mpi else []))
+    here, work = os.path.join(user.here, "warnings"), user.work("warnings")
     os.makedirs(work)
     headers = sorted(os.path.relpath(os.path.join(where, name), os.path.join(prefix, "include")) for where, _, names in os.walk(os.path.join(prefix, "include", "attune")) for name in names
                      if name.endswith((".h", ".hpp")))
     expect(len(headers) > 50, f"expected attune's headers, got {headers}")
+    expect(not of_mpi or {"attune/mpi.h", "attune/mpi.hpp", "attune/mpi/exchange.hpp"} <= set(headers), f"expected the headers of calls over ranks, got {headers}")
     with open(os.path.join(work, "every_header.hpp"), "w", encoding="utf-8") as file:
         file.writelines(f"#include <{name}>\n" for name in [*headers, "attune_common.h"])
     tests = os.path.join(user.options.source, "tests")
-    common = ["-fsyntax-only", f"-I{prefix}/include", f"-I{prefix}/include/attune", f"-I{work}"]
+    common = ["-fsyntax-only", f"-I{prefix}/include", f"-I{work}", *of_mpi]
     users = ["-isystem", os.path.join(tests, "kernels"), "-isystem", os.path.join(tests, "layers")]
-    sources = [[*users, os.path.join(here, "calls.cpp")], [os.path.join(user.options.build, "attune_common_kernels", "attune_common_registry.cpp")]]
+    registry = [f"-I{prefix}/include/attune", os.path.join(user.options.build, "attune_common_kernels", "attune_common_registry.cpp")]
+    sources = [[*users, os.path.join(here, "calls.cpp")], registry]
     for compiler in compilers:
         for source in sources:
             print(run(*compiler, "-std=c++20", *common, *source))
@@ -286,8 +299,10 @@ def quiet(user, *compilers):
 def warnings(user):
     # Sanitizers forbid g++ some constant expressions: users' builds have them, and ours only in the long tests.
     prefix, common = quiet(user, [user.options.compiler, *MANY_WARNINGS], [user.options.compiler, "-Werror", "-fsanitize=address,undefined"])
-    print(run(user.options.c_compiler, "-std=c99", *[flag for flag in MANY_WARNINGS if flag not in ("-Wold-style-cast", "-Woverloaded-virtual", "-Wnon-virtual-dtor")], *common, "-x", "c",
-              os.path.join(prefix, "include", "attune_common.h")))
+    of_c = [flag for flag in MANY_WARNINGS if flag not in ("-Wold-style-cast", "-Woverloaded-virtual", "-Wnon-virtual-dtor")]
+    for header in ("attune_common.h", os.path.join("attune", "mpi.h")):
+        if os.path.exists(os.path.join(prefix, "include", header)):
+            print(run(user.options.c_compiler, "-std=c99", *of_c, *common, "-x", "c", os.path.join(prefix, "include", header)))
 
 
 def warnings_clang(user):
@@ -435,6 +450,7 @@ def reproducible_sources(user):
     the preprocessor leaves it, and objects of some."""
     os.environ.pop("ATTUNE_KERNEL_CACHE", None)
     builds, objects = [], []
+    common = "ON" if os.path.exists(os.path.join(user.options.build, "bin", "attune_common_generator")) else "OFF"
     for place in ("first", os.path.join("another", "folder", "second")):
         source = user.work(place, "attune")
         for part in ("CMakeLists.txt", "LICENSE", "dsl", "runtime", "generators", os.path.join("examples", "00_skeleton"), os.path.join("tests", "install", "as_subdirectory")):
@@ -444,11 +460,14 @@ def reproducible_sources(user):
         objects.append(of_generators(user, source))
         builds.append(user.work(place, "build"))
         user.build(os.path.join(source, "tests", "install", "as_subdirectory"), builds[-1], f"-DHalide_DIR={user.options.halide}", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_CXX_COMPILER_LAUNCHER=",
-                   f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", of_attune=[user.options.source])
+                   f"-DATTUNE_SOURCE={source}", f"-DSKELETON={source}/examples/00_skeleton", f"-DATTUNE_HOST_GENERATORS={user.options.build}/bin", "-DALL_LIBRARIES=ON", f"-DATTUNE_BUILD_COMMON={common}",
+                   of_attune=[user.options.source])
     expect(objects[0] == objects[1], f"expected the generators' sources to come to the same in both folders, got others in {[name for name in objects[0] if objects[0][name] != objects[1][name]]}")
     kernels = [name for name in bytes_of(builds[0]) if re.search(r"my_kernels_kernels/.*[.]o$", name)]
     expect(len(kernels) > 1, f"expected objects of kernels, got {kernels}")
-    expect_same(builds, "attune/runtime/libattune_runtime.a", "libmy_kernels.a", "app", *kernels)
+    here = ["runtime/mpi/libattune_ranks.a", "runtime/mpi/libattune_mpi.a", "libattune_common.a", "libattune_common.so"]
+    libraries = ["attune/" + name for name in here if os.path.exists(os.path.join(user.options.build, name))]  # without MPI there is none over it
+    expect_same(builds, "attune/runtime/libattune_runtime.a", "libmy_kernels.a", "app", *libraries, *kernels)
 
 
 # Files of which objects are compared, too: one in ten, by the checksum of the name, and those that say more than a compiler is told by what the preprocessor leaves.

@@ -6,8 +6,9 @@ import re
 
 ROOT = "runtime/src"  # an include folder of the runtime
 HEADER = "runtime/src/mutants.hpp"
-REFUSALS = re.compile(r"\b(?:detail::)?(?:fail|refuse|refused)\(|\bthrow (?:kernel_failure|context_failure|std::(?:bad_alloc|invalid_argument|runtime_error))\(")
-CHECKS = re.compile(r"(?<=\n)( +)(check_\w+\([^;{}]*\);)")
+REFUSALS = re.compile(r"(?<![\w:])(?:\w+::)*(?:fail|refuse|refused)\(|\bthrow (?:(?:attune::)?error|kernel_failure|context_failure|std::(?:bad_alloc|invalid_argument|runtime_error))\(")
+# A statement, wherever it stands: the name may be qualified, or a member's.
+CHECKS = re.compile(r"(?:(?<=\n)|(?<=[){;] )) *((?:\w+(?:::|\.|->))*check_\w+\([^;{}]*\);)")
 
 
 def quoted_end(text, at):
@@ -165,7 +166,7 @@ class rewriting:
             if re.search(r"(\belse|[;{}]|:)$", self.text[:start].rstrip()):
                 self.alone(start, matching(self.text, self.text.index("(", at)))
         for match in CHECKS.finditer(self.text):
-            self.edits.append((match.start(2), match.start(2), f"if (!{self.mutant(match.start(2), 'not checked', match[2])}) "))
+            self.edits.append((match.start(1), match.start(1), f"if (!{self.mutant(match.start(1), 'not checked', match[1])}) "))
         for begin, end, text in sorted(self.edits, reverse=True):
             self.text = self.text[:begin] + text + self.text[end:]
         return self.text

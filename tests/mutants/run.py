@@ -27,7 +27,7 @@ sys.path.insert(0, HERE)
 import rewrite, rewrite_python
 
 # What is mutated, in this order, and what the mutants ask.
-MUTATED = [(r"runtime/src/(?!base/text\.cpp).*\.(cpp|hpp)$", rewrite), (r"runtime/mpi/src/(?!mpi_transport).*\.(cpp|hpp)$", rewrite), (r"runtime/(torch|jax)/.*\.hpp$", rewrite), (r"runtime/python/attune/.*\.py$", rewrite_python)]
+MUTATED = [(r"runtime/src/(?!base/text\.cpp).*\.(cpp|hpp)$", rewrite), (r"runtime/mpi/src/(?!mpi_transport).*\.(cpp|hpp)$", rewrite), (r"runtime/(mpi/)?include/.*\.hpp$", rewrite), (r"runtime/(torch|jax)/.*\.hpp$", rewrite), (r"runtime/python/attune/.*\.py$", rewrite_python)]
 ASKED = {"mutants.hpp": rewrite.HEADER, "mutants.py": "runtime/python/attune/_mutants.py"}
 
 

@@ -96,8 +96,8 @@ TEST_CASE("plans at their limits are made") {
 
 TEST_CASE("a plan has 2^31 - 1 tokens at most") {
     constexpr std::int64_t most = std::numeric_limits<std::int32_t>::max();
-    CHECK_NOTHROW(mpi::detail::check({.tokens = most}, 1));
-    CHECK_THROWS_AS(mpi::detail::check({.tokens = most + 1}, 1), error);
+    CHECK_NOTHROW(mpi::detail::check({.tokens = most}, {}));
+    CHECK_THROWS_AS(mpi::detail::check({.tokens = most + 1}, {}), error);
 }
 
 TEST_CASE("where there is no memory for what ranks send, that is said") {
@@ -239,18 +239,81 @@ TEST_CASE("a variant that is no shard has no plan, and a plan of other ranks mak
     }
 }
 
+/// A shard whose registry was built by another version.
+namespace of_another_version {
+using namespace attune::dsl;
+inline constexpr auto whole = sharded::attention(mask(sharded::scores, window(3, 3)));
+inline constexpr auto part = shard(whole);
+kernel_table made{};
+}  // namespace of_another_version
+
+template <>
+const kernel_table& attune::kernels_of<of_another_version::part, attune::dsl::fingerprint<of_another_version::part>>() {
+    return of_another_version::made;
+}
+
+namespace {
+
+constexpr int other_versions[] = {kernel_table_version - 1, kernel_table_version + 1};
+
+/// Nothing else of the table is read: an empty graph would be refused in other words.
+kernel_table of_version(kernel_table like, int version, const graph_ir& graph = {}) {
+    like.version = version, like.graph = graph;
+    return like;
+}
+
+void names_version(const std::string& said, std::string_view variant, int version) {
+    INFO(said);
+    CHECK(said.find("expected kernels of " + std::string(variant) + " built for layout " +
+                    std::to_string(kernel_table_version) + ", got layout " + std::to_string(version) +
+                    "; try building the variant again") != std::string::npos);
+}
+
+}  // namespace
+
 TEST_CASE("a plan refuses kernels of another version by name") {
-    kernel_table table = detail::table_of<sharded::windowed_shard>();
+    const auto& forward = detail::table_of<sharded::windowed_shard>();
+    for (const kernel_table& like : {forward, detail::table_of<sharded::windowed_gradient_shard>()})
+        for (const graph_ir& graph : {graph_ir{}, like.graph})  // decode has no gradients, which is said later
+            for (const std::int64_t queries : {0, 1})
+                for (const int version : other_versions) {
+                    const kernel_table other = of_version(like, version, graph);
+                    const std::string said = said_to_one([&](mpi::context& world) {
+                        const std::vector<mpi::detail::graph_to_plan> graphs{{forward, {}}, {other, {}}};
+                        mpi::detail::plan(world, {.tokens = 30, .queries = queries}, graphs, {.threads = 1});
+                    });
+                    names_version(said, like.variant, version);
+                }
+}
+
+TEST_CASE("run and prepare refuse kernels of another version by name") {
+    const auto& table = detail::table_of<sharded::windowed_shard>();
     for (const std::int64_t queries : {0, 1})
-        for (const int step : {-1, 1}) {
-            table.version = kernel_table_version + step;
-            const std::string said = said_to_one([&](mpi::context& world) {
-                const std::vector<mpi::detail::graph_to_plan> graphs{{table, {}}};
-                mpi::detail::plan(world, {.tokens = 30, .queries = queries}, graphs, {.threads = 1});
-            });
-            INFO(said);
-            CHECK(said.find("expected kernels of sharded::windowed_shard built for layout ") != std::string::npos);
-        }
+        for (const int version : other_versions)
+            for (const bool prepares : {false, true}) {
+                const kernel_table other = of_version(table, version);
+                const std::string said = said_to_one([&](mpi::context& world) {
+                    const std::vector<mpi::detail::graph_to_plan> graphs{{table, {}}};
+                    const auto plan =
+                        mpi::detail::plan(world, {.tokens = 30, .queries = queries}, graphs, {.threads = 1});
+                    prepares ? void(mpi::detail::prepare(world, plan, other, {}, {.threads = 1}))
+                             : void(mpi::detail::run(world, plan, other, {}, {.threads = 1}));
+                });
+                names_version(said, table.variant, version);
+            }
+}
+
+TEST_CASE("a variant of another version is refused before its inputs are looked for") {
+    kernel_table& made = of_another_version::made;
+    made.variant = "of_another_version::part";
+    const float slope = 0.05f;
+    for (const int version : other_versions) {
+        made.version = version;
+        const std::string said = said_to_one([&](mpi::context& world) {
+            mpi::plan<of_another_version::part>(world, {.tokens = 30}, sharded::slopes = tensor(&slope, {1}));
+        });
+        names_version(said, made.variant, version);
+    }
 }
 
 TEST_CASE("a call over ranks refuses strides and extents beyond 2^31 - 1 with the number") {

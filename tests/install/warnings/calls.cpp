@@ -7,6 +7,16 @@
 #include <array>
 #include <vector>
 
+#if __has_include(<attune/mpi.hpp>)
+// Outside the unnamed namespace, as graphs are whose kernels a registry defines.
+namespace shared {
+using namespace attune::dsl;
+inline constexpr auto scores = mask(q * t(k), causal);
+inline constexpr auto attended = outputs(out = softmax(scores) * v, lse = log_sum_exp(scores));
+inline constexpr auto attended_shard = shard(attended);
+}  // namespace shared
+#endif
+
 namespace {
 
 template <const auto& Graph> std::size_t length_of_text() { return attune::dsl::ir_of<Graph>.text.size(); }
@@ -34,6 +44,19 @@ float called() {
     attune::run<decode_attention>(q = view(data), k = view(data), v = view(data), out = view(result));
     return result.back();
 }
+
+#if __has_include(<attune/mpi.hpp>)
+[[maybe_unused]] std::int64_t called_over_ranks(attune::mpi::context& world, attune::tensor heads,
+                                                attune::tensor rows) {
+    using namespace attune::dsl;
+    const auto plan = attune::mpi::plan<shared::attended_shard>(world, {.heads = 8, .key_heads = 8, .tokens = 256});
+    const auto call = attune::mpi::prepare<shared::attended_shard>(world, plan, q = heads, k = heads, v = heads,
+                                                                   out = heads, lse = rows);
+    return call().bytes_sent + attune::mpi::run<shared::attended_shard>(world, plan, q = heads, k = heads, v = heads,
+                                                                        out = heads, lse = rows)
+                                   .bytes_sent;
+}
+#endif
 
 }  // namespace
 
