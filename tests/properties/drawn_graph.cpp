@@ -49,6 +49,10 @@ std::string constant_text(const instruction& n) {
     return to.str();
 }
 
+std::string store_text(const store_declaration& s) {
+    return fmt::format("store({}, {})", name_of_node(s.element), name_of_node(s.value));
+}
+
 /// As the language writes it, of nodes that have names.
 std::string expression(const drawn_graph& graph, const instruction& n) {
     const operation_row& row = about(n.op);
@@ -78,6 +82,8 @@ std::string_view lasting(const std::string& name) {
 void drawn_graph::forget_unused() {
     std::vector<bool> used(nodes.size());
     for (const output_declaration& o : outputs) used[static_cast<std::size_t>(o.node)] = true;
+    for (const store_declaration& s : stores)
+        used[static_cast<std::size_t>(s.element)] = used[static_cast<std::size_t>(s.value)] = true;
     for (std::size_t i = nodes.size(); i-- > 0;)
         for (std::size_t a = 0; used[i] && a < nodes[i].argument_count; ++a)
             used[static_cast<std::size_t>(nodes[i].arguments[a])] = true;
@@ -102,6 +108,8 @@ void drawn_graph::forget_unused() {
         moved[i] = static_cast<node_id>(kept(nodes, n));
     }
     for (output_declaration& o : outputs) o.node = moved[static_cast<std::size_t>(o.node)];
+    for (store_declaration& s : stores)
+        s = {moved[static_cast<std::size_t>(s.element)], moved[static_cast<std::size_t>(s.value)]};
 }
 
 void drawn_graph::keep_one_core() {
@@ -109,6 +117,10 @@ void drawn_graph::keep_one_core() {
     const auto weighed = std::ranges::find(nodes, operation::weighted_sum, &instruction::op);
     outputs = {{"out", static_cast<node_id>(weighed - nodes.begin())}};
     forget_unused();
+}
+
+bool drawn_graph::precomputes() const {
+    return std::ranges::find(nodes, kind::precomputed, &instruction::kind) != nodes.end();
 }
 
 std::string drawn_graph::fault() const {
@@ -119,10 +131,13 @@ std::string drawn_graph::fault() const {
         list.nodes[static_cast<std::size_t>(list.node_count++)] = n;
     }
     for (const std::string_view index : indices) list.add_index(index);
+    for (const input_declaration& input : inputs) list.add_input(input);
     for (const output_declaration& o : outputs) list.add_output(o.name, o.node);
+    for (const store_declaration& s : stores) list.add_store(s.element, s.value);
     dsl::detail::judge(list);
     if (!list.unbound.empty()) return "a bound index outside its sum";
     if (!list.bound_twice.empty()) return "a sum within a sum over the same index";
+    if (list.unstorable != dsl::detail::store_fault::none) return "a store of " + std::string(list.fault_name);
     if (list.contractions > 1) return "two products of queries and keys";
     if (outputs_problem_of(nodes, outputs) != outputs_problem::none) return "outputs that one kernel cannot make";
     return {};
@@ -134,6 +149,7 @@ drawn_graph drawn_graph::made_of(const dsl::detail::ir_builder& list, std::uint6
     made.inputs.assign(list.inputs.begin(), list.inputs.begin() + list.input_count);
     made.outputs.assign(list.outputs.begin(), list.outputs.begin() + list.output_count);
     made.indices.assign(list.indices.begin(), list.indices.begin() + list.index_count);
+    made.stores.assign(list.stores.begin(), list.stores.begin() + list.store_count);
     made.fingerprint = fingerprint + made.nodes.size();
     return made;
 }
@@ -147,6 +163,7 @@ dsl::detail::ir_builder drawn_graph::list() const {
         const std::string name(o.name);
         list.add_output(o.name, o.node, lasting(std::string("d").append(name)), lasting(name + "_before"));
     }
+    for (const store_declaration& s : stores) list.add_store(s.element, s.value);
     return list;
 }
 
@@ -161,6 +178,7 @@ std::string drawn_graph::text() const {
     std::ostringstream to;
     for (std::size_t i = 0; i < nodes.size(); ++i)
         to << "  " << name_of_node(static_cast<std::int64_t>(i)) << " = " << expression(*this, nodes[i]) << '\n';
+    for (const store_declaration& s : stores) to << "  " << store_text(s) << '\n';
     for (const output_declaration& o : outputs) to << "  " << o.name << " = " << name_of_node(o.node) << '\n';
     return to.str();
 }
@@ -173,6 +191,7 @@ std::string drawn_graph::header(std::string_view name, std::string_view made) co
         to << "inline constexpr auto " << name_of_node(static_cast<std::int64_t>(i)) << " = "
            << expression(*this, nodes[i]) << ";\n";
     to << "inline constexpr auto all = outputs(";
+    for (const store_declaration& s : stores) to << store_text(s) << ", ";
     for (const output_declaration& o : outputs)
         to << (&o == outputs.data() ? "" : ", ") << "output<\"" << o.name << "\"> = " << name_of_node(o.node);
     to << ");\ninline constexpr auto made = " << made << ";\n}  // namespace " << name

@@ -20,17 +20,19 @@ struct drawn_graph {
     std::vector<input_declaration> inputs;
     std::vector<output_declaration> outputs;
     std::vector<std::string_view> indices;
+    std::vector<store_declaration> stores;
     std::uint64_t fingerprint = 1;
 
     /// What a pass over the list made of a graph with that fingerprint.
     static drawn_graph made_of(const dsl::detail::ir_builder& list, std::uint64_t fingerprint);
 
-    graph_ir view() const { return {nodes, inputs, outputs, "random", fingerprint, indices}; }
+    graph_ir view() const { return {nodes, inputs, outputs, "random", fingerprint, indices, stores}; }
 
-    /// A graph has no node, input or index that no output needs.
+    /// A graph has no node, input or index that no output and no store needs.
     void forget_unused();
     /// Leaves of several attention cores what the first one weighs, for gradients and shards.
     void keep_one_core();
+    bool precomputes() const;
     /// Empty, or what no operator of the language would let pass.
     std::string fault() const;
     /// For the language's passes, with the names that gradients and shards take.

@@ -151,20 +151,23 @@ random_graph::number random_graph::integer(int depth, const place& p) {
     return x;
 }
 
+drawn_graph::node_id random_graph::bound(std::string_view name) {
+    const auto at = std::ranges::find(indices, name) - indices.begin();
+    if (at == std::ssize(indices)) indices.push_back(name);
+    return add({.op = operation::bound, .kind = kind::integer, .integer = at});
+}
+
 template <class Body> drawn_graph::node_id random_graph::over(operation op, kind is, const place& p, Body body) {
     static constexpr std::array<std::string_view, 3> names{"i", "j", "n"};
-    const std::size_t which = p.bounds.size();
-    const auto at = std::ranges::find(indices, names[which]) - indices.begin();
-    if (at == std::ssize(indices)) indices.push_back(names[which]);
-    const node_id bound = add({.op = operation::bound, .kind = kind::integer, .integer = at});
+    const node_id index = bound(names[p.bounds.size()]);
     place inside = p;
-    inside.bounds.push_back(bound);
+    inside.bounds.push_back(index);
     node_id length = constant(below(5));
     if (one_in(2))
         length = extent(input("chosen", element_type::i32, {query, along("choice")}), 1);
     else if (one_in(3))
         length = extent(input("parts", element_type::f32, {along("short"), head}), 0);
-    return add(op, is, {bound, length, body(inside)});
+    return add(op, is, {index, length, body(inside)});
 }
 
 /// An element of a table of (head, another axis). Half of the indices of both positions are left to kernels, which read

@@ -20,9 +20,10 @@ constexpr axis_declaration batch = along(axis_kind::batch), head = along(axis_ki
 
 }  // namespace
 
-random_graph::random_graph(unsigned seed) : random_(seed) {
+random_graph::random_graph(unsigned seed, beside drawn) : drawn_(drawn), random_(seed) {
     fingerprint = 0x9e3779b97f4a7c15ull * (seed + 1);
     draw_outputs(seed % 3 == 0 ? 1 + below(2) : 0);
+    if (drawn_ == beside::stores) draw_stores();
     forget_unused();
 }
 
@@ -187,7 +188,10 @@ void random_graph::draw_outputs(int further_cores) {
     for (int i = below(3); i > 0; --i) scores = modified(scores);
     const bool sums = one_in(5);
     if (sums) scores = add(one_in(2) ? operation::tanh : operation::absolute, kind::scores, {scores});
-    if (!one_in(4)) scores = add(operation::mask, kind::scores, {scores, condition(3, pair)});
+    if (drawn_ == beside::choices)
+        scores = chosen_among(scores);
+    else if (!one_in(4))
+        scores = add(operation::mask, kind::scores, {scores, condition(3, pair)});
 
     const bool sinks = !sums && one_in(4);
     const node_id sink = sinks ? real(1, row) : node_id{-1};

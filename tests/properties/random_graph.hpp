@@ -11,6 +11,16 @@
 
 namespace attune::testing {
 
+/// What else a graph has: gradients, shards and GPUs refuse both.
+enum class beside : std::uint8_t { nothing, choices, stores };
+
+/// The tensors of which a graph makes the numbers that blocks of keys are chosen by.
+inline constexpr std::string_view deciding_inputs[] = {"q", "k", "by_key", "importance"};
+/// An element for them: a quarter of a small integer. Of such numbers kernels compute sums, means and products without
+/// rounding, in any order. So they choose the blocks that the reference chooses in double precision, of equal ones the
+/// first, too. Of other numbers two blocks may be so near each other that the rounding decides.
+float deciding_number(float any);
+
 /// A graph drawn from the whole language: any mask, score modification, computed tensor, cache, statistic and set of
 /// outputs that one kernel may have. A third of them has several attention cores.
 ///
@@ -20,9 +30,12 @@ namespace attune::testing {
 /// A call's numbers are `scale`, `gain`, `offset` and `seed`. Its free axes are `entry`, `byte`, `choice`, `short` and
 /// `width` of any length from 1; where there are pages, `slot` and `place` are the tokens of a page and the pages of a
 /// sequence, and there are as many keys as both multiplied.
+///
+/// Of choices: `count` and `share` are numbers, too, `block` an axis at least as long as the keys. Of stores: each
+/// sequence has at least as many keys in use as queries, and pages of its own.
 class random_graph : public drawn_graph {
 public:
-    explicit random_graph(unsigned seed);
+    explicit random_graph(unsigned seed, beside drawn = beside::nothing);
 
 private:
     /// What a formula may mention.
@@ -64,6 +77,7 @@ private:
     node_id condition_leaf(int depth, const place& p);
     node_id condition(int depth, const place& p);
 
+    node_id bound(std::string_view name);
     /// A sum, any or largest over a new bound index.
     template <class Body> node_id over(operation op, kind is, const place& p, Body body);
 
@@ -87,6 +101,27 @@ private:
     node_id of_kind(operation op, node_id real, node_id length);
     void add_layer(node_id output);
 
+    // what is precomputed: numbers of blocks of keys, and which of them are the largest
+    struct blocks_of_keys {
+        int size;                  ///< keys of a block
+        int queries;               ///< those that choose together; 0: all of a head
+        node_id block, at;         ///< bound indices, of blocks of keys and of queries
+        node_id count, positions;  ///< their extents
+    };
+    node_id made_before(node_id x, const blocks_of_keys& of);
+    node_id of_block(node_id tensor, kind is, const blocks_of_keys& of, node_id at, node_id block);
+    node_id mean_of_keys(const blocks_of_keys& of), query_of_block(const blocks_of_keys& of, node_id channel);
+    node_id product_with_key(const blocks_of_keys& of, node_id key);
+    node_id number_of_block(const blocks_of_keys& of, int which);
+    /// Scores of which a choice masks some.
+    node_id chosen_among(node_id scores);
+
+    /// Stores to what the graph reads at keys.
+    void draw_stores();
+    node_id new_number(const input_declaration& stored_to);
+    bool draw_store(const input_declaration& to);
+
+    beside drawn_;
     std::mt19937 random_;
     bool pages_ = false;  ///< keys of a call are whole pages
 };

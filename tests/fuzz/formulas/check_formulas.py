@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_formulas.py <fuzz_formulas> agree --seed N (--cases N | --minutes N)   no finding, and few refusals; headers of findings stay in the folder where it runs
+"""check_formulas.py <fuzz_formulas> agree --seed N (--cases N | --minutes N) [--only KIND]   no finding, and few refusals; a kind that does not exist is refused; headers of findings stay in the folder where it runs
 check_formulas.py <fuzz_formulas> find --compile COMMAND --seed N [--shrink-minutes N --most-nodes N]
     a mistake that is put into the kernels is found, and its header compiles"""
 import argparse, json, os, re, shlex, subprocess, sys, tempfile
@@ -12,15 +12,23 @@ def run(arguments, folder, expected):
     return json.loads(r.stdout)
 
 
+def refuse(program):
+    """Of a kind that is never drawn, a fuzzer would look for a case for ever."""
+    r = subprocess.run([program, "--cases", "1", "--only", "chosing"], capture_output=True, text=True, timeout=60)
+    if r.returncode != 2 or not re.fullmatch(r'expected a kind among graph, choosing, .*, got "chosing"\n', r.stderr):
+        sys.exit(f"expected a kind that does not exist to be refused, got {r.returncode} and {r.stderr}")
+
+
 def agree(program, how, folder):
+    refuse(program)
     limit = ["--minutes", how.minutes] if how.minutes else ["--cases", how.cases]
-    got = run([program, "--seed", how.seed, *limit], folder, 0)
+    got = run([program, "--seed", how.seed, "--only", how.only, *limit], folder, 0)
     refused = sum(got["refused"].values())
     print(json.dumps(got, indent=2))
     if got["agreed"] + refused != got["cases"] or refused > got["cases"] / 10:
         sys.exit(f"expected at most a tenth of {got['cases']} cases to be refused by the generators, got {refused}")
-    absent = {"graph", "packed graph", "gradient", "packed gradient", "shard"} - set(got["kinds"])
-    if got["cases"] >= 100 and absent:
+    absent = {"graph", "choosing graph", "storing graph", "packed graph", "gradient", "packed gradient", "shard"} - set(got["kinds"])
+    if not how.only and got["cases"] >= 100 and absent:
         sys.exit(f"expected cases of every kind, got none of {', '.join(sorted(absent))}")
 
 
@@ -59,6 +67,7 @@ def main():
     parser.add_argument("--seed", default="1")
     parser.add_argument("--cases", default="4")
     parser.add_argument("--minutes")
+    parser.add_argument("--only", default="")
     parser.add_argument("--compile")
     parser.add_argument("--shrink-minutes", default="0")
     parser.add_argument("--most-nodes")

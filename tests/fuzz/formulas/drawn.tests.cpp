@@ -14,10 +14,19 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
     std::set<element_type> elements;
     std::set<kind> outputs;
     std::set<int> cores;
-    for (unsigned seed = 0; seed < 600; ++seed) {
-        const testing::random_graph graph(seed);
+    std::set<std::string_view> stored_to;
+    for (unsigned seed = 0; seed < 1200; ++seed) {
+        using testing::beside;
+        const beside more = seed % 4 == 1 ? beside::choices : seed % 4 == 3 ? beside::stores : beside::nothing;
+        const testing::random_graph graph(seed, more);
         INFO("seed " << seed << "\n" << graph.text());
         REQUIRE(graph.fault().empty());
+        REQUIRE((graph.precomputes() == (more == beside::choices) && graph.stores.empty() == (more != beside::stores)));
+        for (const store_declaration& s : graph.stores) {
+            const instruction& place = graph.nodes[static_cast<std::size_t>(s.element)];
+            const std::int16_t to = graph.nodes[static_cast<std::size_t>(place.arguments[0])].input;
+            stored_to.insert(graph.inputs[static_cast<std::size_t>(to)].name);
+        }
         cores.insert(attention_cores(graph.nodes).count());
         for (const instruction& n : graph.nodes) operations.insert(n.op);
         for (const input_declaration& d : graph.inputs) elements.insert(d.element);
@@ -28,7 +37,6 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
         if (row.op == operation::each || row.op == operation::deposit) continue;  // gradient(...) alone makes them
         // Not drawn, since they allow kernels to be further off than other operations: codes.tests.cpp has them.
         if (row.op == operation::in_u8 || row.op == operation::in_i16) continue;
-        if (row.op == operation::precomputed || chooses(row.op)) continue;  // f32 and double may choose differently
         INFO("operation " << static_cast<int>(row.op) << " " << row.text);
         CHECK(operations.contains(row.op));
     }
@@ -38,8 +46,10 @@ TEST_CASE("random graphs are graphs of the language, and have every operation of
         INFO(name_of(element));
         CHECK(elements.contains(element));
     }
-    for (const kind is :
-         {kind::output, kind::row, kind::scores, kind::weights, kind::column, kind::head_mean, kind::tokens})
+    for (const kind is : {kind::output, kind::row, kind::scores, kind::weights, kind::column, kind::head_mean,
+                          kind::tokens, kind::precomputed})
         CHECK(outputs.contains(is));
+    CHECK(stored_to == std::set<std::string_view>{"by_key", "k", "key_codes", "key_pages", "key_scales", "place", "v",
+                                                  "value_codes", "value_pages"});
     CHECK((cores.contains(1) && cores.contains(2) && cores.contains(3)));
 }

@@ -149,6 +149,7 @@ attune::support::shape drawn_shape(dice& draw, const formula_case& it) {
     s.depth = it.depth, s.value_depth = it.value_depth;
     // Pairs, each of which the reference evaluates node by node; a gradient channel by channel, too.
     const std::int64_t most = it.kernel_of.made == pass::none ? 24000 : 4000;
+    if (!it.graph.stores.empty()) s.keys = std::max(s.keys, s.queries);
     while (s.batches * s.heads * s.queries * s.keys > most)
         if (s.batches > 1)
             --s.batches;
@@ -177,6 +178,14 @@ bool formula_case::has_input(std::string_view name) const {
     return std::ranges::any_of(graph.inputs, [&](const auto& d) { return d.name == name; });
 }
 
+bool formula_case::stores_to(std::string_view input) const {
+    return std::ranges::any_of(graph.stores, [&](const attune::store_declaration& s) {
+        const attune::instruction& place = graph.nodes[static_cast<std::size_t>(s.element)];
+        const attune::instruction& tensor = graph.nodes[static_cast<std::size_t>(place.arguments[0])];
+        return graph.inputs[static_cast<std::size_t>(tensor.input)].name == input;
+    });
+}
+
 attune::generators::listed_kernel formula_case::kernel(const attune::generators::variant& variant) const {
     attune::generators::listed_kernel made = usual_kernel(*this, variant);
     made.request.schedule = cut;
@@ -198,7 +207,8 @@ std::string formula_case::text() const {
 }
 
 std::string formula_case::kind() const {
-    return std::string(cu_seqlens_q.empty() ? "" : "packed ").append(name_of(kernel_of.made));
+    const std::string_view of = !graph.stores.empty() ? "storing " : graph.precomputes() ? "choosing " : "";
+    return std::string(cu_seqlens_q.empty() ? "" : "packed ").append(of).append(name_of(kernel_of.made));
 }
 
 schedule usual_schedule(const formula_case& of) {
@@ -224,6 +234,7 @@ void settle_packing(formula_case& it) {
 bool settle(formula_case& it) try {
     const drawn_graph compiled = it.compiled();
     if (!it.cu_seqlens_q.empty() && attune::detail::needs_whole_batch(compiled.view())) return false;
+    if (!it.graph.stores.empty()) it.shape.keys = std::max(it.shape.keys, it.shape.queries);
     if (it.has_input("block_table")) {
         std::int64_t& slot = it.lengths["slot"];
         slot = std::max<std::int64_t>(slot, 1);
@@ -231,12 +242,15 @@ bool settle(formula_case& it) try {
         it.shape.keys = seats * slot;
         it.lengths["page"] = std::max<std::int64_t>(seats * it.shape.batches, 1);
     }
+    it.lengths["block"] = std::max<std::int64_t>(it.shape.keys, 1);
     it.lengths["joined"] = it.shape.heads * it.shape.value_depth;
     it.lengths[""] = it.lengths["width"];  // channels of tokens that come out
     settle_packing(it);
     if (it.kv_lengths.empty()) return true;
     it.kv_lengths.resize(static_cast<std::size_t>(it.shape.batches), 1);
-    for (std::int32_t& length : it.kv_lengths) length = std::min(length, static_cast<std::int32_t>(it.shape.keys));
+    const auto fewest = static_cast<std::int32_t>(it.graph.stores.empty() ? 0 : it.shape.queries);
+    for (std::int32_t& length : it.kv_lengths)
+        length = std::clamp(length, fewest, static_cast<std::int32_t>(it.shape.keys));
     return true;
 } catch (const std::invalid_argument&) {
     return false;
@@ -293,15 +307,24 @@ void draw_shard(formula_case& it) {
     if (can_be_compiled(made)) it = std::move(made);
 }
 
-std::string drawn_types(dice& draw, pass made) {
+bool stores_a_formula(const drawn_graph& graph) {
+    return std::ranges::any_of(graph.stores, [&](const attune::store_declaration& s) {
+        return graph.nodes[static_cast<std::size_t>(s.value)].op == attune::operation::multiply;
+    });
+}
+
+std::string drawn_types(dice& draw, const formula_case& it) {
     constexpr std::array of_one{"f32", "f32", "bf16", "f16"};
-    if (made == pass::shard) return "f32";  // what calls leave is not rounded on the way
-    return made == pass::gradient ? draw.any(of_one) : draw.any(all_types);
+    // What calls of shards leave is not rounded on the way. Nor is a formula that is stored in k or v: its last bit
+    // would decide which of two halves is the nearest.
+    if (it.kernel_of.made == pass::shard || stores_a_formula(it.graph)) return "f32";
+    return it.kernel_of.made == pass::gradient ? draw.any(of_one) : draw.any(all_types);
 }
 
 void draw_packing(dice& draw, formula_case& it) {
     const drawn_graph compiled = it.compiled();
     if (it.kernel_of.made == pass::shard || attune::detail::needs_whole_batch(compiled.view())) return;
+    if (it.stores_to("key_pages") || it.stores_to("value_pages")) return;  // one memory of all sequences
     const auto queries = static_cast<int>(it.shape.queries);
     for (std::int64_t b = 0; b <= it.shape.batches; ++b) it.cu_seqlens_q.push_back(draw.from(0, queries));
     std::ranges::sort(it.cu_seqlens_q);
@@ -313,20 +336,19 @@ formula_case drawn_case(unsigned seed) {
     dice draw(seed);
     formula_case it;
     it.seed = seed;
-    it.graph = attune::testing::random_graph(seed);
+    const int what = draw.from(0, 7);
+    using attune::testing::beside;
+    const beside more = what == 3 || what == 4 ? beside::choices : what == 5 ? beside::stores : beside::nothing;
+    it.graph = attune::testing::random_graph(seed, more);
     draw_elements(draw, it.graph);
-    switch (draw.from(0, 5)) {
-        case 0:
-        case 1: draw_gradient(draw, it); break;
-        case 2: draw_shard(it); break;
-        default: break;
-    }
+    if (what < 2) draw_gradient(draw, it);
+    if (what == 2) draw_shard(it);
     std::vector<std::string> here;
     for (const attune::generators::level& each : attune::generators::levels())
         if (!each.is_gpu && attune::runs(each.name)) here.emplace_back(each.name);
     if (here.empty()) throw std::runtime_error("no ISA level of attune's runs on this machine");
     it.level = draw.one_in(2) ? here.front() : draw.any(here);
-    it.types = drawn_types(draw, it.kernel_of.made);
+    it.types = drawn_types(draw, it);
     constexpr std::array depths{2, 4, 8, 8, 16, 16, 20, 36};
     it.depth = draw.any(depths);
     it.value_depth = draw.one_in(2) ? it.depth : draw.spread(1, 40);
@@ -343,6 +365,7 @@ formula_case drawn_case(unsigned seed) {
     if (draw.one_in(2))
         for (std::int64_t b = 0; b < it.shape.batches; ++b)
             it.kv_lengths.push_back(draw.one_in(6) ? 0 : draw.from(0, static_cast<int>(it.shape.keys)));
+    settle(it);
     return it;
 }
 

@@ -30,11 +30,12 @@ struct formula_case {
     bool hidden_nan = false;  ///< NaN in keys and values that no query sees
 
     bool has_input(std::string_view name) const;
+    bool stores_to(std::string_view input) const;
     /// What is compiled: throws std::invalid_argument where the graph has no gradient or shard.
     attune::testing::drawn_graph compiled() const { return kernel_of.graph(graph); }
     /// The kernel: of `variant`, of what is compiled, which has to live as long.
     attune::generators::listed_kernel kernel(const attune::generators::variant& variant) const;
-    std::string kind() const;  ///< "graph", "gradient", "packed gradient" ...
+    std::string kind() const;  ///< "graph", "storing graph", "packed gradient" ...
     std::string text() const;  ///< but for the graph
 };
 

@@ -1,5 +1,6 @@
 #include "formula_inputs.hpp"
 
+#include "../../properties/random_graph.hpp"
 #include "call/shape.hpp"
 
 #include <attune/ir/element.hpp>
@@ -7,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <random>
 
 namespace fuzz {
@@ -87,7 +89,8 @@ void broadcast(workload& call, const formula_case& it) {
     std::mt19937 random(it.seed + 5);
     for (const input_declaration& d : it.graph.inputs) {
         const bool given = d.name == "q" || d.name == "k" || d.name == "v";
-        if (d.is_scalar || given) continue;
+        const bool owned = it.stores_to(d.name) || (d.name == "block_table" && !it.graph.stores.empty());
+        if (d.is_scalar || given || owned) continue;
         tensor& view = call[d.name].view;
         std::vector<std::int64_t> shape(view.shape().begin(), view.shape().end()),
             strides(view.strides().begin(), view.strides().end());
@@ -106,12 +109,28 @@ void broadcast(workload& call, const formula_case& it) {
     }
 }
 
+/// Two sequences that store to one page would not say which of them stays.
+void give_own_pages(attune::support::owned_tensor& table, unsigned seed) {
+    std::int64_t count = 1;
+    for (const std::int64_t extent : table.view.shape()) count *= extent;
+    std::vector<int> pages(static_cast<std::size_t>(count));
+    std::iota(pages.begin(), pages.end(), 0);
+    std::ranges::shuffle(pages, std::mt19937(seed));
+    for (std::int64_t at = 0; at < count; ++at) put_integer(table, at, pages[static_cast<std::size_t>(at)]);
+}
+
 }  // namespace
 
 workload drawn_workload(const formula_case& it, const attune::generators::element_types& types) {
-    workload call(it.graph.view(), it.shape, it.seed, {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}, {"seed", 4711}},
+    workload call(it.graph.view(), it.shape, it.seed,
+                  {{"scale", 0.25}, {"gain", 0.75}, {"offset", 7}, {"seed", 4711}, {"count", 3}, {"share", 0.625}},
                   it.lengths);
     draw_elements(call, it);
+    if (it.graph.precomputes())
+        for (const std::string_view name : attune::testing::deciding_inputs)
+            if (it.has_input(name))
+                std::ranges::transform(call[name].reals, call[name].reals.begin(), attune::testing::deciding_number);
+    if (!it.graph.stores.empty() && it.has_input("block_table")) give_own_pages(call["block_table"], it.seed);
     if (!it.kv_lengths.empty()) call.set_lengths(it.kv_lengths);
     for (const input_declaration& d : it.graph.inputs)
         if (d.element == element_type::any) call.convert(d.name, element_of(d, types));
@@ -262,6 +281,8 @@ std::vector<std::int64_t> formula_inputs::shape_of(const attune::output_declarat
                                              &attune::detail::named_argument::name);
         return {found->view.shape().begin(), found->view.shape().end()};
     }
+    if (graph_.nodes[static_cast<std::size_t>(output.node)].kind == attune::kind::precomputed)
+        return expected.front()[output.name].shape;
     const auto axes = attune::detail::axes_of_output(graph_.view(), output);
     const bool of_queries = place_of(axes.view(), axis_kind::query) >= 0;
     std::vector<std::int64_t> shape;
@@ -305,7 +326,7 @@ void formula_inputs::add_saved(const std::vector<attune::reference::results>& fo
 void formula_inputs::hide_nan(const std::vector<attune::reference::results>& seen) {
     const attune::support::shape& s = it_.shape;
     for (const std::string_view name : {"k", "v"}) {
-        if (!it_.has_input(name)) continue;
+        if (!it_.has_input(name) || it_.stores_to(name)) continue;
         const auto& nodes = it_.graph.nodes;
         const bool elsewhere = std::ranges::any_of(nodes, [&](const attune::instruction& n) {
             if (n.op != attune::operation::load) return false;

@@ -39,6 +39,7 @@ public:
     /// Sequences of packed queries, which the reference takes one by one; else 1.
     std::size_t parts() const { return it_.cu_seqlens_q.empty() ? 1 : it_.cu_seqlens_q.size() - 1; }
     attune::tensor part_of(const attune::tensor& t, std::span<const attune::axis_kind> axes, std::size_t part) const;
+    std::vector<attune::axis_kind> axes_of_argument(std::string_view name) const;
     std::vector<attune::reference::argument> for_reference(std::size_t part) const;
     attune::reference::results evaluate(std::vector<attune::reference::argument> given) const;
 
@@ -47,7 +48,6 @@ public:
     attune::element_type element_of_output(const attune::output_declaration& output) const;
 
 private:
-    std::vector<attune::axis_kind> axes_of_argument(std::string_view name) const;
     void add(attune::detail::named_argument argument);
     void add_saved(const std::vector<attune::reference::results>& forward);
     void hide_nan(const std::vector<attune::reference::results>& seen);

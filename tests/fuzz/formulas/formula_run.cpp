@@ -37,6 +37,7 @@ struct made_call {
     std::deque<relaid_tensor> moved;
     std::vector<attune::detail::named_argument> arguments;
     std::vector<relaid_tensor*> outputs;  ///< in the graph's order
+    std::vector<std::pair<std::string_view, relaid_tensor*>> stored;
 };
 
 made_call call_of(const formula_inputs& inputs, const drawn_graph& graph, const formula_case& it) {
@@ -44,10 +45,13 @@ made_call call_of(const formula_inputs& inputs, const drawn_graph& graph, const 
     made_call made;
     made.arguments = inputs.arguments;
     for (auto& argument : made.arguments) {
-        if (argument.is != attune::detail::named_argument::form::view || !it.relaid) continue;
+        const bool stored = it.stores_to(argument.name);  // to a copy
+        if (argument.is != attune::detail::named_argument::form::view || !(it.relaid || stored)) continue;
         const auto declared = std::ranges::find(graph.inputs, argument.name, &input_declaration::name);
-        const bool dense = declared != graph.inputs.end() && has_dense_rows(*declared);
-        argument.view = made.moved.emplace_back(argument.view, dense, random).view();
+        const bool dense = !it.relaid || (declared != graph.inputs.end() && has_dense_rows(*declared));
+        relaid_tensor& moved = made.moved.emplace_back(argument.view, dense, it.relaid ? random : unmoved);
+        argument.view = moved.view();
+        if (stored) made.stored.emplace_back(argument.name, &moved);
     }
     for (const attune::output_declaration& o : graph.outputs) {
         formula_memory& memory = made.results.emplace_back(o.name, inputs.shape_of(o));
@@ -108,9 +112,21 @@ outcome judge(const formula_case& it, formula_inputs& inputs, const drawn_graph&
             if (!(error <= result.error)) result.error = error, result.text = name;
         }
     }
+    for (const auto& [name, tensor] : made.stored) {
+        if (tensor->is_spilled()) return {outcome_kind::spilled, fmt::format("beside the elements of {}", name)};
+        const auto axes = inputs.axes_of_argument(name);
+        for (std::size_t part = 0; part < inputs.parts(); ++part) {
+            const attune::reference::array& of = inputs.expected[part][name];
+            const attune::tensor got = inputs.part_of(tensor->view(), axes, part);
+            // What is rounded to fewer bits or to an integer is exact: random_graph says why.
+            const double allowed = got.type() == element_type::f32 ? tolerance(it, of, got.type()) : 1e-30;
+            const double error = attune::reference::largest_error(got, of, {}) / allowed;
+            if (!(error <= result.error)) result.error = error, result.text = name;
+        }
+    }
     if (!(result.error <= 1)) {
         result.kind = outcome_kind::wrong;
-        result.text = fmt::format("output {} is off by {:.3g} times what is allowed", result.text, result.error);
+        result.text = fmt::format("{} is off by {:.3g} times what is allowed", result.text, result.error);
     } else {
         result.text.clear();
     }
@@ -120,7 +136,7 @@ outcome judge(const formula_case& it, formula_inputs& inputs, const drawn_graph&
 outcome outcome_of_call(const formula_case& it, const drawn_graph& graph, const attune::kernel_table& table,
                         const attune::generators::element_types& types) {
     formula_inputs inputs(it, graph, types);
-    made_call made = call_of(inputs, graph, it);
+    const made_call made = call_of(inputs, graph, it);
     try {
         attune::detail::call(table, made.arguments, {.threads = it.threads});
     } catch (const attune::error& refusal) {
@@ -129,12 +145,14 @@ outcome outcome_of_call(const formula_case& it, const drawn_graph& graph, const 
     }
     outcome result = judge(it, inputs, graph, made);
     if (result.kind != outcome_kind::agrees) return result;
-    std::vector<std::vector<std::byte>> first;
-    for (relaid_tensor* const output : made.outputs) first.push_back(output->elements()), output->clear();
-    attune::detail::call(table, made.arguments, {.threads = it.threads % 4 + 1});
-    for (std::size_t i = 0; i < first.size(); ++i)
-        if (made.outputs[i]->elements() != first[i])
+    const made_call again = call_of(inputs, graph, it);
+    attune::detail::call(table, again.arguments, {.threads = it.threads % 4 + 1});
+    for (std::size_t i = 0; i < made.outputs.size(); ++i)
+        if (again.outputs[i]->elements() != made.outputs[i]->elements())
             return {outcome_kind::unequal, fmt::format("output {}", graph.outputs[i].name)};
+    for (std::size_t i = 0; i < made.stored.size(); ++i)
+        if (again.stored[i].second->elements() != made.stored[i].second->elements())
+            return {outcome_kind::unequal, fmt::format("stored {}", made.stored[i].first)};
     return result;
 }
 

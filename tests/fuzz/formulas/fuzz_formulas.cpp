@@ -11,13 +11,17 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <map>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace {
@@ -30,7 +34,7 @@ struct asked {
     unsigned seed = 1, cases = 0;
     int limit = 120;
     std::vector<std::size_t> steps;
-    std::string headers = ".";
+    std::string headers = ".", only;
     bool json = false, alone = false, mistaken = false;
 };
 
@@ -137,12 +141,22 @@ void print(const tally& all, const asked& how, double minutes) {
     for (const auto& [why, times] : all.refused) fmt::print("  refused {} times: {}\n", times, why);
 }
 
+/// What --only may be: drawing until another kind comes would never end.
+constexpr std::string_view kinds[] = {"graph",    "choosing", "storing",      "packed",
+                                      "gradient", "shard",    "packed graph", "packed gradient"};
+
+void check_kind(const std::string& only) {
+    if (only.empty() || std::ranges::find(kinds, only) != std::end(kinds)) return;
+    throw std::invalid_argument(fmt::format("expected a kind among {}, got \"{}\"", fmt::join(kinds, ", "), only));
+}
+
 asked parse(int argc, char** argv) {
     asked how;
     CLI::App app{"Random formulas, schedules and calls against the double-precision reference"};
     app.add_option("--minutes", how.minutes, "for how long")->check(CLI::PositiveNumber);
     app.add_option("--cases", how.cases, "how many, where no time is said")->check(CLI::PositiveNumber);
     app.add_option("--seed", how.seed, "of the first case; the others follow")->capture_default_str();
+    app.add_option("--only", how.only, "cases of these kinds alone, such as choosing, storing, gradient or packed");
     app.add_option("--steps", how.steps, "reductions of the one case, as a finding says them")->delimiter(',');
     app.add_option("--shrink-minutes", how.shrink_minutes, "to make one finding smaller; 0: it stays as it is")
         ->capture_default_str();
@@ -157,6 +171,7 @@ asked parse(int argc, char** argv) {
     } catch (const CLI::ParseError& said) {
         std::exit(app.exit(said));
     }
+    check_kind(how.only);
     if (how.cases == 0) how.cases = how.minutes > 0 ? ~0u : 20;
     if (!how.steps.empty()) how.cases = 1;
     return how;
@@ -171,6 +186,7 @@ int main(int argc, char** argv) try {
     for (unsigned seed = how.seed; all.cases < how.cases && (how.minutes == 0 || minutes_since(began) < how.minutes);
          ++seed) {
         fuzz::formula_case it = fuzz::drawn_case(seed);
+        if (it.kind().find(how.only) == std::string::npos) continue;
         take(it, how.steps);
         const fuzz::outcome got =
             how.alone ? fuzz::outcome_of(it, how.mistaken) : fuzz::outcome_of_fork(it, how.limit, how.mistaken);

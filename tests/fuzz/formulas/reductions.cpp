@@ -24,7 +24,12 @@ struct list {
         } catch (const std::runtime_error&) {
             return;  // the generators have no kernel for it
         }
-        if (settle(smaller)) made.push_back(std::move(smaller));
+        // What is settled may be what it was: as few keys as there are queries that store, whole pages.
+        if (settle(smaller) && !is_as_before(smaller)) made.push_back(std::move(smaller));
+    }
+    bool is_as_before(const formula_case& it) const {
+        return it.graph.nodes == from.graph.nodes && it.graph.outputs == from.graph.outputs &&
+               it.graph.stores == from.graph.stores && it.text() == from.text();
     }
     template <class T> void less(T formula_case::* part, T value) {
         if (from.*part != value) add([&](formula_case& it) { it.*part = value; });
@@ -36,6 +41,14 @@ void fewer_outputs(list& to) {
     for (std::size_t i = 0; count > 1 && i < count; ++i)
         to.add([&](formula_case& it) {
             it.graph.outputs.erase(it.graph.outputs.begin() + static_cast<std::ptrdiff_t>(i));
+            it.graph.forget_unused();
+        });
+}
+
+void fewer_stores(list& to) {
+    for (std::size_t i = 0; i < to.from.graph.stores.size(); ++i)
+        to.add([&](formula_case& it) {
+            it.graph.stores.erase(it.graph.stores.begin() + static_cast<std::ptrdiff_t>(i));
             it.graph.forget_unused();
         });
 }
@@ -115,6 +128,8 @@ void replace_by_argument(list& to, std::size_t node, std::size_t argument) {
             if (n.arguments[i] == static_cast<std::int16_t>(node)) n.arguments[i] = by;
     for (auto& output : smaller.graph.outputs)
         if (output.node == static_cast<std::int16_t>(node)) output.node = by;
+    for (auto& store : smaller.graph.stores)
+        if (store.value == static_cast<std::int16_t>(node)) store.value = by;
     smaller.graph.forget_unused();
     if (!smaller.graph.fault().empty()) return;
     if (settle(smaller)) to.made.push_back(std::move(smaller));
@@ -147,6 +162,7 @@ void simpler_formulas(list& to) {
 std::vector<formula_case> reductions_of(const formula_case& it) {
     list to{it, {}};
     fewer_outputs(to);
+    fewer_stores(to);
     simpler_pass(to);
     simpler_formulas(to);
     simpler_kernel(to);
