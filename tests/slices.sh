@@ -3,10 +3,12 @@
 
 slices="long levels differences formulas mutants sanitizers soak fuzzers mpi torch jax"  # torch and jax: tests/run itself, before it builds everything
 
-# The tests with the label `full`, and what needs clang++, which set-up does not install.
+# The tests with the label `full`, what needs clang++, which set-up does not install, and how long kernels take to be lowered.
 slice_long() {
     ctest --preset default --label-regex '^full$' "$@"
     ctest --preset default -R '^install[.]warnings_clang$'
+    cmake --build --preset default --target attune_lowering_time
+    build/default/bin/attune_lowering_time
 }
 
 # Everything but the long tests, with each ISA level of this machine hidden in turn.
