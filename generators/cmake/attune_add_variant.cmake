@@ -10,7 +10,7 @@
 #     [TUNED_FOR <cpu>]                    whose: the name of a file there, native (the machine that builds), model (what the cost model says) or generic (none); default ATTUNE_TUNED_FOR.
 #                                          A GPU's file has to be named, after a comma where there is a CPU, too: native,nvidia-h200. Several CPUs, or all of the folder: kernels of
 #                                          each beside the default's, of which the runtime chooses by the CPU's model
-#     [FINITE]                             a promise: no element that calls read below kv_lengths is NaN or infinite, masked or not, and kernels need not look for them
+#     [FINITE]                             a promise: no element that calls read below kv_lengths is NaN or infinite, masked or not, and no score is NaN; kernels need not look for them
 #     [SHARED])                            a shared library, too
 #
 # Makes

@@ -1,4 +1,5 @@
 // Graphs with several attention cores, compiled in process for every level that runs here, beside the reference.
+#include "cores_formulas.hpp"
 #include "inspect/draw.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
@@ -24,15 +25,9 @@ using support::workload;
 namespace {
 using namespace attune::dsl;
 
-inline constexpr auto q2 = input<"q2", f32>(batch, head, query, depth);
-inline constexpr auto k2 = input<"k2", f32>(batch, key_head, key, depth);
-inline constexpr auto v2 = input<"v2", f32>(batch, key_head, key, value_depth);
-inline constexpr auto lambda = input<"lambda", f32>(head);
-inline constexpr auto gate = input<"gate", f32>(batch, head, query);
+using cores::gate, cores::k2, cores::lambda, cores::other_scores, cores::q2, cores::scores, cores::v2;
 inline constexpr auto sinks = input<"sinks", f32>(head);
 
-inline constexpr auto scores = q * t(k) * rsqrt(depth);
-inline constexpr auto other_scores = q2 * t(k2) * rsqrt(depth);
 inline constexpr auto global = mask(scores, causal);
 inline constexpr auto local = mask(scores, causal&& kv_idx > q_idx - 16);
 inline constexpr auto behind = mask(scores, causal&& kv_idx <= q_idx - 16);

@@ -8,6 +8,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <span>
@@ -80,58 +81,58 @@ void says_whose(const std::string& sentence, std::int32_t index) {
                                std::to_string(index) + " at (batch 1, key 5); try "));
 }
 
+/// What both ranks are thrown where `spoil` spoils one's tensors: before anything is written. Then what `spoil` returns
+/// mends them, and the call is right.
+std::string refusal_of(const kind_of_call& of,
+                       const std::function<std::function<void()>(arguments_of_rank&, int rank)>& spoil) {
+    std::string thrown[2];
+    on_two_ranks(of, [&](mpi::context& world, const mpi::layout& plan, arguments_of_rank& mine) {
+        forget_outputs(mine);
+        const auto mend = spoil(mine, world.rank());
+        try {
+            mpi::detail::run(world, plan, table(), mine.all, {.threads = 1});
+        } catch (const mpi::context_failure&) {
+            throw;
+        } catch (const error& refusal) {
+            thrown[world.rank()] = refusal.what();
+        }
+        expect(nothing_is_written(mine));
+        mend();
+        mpi::detail::run(world, plan, table(), mine.all, {.threads = 1});
+        expect(mine.largest_difference() < 2e-5);
+    });
+    CHECK(thrown[0] == thrown[1]);
+    return thrown[0];
+}
+
 }  // namespace
 
 TEST_CASE("an index of one rank's own that leaves its table is refused by all before they write, and they go on") {
     for (const kind_of_call& of : calls)
         for (const std::int32_t outside : {17, -1}) {
             CAPTURE(of.name, outside);
-            std::string thrown[2];
-            on_two_ranks(of, [&](mpi::context& world, const mpi::layout& plan, arguments_of_rank& mine) {
-                forget_outputs(mine);
-                const std::int32_t right = some_index(mine);
-                if (world.rank() == 1) some_index(mine) = outside;
-                try {
-                    mpi::detail::run(world, plan, table(), mine.all, {.threads = 1});
-                } catch (const mpi::context_failure&) {
-                    throw;
-                } catch (const error& refusal) {
-                    thrown[world.rank()] = refusal.what();
-                }
-                expect(nothing_is_written(mine));
-                some_index(mine) = right;
-                mpi::detail::run(world, plan, table(), mine.all, {.threads = 1});
-                expect(mine.largest_difference() < 2e-5);
-            });
-            CHECK(thrown[0] == thrown[1]);
-            says_whose(thrown[0], outside);
+            says_whose(refusal_of(of,
+                                  [&](arguments_of_rank& mine, int rank) {
+                                      std::int32_t& index = some_index(mine);
+                                      const std::int32_t right = index;
+                                      if (rank == 1) index = outside;
+                                      return [&index, right] { index = right; };
+                                  }),
+                       outside);
         }
 }
 
 TEST_CASE("lengths that are none or longer than all keys are refused by all ranks before they write, and they go on") {
     for (const std::int32_t outside : {-1, 91}) {
-        CAPTURE(outside);
-        std::string thrown[2];
-        on_two_ranks(calls[2], [&](mpi::context& world, const mpi::layout& plan, arguments_of_rank& mine) {
-            forget_outputs(mine);
-            std::int32_t lengths[] = {90, world.rank() == 1 ? outside : 90};
-            mine.all.push_back({.name = "lengths", .view = tensor(lengths, {2})});
-            try {
-                mpi::detail::run(world, plan, table(), mine.all, {.threads = 1});
-            } catch (const mpi::context_failure&) {
-                throw;
-            } catch (const error& refusal) {
-                thrown[world.rank()] = refusal.what();
-            }
-            expect(nothing_is_written(mine));
-            lengths[1] = 90;
-            mpi::detail::run(world, plan, table(), mine.all, {.threads = 1});
-            expect(mine.largest_difference() < 2e-5);
+        std::array<std::int32_t, 2> lengths[2];
+        const std::string refusal = refusal_of(calls[2], [&](arguments_of_rank& mine, int rank) {
+            lengths[rank] = {90, rank == 1 ? outside : 90};
+            mine.all.push_back({.name = "lengths", .view = tensor(lengths[rank].data(), {2})});
+            return [&lengths, rank] { lengths[rank][1] = 90; };
         });
-        CHECK(thrown[0] == thrown[1]);
-        INFO(thrown[0]);
-        CHECK(thrown[0].starts_with("attune: on rank 1: expected lengths from 0 to 90, the tokens of all ranks, got " +
-                                    std::to_string(outside) + " at batch 1; try "));
+        INFO(refusal);
+        CHECK(refusal.starts_with("attune: on rank 1: expected lengths from 0 to 90, the tokens of all ranks, got " +
+                                  std::to_string(outside) + " at batch 1; try "));
     }
 }
 

@@ -35,8 +35,8 @@ struct kernel_request {
     depth_pair depths;
     const level* target{};
     generators::schedule schedule;
-    /// The caller's promise: no element of an input that a call reads below kv_lengths is NaN or infinite. Only values
-    /// beyond them are looked at, and those that a formula makes. Never of gradients, which look all the same.
+    /// The caller's promise: no element of an input that a call reads below kv_lengths is NaN or infinite, and no score
+    /// is NaN. Only values beyond kv_lengths are looked at, and those that a formula makes. False of gradients.
     bool finite = false;
 
     const graph_ir& graph() const { return facts->graph; }

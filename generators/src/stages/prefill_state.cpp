@@ -98,8 +98,8 @@ void prefill_state::define_values() {
         of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) { return values(d, key, f_.kb, f_.h, f_.b); });
         added.where(!of_masked->matter());
     }
-    add_values(added, f_.request.on_gpu() &&
-                          !masked_values::are_finite(f_));  // where nothing looks for what is not finite first
+    // On a GPU each pair is looked at, and no block before.
+    add_values(added, f_.request.on_gpu() && !masked_values::are_finite(f_));
     if (!of_masked) return;
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
     looked_at.where(of_masked->matter());

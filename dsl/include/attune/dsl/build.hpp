@@ -138,7 +138,8 @@ template <class Graph> constexpr ir_builder enter_graph(const Graph& graph) {
     return list;
 }
 
-/// What neither an input's axis nor a computed tensor says of a call.
+/// What neither an input's axis nor a computed tensor says of a call. Of graphs that are no formula the generators ask
+/// the same (kernel_inputs.cpp).
 enum class unknown_number : std::uint8_t { none, keys, heads, queries };
 
 constexpr unknown_number unknown_number_of(const ir_builder& list) {

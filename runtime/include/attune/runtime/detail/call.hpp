@@ -40,7 +40,7 @@ class prepared;
 std::shared_ptr<const prepared> prepare(const kernel_table& table, std::span<const named_argument> arguments,
                                         const options& how);
 void call(const prepared& what);
-/// Refuses lengths and indices in the arguments' tensors that the call would refuse, which is not of packed queries.
+/// Refuses lengths and indices in the arguments' tensors that the call would refuse. Not for calls with cu_seqlens_q.
 void check_values(const prepared& what);
 explanation explain(const prepared& what);
 block_map blocks(const prepared& what);
