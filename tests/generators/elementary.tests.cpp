@@ -1,5 +1,5 @@
 // Elementary functions of kernels against the C library's in double precision: a sample of all floats, exact cases,
-// what is not defined, on every level that JIT can have here; ../gpu/opencl/functions.tests.cpp has them on a device.
+// what is not defined, on every level that JIT can have here; ../gpu/functions.tests.cpp has them on a device.
 #include "ulps.hpp"
 
 #include "expr/elementary.hpp"

@@ -1,5 +1,5 @@
 // What every build runs on a device is few of the golden graphs: none of the language may be missing there.
-#include "../gpu/opencl/decode.hpp"
+#include "../gpu/decode.hpp"
 #include "golden.hpp"
 
 #include <catch2/catch_test_macros.hpp>

@@ -24,7 +24,7 @@ namespace {
 std::string missing() { return kernels<decode::last>().entries.front().missing; }
 
 template <const auto& Graph>
-void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const options& how = {.target = "opencl"},
+void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const options& how = {.target = ATTUNE_GPU_TARGET},
            double tolerance = 3e-5) {
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
@@ -52,16 +52,16 @@ template <const auto& Graph> void check_edges() {
 }  // namespace
 
 TEST_CASE("a device's kernel for few queries computes what the reference does") {
-    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     check_edges<decode::last>();
     check_edges<decode::ends>();
 }
 
 TEST_CASE(
     "on a device no key beyond those in use is read, all of none are hidden, and more parts than blocks are no harm") {
-    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     for (const bool as_many_parts_as_there_are : {false, true}) {
-        const options how{.target = "opencl", .deterministic = as_many_parts_as_there_are};
+        const options how{.target = ATTUNE_GPU_TARGET, .deterministic = as_many_parts_as_there_are};
         check<decode::last>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 5, .keys = 700, .gaps = true},
                             {0, 1, 128, 333}, how);
         check<decode::ends>({.batches = 4, .heads = 6, .key_heads = 2, .queries = 1, .keys = 700}, {0, 1, 64, 699},
@@ -70,7 +70,7 @@ TEST_CASE(
 }
 
 TEST_CASE("on a device what is not finite in the value of a masked key adds nothing to few queries") {
-    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     constexpr std::int64_t keys = 700, depth = 32;
     const auto check_with = [&](const graph_ir& graph, const kernel_table& table, std::int64_t key,
                                 std::size_t seeing) {
@@ -82,7 +82,7 @@ TEST_CASE("on a device what is not finite in the value of a masked key adds noth
             for (std::int64_t head = 0; head < 2; ++head)
                 call["v"].reals[static_cast<std::size_t>((head * keys + key) * depth + 9)] = value;
             const auto expected = call.expected();
-            detail::call(table, call.arguments(), {.target = "opencl"});
+            detail::call(table, call.arguments(), {.target = ATTUNE_GPU_TARGET});
             std::size_t spoilt = 0, wrong = 0;
             for (std::size_t at = 0; at < expected["out"].values.size(); ++at) {
                 const double wanted = expected["out"].values[at], is = call["out"].reals[at];
@@ -102,13 +102,13 @@ TEST_CASE("on a device what is not finite in the value of a masked key adds noth
 }
 
 TEST_CASE("the number of queries decides which kernel runs on a device, and explain says so") {
-    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     for (const std::int64_t queries : {1, 16, 17}) {
         const workload call(dsl::ir_of<decode::last>, {.heads = 8, .key_heads = 2, .queries = queries, .keys = 4096},
                             3);
         const explanation said =
-            detail::explain(detail::table_of<decode::last>(), call.arguments(), {.target = "opencl"});
-        CHECK(said.target == "opencl");
+            detail::explain(detail::table_of<decode::last>(), call.arguments(), {.target = ATTUNE_GPU_TARGET});
+        CHECK(said.target == ATTUNE_GPU_TARGET);
         CHECK(said.shapes == (queries <= 16
                                   ? "decode, for 1 to 16 queries (also linked: prefill, for any number of queries)"
                                   : "prefill, for any number of queries (also linked: decode, for 1 to 16 queries)"));
@@ -119,7 +119,7 @@ TEST_CASE("the number of queries decides which kernel runs on a device, and expl
 }
 
 TEST_CASE("a device's kernels that were promised finite inputs compute what the reference does, and explain says so") {
-    if (!missing().empty()) SKIP("no OpenCL device here: lacks " << missing());
+    if (!missing().empty()) SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing());
     check_edges<finite_device::last>();
     // What lies beyond the keys in use is NaN: the promise does not cover it.
     for (const std::int64_t queries : {1, 5, 16, 17, 130})
@@ -130,7 +130,7 @@ TEST_CASE("a device's kernels that were promised finite inputs compute what the 
     for (const std::int64_t queries : {3, 40}) {
         const auto conventions = [&](const graph_ir& graph, const kernel_table& table) {
             const workload call(graph, {.heads = 4, .key_heads = 2, .queries = queries, .keys = 70}, 3);
-            return detail::explain(table, call.arguments(), {.target = "opencl"}).semantics;
+            return detail::explain(table, call.arguments(), {.target = ATTUNE_GPU_TARGET}).semantics;
         };
         const auto say_finite = [](const std::vector<std::string>& sentences) {
             return std::ranges::any_of(sentences, [](const std::string& each) {

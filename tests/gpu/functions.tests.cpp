@@ -1,7 +1,7 @@
 // Every function of the language on a device, within what language.md says of it: of a sample of all floats, and of
 // numbers of usual sizes, beside the C library's in double precision.
 #include "functions.hpp"
-#include "../../generators/ulps.hpp"
+#include "../generators/ulps.hpp"
 
 #include <attune/runtime/run.hpp>
 
@@ -102,7 +102,7 @@ std::vector<float> computed(int function, const std::vector<float>& x, const std
         {.name = "y", .view = tensor(y.data(), shape)},
         {.name = "out", .view = tensor(out.data(), shape)},
         {.name = "which", .is = detail::named_argument::form::integer, .integer = function}};
-    detail::call(detail::table_of<device_functions::all>(), call, {.target = "opencl"});
+    detail::call(detail::table_of<device_functions::all>(), call, {.target = ATTUNE_GPU_TARGET});
     return out;
 }
 
@@ -118,7 +118,7 @@ double error_of(const claim& its, float found, double x, double y) {
 
 TEST_CASE("every function on a device is as near as the language says") {
     if (const auto& missing = kernels<device_functions::all>().entries.front().missing; !missing.empty())
-        SKIP("no OpenCL device here: lacks " << missing);
+        SKIP("no " ATTUNE_GPU_TARGET " device here: lacks " << missing);
     std::vector<float> x = testing::sample_of_floats(200003, 32), y(x.size());
     std::mt19937 random(5);
     std::normal_distribution<float> normal(0, 4);
