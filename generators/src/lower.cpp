@@ -116,6 +116,7 @@ Module lowered_kernel::module(const std::string& symbol, const Target& target, c
     Pipeline compiled = attention;
     if (target.has_feature(Target::Vulkan)) compiled.add_custom_lowering_pass(new words_for_vulkan);
     if (target.has_feature(Target::OpenCL)) compiled.add_custom_lowering_pass(new words_for_opencl);
+    if (target.has_feature(Target::CUDA)) compiled.add_custom_lowering_pass(new named_choices);
     if (observer) compiled = observed(compiled, observer);
     const Module made = compiled.compile_to_module(arguments, symbol, target);
     Module ordered(made.name(), made.target());

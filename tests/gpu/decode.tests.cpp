@@ -24,8 +24,8 @@ namespace {
 std::string missing() { return kernels<decode::last>().entries.front().missing; }
 
 template <const auto& Graph>
-void check(const shape& of, const std::vector<std::int32_t>& lengths = {}, const options& how = {.target = ATTUNE_GPU_TARGET},
-           double tolerance = 3e-5) {
+void check(const shape& of, const std::vector<std::int32_t>& lengths = {},
+           const options& how = {.target = ATTUNE_GPU_TARGET}, double tolerance = 3e-5) {
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
     for (const input_declaration& input : graph.inputs)

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <random>
+#include <string_view>
 
 using namespace attune;
 using testing::error_in_ulps;
@@ -42,6 +43,10 @@ double integer_of(double x) {
 #define OF(F) [](double x, [[maybe_unused]] double y) -> double { return F; }
 using enum accuracy;
 
+/// CUDA's code takes what is nearer to 0 than normal numbers for 0, and its logarithm is further off: devices.md.
+constexpr bool is_cuda = std::string_view(ATTUNE_GPU_TARGET) == "cuda";
+constexpr double nearest = is_cuda ? 1.2e-38 : -HUGE_VAL;
+
 /// In the order of functions.hpp.
 constexpr claim claims[] = {
     {"sin", OF(std::sin(x)), ulps, 0.51},
@@ -56,15 +61,15 @@ constexpr claim claims[] = {
     {"expm1", OF(std::expm1(x)), ulps, 0.51},
     {"log2", OF(std::log2(x)), ulps, 0.51},
     {"log1p", OF(std::log1p(x)), ulps, 0.51},
-    {"floor", OF(std::floor(x)), ulps, 0},
-    {"ceil", OF(std::ceil(x)), ulps, 0},
+    {"floor", OF(std::floor(x)), ulps, 0, nearest, HUGE_VAL, is_cuda},
+    {"ceil", OF(std::ceil(x)), ulps, 0, nearest, HUGE_VAL, is_cuda},
     {"round", OF(std::nearbyint(x)), ulps, 0},
     {"trunc", OF(std::trunc(x)), ulps, 0},
     {"atan2", OF(std::atan2(x, y)), ulps, 0.51},
     {"pow", OF(std::pow(x, y)), ulps, 0.51},
     {"fmod", OF(rest_of(x, y)), ulps, 0},
     {"exp", OF(std::exp(x)), ulps, 5, -87, 88},
-    {"log", OF(std::log(x)), ulps, 2, 1.2e-38, 3e38},
+    {"log", OF(std::log(x)), ulps, is_cuda ? 3 : 2, 1.2e-38, 3e38},
     {"sigmoid", OF(1 / (1 + std::exp(-x))), ulps, 5, -87},
     {"tanh", OF(std::tanh(x)), relative, 6e-7, 1e-30, HUGE_VAL, true},
     {"erf", OF(std::erf(x)), relative, 6e-7, 1e-30, HUGE_VAL, true},
@@ -82,7 +87,7 @@ constexpr claim claims[] = {
     {"abs", OF(std::abs(x)), ulps, 0},
     {"min", OF(std::min(x, y)), ulps, 0},
     {"max", OF(std::max(x, y)), ulps, 0},
-    {"floor_div", OF(std::floor(x / 0.5)), ulps, 0, -1e30, 1e30},
+    {"floor_div", OF(std::floor(x / 0.5)), ulps, 0, is_cuda ? nearest : -1e30, 1e30, is_cuda},
     {"isnan", OF(std::isnan(x)), ulps, 0},
     {"isinf", OF(std::isinf(x)), ulps, 0},
     {"isfinite", OF(std::isfinite(x)), ulps, 0},

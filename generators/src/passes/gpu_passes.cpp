@@ -313,7 +313,7 @@ Expr words_for_opencl::visit(const FloatImm* number) {
     return reinterpret(number->type, make_const(UInt(64), std::bit_cast<std::uint64_t>(number->value)));
 }
 
-Expr words_for_opencl::visit(const Select* choice) {
+Expr named_choices::visit(const Select* choice) {
     std::vector<std::pair<std::string, Expr>> within;
     const auto named = [&](const Expr& branch) {
         const Expr made = mutate(branch);
@@ -326,7 +326,7 @@ Expr words_for_opencl::visit(const Select* choice) {
     return made;
 }
 
-Expr words_for_opencl::visit(const Call* call) {
+Expr named_choices::visit(const Call* call) {
     if (!call->is_intrinsic(Call::mux)) return IRMutator::visit(call);
     Expr made = call->args.back();  // of choices by one number
     for (std::size_t i = call->args.size() - 2; i > 0; --i)

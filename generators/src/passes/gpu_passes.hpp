@@ -95,15 +95,20 @@ private:
     std::map<std::string, Halide::Expr> passed_;  ///< narrower than a word, and from outside
 };
 
-/// Halide's OpenCL source has constants of f64 as those of f32, and writes out what lies within a choice more than
-/// once: chains of choices take forever. So these constants are made of their bits, and what lies within is given a
-/// name.
-class words_for_opencl : public Halide::Internal::IRMutator {
+/// Halide's code for OpenCL and CUDA has what lies within a choice more than once, at each level of a chain of choices:
+/// long chains take forever, and all memory. So what lies within is given a name.
+class named_choices : public Halide::Internal::IRMutator {
 protected:
     using IRMutator::visit;
-    Halide::Expr visit(const Halide::Internal::FloatImm* number) override;
     Halide::Expr visit(const Halide::Internal::Select* choice) override;
     Halide::Expr visit(const Halide::Internal::Call* call) override;
+};
+
+/// Halide's OpenCL source has constants of f64 as those of f32: they are made of their bits.
+class words_for_opencl : public named_choices {
+protected:
+    using named_choices::visit;
+    Halide::Expr visit(const Halide::Internal::FloatImm* number) override;
 };
 
 /// The most shared memory that a launch in it asks for.
