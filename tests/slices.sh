@@ -26,8 +26,8 @@ slice_formulas() { ctest --preset default -R '^fuzz[.]formulas_(minutes|shrink)$
 # Each refusal of the runtime removed or made weaker in turn.
 slice_mutants() { python3 tests/mutants/run.py "$@"; }
 
-# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer. Kernels are for one level, but those that tests ask
-# for by name: instrumented, they take long to compile.
+# Every test with AddressSanitizer and UndefinedBehaviorSanitizer, then with ThreadSanitizer: but for the long ones, and for misuse (label `reject`), which is
+# compiled and never run. Kernels are for one level, but those that tests ask for by name: instrumented, they take long to compile.
 slice_sanitizers() {
     local preset level=()
     [ "$(uname -m)" != x86_64 ] || level=(-DATTUNE_TARGETS=x86-64-v3)
@@ -35,7 +35,7 @@ slice_sanitizers() {
         say "Building and testing with the preset $preset"
         cmake --preset "$preset" "${level[@]}" >"build/.setup/$preset.log" 2>&1 || { cat "build/.setup/$preset.log" >&2; return 1; }
         cmake --build --preset "$preset"
-        ctest --preset "$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" "${@:---label-exclude=^full$}"
+        ctest --preset "$preset" --parallel "$(getconf _NPROCESSORS_ONLN)" "${@:---label-exclude=^(full|reject)$}"
     done
 }
 
