@@ -10,6 +10,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <set>
 
 namespace fuzz {
 namespace {
@@ -18,6 +19,17 @@ using attune::axis_kind, attune::element_type, attune::graph_ir, attune::input_d
 using attune::support::workload;
 using attune::testing::drawn_graph;
 using form = attune::detail::named_argument::form;
+
+std::vector<axis_kind> axes_of(const input_declaration& d) {
+    std::vector<axis_kind> axes;
+    for (std::size_t a = 0; a < d.rank; ++a) axes.push_back(d.axes[a].kind);
+    return axes;
+}
+
+int place_of(std::span<const axis_kind> axes, axis_kind which) {
+    const auto found = std::ranges::find(axes, which);
+    return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
+}
 
 void draw_elements(workload& call, const formula_case& it) {
     for (const input_declaration& d : it.graph.inputs) {
@@ -53,34 +65,47 @@ std::size_t sequence_of(const formula_case& it, std::int64_t query) {
     return b;
 }
 
-/// Keys beyond those in use may be anything: NaN in what is read at a key, and places of no page. Before tensors are
-/// laid out anew: they are dense.
+/// Which element of a view is visited `number`th, along an axis.
+std::int64_t index_of(const tensor& view, std::int64_t number, int axis) {
+    for (int inner = view.rank() - 1; inner > axis; --inner) number /= view.extent(inner);
+    return number % view.extent(axis);
+}
+
+/// The keys in use of the sequence that reads the element visited `number`th: of those that share it, the most.
+std::int64_t keys_in_use(const formula_case& it, const tensor& view, std::int64_t number, int query) {
+    const bool packed = !it.cu_seqlens_q.empty() && query >= 0;
+    const int axis = packed ? query : 0;
+    if (view.extent(axis) == 1) return std::ranges::max(it.kv_lengths);
+    const std::int64_t at = index_of(view, number, axis);
+    return it.kv_lengths[packed ? sequence_of(it, at) : static_cast<std::size_t>(at)];
+}
+
+/// Keys beyond those in use may be anything: NaN in what is read at a key, and places of no page. What is one element
+/// for several keys or sequences is in use where it is for any of them.
 void spoil_beyond(workload& call, const formula_case& it) {
     for (const input_declaration& d : it.graph.inputs) {
-        if (d.is_scalar || d.rank < 2 || d.axes[0].kind != attune::axis_kind::batch) continue;
+        if (d.is_scalar || d.rank < 2 || d.axes[0].kind != axis_kind::batch) continue;
         const bool table = d.name == "block_table";
-        const auto is_key = [&](const auto& axis) { return axis.kind == attune::axis_kind::key || table; };
-        const auto found = std::find_if(d.axes.begin() + 1, d.axes.begin() + d.rank, is_key);
-        if (found == d.axes.begin() + d.rank) continue;
-        const auto query = std::ranges::find(d.axes.begin(), d.axes.begin() + d.rank, attune::axis_kind::query,
-                                             &attune::axis_declaration::kind);
+        const std::vector<axis_kind> axes = axes_of(d);
+        const auto is_key = [&](axis_kind axis) { return axis == axis_kind::key || table; };
+        const auto keys = static_cast<int>(std::find_if(axes.begin() + 1, axes.end(), is_key) - axes.begin());
+        if (keys == d.rank) continue;
         attune::support::owned_tensor& t = call[d.name];
-        const auto keys = static_cast<int>(found - d.axes.begin());
-        const std::int64_t step = t.view.stride(keys), count = t.view.extent(keys), each = t.view.stride(0),
-                           grain = table ? it.lengths.at("slot") : 1;
-        for (std::int64_t at = 0; at < each * t.view.extent(0); ++at) {
-            const bool packed = !it.cu_seqlens_q.empty() && query != d.axes.begin() + d.rank;
-            const auto b =
-                packed
-                    ? sequence_of(it, at / t.view.stride(static_cast<int>(query - d.axes.begin())) % it.shape.queries)
-                    : static_cast<std::size_t>(at / each);
-            const std::int32_t used = it.kv_lengths[b];
-            if (at / step % count * grain < std::max(used, 1)) continue;
+        const std::int64_t grain = table ? it.lengths.at("slot") : 1;
+        std::set<std::int64_t> all, used;
+        std::int64_t number = 0;
+        attune::support::for_each_offset(t.view, [&](std::int64_t at) {
+            const std::int64_t key = index_of(t.view, number, keys) * grain,
+                               count = keys_in_use(it, t.view, number, place_of(axes, axis_kind::query));
+            all.insert(at), ++number;
+            if (key < std::max<std::int64_t>(count, 1)) used.insert(at);
+        });
+        std::erase_if(all, [&](std::int64_t at) { return used.contains(at); });
+        for (const std::int64_t at : all)
             if (table)
                 put_integer(t, at, -10000);
             else
                 put_nan(t, at);
-        }
     }
 }
 
@@ -134,8 +159,8 @@ workload drawn_workload(const formula_case& it, const attune::generators::elemen
     if (!it.kv_lengths.empty()) call.set_lengths(it.kv_lengths);
     for (const input_declaration& d : it.graph.inputs)
         if (d.element == element_type::any) call.convert(d.name, element_of(d, types));
+    if (it.broadcast) broadcast(call, it);  // before the next, which leaves alone what is shared with a key in use
     if (!it.kv_lengths.empty() && it.kernel_of.made != pass::shard) spoil_beyond(call, it);
-    if (it.broadcast) broadcast(call, it);
     return call;
 }
 
@@ -148,17 +173,6 @@ bool wants_an_entry(std::string_view sentence, std::span<const attune::reference
 }
 
 namespace {
-
-std::vector<axis_kind> axes_of(const input_declaration& d) {
-    std::vector<axis_kind> axes;
-    for (std::size_t a = 0; a < d.rank; ++a) axes.push_back(d.axes[a].kind);
-    return axes;
-}
-
-int place_of(std::span<const axis_kind> axes, axis_kind which) {
-    const auto found = std::ranges::find(axes, which);
-    return found == axes.end() ? -1 : static_cast<int>(found - axes.begin());
-}
 
 tensor with_extent(const tensor& t, int axis, std::int64_t from, std::int64_t extent) {
     std::vector<std::int64_t> shape(t.shape().begin(), t.shape().end()),
