@@ -85,12 +85,41 @@ private:
     std::set<std::string> indexed_;
 };
 
+/// Names of what is taken once, before all loops, since some loop has it where it does not fit the stack.
+class taken_once : public IRVisitor {
+public:
+    explicit taken_once(const std::set<std::string>& beyond) : beyond_(beyond) {}
+
+    std::set<std::string> names;
+
+protected:
+    using IRVisitor::visit;
+
+    void visit(const For* loop) override {
+        ++loops_;
+        IRVisitor::visit(loop);
+        --loops_;
+    }
+    void visit(const Allocate* allocate) override {
+        const bool fits = fits_stack(allocate, loops_) && beyond_.count(allocate->name) == 0;
+        if (loops_ > 0 && is_scratch(allocate) && bytes_of(allocate) > 0 && !fits) names.insert(allocate->name);
+        IRVisitor::visit(allocate);
+    }
+
+private:
+    const std::set<std::string>& beyond_;
+    int loops_ = 0;
+};
+
 class hoister : public IRMutator {
 public:
     Stmt whole(const Stmt& body) {
         indexed_memory memory;
         body.accept(&memory);
         beyond_ = memory.beyond(most_indexed);
+        taken_once once(beyond_);
+        body.accept(&once);
+        once_ = std::move(once.names);
         Stmt made = mutate(body);
         for (const auto& [name, each] : hoisted_)
             made = Allocate::make(name, each->type, MemoryType::Heap, each->extents, const_true(), made, Expr(),
@@ -109,14 +138,15 @@ protected:
     }
 
     Stmt visit(const Allocate* allocate) override {
-        if (!is_scratch(allocate) || bytes_of(allocate) == 0 ||
-            (fits_stack(allocate, loops_) && beyond_.count(allocate->name) == 0))
-            return IRMutator::visit(allocate);
-        if (loops_ == 0)
+        if (!is_scratch(allocate) || bytes_of(allocate) == 0) return IRMutator::visit(allocate);
+        if (once_.count(allocate->name) == 0) {
+            if (fits_stack(allocate, loops_) && beyond_.count(allocate->name) == 0) return IRMutator::visit(allocate);
             return Allocate::make(allocate->name, allocate->type, MemoryType::Heap, allocate->extents,
                                   allocate->condition, mutate(allocate->body), Expr(), std::string(),
                                   allocate->padding);
-        // Parts of a loop each have the allocation: the largest serves all.
+        }
+        // Parts of a loop each have the allocation, and so may what is left of it beside the loop, where it would lie
+        // within another of its name: the largest serves all.
         const auto [kept, first] = hoisted_.emplace(allocate->name, allocate);
         if (kept->second->type != allocate->type) return IRMutator::visit(allocate);
         if (bytes_of(allocate) > bytes_of(kept->second)) kept->second = allocate;
@@ -127,7 +157,7 @@ protected:
 
 private:
     int loops_ = 0;
-    std::set<std::string> beyond_;
+    std::set<std::string> beyond_, once_;
     std::map<std::string, const Allocate*> hoisted_;
 };
 
