@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""check_passes.py <generator program> <level> <graph>: `emit --dump-passes` writes what each pass makes of a kernel."""
+"""check_passes.py <generator program> <level> <graph>: `emit --dump-passes` writes what each pass makes of a kernel, be it refused in the end."""
+import glob
 import os
 import re
 import subprocess
@@ -15,9 +16,9 @@ def check(condition, what, got=""):
         failures.append(f"{what}\n    got: {got}")
 
 
-def emit(*arguments):
+def emit(*arguments, level=LEVEL):
     environment = {k: v for k, v in os.environ.items() if k != "ATTUNE_KERNEL_CACHE"}
-    return subprocess.run([PROGRAM, "emit", "--target", LEVEL, "--graph", GRAPH, "--depths", "64", *arguments], capture_output=True, text=True, timeout=300, env=environment)
+    return subprocess.run([PROGRAM, "emit", "--target", level, "--graph", GRAPH, "--depths", "64", *arguments], capture_output=True, text=True, timeout=300, env=environment)
 
 
 with tempfile.TemporaryDirectory() as scratch:
@@ -41,6 +42,12 @@ with tempfile.TemporaryDirectory() as scratch:
     check(all(" produce " in " " + text or "for " in text for text in texts.values()), "each is a statement", {k: t[:80] for k, t in texts.items()})
     before = texts[names[names.index("skip_blocks") - 1]]
     check(texts["skip_blocks"] != before, "skip_blocks is seen to change the statement", "the same text before and after it")
+    # More shared memory than a device has is found after the passes.
+    refused, seen = os.path.join(scratch, "refused.o"), os.path.join(scratch, "seen")
+    large = emit("--object", refused, "--dump-passes", seen, "--schedule", '{"query_block": 64, "query_tile": 8, "key_block": 256, "key_tile": 8}', level="opencl")
+    check(large.returncode == 1 and "bytes of a GPU's shared memory" in large.stderr and not os.path.exists(refused), "a kernel that a device has no room for is refused", large.stderr)
+    files = sorted(os.path.basename(file) for file in glob.glob(os.path.join(seen, "*", "*")))
+    check(files and files[0] == "00_halide.stmt" and any("skip_blocks" in file for file in files) and "module" not in files[-1], "and what was seen of it before is written", files)
     broken = emit("--object", one, "--dump-passes", os.path.join(one, "below"))
     check(broken.returncode == 1 and "expected a file that can be written" in broken.stderr, "a folder that cannot be is refused", broken.stderr)
 

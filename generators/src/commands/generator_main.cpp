@@ -94,13 +94,19 @@ struct emit_command {
         what.targets.push_back(target);
         if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
         const auto made = kernels(variants);
-        if (key.empty()) {
+        if (!key.empty()) return write_key(object_key(made, code, how()));
+        // Passes afterwards, so that Halide's numbers in names, which are those of the process, are the object's own.
+        try {
             write_object(made, kept);
-            // Afterwards, so that Halide's numbers in names, which are those of the process, are the object's own.
-            if (!passes.empty() && !made.empty()) dump_passes(made, passes, !sanitizer.empty());
-        } else {
-            write_key(object_key(made, code, how()));
+        } catch (const std::exception&) {  // whose cause they may show
+            write_passes(made);
+            throw;
         }
+        write_passes(made);
+    }
+
+    void write_passes(std::span<const listed_kernel> made) const {
+        if (!passes.empty() && !made.empty()) dump_passes(made, passes, !sanitizer.empty());
     }
 
     /// What else an object depends on.
