@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """check_versions.py SOURCES: attune's version is CMakeLists.txt's, and all that repeats it agrees: the wheel, the list of changes, the page on upgrading, find_package in pages and
-tests. So does the number in SONAMEs, which is that of attune/c.h."""
+tests. So do the layout of kernels, which is kernel_table.hpp's, and the number in SONAMEs, which is that of attune/c.h."""
 import os
 import re
 import sys
@@ -36,6 +36,9 @@ before = next((".".join(entry.split(".")[:2]) for entry, _ in entries if not ent
 upgrading = re.search(r"^## From (\S+) to (\S+)$", text_of("runtime/docs/upgrading.md"), re.M)
 expect((upgrading[1], upgrading[2]) == (before, minor), f"upgrading.md: expected it to begin with the way from {before} to {minor}, got from {upgrading[1]} to {upgrading[2]}")
 
+layout = re.search(r"kernel_table_version = (\d+);", text_of("runtime/include/attune/runtime/detail/kernel_table.hpp"))[1]
+said = re.search(r"built for layout (\d+), got", text_of("runtime/docs/upgrading.md"))[1]
+expect(said == layout, f"upgrading.md: expected kernels built for layout {layout}, as kernel_table.hpp has it, got {said}")
 of_c = re.search(r"define ATTUNE_C_VERSION (\d+)", text_of("runtime/include/attune/c.h"))[1]
 expect(re.search(r"attune_common_shared PROPERTIES VERSION \$\{attune_VERSION\} SOVERSION \$\{attune_c_version\}", cmake), "CMakeLists.txt: expected attune/c.h's version in the SONAME")
 asked = sonames = 0
