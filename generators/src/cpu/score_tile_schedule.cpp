@@ -78,8 +78,10 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
         else if (!(channels && of_query))  // only the call knows how many rows are stacked
             kept.bound_extent(i, positions);
         if (in_lanes) kept.vectorize(i, std::gcd(lanes, positions));
-        if (const auto dense = its_.dense_where.find(kept.name()); dense != its_.dense_where.end())
-            kept.specialize(dense->second);  // a vector is loaded there, not an element at a time
+        const auto dense = its_.dense_where.find(kept.name());
+        if (dense == its_.dense_where.end()) continue;
+        Stage loaded = kept.specialize(dense->second);  // a vector at a time, not an element
+        if (!in_lanes) loaded.vectorize(i, std::gcd(lanes, positions));
     }
     if (channels) return;
     for (score_tile::contraction& c : its_.contractions) {

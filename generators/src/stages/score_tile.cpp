@@ -73,15 +73,25 @@ score_tile::score_tile(const kernel_frame& frame, std::string pass, lanes along)
     masked = with_products(masked);
 }
 
-/// Whether a number of keys is an element of a tensor whose elements of neighbouring keys lie side by side; undefined
-/// where it is none, or they always do.
+/// Whether neighbouring keys lie side by side in the tables that a number of keys is made of, in decode in the one that
+/// it is an element of; undefined where there is none, or they always do.
 Expr score_tile::dense_along_keys(int n) const {
-    const instruction& node = f_.node(n);
-    if (node.op != operation::load || f_.node(node.arguments[0]).op != operation::input ||
-        f_.node(node.arguments[node.argument_count - 1]).op != operation::kv_idx)
-        return {};
-    const Expr dense = f_.inputs.tensor(f_.node(node.arguments[0]).input).dim(0).stride() == 1;
-    return is_const(dense) ? Expr() : dense;
+    const bool is_element = along != lanes::queries;
+    const std::vector<bool> made =
+        under(f_.graph(), {n}, [&](int m) { return is_element || f_.node(m).kind == kind::precomputed; });
+    Expr all;
+    for (int m = 0; m <= n; ++m) {
+        const instruction& node = f_.node(m);
+        if (!made[m]) continue;
+        // What saturates is made one by one: of its limits Halide folds sums that no integer holds.
+        if (node.op == operation::to_integer && f_.node(node.arguments[0]).kind == kind::real) return {};
+        if (node.op != operation::load || f_.node(node.arguments[0]).op != operation::input ||
+            f_.node(node.arguments[node.argument_count - 1]).op != operation::kv_idx)
+            continue;
+        const Expr dense = f_.inputs.tensor(f_.node(node.arguments[0]).input).dim(0).stride() == 1;
+        if (!is_const(dense)) all = all.defined() ? all && dense : dense;
+    }
+    return all;
 }
 
 /// Hoists what is costly and depends on the query alone, the key alone or neither: it is computed once a task or once a
@@ -91,8 +101,11 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     for (const auto& [n, value] : at.known) known.push_back(n);
     for (int n : hoistable(f_.graph(), depends_, roots, known)) {
         const bool of_query = depends_[n].query, of_key = depends_[n].key;
+        const Expr dense = of_key ? dense_along_keys(n) : Expr();
+        const bool by_vectors = dense.defined() && along == lanes::queries && !f_.request.on_gpu();
+        const Expr key = f_.key_at(f_.ki);  // likely: where all keys of a vector exist, they are read as one
         const quantity x = f_.evaluate(n, {f_.b, of_query ? f_.row_head(f_.qi) : f_.some_head(), f_.row_query(f_.qi),
-                                           min(f_.key_at(f_.ki), last_key(f_.b)), keys(f_.b)});
+                                           min(by_vectors ? likely(key) : key, last_key(f_.b)), keys(f_.b)});
         if (is_const(x.value)) continue;
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
@@ -116,7 +129,7 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
             n, quantity{condition ? read(0) != zero : read(0), x.masked.defined() ? read(1) != zero : Expr()});
         (of_query ? hoisted_of_queries : of_key ? hoisted_of_keys : hoisted_of_task).push_back(kept);
         if (of_key && f_.node(n).kind == kind::integer) places_of_keys.push_back(kept.name());
-        if (const Expr dense = of_key ? dense_along_keys(n) : Expr(); dense.defined()) dense_where[kept.name()] = dense;
+        if (dense.defined()) dense_where[kept.name()] = dense;
     }
 }
 

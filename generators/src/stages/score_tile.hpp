@@ -92,7 +92,7 @@ public:
     std::vector<Halide::Func> hoisted_of_queries;     ///< (query in block, query block, head, batch)
     std::vector<Halide::Func> hoisted_of_keys;        ///< (key in block, key block, head, batch)
     std::vector<Halide::Func> hoisted_of_task;        ///< (head, batch)
-    std::map<std::string, Halide::Expr> dense_where;  ///< hoisted numbers of keys that are elements side by side, if so
+    std::map<std::string, Halide::Expr> dense_where;  ///< hoisted numbers of keys that are loaded by vectors, if so
     std::vector<std::string> places_of_keys;          ///< hoisted integers of keys: they say where rows lie
     const lanes along;
     const int channel_vector;  ///< channels side by side, where they lie in lanes
