@@ -1,5 +1,6 @@
 // Calls with several softmaxes beside calls of each alone, compiled in process and timed in turns: what is shared
-// between them is read once, so one call should take no longer than all of them.
+// between them is read once, so one call should take no longer than all of them. The calls of each alone read the
+// tensors of the one call: with tensors of their own they would find other things in the caches, and in other pages.
 //
 //     attune_several [--length 2048] [--keys 16384] [--heads 8] [--depth 64] [--repeats 7]
 #include "tuner/jit_kernel.hpp"
@@ -59,17 +60,22 @@ struct timed {
     generators::variant of;
     std::unique_ptr<generators::jit_kernel> kernel;
     attune::support::workload call;
+    std::vector<attune::detail::named_argument> given;
     std::vector<double> milliseconds{};
 
+    /// `whole`: whose tensors it is given, where that has one of the name.
     timed(const char* name, const attune::graph_ir& graph, const std::string& level, const char* shapes,
-          const attune::support::shape& of_call)
-        : of{std::string("bench::") + name, graph}, call(graph, of_call, 1) {
+          const attune::support::shape& of_call, const timed* whole = nullptr)
+        : of{std::string("bench::") + name, graph}, call(graph, of_call, 1), given(call.arguments()) {
+        for (attune::detail::named_argument& each : given)
+            if (whole)
+                for (const attune::detail::named_argument& of_whole : whole->given)
+                    if (of_whole.name == each.name) each.view = of_whole.view;
         const std::string depth = std::to_string(of_call.depth);
         kernel = std::make_unique<generators::jit_kernel>(
             generators::kernels_of({&of, 1}, {.targets = {level}, .depths = {depth}, .shapes = {shapes}}).front());
     }
     void run() {
-        const auto given = call.arguments();
         const auto start = std::chrono::steady_clock::now();
         attune::detail::call(kernel->table(), given, {});
         milliseconds.push_back(
@@ -93,7 +99,7 @@ void print(const row& each, const std::string& level, const char* shapes, const 
     std::vector<std::unique_ptr<timed>> calls;
     calls.push_back(std::make_unique<timed>(each.name, each.whole, level, shapes, of_call));
     for (const attune::graph_ir& part : each.alone)
-        calls.push_back(std::make_unique<timed>("alone", part, level, shapes, of_call));
+        calls.push_back(std::make_unique<timed>("alone", part, level, shapes, of_call, calls.front().get()));
     for (int i = 0; i <= repeats; ++i)
         for (const auto& call : calls) call->run();
     const double whole = calls.front()->median();
