@@ -217,6 +217,7 @@ ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precompu
     const auto add_state = [&](kernel_frame& of) { of_rows.push_back(&states.emplace_back(of)); };
     if (core.needs_state()) add_state(frame);
     for (const plan& other : core.others) add_state(further.emplace_back(frame, other));
+    if constexpr (std::is_same_v<Cut, cpu_decode>) decode_state::share_tasks(states);
     kernel_stages all{frame, std::move(before), epilogue(frame, of_rows), {}, {}};
     std::vector<Func> outputs;
     std::vector<int> order(core.outputs.size()), saved;

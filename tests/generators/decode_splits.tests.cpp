@@ -1,4 +1,5 @@
-// Into how many splits decode cuts the keys that a window leaves: compiled in process, against the reference.
+// Into how many splits decode cuts the keys that a window leaves, and which tasks several softmaxes share: compiled in
+// process, against the reference.
 #include "analysis/graph_facts.hpp"
 #include "emit/visible_keys.hpp"
 #include "kernel/kernel_list.hpp"
@@ -11,6 +12,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <functional>
 #include <memory>
 
 using namespace attune;
@@ -27,6 +29,14 @@ inline constexpr auto every_third = under(causal && window(4095, 0) && kv_idx % 
 inline constexpr auto causal_alone = under(causal);
 inline constexpr auto first_and_last = under(bottom_right(window(127, 0)) || kv_idx < 4);
 inline constexpr auto by_head = under(kv_idx <= q_idx + 8 * h && kv_idx > q_idx + 8 * h - 8);
+
+inline constexpr auto k2 = input<"k2", f32>(batch, key_head, key, depth);
+inline constexpr auto v2 = input<"v2", f32>(batch, key_head, key, value_depth);
+inline constexpr auto other_scores = q * t(k2) * rsqrt(depth);
+inline constexpr auto same_values = whole - 0.5 * (softmax(other_scores) * v);
+inline constexpr auto same_keys = outputs(out = whole, output<"other"> = softmax(2.0 * scores) * v2);
+inline constexpr auto nothing_shared = outputs(out = whole, output<"other"> = softmax(other_scores) * v2);
+inline constexpr auto other_numbers = outputs(out = whole, lse = log_sum_exp(2.0 * scores));
 
 struct compiled {
     explicit compiled(const graph_ir& graph) : of{"my::decoded", graph} {
@@ -72,4 +82,32 @@ TEST_CASE("what a window hides is not shared out among splits", "[splits]") {
     CHECK(splits(all, 4096) == 8);
     CHECK(splits(window, 4096) == 1);
     CHECK(splits(window, 100) == 1);
+}
+
+TEST_CASE("softmaxes that read the same rows share the tasks of decode", "[cores][splits]") {
+    const auto tasks = [](const graph_ir& graph) {
+        const compiled kernel(graph);
+        workload call(graph, {.heads = 8, .key_heads = 4, .queries = 2, .keys = 700, .depth = 64, .value_depth = 32},
+                      8);
+        int done = 0;
+        const std::function<void()> counts = [&] { ++done; };
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 1, .between_tasks = &counts});
+        const auto expected = call.expected();
+        std::vector<std::vector<float>> alone;
+        for (const output_declaration& output : graph.outputs) {
+            CHECK(call.largest_error(expected, output.name) < 5e-5);
+            alone.push_back(call[output.name].reals);
+        }
+        call.reset_outputs();
+        attune::detail::call(kernel.table(), call.arguments(), {.threads = 3});
+        for (std::size_t i = 0; i < alone.size(); ++i) CHECK(call[graph.outputs[i].name].reals == alone[i]);
+        CHECK(attune::detail::explain(kernel.table(), call.arguments(), {}).key_splits == 3);
+        return done;
+    };
+    const int of_outputs = 8 * 2, of_keys = 4 * 3;
+    CHECK(tasks(ir_of<whole>) == of_outputs + of_keys);
+    CHECK(tasks(ir_of<same_values>) == of_outputs + of_keys);
+    CHECK(tasks(ir_of<same_keys>) == of_outputs + of_keys);
+    CHECK(tasks(ir_of<nothing_shared>) == of_outputs + 2 * of_keys);
+    CHECK(tasks(ir_of<other_numbers>) == of_outputs + 2 * of_keys);
 }

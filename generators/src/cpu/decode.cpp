@@ -2,6 +2,7 @@
 
 #include "expr/math.hpp"
 
+#include <algorithm>
 #include <numeric>
 
 namespace attune::generators {
@@ -30,8 +31,6 @@ decode_state::decode_state(const kernel_frame& frame)
     define_ranges();
     define_weights();
     define_state();
-    define_splits();
-    define_merge();
 }
 
 /// A split is a contiguous range of the blocks between the first and the last that is visited, so that what a mask or a
@@ -187,20 +186,68 @@ void decode_state::define_state() {
         [&](int j) { return accumulated((dc * vectors_a_chunk + j) * width + l, f_.qi, block, f_.qt, f_.h, f_.b); }));
 }
 
-/// What a task leaves, in one piece of memory: (lane of element of chunk, row, split, query block, key head, batch).
-void decode_state::define_splits() {
+void decode_state::share_tasks(std::deque<decode_state>& cores) {
+    std::vector<std::vector<decode_state*>> sharing;
+    for (decode_state& each : cores) {
+        const auto others = std::ranges::find_if(sharing, [&](const std::vector<decode_state*>& with) {
+            return std::ranges::any_of(with, [&](const decode_state* one) { return one->can_share_tasks(each); });
+        });
+        if (others == sharing.end())
+            sharing.push_back({&each});
+        else
+            others->push_back(&each);
+    }
+    for (const std::vector<decode_state*>& each : sharing) define_splits(each);
+    for (decode_state& each : cores) each.define_merge();
+}
+
+/// Whether both read rows of some tensor, and leave as many numbers of each row.
+bool decode_state::can_share_tasks(const decode_state& other) const {
+    if (layout.size() != other.layout.size() || width != other.width || chunks != other.chunks) return false;
+    const auto rows_of = [this](const plan& core) {
+        std::vector<int> tensors{core.key};
+        if (core.value >= 0) tensors.push_back(core.value);
+        std::vector<bool> read = under(f_.graph(), tensors);
+        for (std::size_t n = 0; n < read.size(); ++n) {
+            const instruction& node = f_.graph().nodes[n];
+            read[n] = read[n] && node.op == operation::input && has_dense_rows(f_.graph().inputs[node.input]);
+        }
+        return read;
+    };
+    const std::vector<bool> of_this = rows_of(f_.core), of_other = rows_of(other.f_.core);
+    for (std::size_t n = 0; n < of_this.size(); ++n)
+        if (of_this[n] && of_other[n]) return true;
+    return false;
+}
+
+/// What a task leaves, of each core in one piece of memory: (lane of element of chunk, row, split, query block, key
+/// head, batch).
+void decode_state::define_splits(const std::vector<decode_state*>& sharing) {
     // Algorithm
-    std::vector<Expr> elements;
-    const FuncRef here = state(x % width, x / (width * layout.size()), f_.qi, sp, f_.qt, f_.h, f_.b);
-    for (int i = 0; i < layout.size(); ++i) elements.push_back(layout.size() == 1 ? Expr(here) : Expr(here[i]));
-    partial(x, f_.qi, sp, f_.qt, f_.h, f_.b) =
-        elements.size() == 1 ? elements[0] : mux(x / width % layout.size(), elements);
+    std::vector<Expr> of_cores;
+    for (const decode_state* its : sharing) {
+        const kernel_frame& f = its->f_;
+        const Var &x = its->x, &sp = its->sp;
+        const int width = its->width, size = its->layout.size();
+        const FuncRef here = its->state(x % width, x / (width * size), f.qi, sp, f.qt, f.h, f.b);
+        std::vector<Expr> elements;
+        for (int i = 0; i < size; ++i) elements.push_back(size == 1 ? Expr(here) : Expr(here[i]));
+        of_cores.push_back(size == 1 ? elements[0] : mux(x / width % size, elements));
+    }
+    const decode_state& first = *sharing.front();
+    const kernel_frame& f = first.f_;
+    Func partial("partial");
+    partial(first.x, f.qi, first.sp, f.qt, f.h, f.b) = Tuple(of_cores);
+    for (std::size_t i = 0; i < sharing.size(); ++i)
+        sharing[i]->partial = partial, sharing[i]->place = static_cast<int>(i);
 }
 
 Expr decode_state::of_split(const Expr& lane, const Expr& chunk, int i, const Expr& split,
                             const std::vector<Expr>& row) const {
     const kernel_frame::stacked_row at = f_.stacked_row_of(row);
-    return partial(lane + width * (i + layout.size() * chunk), at.row, split, at.query_block, at.key_head, at.batch);
+    const FuncRef left =
+        partial(lane + width * (i + layout.size() * chunk), at.row, split, at.query_block, at.key_head, at.batch);
+    return partial.outputs() == 1 ? Expr(left) : Expr(left[place]);
 }
 
 void decode_state::define_merge() {

@@ -5,6 +5,7 @@
 #include "stages/softmax_state.hpp"
 #include "stages/subblocks.hpp"
 
+#include <deque>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -18,9 +19,16 @@ namespace attune::generators {
 /// each row, with the channels in lanes, then their values into each row's accumulators, which lie in the cache. The
 /// splits of a key head are merged by maximum and sum when rows are written, always in the same order, so that bits
 /// depend on the number of splits only: not on threads, batch or the slots' length.
+///
+/// Cores that read rows in common share their tasks: a task goes through its split for one of them after the other, and
+/// what the first has read is in the caches.
 class decode_state : public row_state {
 public:
+    /// To be followed by `share_tasks`.
     explicit decode_state(const kernel_frame& frame);
+
+    /// Of all cores of a kernel: says what each task leaves, and how that is merged.
+    static void share_tasks(std::deque<decode_state>& cores);
 
     Halide::Expr maximum_of(const std::vector<Halide::Expr>& row) const override;
     Halide::Expr sum_of(const std::vector<Halide::Expr>& row) const override;
@@ -60,10 +68,11 @@ public:
                                   ///< channels of the keys' rows, which then are in the caches. Undefined elsewhere
     Halide::Func state{"state"};  ///< (lane, chunk, row, split, query block, key head, batch): as layout says, what
                                   ///< is no accumulator in every lane
-    Halide::Func partial{"partial"};  ///< (lane of element of chunk, row, split, query block, key head, batch): what a
-                                      ///< task leaves, in one piece of memory
-    Halide::Func top{"top"};          ///< (query in block, query block, head, batch): the maximum of all splits
-    Halide::Func merged{"merged"};    ///< (lane, chunk, query in block, query block, head, batch)
+    Halide::Func partial;         ///< (lane of element of chunk, row, split, query block, key head, batch): what a task
+                                  ///< leaves, a value for each core that shares it, in one piece of memory
+    int place{};                  ///< of this core's value
+    Halide::Func top{"top"};      ///< (query in block, query block, head, batch): the maximum of all splits
+    Halide::Func merged{"merged"};  ///< (lane, chunk, query in block, query block, head, batch)
     state_layout layout;
     const int width;                                 ///< value depths in a vector
     const int vectors_a_chunk;                       ///< that share a maximum and a sum, 0 where no values are weighed
@@ -87,7 +96,8 @@ private:
     void add_codes(const score_tile::scaled_rows& narrow);
     Halide::Expr sum_digits(const Halide::Func& codes, Halide::Expr& sum);
     void define_state();
-    void define_splits();
+    bool can_share_tasks(const decode_state& other) const;
+    static void define_splits(const std::vector<decode_state*>& sharing);
     void define_merge();
     Halide::Func reduced(const std::string& name, const Halide::Func& of_pairs, bool maximum);
     /// Element i, of a chunk of a row, of a split.

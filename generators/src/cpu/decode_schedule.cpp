@@ -138,19 +138,10 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
                                 f.value_depth());
 }
 
-void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame& f, const LoopLevel& merging) {
+/// Key heads innermost, then splits: neighbouring tasks read neighbouring memory.
+void schedule_tasks(decode_state& its, const kernel_frame& f) {
     // Schedule
-    const Var task("task"), xc("xc"), xl("xl"), &x = its.x, &l = its.l;
-    const auto lanes = [&](auto stage) {
-        if (its.width > 1) stage.vectorize(l, its.width);
-    };
-    if (its.layout.size() > (its.layout.maximum_at >= 0 ? 1 : 0)) {  // more than the maximum
-        its.merged.compute_at(merging).bound_extent(l, its.width);
-        lanes(its.merged);
-        lanes(its.merged.update().reorder(l, its.splits, its.dc));
-    }
-    if (its.layout.maximum_at >= 0) its.top.compute_at(merging);
-
+    const Var task("task"), xc("xc"), xl("xl"), &x = its.x;
     its.partial.compute_root()
         .bound(x, 0, its.split_size())
         .split(x, xc, x, its.width * its.layout.size())
@@ -162,6 +153,20 @@ void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame&
         .fuse(task, f.b, task)
         .parallel(task);
     if (its.width > 1) its.partial.vectorize(xl);
+}
+
+void schedule_keys(const cpu_decode& cut, decode_state& its, const kernel_frame& f, const LoopLevel& merging) {
+    // Schedule
+    const Var task("task"), &l = its.l;
+    const auto lanes = [&](auto stage) {
+        if (its.width > 1) stage.vectorize(l, its.width);
+    };
+    if (its.layout.size() > (its.layout.maximum_at >= 0 ? 1 : 0)) {  // more than the maximum
+        its.merged.compute_at(merging).bound_extent(l, its.width);
+        lanes(its.merged);
+        lanes(its.merged.update().reorder(l, its.splits, its.dc));
+    }
+    if (its.layout.maximum_at >= 0) its.top.compute_at(merging);
 
     const LoopLevel own(its.partial, task);
     // All splits look at all blocks. What a call chooses takes longer to look at than it takes to share it.
@@ -230,6 +235,7 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
     for (computed_tensor& each : all.before.all) schedule_tensor(each, f, cut.lanes);
     const LoopLevel merging = schedule_rows(all.rows, f, &cores.front().state, cut.lanes);
     for (const auto& [state, frame] : cores) {
+        if (state.place == 0) schedule_tasks(state, frame);
         schedule_keys(cut, state, frame, merging);
         skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.kinds_of_split,
                           clipped_loops(cut, state, frame), frame, attention);
