@@ -37,7 +37,7 @@ support::workload drawn(const graph_ir& forward, const support::shape& s, unsign
                               {"merged", s.heads * s.value_depth}});
     for (const char* const small : {"slopes", "key_scale", "value_scale"})
         if (is_input_of(forward, small)) inputs.scale_by(small, 0.05f);
-    for (const char* const weight : {"proj_weight", "shared_weight"})  // what they project is small, too
+    for (const char* const weight : {"proj_weight", "shared_weight", "out_weight"})  // what they project is small, too
         if (is_input_of(forward, weight)) inputs.scale_by(weight, 0.1f);
     if (!lengths.empty()) inputs.set_lengths(std::move(lengths));
     for (const input_declaration& d : forward.inputs)
@@ -77,7 +77,9 @@ gradient_call::gradient_call(const graph_ir& forward, const graph_ir& of, const 
         const auto saved = std::ranges::find(made.outputs, std::string(d.name), &reference::array::name);
         std::vector<std::int64_t> extents{s.batches, s.heads, s.queries};
         if (d.rank == 4) extents.push_back(s.value_depth);
-        if (d.axes[2].kind == axis_kind::free) extents = {s.batches, s.queries, s.heads * s.value_depth};  // merged
+        if (d.axes[2].kind == axis_kind::free)  // tokens, or their cotangent
+            for (const reference::array& made_of : made.outputs)
+                if (d.name == made_of.name || d.name.substr(1) == made_of.name) extents = made_of.shape;
         elements& r = more.emplace_back(d.name, d.rank == 4 ? element : element_type::f32, extents);
         for (std::size_t i = 0; i < r.size; ++i)
             r.put(i, saved == made.outputs.end() ? normal(random) : static_cast<float>(saved->values[i]));

@@ -1,6 +1,8 @@
 #pragma once
 #include "../../examples/layers/fused_heads.hpp"
 
+#include <attune/dsl/embeddings.hpp>
+
 /// Layers with projections, and their gradients, <name>_gradient.
 namespace gradients_of_layers {
 
@@ -11,6 +13,35 @@ inline constexpr auto layer =
     outputs(out = layers::fused_heads::plain, lse = log_sum_exp(layers::fused_heads::scores));  // out: (b, l, e)
 inline constexpr auto layer_gradient = gradient(layer);
 
+/// The same layer, causal, with its output projection and the sequence that it is added to. `attended` is what the
+/// projection reads.
+inline constexpr auto out_weight = input<"out_weight", f32>(axis<"model">, axis<"merged">);
+inline constexpr auto out_bias = input<"out_bias", f32>(axis<"model">);
+inline constexpr auto causal_scores = mask(layers::fused_heads::scores, causal);
+inline constexpr auto causal_heads = softmax(causal_scores) * layers::fused_heads::v;
+inline constexpr auto whole =
+    outputs(out = residual(layers::x, linear(merge_heads(causal_heads), out_weight, out_bias)),
+            output<"attended"> = causal_heads, lse = log_sum_exp(causal_scores));
+inline constexpr auto whole_gradient = gradient(whole);
+
+/// Functions of what is projected: rotated queries, with a gain for each channel, and keys; values x sigmoid(x).
+inline constexpr auto cosines = input<"cosines", f32>(position, axis<"pair">);
+inline constexpr auto sines = input<"sines", f32>(position, axis<"pair">);
+inline constexpr auto gain = input<"gain", f32>(depth);
+inline constexpr auto rotated_queries = rotary_half(
+    channels(q_idx, [](auto d) { return layers::fused_heads::q.at(q_idx, d, depth) * gain(d); }), cosines, sines);
+inline constexpr auto rotated_keys =
+    rotary_half(channels(kv_idx, [](auto d) { return layers::fused_heads::k.at(kv_idx, d, depth); }), cosines, sines);
+inline constexpr auto of_head = layers::fused_heads::q.width / layers::number_of_heads;
+inline constexpr auto rotated_scores =
+    mask(queries(rotated_queries, extent<1>(layers::x), layers::number_of_heads, of_head) *
+             t(keys(rotated_keys, extent<1>(layers::x), layers::number_of_heads, of_head)) * rsqrt(depth),
+         causal);
+inline constexpr auto bent_values = split_heads(
+    apply(part<2, 3>(layers::fused_heads::qkv), [](auto e) { return e * sigmoid(e); }), layers::number_of_heads);
+inline constexpr auto bent = outputs(out = softmax(rotated_scores) * bent_values, lse = log_sum_exp(rotated_scores));
+inline constexpr auto bent_gradient = gradient(bent);
+
 /// One projection that all heads of the keys share, and an output that nothing merges.
 inline constexpr auto in = bound_index<"in">;
 inline constexpr auto shared_weight = input<"shared_weight", f32>(axis<"of_a_head">, axis<"of_a_head">);
@@ -18,6 +49,15 @@ inline constexpr auto shared_scores =
     q * t(keys(sum(in, depth, k(b, h, kv_idx, in) * shared_weight(d_idx, in)))) * rsqrt(depth);
 inline constexpr auto shared = outputs(out = softmax(shared_scores) * v, lse = log_sum_exp(shared_scores));
 inline constexpr auto shared_gradient = gradient(shared);
+
+/// A function of one, heads in groups, and a function of what the output projection leaves.
+inline constexpr auto grouped_scores =
+    mask(q * t(keys(tanh(sum(in, depth, k(b, h, kv_idx, in) * shared_weight(d_idx, in))))) * rsqrt(depth),
+         q_idx + 1 >= kv_idx);
+inline constexpr auto grouped_heads = softmax(grouped_scores) * v;
+inline constexpr auto grouped = outputs(out = gelu(linear(merge_heads(grouped_heads), out_weight)),
+                                        output<"attended"> = grouped_heads, lse = log_sum_exp(grouped_scores));
+inline constexpr auto grouped_gradient = gradient(grouped);
 
 /// A residual connection around plain attention.
 inline constexpr auto skipped = input<"skipped", f32>(batch, query, axis<"merged">);

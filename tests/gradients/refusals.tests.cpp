@@ -41,6 +41,12 @@ inline constexpr auto projected_gradient = gradient(projected);
 inline constexpr auto bent =
     g::attention(queries(tanh(sum(u, extent<2>(tokens_in), tokens_in(b, q_idx, u) * weight(h, u, d_idx)))) * t(k));
 inline constexpr auto bent_gradient = gradient(bent);
+inline constexpr auto normed = g::attention(
+    queries(rms_norm(
+        channels(q_idx, [](auto d) { return sum(u, extent<2>(tokens_in), tokens_in(b, q_idx, u) * weight(h, u, d)); }),
+        input<"gain", f32>(depth), 1e-6)) *
+    t(k));
+inline constexpr auto normed_gradient = gradient(normed);
 
 }  // namespace
 
@@ -48,8 +54,10 @@ TEST_CASE("what has no kernel for its gradient yet is refused when kernels are a
     CHECK(kernels(dsl::ir_of<g::alibi_gradient>) == 1);
     CHECK(kernels(dsl::ir_of<g::mla_rope_gradient>) == 1);
     CHECK(kernels(dsl::ir_of<projected_gradient>) == 1);
-    refuses<bent_gradient>(
-        "yet: it is of a function of projected queries, keys or values; compute them before the call");
+    CHECK(kernels(dsl::ir_of<bent_gradient>) == 1);
+    refuses<normed_gradient>(
+        "yet: it is of a norm of projected queries, keys or values, or of another sum of them; compute them before "
+        "the call");
 }
 
 TEST_CASE("gradients are made on CPUs") {

@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
 
 /// Graphs whose text is kept in texts/: one a feature of the language.
 namespace variants {
@@ -131,6 +132,18 @@ inline constexpr auto appended = outputs(out = appended_state.out, lse = appende
 
 inline constexpr auto sloped = mask(scores + slopes(h) * (kv_idx - q_idx), causal);
 inline constexpr auto trained = gradient(outputs(out = softmax(sloped) * v, lse = log_sum_exp(sloped)), of(out, lse));
+
+// A function of projected queries, and an output projection.
+inline constexpr auto projecting = input<"projecting", f32>(depth, axis<"in">);
+inline constexpr auto projected_scores =
+    queries(tanh(sum(bound_index<"in">, extent<1>(projecting),
+                     q(b, h, q_idx, bound_index<"in">) * projecting(d_idx, bound_index<"in">)))) *
+    t(k);
+inline constexpr auto projected_back = softmax(projected_scores) * v;
+inline constexpr auto trained_layer =
+    gradient(outputs(out = linear(merge_heads(projected_back), input<"back", f32>(axis<"out">, axis<"in">),
+                                  input<"shift", f32>(axis<"out">)),
+                     output<"attended"> = projected_back, lse = log_sum_exp(projected_scores)));
 
 inline constexpr auto up_to_the_last = mask(scores + table(h, max(kv_idx - q_idx, 0)), causal_bottom_right);
 inline constexpr auto sharded =

@@ -1,4 +1,5 @@
-// rejects: attune makes gradients of outputs, rows and outputs with their heads merged; of scores, weights,
+// rejects: attune makes gradients of outputs, rows, and outputs with their heads merged, projected by linear or not; of
+// scores,
 #include "language.hpp"
 
 namespace my {

@@ -1,4 +1,4 @@
-#include "analysis/gradient_plan.hpp"
+#include "analysis/gradient_products.hpp"
 
 #include <attune/ir/projections.hpp>
 
@@ -42,17 +42,21 @@ private:
                                  std::string(graph_.outputs[output_].name) + "\" yet: " + why);
     }
 
+    static bool is_made_in_full(operation op) { return is_formed(op) || op == operation::tokens; }
+
     /// A sum for each channel is made once, of what queries, keys and values are; anywhere else for each number that
     /// it is a part of.
     void check_projections(const gradient_term& term) const {
         const std::vector<bool> made = under(graph_, {term.value}, [&](int n) {
             return term.sums.contains(n) || node(n).op == operation::contract ||
-                   (node(n).op == operation::load && is_formed(node(node(n).arguments[0]).op));
+                   (node(n).op == operation::load && is_made_in_full(node(node(n).arguments[0]).op));
         });
         for (int n = 0; n < static_cast<int>(graph_.nodes.size()); ++n)
             if (made[static_cast<std::size_t>(n)] && node(n).op == operation::sum && !is_number(n) &&
                 (on(n).query || on(n).key))
-                refuse("it is of a function of projected queries, keys or values; compute them before the call");
+                refuse(
+                    "it is of a norm of projected queries, keys or values, or of another sum of them; compute them "
+                    "before the call");
     }
 
     void read_sum(int n) {
@@ -79,7 +83,26 @@ private:
             find_tiles(term.value, term.tiles);
         }
         check_projections(term);
-        plan_.terms.push_back(std::move(term));
+        add_term(term);
+    }
+
+    /// A sum of matrix products, as where a rotation meets a channel and its partner, is a term for each.
+    void add_term(const gradient_term& term) {
+        if (term.is == form::placed && node(term.value).op == operation::add && !is_matrix_product(term)) {
+            std::vector<gradient_term> parts;
+            for (const int side : {0, 1}) {
+                gradient_term part = term;
+                part.value = node(term.value).arguments[static_cast<std::size_t>(side)];
+                const std::vector<bool> made = under(graph_, {part.value});
+                std::erase_if(part.sums, [&](const auto& sum) { return !made[static_cast<std::size_t>(sum.first)]; });
+                if (is_matrix_product(part)) parts.push_back(std::move(part));
+            }
+            if (parts.size() == 2) return plan_.terms.insert(plan_.terms.end(), parts.begin(), parts.end()), void();
+        }
+        plan_.terms.push_back(term);
+    }
+    bool is_matrix_product(const gradient_term& term) const {
+        return product_of(graph_, depends_, plan_, term).has_value();
     }
 
     /// A product at (b, h, position, channel) of a tensor that is declared so.

@@ -3,51 +3,114 @@
 namespace attune::generators {
 namespace {
 
-/// What a term's sums are multiplied by depends on.
-dependence of_factors(const graph_ir& graph, const std::vector<dependence>& depends, const gradient_term& term) {
-    std::vector<bool> has_sum;
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-        const instruction& it = graph.nodes[n];
-        bool below = term.sums.contains(static_cast<int>(n));
-        for (std::size_t i = 0; i < it.argument_count; ++i)
-            below = below || has_sum[static_cast<std::size_t>(it.arguments[i])];
-        has_sum.push_back(below);
+/// Finds the rows of a term, and what they are multiplied by.
+class product_reader {
+public:
+    product_reader(const graph_ir& graph, const std::vector<dependence>& depends, const gradient_plan& plan,
+                   const gradient_term& term)
+        : graph_(graph), depends_(depends), plan_(plan), term_(term) {}
+
+    std::optional<gradient_product> read() {
+        if (term_.is != gradient_term::form::placed) return {};
+        if (!term_.sums.empty()) {
+            const gradient_sum& sum = plan_.sums[term_.sums.begin()->second];
+            for (const auto& [node, number] : term_.sums)
+                if (plan_.sums[number].channel != sum.channel) return {};
+            if (sum.channel < 0) return {};
+            return product_along(sum.channel, sum.of_values);
+        }
+        for (const counted_index& each : term_.over)
+            if (const operation extent = node(each.extent).op;
+                extent == operation::depth || extent == operation::value_depth)
+                if (const auto made =
+                        product_along(static_cast<int>(node(each.index).integer), extent == operation::value_depth))
+                    return made;
+        return {};
     }
-    const std::vector<bool> made = under(
-        graph, {term.value}, [&](int n) { return !has_sum[static_cast<std::size_t>(n)] || term.sums.contains(n); });
-    dependence all;
-    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-        if (!made[n] || has_sum[n]) continue;
-        all.query |= depends[n].query, all.key |= depends[n].key, all.bound |= depends[n].bound;
+
+private:
+    const instruction& node(int n) const { return graph_.nodes[static_cast<std::size_t>(n)]; }
+    const dependence& on(int n) const { return depends_[static_cast<std::size_t>(n)]; }
+
+    std::optional<gradient_product> product_along(int channel, bool of_values) {
+        gradient_product made{.channel = channel, .of_values = of_values};
+        const instruction& deposit = node(term_.deposit);
+        dependence& place = made.place;
+        for (std::size_t i = 1; i < deposit.argument_count; ++i) {
+            const dependence& index = on(deposit.arguments[i]);
+            place.query |= index.query, place.key |= index.key, place.head |= index.head, place.batch |= index.batch;
+            place.bound |= index.bound;
+        }
+        const auto decides = [&](int index) { return (place.bound >> index & 1) != 0; };
+        made.by_position = place.query || place.key;
+        if (decides(channel) == made.by_position || !find_rows(channel)) return {};
+        made.rows = rows_;
+        const dependence factors = of_factors();
+        if (made.by_position ? factors.query || factors.key : (factors.bound >> channel & 1) != 0) return {};
+        for (; made.lanes < term_.over.size(); ++made.lanes)
+            if (const auto index = static_cast<int>(node(term_.over[made.lanes].index).integer);
+                index != channel && decides(index))
+                return made;
+        return {};
     }
-    return all;
-}
+
+    /// The largest part of the value that only `channel` counts, with all sums in it, or all else that it counts. The
+    /// value is linear in it.
+    bool find_rows(int channel) {
+        const std::uint64_t own = std::uint64_t{1} << channel;
+        in_rows_.clear();
+        for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+            const instruction& it = graph_.nodes[n];
+            bool holds = term_.sums.empty() ? (on(static_cast<int>(n)).bound & own) != 0
+                                            : term_.sums.contains(static_cast<int>(n));
+            for (std::size_t i = 0; i < it.argument_count && !term_.sums.empty(); ++i)
+                holds = holds || in_rows_[static_cast<std::size_t>(it.arguments[i])];
+            in_rows_.push_back(holds);
+        }
+        for (rows_ = term_.value; rows_ >= 0 && (on(rows_).bound & ~own) != 0;) rows_ = linear_in(node(rows_));
+        return rows_ >= 0 && in_rows_[static_cast<std::size_t>(rows_)];
+    }
+
+    /// The argument that holds the rows, if a node is linear in it; else -1.
+    int linear_in(const instruction& it) const {
+        const auto holds = [&](int i) { return in_rows_[static_cast<std::size_t>(it.arguments[i])]; };
+        const auto is_zero = [&](int i) {
+            const instruction& argument = node(it.arguments[i]);
+            return argument.op == operation::constant && argument.number == 0;
+        };
+        if (it.op == operation::negate) return it.arguments[0];
+        if (it.op == operation::divide) return holds(1) ? -1 : it.arguments[0];
+        if (it.op == operation::multiply) return holds(0) && holds(1) ? -1 : it.arguments[holds(0) ? 0 : 1];
+        if (it.op == operation::where && !holds(0))
+            return is_zero(2) ? it.arguments[1] : is_zero(1) ? it.arguments[2] : -1;
+        return -1;
+    }
+
+    /// What the rows are multiplied by depends on.
+    dependence of_factors() const {
+        const std::vector<bool> made =
+            under(graph_, {term_.value}, [&](int n) { return !in_rows_[static_cast<std::size_t>(n)] || n == rows_; });
+        dependence all;
+        for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
+            if (!made[n] || in_rows_[n]) continue;
+            all.query |= depends_[n].query, all.key |= depends_[n].key, all.bound |= depends_[n].bound;
+        }
+        return all;
+    }
+
+    const graph_ir& graph_;
+    const std::vector<dependence>& depends_;
+    const gradient_plan& plan_;
+    const gradient_term& term_;
+    int rows_{};                 // node
+    std::vector<bool> in_rows_;  // nodes that hold what the rows are made of
+};
 
 }  // namespace
 
 std::optional<gradient_product> product_of(const graph_ir& graph, const std::vector<dependence>& depends,
                                            const gradient_plan& plan, const gradient_term& term) {
-    if (term.is != gradient_term::form::placed || term.sums.size() != 1) return {};
-    const int channel = plan.sums[term.sums.begin()->second].channel;
-    const instruction& deposit = graph.nodes[static_cast<std::size_t>(term.deposit)];
-    gradient_product made;
-    dependence& place = made.place;
-    for (int i = 1; i < deposit.argument_count; ++i) {
-        const dependence& index = depends[static_cast<std::size_t>(deposit.arguments[static_cast<std::size_t>(i)])];
-        place.query |= index.query, place.key |= index.key, place.head |= index.head, place.batch |= index.batch;
-        place.bound |= index.bound;
-    }
-    const auto decides = [&](int index) { return (place.bound >> index & 1) != 0; };
-    made.by_position = place.query || place.key;
-    if (channel < 0 || decides(channel) == made.by_position) return {};
-    const dependence factors = of_factors(graph, depends, term);
-    if (made.by_position ? factors.query || factors.key : (factors.bound >> channel & 1) != 0) return {};
-    for (; made.lanes < term.over.size(); ++made.lanes)
-        if (const auto index =
-                static_cast<int>(graph.nodes[static_cast<std::size_t>(term.over[made.lanes].index)].integer);
-            index != channel && decides(index))
-            return made;
-    return {};
+    return product_reader(graph, depends, plan, term).read();
 }
 
 }  // namespace attune::generators

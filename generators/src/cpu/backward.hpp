@@ -37,11 +37,11 @@ public:
         Halide::RDom loops;
         std::size_t first_parallel{};
     };
-    /// A term that is a matrix product: `matrix`, over the lanes and what else it depends on, times all of a sum. Over
+    /// A term that is a matrix product: `matrix`, over the lanes and what else it depends on, times all rows. Over
     /// what decides the place, the lanes and either positions or channels first.
     struct product_term {
         Halide::Func matrix, products, total;
-        Halide::Func weighs;  ///< whether a row of the sum has a number other than 0; undefined if no row is asked
+        Halide::Func weighs;  ///< whether a row has a number other than 0; undefined if no row is asked
         Halide::Var lanes, row;
         std::vector<Halide::Var> others;
         Halide::RDom each;
@@ -90,6 +90,8 @@ public:
     std::vector<placed_term> placed;
     std::vector<Halide::Func> of_positions;     ///< (position, head, batch): numbers that placed terms have in common
     std::map<std::size_t, Halide::Func> whole;  ///< by its number: (channel, position, head or key head, batch)
+    /// The same of formulas, by the node and whether they are of query heads.
+    std::map<std::pair<int, bool>, Halide::Func> formed;
     std::vector<product_term> products;
     std::vector<copied_sums> copied;
     std::vector<rounded_sums> rounded;  ///< of what is placed
@@ -116,10 +118,12 @@ private:
                       const Halide::Expr& part, const Halide::Expr& b) const;
     std::vector<Halide::Expr> indices(const gradient_term& term, const place& at) const;
     bool indexes(const gradient_term& term, axis_kind axis, operation by) const;
+    bool is_of_first_head(const gradient_term& term) const;
     void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool of_pairs) const;
     void add_placed(Halide::Func gradient, const gradient_term& term);
     void add_product(Halide::Func gradient, const gradient_term& term, const gradient_product& is);
     Halide::Func all_of(std::size_t sum);
+    Halide::Func rows_of(const gradient_term& term, const gradient_product& is, bool of_heads, place here);
     void add_by_pair(Halide::Func gradient, const gradient_term& term);
 
     kernel_frame& f_;

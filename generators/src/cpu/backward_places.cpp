@@ -30,6 +30,16 @@ bool backward_sweep::indexes(const gradient_term& term, axis_kind axis, operatio
     return false;
 }
 
+/// Whether only the first head adds, as to what has no head.
+bool backward_sweep::is_of_first_head(const gradient_term& term) const {
+    const instruction& value = f_.node(term.value);
+    if (value.op != operation::where) return false;
+    const instruction &condition = f_.node(value.arguments[0]), &otherwise = f_.node(value.arguments[2]);
+    if (condition.op != operation::equal || otherwise.op != operation::constant || otherwise.number != 0) return false;
+    const instruction& head = f_.node(condition.arguments[1]);
+    return f_.node(condition.arguments[0]).op == operation::h && head.op == operation::constant && head.integer == 0;
+}
+
 /// Adds loops over the heads of a group, the parts, key heads and batch elements. Those that decide a place are last,
 /// and run in parallel; the rest adds up in order.
 void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term, const Expr& parts, bool pairs) const {
@@ -46,7 +56,7 @@ void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term
             if (does == decides) place = loops.ranges.size(), loops.ranges.emplace_back(0, extent);
         };
         add(loops.part, parts, of_part);
-        add(loops.key_head, tasks.key_heads, of_head);
+        add(loops.key_head, is_of_first_head(term) ? Expr(1) : tasks.key_heads, of_head);
         add(loops.batch, max(f_.inputs.batches, 0), of_batch);
     }
 }
@@ -62,7 +72,7 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
         loops.ranges.emplace_back(0, max(f_.evaluate(term.over[i].extent, {}).value, 0));
     const std::size_t position = loops.ranges.size();
     loops.ranges.emplace_back(0, term.of_queries ? f_.inputs.query_length : f_.inputs.key_length);
-    loops.ranges.emplace_back(0, per_head ? tasks.group : Expr(1));
+    loops.ranges.emplace_back(0, per_head && !is_of_first_head(term) ? tasks.group : Expr(1));
     add_task_loops(loops, term, term.of_queries ? Expr(1) : tasks.parts, false);
     const RDom each(loops.ranges, "placed");
 

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
-/// Terms of gradients that are matrix products: sums of the sweep times weights, or times what weights project.
+/// Terms of gradients that are matrix products: rows made of the sweep's sums times weights, or times what
+/// weights project; and of cotangents times what an output projection reads.
 namespace attune::generators {
 using namespace Halide;
 
@@ -45,19 +46,19 @@ Expr over(const RDom& loops, const std::vector<counted>& all, const Expr& e) {
     return substitute(names, e);
 }
 
-counted_of_product count(const kernel_frame& f, const gradient_term& term, const gradient_product& is, int channel,
+counted_of_product count(const kernel_frame& f, const gradient_term& term, const gradient_product& is,
                          const std::vector<counted>& of_row) {
     counted_of_product all;
     counted lanes, channels = of_row[0];
     std::vector<counted> others;
     for (std::size_t k = 0; k < term.over.size(); ++k) {
         const int index = static_cast<int>(f.node(term.over[k].index).integer);
-        const counted each{index == channel ? channels.var : Var("over_" + std::to_string(index)),
+        const counted each{index == is.channel ? channels.var : Var("over_" + std::to_string(index)),
                            max(f.evaluate(term.over[k].extent, {}).value, 0)};
         all.indices[index] = each.var;
         if (k == is.lanes)
             lanes = each;
-        else if (index == channel)
+        else if (index == is.channel)
             channels = each;
         else
             ((is.place.bound >> index & 1) != 0 ? others : all.summed).push_back(each);
@@ -86,32 +87,44 @@ Func backward_sweep::all_of(std::size_t number) {
     return whole[number] = all;
 }
 
-/// Multiplies all of a sum with a matrix, adding up over what does not decide the place; then adds what comes out.
+/// The rows of a product, for each position of each head: a sum as it is, or a formula.
+Func backward_sweep::rows_of(const gradient_term& term, const gradient_product& is, bool of_heads, place here) {
+    if (const auto sum = term.sums.find(is.rows); sum != term.sums.end()) return all_of(sum->second);
+    const auto [at, is_new] = formed.try_emplace({is.rows, of_heads}, "rows_" + std::to_string(is.rows));
+    if (!is_new) return at->second;
+    // Algorithm
+    here.indices = {{is.channel, f_.d}};
+    for (const auto& [node, number] : term.sums) here.known[node] = made_of_pairs(all_of(number)(f_.d, i, f_.h, f_.b));
+    const quantity x = f_.evaluate(is.rows, here);
+    at->second(f_.d, i, f_.h, f_.b) = x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
+    return at->second;
+}
+
+/// Multiplies all rows with a matrix, adding up over what does not decide the place; then adds what comes out.
 void backward_sweep::add_product(Func gradient, const gradient_term& term, const gradient_product& is) {
-    const auto& [node, number] = *term.sums.begin();
-    const gradient_sum& sum = plan.sums[number];
-    const bool of_heads = sum.of_queries || sum.per_head;
-    const Expr positions = sum.of_queries ? f_.inputs.query_length : f_.inputs.key_length,
+    const bool of_heads = term.of_queries || term.sums.empty() || plan.sums[term.sums.begin()->second].per_head;
+    const Expr positions = term.of_queries ? f_.inputs.query_length : f_.inputs.key_length,
                keys = f_.inputs.keys_in_use(f_.b), head = of_heads ? Expr(f_.h) : f_.h * tasks.group,
-               at = clamp(i, 0, (sum.of_queries ? positions : max(keys, 1)) - 1);
-    const std::vector<counted> of_row{{f_.d, sum.of_values ? f_.value_depth() : f_.depth()},
+               at = clamp(i, 0, (term.of_queries ? positions : max(keys, 1)) - 1);
+    const std::vector<counted> of_row{{f_.d, is.of_values ? f_.value_depth() : f_.depth()},
                                       {i, positions},
                                       {f_.h, of_heads ? f_.inputs.heads : tasks.key_heads},
                                       {f_.b, max(f_.inputs.batches, 0)}};
-    const counted_of_product counts = count(f_, term, is, sum.channel, of_row);
+    const counted_of_product counts = count(f_, term, is, of_row);
     const std::vector<Var> places = variables_of(counts.places);
-    const std::string name = "_" + std::to_string(term.deposit);
+    const std::string name = "_" + std::to_string(term.deposit) + "_" + std::to_string(term.value);
 
     // Algorithm
-    const Expr row = all_of(number)(f_.d, clamp(i, 0, positions - 1), f_.h, f_.b);  // tiles end beyond the positions
     place here{f_.b, head, at, at, keys};
+    const Func rows = rows_of(term, is, of_heads, here);
+    const Expr row = rows(f_.d, clamp(i, 0, positions - 1), f_.h, f_.b);  // tiles end beyond the positions
     here.indices = counts.indices;
-    here.known[node] = {1.0f, {}};
+    here.known[is.rows] = {1.0f, {}};
     const quantity x = f_.evaluate(term.value, here);
     Expr factor = x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
 
     product_term made;
-    if (!is.by_position) {  // what lies at a position whose sums are 0 adds nothing
+    if (!is.by_position && !term.sums.empty()) {  // what lies at a position whose sums are 0 adds nothing
         std::vector<Var> asked{i};
         std::vector<counted> looked_at{of_row[0]};
         for (const counted& each : {of_row[2], of_row[3]})
@@ -146,7 +159,7 @@ void backward_sweep::add_product(Func gradient, const gradient_term& term, const
 
     const int tile = f_.schedule_as<cpu_gradient>().sum_rows;
     made.lanes = places[0], made.row = places[1], made.others.assign(places.begin() + 2, places.end());
-    made.rows = is.by_position ? tile : std::gcd(tile, sum.of_values ? f_.value_depth() : f_.depth());
+    made.rows = is.by_position ? tile : std::gcd(tile, is.of_values ? f_.value_depth() : f_.depth());
     products.push_back(made);
 }
 

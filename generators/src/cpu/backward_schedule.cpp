@@ -103,6 +103,7 @@ void schedule_product(const cpu_gradient& cut, backward_sweep::product_term& its
 }
 
 void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f) {
+    const Var of_head("of_head");
     // Schedule
     for (Func& gradient : its.outputs)
         for (int dim = 0; dim < gradient.dimensions(); ++dim) gradient.output_buffer().dim(dim).set_min(0);
@@ -118,6 +119,13 @@ void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel
         all.compute_root();
         for (Stage stage : {Stage(all), all.update()})
             stage.vectorize(f.d, cut.lanes, TailStrategy::GuardWithIf).parallel(f.b);
+    }
+    for (const auto& [node, rows] : its.formed) {
+        Func all = rows;
+        all.compute_root()
+            .vectorize(f.d, cut.lanes, TailStrategy::GuardWithIf)
+            .fuse(f.h, f.b, of_head)
+            .parallel(of_head);
     }
     for (backward_sweep::product_term& each : its.products) schedule_product(cut, each);
     for (Func& values : its.of_positions) values.compute_root().vectorize(its.i, cut.lanes).parallel(f.b);

@@ -1,5 +1,7 @@
 #include "cpu/pair_block.hpp"
 
+#include <attune/ir/projections.hpp>
+
 #include <algorithm>
 #include <set>
 
@@ -80,7 +82,7 @@ Expr pair_block::key_read(const Expr& position) const { return min(f_.key_at(pos
 
 bool pair_block::is_plain_row_of(const Type& type, int node, int channel) const {
     const instruction& it = f_.node(node);
-    if (it.op == operation::load && f_.inputs.computed.contains(it.arguments[0])) return type == Float(32);
+    if (it.op == operation::load && is_formed(f_.node(it.arguments[0]).op)) return type == Float(32);
     return is_plain_row(f_.graph(), node, channel) &&
            f_.inputs.tensor(f_.node(f_.node(node).arguments[0]).input).type() == type;
 }

@@ -183,15 +183,20 @@ sum_memory sum_memory_of(const kernel_request& request) {
         if (sum.rows >= 0) sums.depths += sum.of_values ? depths.value_depth : depths.depth;
     }
     std::set<std::size_t> rounded, whole;
+    std::set<std::pair<int, bool>> formed;
     for (const gradient_term& term : plan.terms) {
         if (term.is != gradient_term::form::placed) continue;
-        if (product_of(facts.graph, facts.depends, plan, term)) {
-            // The sums of all parts, and for each position what they meet or what comes out: as wide as all heads are.
-            const auto& [node, number] = *term.sums.begin();
-            const gradient_sum& sum = plan.sums[number];
+        if (const auto product = product_of(facts.graph, facts.depends, plan, term)) {
+            // The sums of all parts, rows made of them, and for each position what they meet or what comes out: as wide
+            // as all heads are.
+            bool of_heads = true;
             const auto row =
-                sizeof(float) * static_cast<std::size_t>(sum.of_values ? depths.value_depth : depths.depth);
-            of(sum.of_queries, sum.per_head) += whole.insert(number).second ? 2 * row : row;
+                sizeof(float) * static_cast<std::size_t>(product->of_values ? depths.value_depth : depths.depth);
+            std::size_t rows = 1;
+            for (const auto& [node, number] : term.sums)
+                of_heads = plan.sums[number].per_head, rows += whole.insert(number).second ? 1 : 0;
+            if (!term.sums.contains(product->rows)) rows += formed.emplace(product->rows, of_heads).second ? 1 : 0;
+            of(term.of_queries, of_heads) += rows * row;
             continue;
         }
         // Numbers of a position that are kept, and f32 sums of what is rounded in the end.

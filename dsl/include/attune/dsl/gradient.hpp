@@ -75,9 +75,10 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
                   "attended * gate, output<\"attended\"> = attended, ...)");
     static_assert(Why != not_an_output || possible<Why, Found>,
                   "attune: of(...) names something that is no output of this graph");
-    static_assert(Why != not_a_row_or_output || possible<Why, Found>,
-                  "attune: attune makes gradients of outputs, rows and outputs with their heads merged; of scores, "
-                  "weights, columns, head means, what is precomputed and other tokens not yet");
+    static_assert(
+        Why != not_a_row_or_output || possible<Why, Found>,
+        "attune: attune makes gradients of outputs, rows, and outputs with their heads merged, projected by "
+        "linear or not; of scores, weights, columns, head means, what is precomputed and other tokens not yet");
     static_assert(Why != not_a_real_tensor || possible<Why, Found>,
                   "attune: wrt(...) names something that is no tensor of reals of this graph");
     static_assert(Why != nothing_depends || possible<Why, Found>,

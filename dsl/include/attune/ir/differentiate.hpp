@@ -1,5 +1,5 @@
 #pragma once
-#include <attune/ir/gradient_terms.hpp>
+#include <attune/ir/gradient_values.hpp>
 
 #include <limits>
 #include <span>
@@ -14,9 +14,9 @@
 /// output and log-sum-exp are inputs, so that a weight is a function of its pair alone: exp(score - lse).
 namespace attune::dsl::detail {
 
-class differentiation : gradient_terms {
+class differentiation : gradient_values {
 public:
-    constexpr explicit differentiation(const ir_builder& forward) : gradient_terms(forward) {}
+    constexpr explicit differentiation(const ir_builder& forward) : gradient_values(forward) {}
 
     /// `of` and `wrt` are names. Empty they mean every output proper, and every tensor of reals that a cotangent
     /// reaches.
@@ -147,7 +147,9 @@ private:
 
     constexpr void by_rule(std::int16_t n, std::int16_t e, const domain& over) {
         const instruction it = node(n);
-        const differentiated_node here{value(it.arguments[0]), value(it.arguments[it.argument_count - 1]), value(n), e};
+        const bool of_values = over.channels == operation::value_depth;
+        const differentiated_node here{value(it.arguments[0], of_values),
+                                       value(it.arguments[it.argument_count - 1], of_values), value(n, of_values), e};
         auto w = write();
         if (family_of(it.op) == family::function)
             return reach(it.arguments[0], w.multiply(e, (*slopes_of_functions[it.op])(w, here.x, here.value)), over);
@@ -174,7 +176,8 @@ private:
 
     constexpr void reach_branches(const instruction& where, std::int16_t e, const domain& over) {
         auto w = write();
-        const std::int16_t condition = value(where.arguments[0]), zero = w.number(0);
+        const std::int16_t zero = w.number(0),
+                           condition = value(where.arguments[0], over.channels == operation::value_depth);
         reach(where.arguments[1], w.where(condition, e, zero), over);
         reach(where.arguments[2], w.where(condition, zero, e), over);
     }
@@ -183,20 +186,9 @@ private:
         domain inside = over;
         if (inside.each_count == max_each) return fail(gradient_fault::too_long);
         inside.index[inside.each_count] = sum.arguments[0], inside.extent[inside.each_count++] = sum.arguments[1];
-        reach(sum.arguments[2], e, inside);
+        reach(sum.arguments[2], stored(e, over), inside);
     }
 
-    /// Whether masked scores reach more than a statistic, further masks included. A statistic passes back 0 for a
-    /// hidden pair. A function that is finite there, such as atan, may divide by the square of -infinity.
-    constexpr bool is_read_by_functions(std::int16_t scores) const {
-        for (std::int16_t n = scores; n < forward_.node_count; ++n)
-            for (int a = 0; a < node(n).argument_count; ++a)
-                if (node(n).arguments[a] == scores &&
-                    (node(n).op == operation::mask ? is_read_by_functions(n)
-                                                   : family_of(node(n).op) != family::attention))
-                    return true;
-        return false;
-    }
     constexpr std::int16_t where_seen(const instruction& mask, std::int16_t e) {
         auto w = write();
         return w.where(value(mask.arguments[1]), e, w.number(0));
@@ -227,15 +219,38 @@ private:
     }
 
     constexpr void reach_load(const instruction& it, std::int16_t e, const domain& over) {
-        if (node(it.arguments[0]).kind == kind::output && over.channels == operation::tokens) {
-            if (!reads_merged_heads(it)) return fail(gradient_fault::not_a_row_or_output, "tokens");
-            domain rows{};
-            rows.channels = operation::value_depth;
-            return reach(it.arguments[0], with_channel(e, merged_channel()), rows);
-        }
+        if (node(it.arguments[0]).kind == kind::output && over.channels == operation::tokens)
+            return reach_merged_heads(it, e, over);
         if (node(it.arguments[0]).op != operation::input)
             return fail(gradient_fault::no_derivative, about(node(it.arguments[0]).op).text);
-        deposit(it.arguments[0], e, over, it);
+        deposit(it.arguments[0], stored(e, over), over, it);
+    }
+
+    /// An output whose heads are merged: alone, or as what an output projection sums over. The projection's transpose
+    /// is made once, as tokens.
+    constexpr void reach_merged_heads(const instruction& load, std::int16_t e, const domain& over) {
+        const std::int16_t index = merged_index(load);
+        domain rows{};
+        rows.channels = operation::value_depth;
+        if (index >= 0 && node(index).op == operation::d_idx && over.each_count == 0)
+            return reach(load.arguments[0], with_channel(e, merged_channel()), rows);
+        if (index < 0 || over.each_count != 1 || over.index[0] != index || !counts_merged_heads(over.extent[0]))
+            return fail(gradient_fault::not_a_row_or_output, "tokens");
+        const std::int16_t channel = bound(token_channel_), d = terminal(operation::d_idx);
+        replacement with;
+        with.put(d, channel), with.put(index, d);
+        const std::int16_t summed = list_.add({.op = operation::sum,
+                                               .kind = kind::real,
+                                               .argument_count = 3,
+                                               .arguments = {channel, over.width, replaced(e, with)}});
+        reach(load.arguments[0], load_of_tokens(summed, over.extent[0], merged_channel()), rows);
+    }
+
+    /// The cotangent of tokens, made first where it has sums: what is behind them reads it once for each of their
+    /// terms.
+    constexpr std::int16_t stored(std::int16_t e, const domain& over) {
+        const bool whole = over.channels == operation::tokens && over.each_count == 0 && has_sum(e);
+        return whole ? load_of_tokens(e, over.width, terminal(operation::d_idx)) : e;
     }
 
     constexpr void reach_contraction(const instruction& it, std::int16_t e, const domain& over) {
@@ -264,13 +279,6 @@ private:
         add_delta(weights, e, n);
         const std::int16_t of_value = element(values, operation::kv_idx);
         reach(weights, over_channels(w.multiply(e, of_value)), pairs());
-    }
-
-    /// The softmax that these weights are multiples of; -1 where there is none.
-    constexpr std::int16_t softmax_of(std::int16_t weights) const {
-        while (node(weights).kind == kind::weights && node(weights).op != operation::softmax)
-            weights = node(weights).arguments[node(weights).op == operation::where ? 1 : 0];
-        return node(weights).op == operation::softmax ? weights : std::int16_t{-1};
     }
 
     /// The sum over the keys of w dw, which a softmax's derivative subtracts from every pair of a row. Everything made
@@ -320,17 +328,26 @@ private:
                        .arguments = load.arguments,
                        .input = input,
                        .integer = over.keys ? 1 : 0};
-        if (over.channels == operation::tokens) {  // which have no head: the first one adds
+        const bool tokens = over.channels == operation::tokens;
+        int merged = -1;  // of `each`: counts the channels of all heads, of which each head adds its own
+        for (int i = 0; tokens && i < over.each_count; ++i)
+            if (counts_merged_heads(over.extent[i])) merged = i;
+        if (tokens && merged < 0) {  // which have no head: the first one adds
             auto w = write();
             e = w.where(w.compare(operation::equal, terminal(operation::h), whole_number(0)), e, w.number(0));
         }
         if (over.channels != operation::b) {
-            const std::int16_t index = bound(channel_);
-            e = with_channel(e, index);
-            for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = with_channel(to.arguments[a], index);
-            e = each(index, over.channels == operation::tokens ? over.width : terminal(over.channels), e);
+            const std::int16_t index = bound(merged < 0 ? channel_ : token_channel_);
+            replacement with;
+            with.put(terminal(operation::d_idx), index);
+            if (merged >= 0) split_heads(over.index[merged], with, bound(channel_));
+            e = replaced(e, with);
+            for (int a = 1; a < to.argument_count; ++a) to.arguments[a] = replaced(to.arguments[a], with);
+            if (merged >= 0) e = each(bound(channel_), terminal(operation::value_depth), e);
+            e = each(index, tokens ? over.width : terminal(over.channels), e);
         }
-        for (int i = over.each_count; i-- > 0;) e = each(over.index[i], over.extent[i], e);
+        for (int i = over.each_count; i-- > 0;)
+            if (i != merged) e = each(over.index[i], over.extent[i], e);
         to.arguments[0] = e;
         const std::int16_t made = list_.add(to);
         auto& sum = deposited_[input];
@@ -342,12 +359,6 @@ private:
     constexpr std::int16_t each(std::int16_t index, std::int16_t extent, std::int16_t e) {
         return list_.add(
             {.op = operation::each, .kind = kind::real, .argument_count = 3, .arguments = {index, extent, e}});
-    }
-
-    static constexpr bool has_scores(const ir_builder& list) {
-        for (int n = 0; n < list.node_count; ++n)
-            if (list.nodes[n].kind == kind::scores) return true;
-        return false;
     }
 
     /// The gradients and the nodes that they need, as a list of their own.

@@ -1,15 +1,12 @@
 #pragma once
 #include <attune/ir/derivatives.hpp>
 
-#include <limits>
-
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
 namespace attune::dsl::detail {
 
-/// The terms of a gradient: it appends to the forward pass's list, and says which nodes of that list a pair's number
-/// may use.
+/// The terms of a gradient: it appends to the forward pass's list.
 class gradient_terms {
 protected:
     constexpr explicit gradient_terms(const ir_builder& forward) : forward_(forward), list_(forward) {
@@ -17,8 +14,7 @@ protected:
     }
 
     ir_builder forward_, list_;
-    std::array<std::int16_t, max_nodes> value_{};  // of a node in the gradient, plus one; 0: not asked yet
-    std::string_view channel_ = "channel", value_channel_ = "value_channel";
+    std::string_view channel_ = "channel", value_channel_ = "value_channel", token_channel_ = "token_channel";
     gradient_fault fault_{};
     std::string_view fault_name_{};
 
@@ -46,6 +42,13 @@ protected:
             if (taken(channel_)) channel_ = other;
         for (const std::string_view other : {"value_channel_", "gradient_value_channel"})
             if (taken(value_channel_)) value_channel_ = other;
+        for (const std::string_view other : {"token_channel_", "gradient_token_channel"})
+            if (taken(token_channel_)) token_channel_ = other;
+    }
+
+    static constexpr bool is_whole(const instruction& it) {  // made in full before its elements are read
+        return it.kind == kind::tensor || it.kind == kind::transposed || it.kind == kind::tokens ||
+               it.kind == kind::precomputed;
     }
 
     // --- terms
@@ -67,17 +70,6 @@ protected:
         const std::int16_t first =
             of_integers(operation::multiply, terminal(operation::h), terminal(operation::value_depth));
         return of_integers(operation::add, first, terminal(operation::d_idx));
-    }
-
-    /// Whether an output is read at the channels of all heads, one after another, as merge_heads does.
-    constexpr bool reads_merged_heads(const instruction& load) const {
-        const auto is = [&](std::int16_t n, operation op) {
-            return node(n).op == op && node(node(n).arguments[0]).op == operation::d_idx &&
-                   node(node(n).arguments[1]).op == operation::value_depth;
-        };
-        return load.op == operation::load && load.argument_count == 5 && node(load.arguments[1]).op == operation::b &&
-               is(load.arguments[2], operation::divide) && node(load.arguments[3]).op == operation::q_idx &&
-               is(load.arguments[4], operation::remainder);
     }
 
     /// A row (b, h, q_idx), or an output (b, h, q_idx, d_idx), that the caller passes.
@@ -123,47 +115,53 @@ protected:
         return list_.add(i);
     }
 
-    /// An element of q, k, v or of a tensor in their place, at d_idx: of a projected one what was made once, of other
-    /// formulas what they are.
-    constexpr std::int16_t element(std::int16_t tensor, operation position) {
-        const bool formula = node(tensor).op != operation::input && !is_projected(node(tensor).arguments[0]);
-        return formula ? node(tensor).arguments[0] : load(tensor, position);
+    /// Nodes, and what stands for them.
+    struct replacement {
+        std::array<std::int16_t, max_nodes> by{};  // plus one; 0: not known
+        constexpr void put(std::int16_t n, std::int16_t other) { by[n] = static_cast<std::int16_t>(other + 1); }
+    };
+    /// The same expression with others for some nodes. The channels that a contraction or a computed tensor counts are
+    /// its own and stay.
+    constexpr std::int16_t replaced(std::int16_t n, replacement& with) {
+        instruction it = node(n);
+        if (with.by[n] != 0) return static_cast<std::int16_t>(with.by[n] - 1);
+        if (it.op == operation::contract || is_whole(it) || it.argument_count == 0) return n;
+        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = replaced(it.arguments[a], with);
+        const std::int16_t made = list_.add(it);
+        with.put(n, made);
+        return made;
+    }
+    constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel) {
+        replacement with;
+        with.put(terminal(operation::d_idx), channel);
+        return replaced(n, with);
+    }
+    /// What is written of the channels of all heads, by the index that counts them, as written of a head and d_idx.
+    constexpr void split_heads(std::int16_t index, replacement& with, std::int16_t channel) {
+        const std::int16_t size = terminal(operation::value_depth), head = terminal(operation::h);
+        with.put(of_integers(operation::divide, index, size), head);
+        with.put(of_integers(operation::remainder, index, size), channel);
+        with.put(index, of_integers(operation::add, of_integers(operation::multiply, head, size), channel));
     }
 
-    /// Whether a formula has a sum for each channel.
-    constexpr bool is_projected(std::int16_t formula) const {
-        std::array<bool, max_nodes> of_channel{}, below{};
-        for (std::int16_t n = 0; n <= formula; ++n)
-            of_channel[n] =
-                dependences_at(node(n), [&](std::int16_t argument) {
-                    return dependences_of_node{.on = of_channel[argument] ? variable::channel : variable::none};
-                }).has(variable::channel);
-        below[formula] = true;
-        for (std::int16_t n = formula; n >= 0; --n) {
-            if (!below[n]) continue;
-            if (node(n).op == operation::sum && of_channel[n]) return true;
+    /// Tokens that the kernel makes first, at (b, q_idx, channel).
+    constexpr std::int16_t load_of_tokens(std::int16_t formula, std::int16_t width, std::int16_t channel) {
+        const std::int16_t made = list_.add(
+            {.op = operation::tokens, .kind = kind::tokens, .argument_count = 2, .arguments = {formula, width}});
+        return list_.add({.op = operation::load,
+                          .kind = kind::real,
+                          .argument_count = 4,
+                          .arguments = {made, terminal(operation::b), terminal(operation::q_idx), channel}});
+    }
+    constexpr bool has_sum(std::int16_t n) const {
+        std::array<bool, max_nodes> below{};
+        below[n] = true;
+        for (; n >= 0; --n) {
+            if (!below[n] || is_whole(node(n))) continue;
+            if (node(n).op == operation::sum) return true;
             for (int a = 0; a < node(n).argument_count; ++a) below[node(n).arguments[a]] = true;
         }
         return false;
-    }
-
-    /// The same expression with another channel than d_idx. The channels that a contraction or a computed tensor counts
-    /// are its own and stay.
-    constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel) {
-        std::array<std::int16_t, max_nodes> done{};
-        return with_channel(n, channel, done);
-    }
-    constexpr std::int16_t with_channel(std::int16_t n, std::int16_t channel,
-                                        std::array<std::int16_t, max_nodes>& done) {
-        instruction it = node(n);
-        if (it.op == operation::d_idx) return channel;
-        const bool own = it.op == operation::contract || it.kind == kind::tensor || it.kind == kind::transposed;
-        if (own || it.argument_count == 0) return n;
-        if (done[n] != 0) return static_cast<std::int16_t>(done[n] - 1);
-        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = with_channel(it.arguments[a], channel, done);
-        const std::int16_t made = list_.add(it);
-        done[n] = static_cast<std::int16_t>(made + 1);
-        return made;
     }
 
     /// An expression of d_idx, summed over the channels of the values.
@@ -173,50 +171,6 @@ protected:
                           .kind = kind::real,
                           .argument_count = 3,
                           .arguments = {index, terminal(operation::value_depth), with_channel(expression, index)}});
-    }
-
-    /// A forward node in the gradient: computed again if that takes no pass over the keys, else read from what the
-    /// forward pass wrote.
-    constexpr std::int16_t value(std::int16_t n) {
-        if (value_[n] == 0) value_[n] = static_cast<std::int16_t>(find_value(n) + 1);
-        return static_cast<std::int16_t>(value_[n] - 1);
-    }
-    constexpr std::int16_t find_value(std::int16_t n) {
-        instruction it = node(n);
-        if (it.op == operation::softmax) return weights_by(it.arguments[0], lse_of(it));
-        if (it.op == operation::unnormalized) return it.arguments[0];
-        if (it.op == operation::as_row || it.op == operation::as_output) return value(it.arguments[0]);
-        if (family_of(it.op) == family::attention && (it.kind == kind::row || it.kind == kind::output)) return saved(n);
-        if (it.kind != kind::weights && it.kind != kind::row && it.kind != kind::output && it.kind != kind::condition)
-            return n;
-        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = value(it.arguments[a]);
-        if (it.kind != kind::condition) it.kind = kind::real;
-        return list_.add(it);
-    }
-    constexpr std::int16_t saved(std::int16_t n) {
-        for (int i = 0; i < forward_.output_count; ++i)
-            if (forward_.outputs[i].node == n) return load_rows(forward_.outputs[i].name, node(n).kind);
-        for (int i = 0; i < forward_.output_count; ++i)
-            if (const instruction& it = node(forward_.outputs[i].node); it.kind == kind::tokens)
-                if (const instruction& read = node(it.arguments[0]); reads_merged_heads(read) && read.arguments[0] == n)
-                    return with_channel(load_tokens(forward_.outputs[i].name, it.arguments[1]), merged_channel());
-        fail(gradient_fault::value_not_named,
-             about(node(n).op).precedence ? "weights * values" : about(node(n).op).text);
-        return write().number(0);
-    }
-    /// The log-sum-exp of the same scores and sink as a softmax.
-    constexpr std::int16_t lse_of(const instruction& softmax) {
-        for (int i = 0; i < forward_.output_count; ++i) {
-            const instruction& it = node(forward_.outputs[i].node);
-            if (it.op == operation::log_sum_exp && it.arguments == softmax.arguments)
-                return load_rows(forward_.outputs[i].name, kind::row);
-        }
-        fail(gradient_fault::no_log_sum_exp);
-        return write().number(0);
-    }
-    constexpr std::int16_t weights_by(std::int16_t score, std::int16_t lse) {
-        auto w = write();
-        return w.apply(operation::exp, w.apply(operation::minimum, w.subtract(score, lse), w.number(0)));
     }
 };
 

@@ -1,0 +1,192 @@
+#pragma once
+#include <attune/ir/gradient_terms.hpp>
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
+
+namespace attune::dsl::detail {
+
+/// What the forward pass's nodes are in its gradient: which of them a pair's number may use, and what stands for the
+/// others.
+class gradient_values : protected gradient_terms {
+protected:
+    constexpr explicit gradient_values(const ir_builder& forward) : gradient_terms(forward) { find_sums_and_reads(); }
+
+    // Of a node in the gradient, plus one; 0: not asked yet. Where d_idx counts the channels of queries and keys, and
+    // where it counts those of values.
+    std::array<std::array<std::int16_t, max_nodes>, 2> value_{};
+    std::array<bool, max_nodes> has_products_{};  // forward: in it is a sum for each channel
+    std::array<bool, max_nodes> reads_output_{};  // forward: in it is an element of what attention made
+
+    constexpr void find_sums_and_reads() {
+        std::array<bool, max_nodes> of_channel{};
+        for (std::int16_t n = 0; n < forward_.node_count; ++n) {
+            const instruction& it = node(n);
+            if (is_whole(it)) continue;
+            of_channel[n] = it.op == operation::d_idx;
+            for (int a = 0; a < it.argument_count; ++a) {
+                const std::int16_t argument = it.arguments[a];
+                of_channel[n] = of_channel[n] || of_channel[argument];
+                has_products_[n] = has_products_[n] || has_products_[argument];
+                reads_output_[n] = reads_output_[n] || reads_output_[argument];
+            }
+            if (it.op == operation::contract) of_channel[n] = false, has_products_[n] = false;  // channels of its own
+            if (it.op == operation::sum) has_products_[n] = has_products_[n] || of_channel[n];
+            if (it.op == operation::load) reads_output_[n] = node(it.arguments[0]).kind == kind::output;
+        }
+    }
+
+    static constexpr bool has_scores(const ir_builder& list) {
+        for (int n = 0; n < list.node_count; ++n)
+            if (list.nodes[n].kind == kind::scores) return true;
+        return false;
+    }
+
+    /// The index by which an output is read at the channels of all heads, one after another, as merge_heads does: d_idx
+    /// or that of a sum; -1 if it is not read so.
+    constexpr std::int16_t merged_index(const instruction& load) const {
+        if (load.op != operation::load || load.argument_count != 5) return -1;
+        const instruction &head = node(load.arguments[2]), &channel = node(load.arguments[4]);
+        const bool merged = node(load.arguments[1]).op == operation::b && head.op == operation::divide &&
+                            node(load.arguments[3]).op == operation::q_idx && channel.op == operation::remainder &&
+                            head.arguments == channel.arguments && node(head.arguments[1]).op == operation::value_depth;
+        return merged ? head.arguments[0] : std::int16_t{-1};
+    }
+    constexpr bool reads_merged_heads(const instruction& load) const {
+        const std::int16_t index = merged_index(load);
+        return index >= 0 && node(index).op == operation::d_idx;
+    }
+    /// Whether a number is that of the channels of all heads.
+    constexpr bool counts_merged_heads(std::int16_t extent) const {
+        const instruction& it = node(extent);
+        if (it.op == operation::same)
+            return counts_merged_heads(it.arguments[0]) || counts_merged_heads(it.arguments[1]);
+        const auto is = [&](int a, operation op) { return node(it.arguments[a]).op == op; };
+        return it.op == operation::multiply && ((is(0, operation::heads) && is(1, operation::value_depth)) ||
+                                                (is(0, operation::value_depth) && is(1, operation::heads)));
+    }
+
+    /// An element of q, k, v or of a tensor in their place, at d_idx: of a projected one what was made once, of other
+    /// formulas what they are.
+    constexpr std::int16_t element(std::int16_t tensor, operation position) {
+        const bool formula = node(tensor).op != operation::input && !is_projected(node(tensor).arguments[0]);
+        return formula ? node(tensor).arguments[0] : load(tensor, position);
+    }
+
+    /// Whether a formula has a sum for each channel.
+    constexpr bool is_projected(std::int16_t formula) const {
+        std::array<bool, max_nodes> of_channel{}, below{};
+        for (std::int16_t n = 0; n <= formula; ++n)
+            of_channel[n] =
+                dependences_at(node(n), [&](std::int16_t argument) {
+                    return dependences_of_node{.on = of_channel[argument] ? variable::channel : variable::none};
+                }).has(variable::channel);
+        below[formula] = true;
+        for (std::int16_t n = formula; n >= 0; --n) {
+            if (!below[n]) continue;
+            if (node(n).op == operation::sum && of_channel[n]) return true;
+            for (int a = 0; a < node(n).argument_count; ++a) below[node(n).arguments[a]] = true;
+        }
+        return false;
+    }
+
+    /// Whether masked scores reach more than a statistic, further masks included. A statistic passes back 0 for a
+    /// hidden pair. A function that is finite there, such as atan, may divide by the square of -infinity.
+    constexpr bool is_read_by_functions(std::int16_t scores) const {
+        for (std::int16_t n = scores; n < forward_.node_count; ++n)
+            for (int a = 0; a < node(n).argument_count; ++a)
+                if (node(n).arguments[a] == scores &&
+                    (node(n).op == operation::mask ? is_read_by_functions(n)
+                                                   : family_of(node(n).op) != family::attention))
+                    return true;
+        return false;
+    }
+    /// The softmax that these weights are multiples of; -1 where there is none.
+    constexpr std::int16_t softmax_of(std::int16_t weights) const {
+        while (node(weights).kind == kind::weights && node(weights).op != operation::softmax)
+            weights = node(weights).arguments[node(weights).op == operation::where ? 1 : 0];
+        return node(weights).op == operation::softmax ? weights : std::int16_t{-1};
+    }
+
+    /// A forward node in the gradient: computed again if that takes no pass over the keys, else read from what the
+    /// forward pass wrote.
+    constexpr std::int16_t value(std::int16_t n, bool of_values = false) {
+        auto& known = value_[of_values ? 1 : 0];
+        if (known[n] == 0) known[n] = static_cast<std::int16_t>(find_value(n, of_values) + 1);
+        return static_cast<std::int16_t>(known[n] - 1);
+    }
+    constexpr std::int16_t find_value(std::int16_t n, bool of_values) {
+        instruction it = node(n);
+        if (it.op == operation::load && reads_output_[n]) {
+            replacement with;
+            with.put(terminal(operation::h), it.arguments[2]), with.put(terminal(operation::d_idx), it.arguments[4]);
+            return replaced(value(it.arguments[0]), with);
+        }
+        if (has_products_[n] && it.kind == kind::real)
+            if (const std::int16_t tensor = formed_of(n, of_values); tensor >= 0) {
+                instruction formed = node(tensor);
+                const bool of_queries = formed.op == operation::queries;
+                if (it.op == operation::sum || formed.arguments[0] == n) {
+                    formed.arguments[0] = n;
+                    return load(list_.add(formed), of_queries ? operation::q_idx : operation::kv_idx);
+                }
+            }
+        if (it.op == operation::softmax) return weights_by(it.arguments[0], lse_of(it));
+        if (it.op == operation::unnormalized) return it.arguments[0];
+        if (it.op == operation::as_row || it.op == operation::as_output) return value(it.arguments[0]);
+        if (family_of(it.op) == family::attention && (it.kind == kind::row || it.kind == kind::output)) return saved(n);
+        const bool made_again = it.kind == kind::weights || it.kind == kind::row || it.kind == kind::output ||
+                                it.kind == kind::condition || reads_output_[n] ||
+                                (has_products_[n] && (it.kind == kind::real || it.kind == kind::integer));
+        if (!made_again || is_whole(it)) return n;
+        for (int a = 0; a < it.argument_count; ++a) it.arguments[a] = value(it.arguments[a], of_values);
+        if (it.kind != kind::condition && it.kind != kind::integer) it.kind = kind::real;
+        return list_.add(it);
+    }
+    /// The queries or keys, or the values, of whose formula a node is a part; -1 if there are none.
+    constexpr std::int16_t formed_of(std::int16_t n, bool of_values) const {
+        for (std::int16_t tensor = n; tensor < forward_.node_count; ++tensor) {
+            const operation op = node(tensor).op;
+            const bool formed = of_values ? op == operation::values : op == operation::queries || op == operation::keys;
+            if (formed && is_below(n, node(tensor).arguments[0])) return tensor;
+        }
+        return -1;
+    }
+    constexpr bool is_below(std::int16_t n, std::int16_t formula) const {
+        std::array<bool, max_nodes> below{};
+        below[formula] = true;
+        for (std::int16_t at = formula; at > n; --at)
+            for (int a = 0; below[at] && !is_whole(node(at)) && a < node(at).argument_count; ++a)
+                below[node(at).arguments[a]] = true;
+        return below[n];
+    }
+    constexpr std::int16_t saved(std::int16_t n) {
+        for (int i = 0; i < forward_.output_count; ++i)
+            if (forward_.outputs[i].node == n) return load_rows(forward_.outputs[i].name, node(n).kind);
+        for (int i = 0; i < forward_.output_count; ++i)
+            if (const instruction& it = node(forward_.outputs[i].node); it.kind == kind::tokens)
+                if (const instruction& read = node(it.arguments[0]); reads_merged_heads(read) && read.arguments[0] == n)
+                    return with_channel(load_tokens(forward_.outputs[i].name, it.arguments[1]), merged_channel());
+        fail(gradient_fault::value_not_named,
+             about(node(n).op).precedence ? "weights * values" : about(node(n).op).text);
+        return write().number(0);
+    }
+    /// The log-sum-exp of the same scores and sink as a softmax.
+    constexpr std::int16_t lse_of(const instruction& softmax) {
+        for (int i = 0; i < forward_.output_count; ++i) {
+            const instruction& it = node(forward_.outputs[i].node);
+            if (it.op == operation::log_sum_exp && it.arguments == softmax.arguments)
+                return load_rows(forward_.outputs[i].name, kind::row);
+        }
+        fail(gradient_fault::no_log_sum_exp);
+        return write().number(0);
+    }
+    constexpr std::int16_t weights_by(std::int16_t score, std::int16_t lse) {
+        auto w = write();
+        return w.apply(operation::exp, w.apply(operation::minimum, w.subtract(score, lse), w.number(0)));
+    }
+};
+
+}  // namespace attune::dsl::detail
+
+#pragma GCC diagnostic pop
