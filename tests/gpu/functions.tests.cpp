@@ -43,9 +43,9 @@ double integer_of(double x) {
 #define OF(F) [](double x, [[maybe_unused]] double y) -> double { return F; }
 using enum accuracy;
 
-/// CUDA's code takes what is nearer to 0 than normal numbers for 0, and its logarithm is further off: devices.md.
+/// CUDA's code takes subnormal numbers for 0, and its logarithm is further off: devices.md.
 constexpr bool is_cuda = std::string_view(ATTUNE_GPU_TARGET) == "cuda";
-constexpr double nearest = is_cuda ? 1.2e-38 : -HUGE_VAL;
+constexpr double least = is_cuda ? 1.2e-38 : -HUGE_VAL;
 
 /// In the order of functions.hpp.
 constexpr claim claims[] = {
@@ -61,8 +61,8 @@ constexpr claim claims[] = {
     {"expm1", OF(std::expm1(x)), ulps, 0.51},
     {"log2", OF(std::log2(x)), ulps, 0.51},
     {"log1p", OF(std::log1p(x)), ulps, 0.51},
-    {"floor", OF(std::floor(x)), ulps, 0, nearest, HUGE_VAL, is_cuda},
-    {"ceil", OF(std::ceil(x)), ulps, 0, nearest, HUGE_VAL, is_cuda},
+    {"floor", OF(std::floor(x)), ulps, 0, least, HUGE_VAL, is_cuda},
+    {"ceil", OF(std::ceil(x)), ulps, 0, least, HUGE_VAL, is_cuda},
     {"round", OF(std::nearbyint(x)), ulps, 0},
     {"trunc", OF(std::trunc(x)), ulps, 0},
     {"atan2", OF(std::atan2(x, y)), ulps, 0.51},
@@ -87,7 +87,7 @@ constexpr claim claims[] = {
     {"abs", OF(std::abs(x)), ulps, 0},
     {"min", OF(std::min(x, y)), ulps, 0},
     {"max", OF(std::max(x, y)), ulps, 0},
-    {"floor_div", OF(std::floor(x / 0.5)), ulps, 0, is_cuda ? nearest : -1e30, 1e30, is_cuda},
+    {"floor_div", OF(std::floor(x / 0.5)), ulps, 0, is_cuda ? least : -1e30, 1e30, is_cuda},
     {"isnan", OF(std::isnan(x)), ulps, 0},
     {"isinf", OF(std::isinf(x)), ulps, 0},
     {"isfinite", OF(std::isfinite(x)), ulps, 0},
