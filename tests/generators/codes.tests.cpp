@@ -1,8 +1,7 @@
 // Decode over caches of codes, multiplied as integers where the level can: compiled in process, against the reference,
 // which rounds queries as the formula says and weights not at all.
-#include "codegen/halide_target.hpp"
-#include "kernel/kernel_list.hpp"
-#include "lower.hpp"
+#include "assembly.hpp"
+
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -12,12 +11,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
 #include <limits>
-#include <sstream>
 #include <string>
 
 using namespace attune;
@@ -49,23 +43,6 @@ generators::listed_kernel listed(const generators::variant& of, const std::strin
     return generators::kernels_of({&of, 1},
                                   {.targets = {level}, .dtypes = {"f32"}, .depths = {depths}, .shapes = {"decode"}})
         .front();
-}
-
-/// How often the assembly of a kernel says a word.
-int count_in_assembly(const graph_ir& graph, const std::string& level, const std::string& word) {
-    const generators::variant of{"my::cache", graph};
-    const generators::listed_kernel kernel = listed(of, level, "64");
-    const std::string file = std::filesystem::temp_directory_path() / ("codes_" + std::to_string(::getpid()) + ".s");
-    generators::lower(kernel.request)
-        .module("decoded", generators::halide_target(*kernel.request.target))
-        .compile({{Halide::OutputFileType::assembly, file}});
-    std::ifstream in(file);
-    std::stringstream text;
-    text << in.rdbuf();
-    std::filesystem::remove(file);
-    int count = 0;
-    for (std::size_t at = text.str().find(word); at != std::string::npos; at = text.str().find(word, at + 1)) ++count;
-    return count;
 }
 
 struct shape {
@@ -134,7 +111,9 @@ TEST_CASE("queries that are passed as codes are multiplied as integers, exactly"
 }
 
 TEST_CASE("levels with an instruction for products of bytes use it where both factors are codes", "[codes]") {
-    const auto products = [](const graph_ir& graph) { return count_in_assembly(graph, "x86-64-v4-bf16", "vpdpbusd"); };
+    const auto products = [](const graph_ir& graph) {
+        return count_of("vpdpbusd", assembly_of_decode(graph, "x86-64-v4-bf16"));
+    };
     CHECK(products(ir_of<of_queries>) > 0);
     CHECK(products(ir_of<from_outside>) > 0);
     CHECK(products(ir_of<one_digit>) > products(ir_of<of_queries>));

@@ -49,13 +49,16 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
     // Schedule
     const Var dx("dx"), dt("dt"), qx("qx");
     const RVar ro("ro"), rx("rx");
-    const int channels = its.width * its.vectors_of_codes();
-    its.accumulated.split(f.d, dt, f.d, channels).split(f.d, f.d, dx, its.width).vectorize(dx).unroll(f.d);
-    if (!its.values_in_order) its.accumulated.unroll(dt);  // what a channel's position decides is decided here
-    its.accumulated.specialize(f.rows() == 1).split(f.qi, f.qi, qx, 1).reorder(dx, f.d, qx, dt, f.qi);
-    its.accumulated.split(f.qi, f.qi, qx, cut.query_tile, TailStrategy::RoundUp)
-        .reorder(dx, f.d, qx, dt, f.qi)
-        .unroll(qx);
+    const int channels = its.width * its.vectors_of_codes(cut.query_tile);
+    const auto schedule_tile = [&](Stage stage, int vectors, int rows) {
+        stage.split(f.d, dt, f.d, its.width * vectors).split(f.d, f.d, dx, its.width).vectorize(dx).unroll(f.d);
+        if (!its.values_in_order) stage.unroll(dt);  // what a channel's position decides is decided here
+        stage.split(f.qi, f.qi, qx, rows, rows == 1 ? TailStrategy::Auto : TailStrategy::RoundUp)
+            .reorder(dx, f.d, qx, dt, f.qi);
+        if (rows > 1) stage.unroll(qx);
+    };
+    schedule_tile(its.accumulated.specialize(f.rows() == 1), its.vectors_of_codes(1), 1);
+    schedule_tile(its.accumulated, its.vectors_of_codes(cut.query_tile), cut.query_tile);
     if (its.weight_digits == 0) {
         its.added.compute_at(its.accumulated, dt).vectorize(f.d, its.width).unroll(f.d).unroll(f.qi);
         its.added.update().split(its.rk, ro, rx, cut.value_tile).split(f.d, f.d, dx, its.width);
@@ -218,7 +221,7 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
                                               ? prefetch_rows::loop{its.digit_sums.name(), its.fours.y.name()}
                                               : prefetch_rows::loop{its.added.name(), "ro"};
         scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.weight_digits > 0 ? 4 : cut.value_tile,
-                          its.width * its.vectors_of_codes());
+                          its.width * its.vectors_of_codes(1));
         return;
     }
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};

@@ -172,13 +172,17 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
             .unroll(kj)
             .unroll(f_.qi);
         c.dots.compute_at(c.collected, f_.ki).vectorize(l).unroll(f_.ki).unroll(f_.qi);
-        const bool written_out = c.narrow && !c.in_order;  // what a channel's position decides is decided here
+        // What a channel's position decides is decided here: each piece of a row has a loop of its own.
+        const RVar piece("piece"), step("step");
+        const int steps = f_.depth() / vector / c.pieces;
         c.dots.update()
-            .reorder(l, f_.ki, f_.qi, c.each)
+            .split(c.each, piece, step, steps)
+            .reorder(l, f_.ki, f_.qi, step, piece)
             .vectorize(l)
             .unroll(f_.ki)
             .unroll(f_.qi)
-            .unroll(c.each, written_out ? f_.depth() / vector : std::gcd(cut.depth_unroll, f_.depth() / vector));
+            .unroll(step, std::gcd(cut.depth_unroll, steps))
+            .unroll(piece);
         if (!lies_in_rows(f_.graph(), f_.depends, f_.core.key) && !c.narrow)
             schedule_row_vectors(c.key_rows.compute_at(keys).bound_extent(f_.ki, lanes), f_.depth());
     }

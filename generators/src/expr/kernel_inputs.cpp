@@ -130,6 +130,7 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
     if (decodes(request.schedule)) {
         Param<int> splits("input_key_splits");
         key_splits = max(splits, 1);
+        unknown_zero = cast<std::uint32_t>(splits >> 31);
         arguments_.push_back(splits);
     }
     read_numbers(request);

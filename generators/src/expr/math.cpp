@@ -123,6 +123,14 @@ Expr exponential(const Expr& x) { return select(holds_nan(x), x, exp(clamp(x, -1
 
 Expr natural_logarithm(const Expr& x) { return select(holds_nan(x), x, log(x)); }
 
+Expr real_of_bits(const Expr& byte, const Expr& shift, const Expr& mask, int offset) {
+    // Of 2^(23 - shift), the bit number `shift` is worth 1: no bit has to move.
+    const Expr power = (cast<std::uint32_t>(127 + 23) - cast<std::uint32_t>(shift)) << 23,
+               in_place = cast<std::uint32_t>(byte) & (mask << cast<std::uint32_t>(shift));
+    return strictly(Internal::Call::strict_sub, reinterpret<float>(in_place | power),
+                    reinterpret<float>(power) - static_cast<float>(offset));
+}
+
 Expr choose_whole(const Expr& condition, const Expr& a, const Expr& b) { return mux(select(condition, 0, 1), {a, b}); }
 
 Expr stored_as(const Type& element, const Expr& x) {

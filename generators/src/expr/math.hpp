@@ -41,6 +41,11 @@ Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
 /// The f32 that a byte is as float8_e4m3fn, or as float8_e5m2, exactly: denormal numbers, NaN and infinities included.
 Halide::Expr from_f8(bool e4m3, const Halide::Expr& byte);
 
+/// ((byte >> shift) & mask) + offset as an f32, exactly, without a conversion: what the mask leaves of the byte becomes
+/// the last bits of the fraction of a power of two, which is subtracted. For shifts below 8 and offsets below 2^15;
+/// the mask is a u32.
+Halide::Expr real_of_bits(const Halide::Expr& byte, const Halide::Expr& shift, const Halide::Expr& mask, int offset);
+
 /// An f32 as such a byte, as float8_e4m3 and float8_e5m2 (element.hpp) convert it; in integers, as stored_as.
 Halide::Expr to_f8(bool e4m3, const Halide::Expr& x);
 

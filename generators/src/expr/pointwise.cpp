@@ -264,7 +264,9 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
     if (node.argument_count > 2) c = evaluate(node.arguments[2], as_index);
     switch (of) {
         case family::conversion:
-            return node.op == operation::to_real ? quantity{cast<float>(a.value), a.masked} : as_integer(a);
+            if (node.op != operation::to_real) return as_integer(a);
+            if (const Expr real = real_of_packed(node); real.defined()) return {real, {}};
+            return {cast<float>(a.value), a.masked};
         case family::arithmetic:
             if (node.op == operation::maximum) return larger(a, b);
             return with_nothing(node.op == operation::divide

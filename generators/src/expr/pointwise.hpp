@@ -58,6 +58,8 @@ private:
     bool runs_over_channels(const instruction& index, axis_kind along) const;
     bool is_precomputing() const { return !at_.extents.empty(); }
     quantity reduce(const instruction& node, bool as_index);
+    /// An integer as a real without a conversion; undefined where that takes no less.
+    Halide::Expr real_of_packed(const instruction& conversion);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     bool keeps_nothing() const { return request_.facts->gradient.has_value(); }
     /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then

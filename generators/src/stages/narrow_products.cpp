@@ -4,6 +4,51 @@
 namespace attune::generators {
 using namespace Halide;
 
+namespace {
+
+/// Whether a choice is left that a variable decides.
+class finds_choice : public Internal::IRVisitor {
+public:
+    explicit finds_choice(const std::string& variable) : variable_(variable) {}
+    bool found = false;
+
+protected:
+    using IRVisitor::visit;
+    void visit(const Internal::Select* select) override {
+        found |= Internal::expr_uses_var(select->condition, variable_);
+        IRVisitor::visit(select);
+    }
+    void visit(const Internal::Call* call) override {
+        found |= call->is_intrinsic(Internal::Call::mux) && Internal::expr_uses_var(call->args[0], variable_);
+        IRVisitor::visit(call);
+    }
+
+private:
+    const std::string& variable_;
+};
+
+/// The fewest pieces of a row of whole vectors in each of which a channel's position decides nothing. Where there is no
+/// such number, or it decides by other means than choices, each vector by itself.
+int pieces_of_row(const Expr& codes, const Var& channel, int depth, int vector) {
+    const auto chooses_in_one_of = [&](int pieces) {
+        const int length = depth / pieces;
+        finds_choice choice(channel.name());
+        for (int first = 0; first < depth; first += length) {
+            Internal::Scope<Internal::Interval> piece;
+            piece.push(channel.name(), Internal::Interval(first, first + length - 1));
+            Internal::simplify(codes, true, piece).accept(&choice);
+        }
+        return choice.found;
+    };
+    const int vectors = depth / vector;
+    if (chooses_in_one_of(1))
+        for (int pieces = 2; vectors % pieces == 0; pieces *= 2)
+            if (!chooses_in_one_of(pieces)) return pieces;
+    return vectors;
+}
+
+}  // namespace
+
 score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string& name) {
     const auto narrow = generators::narrow_rows_of(f_.graph(), f_.depends, tensor);
     if (!narrow) return {};
@@ -14,7 +59,10 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     at.k = f_.key_at(f_.ki);  // as an index it stays within the keys in use
     hoist({node.arguments[0]}, at);
     scaled_rows rows{Func(pass_ + name), {}, 1.0f, narrow->whole, narrow->in_order};
-    rows.codes(f_.d, i, block, f_.h, f_.b) = f_.evaluate(narrow->codes, at).value;
+    const Expr codes = f_.evaluate(narrow->codes, at).value;
+    rows.codes(f_.d, i, block, f_.h, f_.b) = codes;
+    if (node.op == operation::keys && !narrow->in_order)
+        rows.pieces = pieces_of_row(codes, f_.d, f_.depth(), channel_vector);
     if (narrow->of_8_bits) rows.bytes = Func(pass_ + name + "_in_bytes");
     if (narrow->of_8_bits)
         rows.bytes(f_.d, i, block, f_.h, f_.b) = f_.evaluate(f_.node(narrow->codes).arguments[0], at).value;

@@ -284,7 +284,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
         const scaled_rows narrow =
             f_.decodes() && !f_.request.on_gpu() ? narrow_rows_of(f_.core.key, "key_rows") : scaled_rows{};
         c.key_rows = narrow.codes.defined() ? narrow.codes : rows_of(f_.core.key, false, "key_rows");
-        c.narrow = narrow.codes.defined(), c.in_order = narrow.in_order, c.of_key = narrow.factor;
+        c.narrow = narrow.codes.defined(), c.pieces = narrow.pieces, c.of_key = narrow.factor;
         c.each = RDom(0, f_.depth(), pass_ + "channel");
     } else {
         const further_contraction& further = f_.core.further[&c - &contractions.front() - 1];

@@ -43,6 +43,7 @@ public:
         Halide::Expr factor;
         bool whole{};     ///< codes are integers, and so finite
         bool in_order{};  ///< a channel's position decides nothing
+        int pieces = 1;   ///< of a row, equal ones, in each of which it decides nothing
     };
     scaled_rows narrow_rows_of(int tensor, const std::string& name);
 
@@ -64,7 +65,7 @@ public:
         bool paired{};                      ///< two channels at a time, as bf16
         Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch)
         bool narrow{};                      ///< keys are codes, converted where they are multiplied
-        bool in_order{};                    ///< so, and a channel's position decides nothing
+        int pieces = 1;                     ///< of a row, in each of which a channel's position decides nothing
         bool in_bytes{};                    ///< queries and keys are codes of 8 bits, multiplied as integers
         Halide::Expr of_key;                ///< multiplies the product; undefined: nothing does
         Halide::Func panel;                 ///< (in-lane position, channel, block, head, batch); paired: first (of two)
