@@ -83,8 +83,8 @@ public:
     Halide::RDom rk, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
     Halide::RDom blocks, splits;
     std::optional<masked_values> of_masked;  ///< unless all values are finite
-    /// Vectors of sums of codes that some rows have in registers: of 16 half, as codes and weights need some, too. One
-    /// row has few sums: as many as a multiply-add takes cycles keep its unit at work.
+    /// Vectors of sums of codes that a tile of so many rows has in registers. Where there are 16 registers, its sums
+    /// take half of them: codes and weights need the others. One row has few sums, and takes all vectors of a chunk.
     int vectors_of_codes(int rows) const {
         const bool few = rows > 1 && f_.request.target->registers < 32;
         return (weight_digits == 2 || few) && vectors_a_chunk % 2 == 0 ? vectors_a_chunk / 2 : vectors_a_chunk;

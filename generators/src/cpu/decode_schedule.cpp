@@ -220,6 +220,7 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
         const prefetch_rows::loop added = its.weight_digits > 0
                                               ? prefetch_rows::loop{its.digit_sums.name(), its.fours.y.name()}
                                               : prefetch_rows::loop{its.added.name(), "ro"};
+        // One row takes the most channels at a time; tiles of several rows may fetch a line twice.
         scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.weight_digits > 0 ? 4 : cut.value_tile,
                           its.width * its.vectors_of_codes(1));
         return;

@@ -29,8 +29,9 @@ public:
     /// Of the first input that has the axis, those of any element type first; a length that a computed tensor states
     /// comes before.
     Halide::Expr batches, heads, key_heads, query_length, key_length;
-    Halide::Expr key_splits;    ///< splits of the keys, in decode
-    Halide::Expr unknown_zero;  ///< in decode a u32 that is 0, as splits are not negative: no compiler knows
+    Halide::Expr key_splits;  ///< splits of the keys, in decode
+    /// In decode, a u32 that is 0, since no call has negative splits. The compiler cannot know.
+    Halide::Expr unknown_zero;
 
     /// Tensors that the kernel computes in full before they are read, by node: tokens (channel, position, batch),
     /// outputs and computed tensors (channel, position, head, batch).

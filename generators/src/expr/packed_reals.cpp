@@ -4,7 +4,6 @@
 
 #include <attune/ir/stores.hpp>
 
-#include <algorithm>
 #include <cstdlib>
 #include <optional>
 
