@@ -128,7 +128,7 @@ std::string drawn_graph::fault() const {
     if (nodes.size() > list.nodes.size() || inputs.size() > list.inputs.size()) return "too long";
     for (const instruction& n : nodes) {
         if (const std::string_view wrong = fault_of(view(), n); !wrong.empty()) return std::string(wrong);
-        list.nodes[static_cast<std::size_t>(list.node_count++)] = n;
+        list.append(n);
     }
     for (const std::string_view index : indices) list.add_index(index);
     for (const input_declaration& input : inputs) list.add_input(input);
@@ -158,7 +158,7 @@ dsl::detail::ir_builder drawn_graph::list() const {
     dsl::detail::ir_builder list;
     for (const std::string_view index : indices) list.add_index(index);
     for (const input_declaration& input : inputs) list.add_input(input, lasting(std::string("d").append(input.name)));
-    for (const instruction& n : nodes) list.nodes[static_cast<std::size_t>(list.node_count++)] = n;
+    for (const instruction& n : nodes) list.append(n);
     for (const output_declaration& o : outputs) {
         const std::string name(o.name);
         list.add_output(o.name, o.node, lasting(std::string("d").append(name)), lasting(name + "_before"));

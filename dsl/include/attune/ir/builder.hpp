@@ -81,6 +81,10 @@ struct ir_builder {
     store_fault unstorable{};           ///< of a store, to the tensor of the name
     std::string_view fault_name{};
 
+    // Nodes that may be equal, the last one first, plus one; 0: there is no other.
+    std::array<std::int16_t, 256> first_like{};
+    std::array<std::int16_t, max_nodes> next_like{};
+
     // What the gradients are called: of the inputs, and those that the outputs' cotangents are. And what the states of
     // a shard are called that its outputs begin with.
     std::array<std::string_view, max_inputs> derivative_names_of_inputs{};
@@ -99,12 +103,24 @@ struct ir_builder {
     }
 
     constexpr std::int16_t add(const instruction& i) {
-        for (int at = 0; at < node_count; ++at)
-            if (nodes[at].op == i.op && nodes[at].arguments[1] == i.arguments[1] && nodes[at] == i)
-                return static_cast<std::int16_t>(at);  // cheap tests first
+        for (int at = first_like[likeness(i)]; at > 0; at = next_like[at - 1])
+            if (nodes[at - 1] == i) return static_cast<std::int16_t>(at - 1);
+        return append(i);
+    }
+    /// Enters a node even if there is one that is equal.
+    constexpr std::int16_t append(const instruction& i) {
         const int at = next(node_count, max_nodes);
         nodes[at] = i;
+        if (!too_long)
+            next_like[at] = first_like[likeness(i)], first_like[likeness(i)] = static_cast<std::int16_t>(at + 1);
         return static_cast<std::int16_t>(at);
+    }
+    /// The same for equal nodes.
+    constexpr std::size_t likeness(const instruction& i) const {
+        const int arguments = 7 * i.arguments[0] + 31 * i.arguments[1] + 61 * i.arguments[2];
+        return static_cast<std::size_t>(static_cast<int>(i.op) + arguments + i.input +
+                                        static_cast<int>(i.integer & 63)) %
+               first_like.size();
     }
     constexpr std::int16_t add_input(const input_declaration& d, std::string_view derivative = {}) {
         for (int at = 0; at < input_count; ++at) {
