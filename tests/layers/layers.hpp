@@ -77,6 +77,12 @@ template <int Part> inline constexpr auto third = heads_of(part<Part, 3>(fused))
 inline constexpr auto in_three_parts =
     outputs(out = merge_heads(softmax(third<0> * t(third<1>) * rsqrt(depth)) * third<2>));
 
+// Norms of projected queries and keys. (Henry et al. 2020)
+constexpr auto normed(auto heads, auto gain) { return rms_norm(heads, gain, 1e-6); }
+inline constexpr auto normed_heads = outputs(out = softmax(normed(q, input<"query_gain", f32>(depth)) *
+                                                           t(normed(k, input<"key_gain", f32>(depth))) * rsqrt(depth)) *
+                                                   v);
+
 // Dropout: in evaluation its probability is 0.
 inline constexpr auto p = scalar<"p", f32>;
 inline constexpr auto plain = outputs(out = linear(merge_heads(softmax(scores) * v), w_o, b_o));

@@ -192,6 +192,8 @@ TEST_CASE("dropout in evaluation is not there: with probability 0 the output has
 
 TEST_CASE("tokens that are used several times") { judge<layers::uses_thrice>("tokens used thrice", true); }
 
+TEST_CASE("norms of projected queries and keys") { judge<layers::normed_heads>("normed heads", true); }
+
 TEST_CASE("widths that disagree are refused before anything is written") {
     const graph_ir attention = dsl::ir_of<layers::attention>, other_half = dsl::ir_of<layers::feed_forward>;
     const in_process &of_attention = compiled<layers::attention>(), &of_other_half = compiled<layers::feed_forward>();

@@ -93,16 +93,20 @@ void schedule_tensor(computed_tensor& its, const kernel_frame& f, int lanes) {
     for (const Parameter& each : its.read_along)
         its.result.prefetch(each, pt, pt, 0, PrefetchBoundStrategy::GuardWithIf);
     if (!is_const_one(its.dense)) its.result.specialize(its.dense);  // vectors are loaded there, not gathered
-    for (Func& sum : its.of_positions) sum.compute_at(its.result, task).vectorize(p, lanes, TailStrategy::RoundUp);
+    const Var& of_head = its.tokens ? task : h;
+    for (Func& sum : its.of_positions)
+        sum.compute_at(its.result, its.of_products.empty() ? task : of_head).vectorize(p, lanes, TailStrategy::RoundUp);
+    for (computed_tensor::sum_of_channels& each : its.of_products)
+        each.sum.update().reorder(each.each.x, p).atomic().vectorize(each.each.x, lanes, guard);
     for (computed_tensor::product& each : its.products) {
         each.right.compute_root().bound_extent(ci, its.columns).vectorize(ci, lanes).unroll(ci).parallel(co);
         each.left.compute_at(its.result, each.left_of_head && !its.tokens ? h : task);
         each.left.specialize(each.dense).vectorize(n, lanes, guard);
-        each.sums.compute_at(its.result, pt)
-            .bound_extent(ci, its.columns)
-            .bound_extent(pi, its.rows)
-            .bound_extent(co, 1)
-            .bound_extent(po, 1);
+        each.sums.bound_extent(ci, its.columns).bound_extent(pi, its.rows);
+        if (each.is_kept)
+            each.sums.compute_at(its.result, of_head);
+        else
+            each.sums.compute_at(its.result, pt).bound_extent(co, 1).bound_extent(po, 1);
         each.sums.vectorize(ci, lanes).unroll(ci).unroll(pi);
         each.sums.update().reorder(ci, pi, each.each.x).vectorize(ci, lanes).unroll(ci).unroll(pi);
     }

@@ -1,5 +1,7 @@
 #include "stages/projections.hpp"
 
+#include <attune/ir/at_index.hpp>
+
 #include <algorithm>
 #include <string>
 
@@ -23,22 +25,13 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
 
     // Algorithm
     place here = at(position, f_.d);
-    for (int s = 0; s <= formula; ++s) {  // a projection without a bias is the formula itself
-        const instruction& it = f_.node(s);
-        if (!made[s] || it.op != operation::sum || f_.depends[s].bound) continue;
-        if (!f_.depends[s].channel) {
-            place of_position = at(position, 0);
-            of_position.known = here.known;
-            Func sum("sum_" + std::to_string(s));
-            std::vector<Var> over{position, f_.b};
-            if (f_.depends[s].head) over.push_back(f_.h);
-            sum(over) = f_.evaluate(s, of_position).value;
-            here.known[s] = {sum(std::vector<Expr>(over.begin(), over.end())), {}};
-            of_positions.push_back(sum);
-        } else if (const auto of = std::ranges::find(found, s, &matrix_product::sum); of != found.end()) {
-            here.known[s] = as_product(*of);
-        }
-    }
+    const auto is_summed_here = [&](int s) {
+        return made[s] && f_.node(s).op == operation::sum && !f_.depends[s].bound;
+    };
+    for (const matrix_product& of : found)  // a projection without a bias is the formula itself
+        if (is_summed_here(of.sum)) here.known[of.sum] = as_product(of);
+    for (int s = 0; s <= formula; ++s)
+        if (is_summed_here(s) && !f_.depends[s].channel) here.known[s] = as_number(s, here);
     std::vector<Var> over{f_.d, position, f_.h, f_.b};
     if (tokens) over.erase(over.begin() + 2);
     dense = reads_dense(formula, 1, [this](int n) { return is_made_before(n) || f_.node(n).op == operation::sum; });
@@ -46,6 +39,57 @@ computed_tensor::computed_tensor(const kernel_frame& frame, int node)
         if (made[n] && reads_along(n))
             read_along.push_back(f_.inputs.tensor(f_.node(f_.node(n).arguments[0]).input).parameter());
     result(over) = f_.evaluate(formula, here).value;
+}
+
+/// A sum for each position, once. One over the channels of a product, as a norm has, reads what the product made.
+quantity computed_tensor::as_number(int s, const place& here) {
+    const instruction& it = f_.node(s);
+    const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
+    place of_position = at(position, 0);
+    of_position.known = here.known;
+    const RDom each(0, max(f_.evaluate(it.arguments[1], {}).value, 0), "channels_" + std::to_string(s));
+    const std::size_t known = of_position.known.size();
+    for (product& made : products)
+        for (const int read : reads_of(made, s)) {
+            made.is_kept = true;
+            of_position.known[read] = {element_of(made, each), {}};
+        }
+    Func sum("sum_" + std::to_string(s));
+    std::vector<Var> over{position, f_.b};
+    if (f_.depends[s].head) over.push_back(f_.h);
+    if (of_position.known.size() == known) {
+        sum(over) = f_.evaluate(s, of_position).value;
+    } else {
+        of_position.indices[index] = each;
+        sum(over) = 0.0f;
+        sum(over) += f_.evaluate(it.arguments[2], of_position).value;
+        of_products.push_back({sum, each});
+    }
+    of_positions.push_back(sum);
+    return {sum(std::vector<Expr>(over.begin(), over.end())), {}};
+}
+
+/// The nodes under a sum over all channels that are a product at the channel that it counts.
+std::vector<int> computed_tensor::reads_of(const product& of, int s) const {
+    const instruction& it = f_.node(s);
+    const auto of_channel = [&](int n) { return f_.depends[n].channel; };
+    std::vector<int> all;
+    if (!equal(width_, f_.evaluate(it.arguments[1], {}).value)) return all;
+    const std::vector<bool> made = under(f_.graph(), {it.arguments[2]}, [this](int n) { return is_made_before(n); });
+    for (int n = 0; n < s; ++n)
+        if (std::int16_t index = -1;
+            made[n] && f_.node(n).op == operation::sum &&
+            detail::is_at_index(f_.graph().nodes, of_channel, static_cast<std::int16_t>(of.node),
+                                static_cast<std::int16_t>(n), index) &&
+            index == it.arguments[0])
+            all.push_back(n);
+    return all;
+}
+
+Expr computed_tensor::element_of(const product& of, const Expr& channel) const {
+    std::vector<Expr> at{channel % columns, position % rows, channel / columns, position / rows, f_.b};
+    if (of.left_of_head || of.right_of_head) at.push_back(f_.h);
+    return of.sums(at);
 }
 
 Expr computed_tensor::position_read(const Expr& at) const {
@@ -64,6 +108,7 @@ quantity computed_tensor::as_product(const matrix_product& of) {
     std::string number("_");
     number += std::to_string(of.sum);
     product made;
+    made.node = of.sum;
     made.left_of_head = of.position_of_head, made.right_of_head = of.channel_of_head;
     made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("product" + number);
 
@@ -86,10 +131,8 @@ quantity computed_tensor::as_product(const matrix_product& of) {
     if (made.right_of_head) right.push_back(f_.h);
     made.sums(of_sums) = 0.0f;
     made.sums(of_sums) += made.right(right) * made.left(left);
-    std::vector<Expr> here{f_.d % columns, position % rows, f_.d / columns, position / rows, f_.b};
-    if (made.left_of_head || made.right_of_head) here.push_back(f_.h);
     products.push_back(made);
-    return {made.sums(here), {}};
+    return {element_of(made, f_.d), {}};
 }
 
 /// Positions a task: fewer where there are few, so that threads end together; more read the other factor less often.

@@ -32,9 +32,17 @@ public:
         Halide::RDom each;
         Halide::Expr dense;  ///< whether what `left` reads is without gaps
         bool left_of_head{}, right_of_head{};
+        int node{};
+        bool is_kept{};  ///< of a task: it is read at other channels, too
+    };
+    /// A sum over the channels of what a product made.
+    struct sum_of_channels {
+        Halide::Func sum;  ///< among `of_positions`
+        Halide::RDom each;
     };
     std::vector<product> products;
-    std::vector<Halide::Func> of_positions;     ///< (position, batch): other sums
+    std::vector<Halide::Func> of_positions;  ///< (position, batch): other sums
+    std::vector<sum_of_channels> of_products;
     std::vector<Halide::Parameter> read_along;  ///< inputs that are read at the position and channel that are made
     Halide::Expr dense;                         ///< whether what the result reads is without gaps
     Halide::Expr block() const;                 ///< positions a task
@@ -42,6 +50,9 @@ public:
 
 private:
     quantity as_product(const matrix_product& of);
+    quantity as_number(int sum, const place& here);
+    std::vector<int> reads_of(const product& of, int sum) const;
+    Halide::Expr element_of(const product& of, const Halide::Expr& channel) const;
     place at(const Halide::Expr& row, const Halide::Expr& channel) const;
     Halide::Expr reads_dense(int formula, int axes, const std::function<bool(int)>& ends) const;
     bool reads_along(int n) const;

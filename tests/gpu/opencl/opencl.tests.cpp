@@ -1,4 +1,5 @@
 #include "../../kernels/variants.hpp"
+#include "../../layers/layers.hpp"
 #include "halves.hpp"
 
 #include <attune/dlpack.hpp>
@@ -15,6 +16,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,9 +29,9 @@ namespace {
 
 constexpr double tolerance = 2e-5;  // absolute, of unit-normal inputs
 
-template <const auto& Graph> void check(const shape& of) {
+template <const auto& Graph> void check(const shape& of, const std::map<std::string, std::int64_t>& widths = {}) {
     const graph_ir graph = dsl::ir_of<Graph>;
-    workload call(graph, of, 7);
+    workload call(graph, of, 7, {}, widths);
     const auto expected = call.expected();
     detail::call(detail::table_of<Graph>(), call.arguments(), {.target = "opencl"});
     for (const output_declaration& output : graph.outputs) {
@@ -101,6 +103,8 @@ TEST_CASE("a device computes what the reference does") {
         check<under_test::causal_mask>(of);
         check<under_test::documents>(of);
     }
+    const shape of_layer{.heads = 2, .key_heads = 2, .queries = 43, .keys = 43, .depth = 16, .value_depth = 16};
+    check<layers::normed_heads>(of_layer, {{"model", 32}});
 }
 
 TEST_CASE("a call says that it runs on a device, and which blocks it visits there") {

@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/dsl/embeddings.hpp>
 #include <attune/dsl/sequences.hpp>
 
 /// Whole layers: linear projections, heads split and merged, dropout, layer normalisation. All are formulas over sums.
@@ -90,6 +91,50 @@ template <class F, class Width, class Length, class N, class W, class B>
 constexpr auto linear(heads_of<F, Width, Length, N> x, W w, B bias) {
     return heads_of<detail::projected_head_at<F, W, detail::with_bias<B>>, Width, Length, N>{
         {x.at, w, {bias}}, x.width, x.length, x.number};
+}
+
+// Norms and rotations: `rotary_half(rms_norm(split_heads(linear(x, w_q), 32), gain, 1e-6), cos, sin)`.
+namespace detail {
+template <class F, class Gain, class Eps> struct normed_head_at {
+    F at;
+    Gain gain;
+    Eps eps;
+    template <class P, class C, class Size> constexpr auto operator()(P position, C channel, Size size) const {
+        constexpr bound_index_node<"channel"> n{};
+        const auto x = at(position, n, size);
+        return at(position, channel, size) * rsqrt(sum(n, size, x * x) / size + eps) * gain(channel);
+    }
+};
+/// Queries are the last ones: the last of them is where the last key is.
+template <class Pairing, class F, class Cos, class Sin> struct rotated_head_at {
+    F at;
+    Cos cos;
+    Sin sin;
+    template <class P, class C, class Size> constexpr auto operator()(P position, C channel, Size size) const {
+        const auto of = channels(position, [=, *this](auto d) { return at(position, d, size); });
+        return rotated<Pairing, decltype(of), Cos, Sin, decltype(usual_position(of))>{of, cos, sin,
+                                                                                      usual_position(of)}(channel);
+    }
+};
+}  // namespace detail
+
+/// Each head divided by the root of the mean of its squares: x / sqrt(mean(x^2) + eps) * gain(channel).
+template <class F, class Width, class Length, class Heads, class Gain, operand Eps>
+constexpr auto rms_norm(heads_of<F, Width, Length, Heads> x, Gain gain, Eps eps) {
+    return heads_of<detail::normed_head_at<F, Gain, Eps>, Width, Length, Heads>{
+        {x.at, gain, eps}, x.width, x.length, x.number};
+}
+
+/// Rotary embedding of each head, as of q and k.
+template <class F, class Width, class Length, class Heads, class Cos, class Sin>
+constexpr auto rotary_half(heads_of<F, Width, Length, Heads> x, Cos cos, Sin sin) {
+    return heads_of<detail::rotated_head_at<detail::halves, F, Cos, Sin>, Width, Length, Heads>{
+        {x.at, cos, sin}, x.width, x.length, x.number};
+}
+template <class F, class Width, class Length, class Heads, class Cos, class Sin>
+constexpr auto rotary_interleaved(heads_of<F, Width, Length, Heads> x, Cos cos, Sin sin) {
+    return heads_of<detail::rotated_head_at<detail::neighbours, F, Cos, Sin>, Width, Length, Heads>{
+        {x.at, cos, sin}, x.width, x.length, x.number};
 }
 
 template <class H>
