@@ -42,6 +42,24 @@ inline constexpr auto bent_values = split_heads(
 inline constexpr auto bent = outputs(out = softmax(rotated_scores) * bent_values, lse = log_sum_exp(rotated_scores));
 inline constexpr auto bent_gradient = gradient(bent);
 
+/// Norms of what is projected: of queries and of keys, which are then rotated.
+inline constexpr auto turned_queries = rotary_half(rms_norm(layers::fused_heads::q, gain, 1e-6), cosines, sines);
+inline constexpr auto turned_keys =
+    rotary_half(rms_norm(layers::fused_heads::k, input<"key_gain", f32>(depth), 1e-6), cosines, sines);
+inline constexpr auto normed_scores = mask(turned_queries * t(turned_keys) * rsqrt(depth), causal);
+inline constexpr auto normed =
+    outputs(out = softmax(normed_scores) * layers::fused_heads::v, lse = log_sum_exp(normed_scores));
+inline constexpr auto normed_gradient = gradient(normed);
+
+/// Norms of q and k themselves, the keys' by a gain for each query head.
+inline constexpr auto gain_of_head = input<"gain_of_head", f32>(head, depth);
+inline constexpr auto normed_tensor_scores =
+    queries(rms_norm(q, gain, 1e-6)) *
+    t(keys(rms_norm(k, [](auto d) { return gain_of_head(h, d); }, 1e-6))) * rsqrt(depth);
+inline constexpr auto normed_tensors =
+    outputs(out = softmax(normed_tensor_scores) * v, lse = log_sum_exp(normed_tensor_scores));
+inline constexpr auto normed_tensors_gradient = gradient(normed_tensors);
+
 /// One projection that all heads of the keys share, and an output that nothing merges.
 inline constexpr auto in = bound_index<"in">;
 inline constexpr auto shared_weight = input<"shared_weight", f32>(axis<"of_a_head">, axis<"of_a_head">);
@@ -58,6 +76,17 @@ inline constexpr auto grouped_heads = softmax(grouped_scores) * v;
 inline constexpr auto grouped = outputs(out = gelu(linear(merge_heads(grouped_heads), out_weight)),
                                         output<"attended"> = grouped_heads, lse = log_sum_exp(grouped_scores));
 inline constexpr auto grouped_gradient = gradient(grouped);
+
+/// A norm of one, which takes the mean away first.
+inline constexpr auto of_mean = bound_index<"m">;
+inline constexpr auto of_variance = bound_index<"s">;
+inline constexpr auto key_at(auto d) { return sum(in, depth, k(b, h, kv_idx, in) * shared_weight(d, in)); }
+inline constexpr auto mean = sum(of_mean, depth, key_at(of_mean)) / depth;
+inline constexpr auto off_mean = key_at(of_variance) - mean;
+inline constexpr auto variance = sum(of_variance, depth, off_mean* off_mean) / depth;
+inline constexpr auto centred_scores = q * t(keys((key_at(d_idx) - mean) * rsqrt(variance + 1e-5))) * rsqrt(depth);
+inline constexpr auto centred = outputs(out = softmax(centred_scores) * v, lse = log_sum_exp(centred_scores));
+inline constexpr auto centred_gradient = gradient(centred);
 
 /// A residual connection around plain attention.
 inline constexpr auto skipped = input<"skipped", f32>(batch, query, axis<"merged">);

@@ -75,20 +75,45 @@ TEST_CASE("gradients of functions of projections agree with the reference", "[ke
     }
 }
 
+TEST_CASE("gradients of norms agree with the reference", "[kernels]") {
+    const auto narrow = [](std::int64_t length, std::int64_t heads) {
+        shape s = of(length, heads);
+        s.depth = s.value_depth = 8, s.batches = length > 20 ? 1 : 2;
+        return s;
+    };
+    CHECK(error_of<l::normed, l::normed_gradient>(narrow(1, 2)) <= allowed);
+    CHECK(error_of<l::normed, l::normed_gradient>(narrow(49, 1)) <= allowed);
+    CHECK(error_of<l::normed, l::normed_gradient>(narrow(6, 3), {4, 0}) <= allowed);
+    for (const std::int64_t keys : {1, 50}) {
+        shape s = narrow(5, 4);
+        s.key_heads = 2, s.keys = keys;
+        INFO(s.text());
+        CHECK(error_of<l::normed_tensors, l::normed_tensors_gradient>(s) <= allowed);
+        CHECK(error_of<l::centred, l::centred_gradient>(s) <= allowed);
+        CHECK(error_of<l::centred, l::centred_gradient>(
+                  s, {static_cast<std::int32_t>(keys), static_cast<std::int32_t>(keys) / 2}) <= allowed);
+    }
+}
+
 TEST_CASE("gradients of layers are what differences of the forward pass say", "[differences]") {
     struct formula {
         const char* name;
         graph_ir forward, gradient;
     };
-    for (const formula& each : {formula{"layer", dsl::ir_of<l::layer>, dsl::ir_of<l::layer_gradient>},
-                                {"whole", dsl::ir_of<l::whole>, dsl::ir_of<l::whole_gradient>},
-                                {"bent", dsl::ir_of<l::bent>, dsl::ir_of<l::bent_gradient>},
-                                {"shared", dsl::ir_of<l::shared>, dsl::ir_of<l::shared_gradient>},
-                                {"grouped", dsl::ir_of<l::grouped>, dsl::ir_of<l::grouped_gradient>},
-                                {"residual", dsl::ir_of<l::residual_layer>, dsl::ir_of<l::residual_gradient>}})
+    for (const formula& each :
+         {formula{"layer", dsl::ir_of<l::layer>, dsl::ir_of<l::layer_gradient>},
+          {"whole", dsl::ir_of<l::whole>, dsl::ir_of<l::whole_gradient>},
+          {"bent", dsl::ir_of<l::bent>, dsl::ir_of<l::bent_gradient>},
+          {"normed", dsl::ir_of<l::normed>, dsl::ir_of<l::normed_gradient>},
+          {"normed_tensors", dsl::ir_of<l::normed_tensors>, dsl::ir_of<l::normed_tensors_gradient>},
+          {"centred", dsl::ir_of<l::centred>, dsl::ir_of<l::centred_gradient>},
+          {"shared", dsl::ir_of<l::shared>, dsl::ir_of<l::shared_gradient>},
+          {"grouped", dsl::ir_of<l::grouped>, dsl::ir_of<l::grouped_gradient>},
+          {"residual", dsl::ir_of<l::residual_layer>, dsl::ir_of<l::residual_gradient>}})
         for (const unsigned seed : {1u, 2u}) {
             shape s{.batches = 2, .heads = 2, .key_heads = 2, .queries = 7, .keys = 7, .depth = 4, .value_depth = 4};
-            if (each.name == std::string_view("grouped")) s.key_heads = 1, s.keys = 9, s.value_depth = 6;
+            if (each.name == std::string_view("grouped") || each.name == std::string_view("centred"))
+                s.key_heads = 1, s.keys = 9, s.value_depth = 6;
             support::workload call(each.forward, s, seed, {{"heads", 2}},
                                    {{"model", 5},
                                     {"in", 5},

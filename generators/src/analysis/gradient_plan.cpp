@@ -55,8 +55,8 @@ private:
             if (made[static_cast<std::size_t>(n)] && node(n).op == operation::sum && !is_number(n) &&
                 (on(n).query || on(n).key))
                 refuse(
-                    "it is of a norm of projected queries, keys or values, or of another sum of them; compute them "
-                    "before the call");
+                    "it is of a sum over projected queries, keys or values that counts something other than their "
+                    "channels; compute them before the call");
     }
 
     void read_sum(int n) {
@@ -83,7 +83,35 @@ private:
             find_tiles(term.value, term.tiles);
         }
         check_projections(term);
+        add_up_first(term);
         add_term(term);
+    }
+
+    /// What a norm passes back to its row is the row times one sum over the channels. Made first, it is a number of the
+    /// position; else each channel would meet each other one.
+    void add_up_first(gradient_term& term) const {
+        if (term.is != form::placed || term.sums.empty() || term.over.size() < 2) return;
+        std::vector<int> sums;
+        for (const auto& [node, number] : term.sums) {
+            if (plan_.sums[number].channel != plan_.sums[term.sums.begin()->second].channel) return;
+            sums.push_back(node);
+        }
+        const int channel = plan_.sums[term.sums.begin()->second].channel;
+        const auto over = std::ranges::find_if(term.over, [&](const counted_index& each) {
+            return static_cast<int>(node(each.index).integer) == channel;
+        });
+        if (channel < 0 || over == term.over.end()) return;
+        const std::uint64_t own = std::uint64_t{1} << channel;
+        const instruction& to = node(term.deposit);
+        for (std::size_t i = 1; i < to.argument_count; ++i)
+            if ((on(to.arguments[i]).bound & own) != 0) return;
+        const std::vector<bool> holds = holding(graph_, sums);
+        const int part = linear_part(graph_, depends_, term.value, own, holds);
+        if (part < 0 || (on(term.value).bound & ~own) == 0 ||
+            (beside(graph_, depends_, term.value, part, holds).bound & own) != 0)
+            return;
+        term.added_first = part, term.added_over = *over;
+        term.over.erase(over);
     }
 
     /// A sum of matrix products, as where a rotation meets a channel and its partner, is a term for each.
@@ -244,6 +272,46 @@ private:
 };
 
 }  // namespace
+
+std::vector<bool> holding(const graph_ir& graph, const std::vector<int>& nodes) {
+    std::vector<bool> holds(graph.nodes.size());
+    for (const int n : nodes) holds[static_cast<std::size_t>(n)] = true;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n)
+        for (std::size_t i = 0; i < graph.nodes[n].argument_count; ++i)
+            if (holds[static_cast<std::size_t>(graph.nodes[n].arguments[i])]) holds[n] = true;
+    return holds;
+}
+
+int linear_part(const graph_ir& graph, const std::vector<dependence>& depends, int value, std::uint64_t indices,
+                const std::vector<bool>& holds) {
+    const auto at = [&](int n) -> const instruction& { return graph.nodes[static_cast<std::size_t>(n)]; };
+    const auto is_zero = [&](int n) { return at(n).op == operation::constant && at(n).number == 0; };
+    const auto next = [&](const instruction& it) {
+        const int a = it.arguments[0], b = it.arguments[1];
+        const auto within = [&](int n) { return static_cast<bool>(holds[static_cast<std::size_t>(n)]); };
+        if (it.op == operation::negate) return a;
+        if (it.op == operation::divide) return within(b) ? -1 : a;
+        if (it.op == operation::multiply) return within(a) && within(b) ? -1 : within(a) ? a : b;
+        if (it.op == operation::add && a == b) return a;  // as squares have
+        if (it.op == operation::where && !within(a))
+            return is_zero(it.arguments[2]) ? b : is_zero(b) ? static_cast<int>(it.arguments[2]) : -1;
+        return -1;
+    };
+    while (value >= 0 && (depends[static_cast<std::size_t>(value)].bound & ~indices) != 0) value = next(at(value));
+    return value;
+}
+
+dependence beside(const graph_ir& graph, const std::vector<dependence>& depends, int value, int part,
+                  const std::vector<bool>& holds) {
+    const std::vector<bool> made =
+        under(graph, {value}, [&](int n) { return !holds[static_cast<std::size_t>(n)] || n == part; });
+    dependence all;
+    for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+        if (!made[n] || holds[n]) continue;
+        all.query |= depends[n].query, all.key |= depends[n].key, all.bound |= depends[n].bound;
+    }
+    return all;
+}
 
 gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependence>& depends) {
     return gradient_reader(graph, depends).read();

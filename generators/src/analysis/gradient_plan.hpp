@@ -36,7 +36,11 @@ struct gradient_term {
     std::vector<counted_index> over{};
     bool of_queries{};                  ///< what is copied or placed is a query's
     std::map<int, std::size_t> sums{};  ///< nodes under the value that are sums, in gradient_plan::sums
-    std::vector<int> tiles{};           ///< by_pair: nodes under the value that are made a tile at a time
+    /// A part of the value that is added up over an index first, a number of the position; all sums are in it. -1:
+    /// none.
+    int added_first{-1};
+    counted_index added_over{};
+    std::vector<int> tiles{};  ///< by_pair: nodes under the value that are made a tile at a time
 };
 
 /// What a gradient's kernel makes: pairs' numbers a tile at a time, and sums of them.
@@ -48,6 +52,18 @@ struct gradient_plan {
 
 /// Throws std::runtime_error, a sentence, for what no kernel is made of yet.
 gradient_plan gradient_plan_of(const graph_ir& graph, const std::vector<dependence>& depends);
+
+/// The largest part of a value that counts no other indices than these, a bit each, and that the value is linear in.
+/// `holds`: the nodes that such a part is among. -1 if there is none.
+int linear_part(const graph_ir& graph, const std::vector<dependence>& depends, int value, std::uint64_t indices,
+                const std::vector<bool>& holds);
+
+/// The nodes that hold one of these, and these.
+std::vector<bool> holding(const graph_ir& graph, const std::vector<int>& nodes);
+
+/// What a value is made of besides a part of it depends on.
+dependence beside(const graph_ir& graph, const std::vector<dependence>& depends, int value, int part,
+                  const std::vector<bool>& holds);
 
 /// Whether a number is read at a bare batch element, head, position and channel, a bound index, of q, k, v or a tensor
 /// that is declared as they are: an element of a row as it lies.

@@ -12,7 +12,7 @@ public:
 
     std::optional<gradient_product> read() {
         if (term_.is != gradient_term::form::placed) return {};
-        if (!term_.sums.empty()) {
+        if (!term_.sums.empty() && term_.added_first < 0) {
             const gradient_sum& sum = plan_.sums[term_.sums.begin()->second];
             for (const auto& [node, number] : term_.sums)
                 if (plan_.sums[number].channel != sum.channel) return {};
@@ -45,7 +45,7 @@ private:
         made.by_position = place.query || place.key;
         if (decides(channel) == made.by_position || !find_rows(channel)) return {};
         made.rows = rows_;
-        const dependence factors = of_factors();
+        const dependence factors = beside(graph_, depends_, term_.value, rows_, in_rows_);
         if (made.by_position ? factors.query || factors.key : (factors.bound >> channel & 1) != 0) return {};
         for (; made.lanes < term_.over.size(); ++made.lanes)
             if (const auto index = static_cast<int>(node(term_.over[made.lanes].index).integer);
@@ -57,45 +57,20 @@ private:
     /// The largest part of the value that only `channel` counts, with all sums in it, or all else that it counts. The
     /// value is linear in it.
     bool find_rows(int channel) {
-        const std::uint64_t own = std::uint64_t{1} << channel;
-        in_rows_.clear();
-        for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-            const instruction& it = graph_.nodes[n];
-            bool holds = term_.sums.empty() ? (on(static_cast<int>(n)).bound & own) != 0
-                                            : term_.sums.contains(static_cast<int>(n));
-            for (std::size_t i = 0; i < it.argument_count && !term_.sums.empty(); ++i)
-                holds = holds || in_rows_[static_cast<std::size_t>(it.arguments[i])];
-            in_rows_.push_back(holds);
+        std::uint64_t own = std::uint64_t{1} << channel;
+        if (term_.added_first >= 0) {
+            in_rows_ = holding(graph_, {term_.added_first});
+            own |= on(term_.added_first).bound;
+        } else if (!term_.sums.empty()) {
+            std::vector<int> sums;
+            for (const auto& [node, number] : term_.sums) sums.push_back(node);
+            in_rows_ = holding(graph_, sums);
+        } else {
+            in_rows_.clear();
+            for (const dependence& each : depends_) in_rows_.push_back((each.bound & own) != 0);
         }
-        for (rows_ = term_.value; rows_ >= 0 && (on(rows_).bound & ~own) != 0;) rows_ = linear_in(node(rows_));
+        rows_ = linear_part(graph_, depends_, term_.value, own, in_rows_);
         return rows_ >= 0 && in_rows_[static_cast<std::size_t>(rows_)];
-    }
-
-    /// The argument that holds the rows, if a node is linear in it; else -1.
-    int linear_in(const instruction& it) const {
-        const auto holds = [&](int i) { return in_rows_[static_cast<std::size_t>(it.arguments[i])]; };
-        const auto is_zero = [&](int i) {
-            const instruction& argument = node(it.arguments[i]);
-            return argument.op == operation::constant && argument.number == 0;
-        };
-        if (it.op == operation::negate) return it.arguments[0];
-        if (it.op == operation::divide) return holds(1) ? -1 : it.arguments[0];
-        if (it.op == operation::multiply) return holds(0) && holds(1) ? -1 : it.arguments[holds(0) ? 0 : 1];
-        if (it.op == operation::where && !holds(0))
-            return is_zero(2) ? it.arguments[1] : is_zero(1) ? it.arguments[2] : -1;
-        return -1;
-    }
-
-    /// What the rows are multiplied by depends on.
-    dependence of_factors() const {
-        const std::vector<bool> made =
-            under(graph_, {term_.value}, [&](int n) { return !in_rows_[static_cast<std::size_t>(n)] || n == rows_; });
-        dependence all;
-        for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-            if (!made[n] || in_rows_[n]) continue;
-            all.query |= depends_[n].query, all.key |= depends_[n].key, all.bound |= depends_[n].bound;
-        }
-        return all;
     }
 
     const graph_ir& graph_;

@@ -88,10 +88,17 @@ public:
     const Halide::Var in_block{"c"}, number{"w"}, i{"i"};  ///< row in block, number of the sum, position
     std::list<pair_pass> passes;
     std::vector<placed_term> placed;
-    std::vector<Halide::Func> of_positions;     ///< (position, head, batch): numbers that placed terms have in common
+    /// By its node: (position, head, batch): numbers that placed terms have in common.
+    std::map<int, kept_number> of_positions;
     std::map<std::size_t, Halide::Func> whole;  ///< by its number: (channel, position, head or key head, batch)
     /// The same of formulas, by the node and whether they are of query heads.
     std::map<std::pair<int, bool>, Halide::Func> formed;
+    /// Parts of values that are added up first, likewise: (position, head or key head, batch), over a loop.
+    struct added_number {
+        Halide::Func sum;
+        Halide::RDom over;
+    };
+    std::map<std::pair<int, bool>, added_number> added_first;
     std::vector<product_term> products;
     std::vector<copied_sums> copied;
     std::vector<rounded_sums> rounded;  ///< of what is placed
@@ -123,7 +130,10 @@ private:
     void add_placed(Halide::Func gradient, const gradient_term& term);
     void add_product(Halide::Func gradient, const gradient_term& term, const gradient_product& is);
     Halide::Func all_of(std::size_t sum);
-    Halide::Func rows_of(const gradient_term& term, const gradient_product& is, bool of_heads, place here);
+    void know_numbers(place& here, int formula, const std::vector<int>& known, const std::vector<Halide::Expr>& at);
+    Halide::Func number_of(const gradient_term& term, bool of_heads);
+    place at_position(const gradient_term& term, bool of_heads) const;
+    Halide::Func rows_of(const gradient_term& term, const gradient_product& is, bool of_heads);
     void add_by_pair(Halide::Func gradient, const gradient_term& term);
 
     kernel_frame& f_;

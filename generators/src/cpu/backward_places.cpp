@@ -61,8 +61,21 @@ void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term
     }
 }
 
+/// Numbers of a position that a formula has are made once: they are known where it is evaluated, `at` (position, head,
+/// batch).
+void backward_sweep::know_numbers(place& here, int formula, const std::vector<int>& known,
+                                  const std::vector<Expr>& at) {
+    for (const int n : hoistable(f_.graph(), f_.depends, {formula}, known)) {
+        const quantity x = f_.evaluate(n, {f_.b, f_.h, i, i, f_.inputs.keys_in_use(f_.b)});
+        if (is_const(x.value)) continue;
+        const std::vector<Var> over{i, f_.h, f_.b};
+        here.known[n] = of_positions.try_emplace(n, "of_positions_" + std::to_string(n), x, over).first->second.at(at);
+    }
+}
+
 /// Adds what a term has of each query, or of each key and part, where its index says.
 void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
+    const bool made_first = term.added_first >= 0;  // of all parts
     const bool per_head = term.sums.empty() || term.of_queries || std::ranges::any_of(term.sums, [&](const auto& each) {
                               return plan.sums[each.second].per_head;
                           });
@@ -73,24 +86,21 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     const std::size_t position = loops.ranges.size();
     loops.ranges.emplace_back(0, term.of_queries ? f_.inputs.query_length : f_.inputs.key_length);
     loops.ranges.emplace_back(0, per_head && !is_of_first_head(term) ? tasks.group : Expr(1));
-    add_task_loops(loops, term, term.of_queries ? Expr(1) : tasks.parts, false);
+    add_task_loops(loops, term, term.of_queries || made_first ? Expr(1) : tasks.parts, false);
     const RDom each(loops.ranges, "placed");
 
     const Expr at = each[position], b = each[loops.batch], h = each[loops.key_head] * tasks.group + each[position + 1];
     place here{b, h, at, at, f_.inputs.keys_in_use(b)};
-    std::vector<int> sums;
-    for (const auto& [node, number] : term.sums) sums.push_back(node);
-    const std::vector<Var> over{i, f_.h, f_.b};
-    for (const int n : hoistable(f_.graph(), f_.depends, {term.value}, sums)) {
-        const quantity x = f_.evaluate(n, {f_.b, f_.h, i, i, f_.inputs.keys_in_use(f_.b)});
-        if (is_const(x.value)) continue;
-        const kept_number kept("of_positions_" + std::to_string(n), x, over);
-        here.known[n] = kept.at({at, h, b});
-        of_positions.push_back(kept.values);
-    }
+    std::vector<int> made_before{term.added_first};
+    for (const auto& [node, number] : term.sums) made_before.push_back(node);
+    know_numbers(here, term.value, made_before, {at, h, b});
     for (std::size_t i = 0; i < term.over.size(); ++i)
         here.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
+    if (made_first)
+        here.known[term.added_first] =
+            made_of_pairs(number_of(term, per_head)(at, per_head ? h : each[loops.key_head], b));
     for (const auto& [node, number] : term.sums) {
+        if (made_first) break;
         const int channel = plan.sums[number].channel;
         const Expr d = channel < 0 ? Expr(0) : here.indices.at(channel);
         here.known[node] = made_of_pairs(made(number, d, at, h, each[loops.part], b));

@@ -87,14 +87,54 @@ Func backward_sweep::all_of(std::size_t number) {
     return whole[number] = all;
 }
 
+/// A position of a query head, or of a key head.
+place backward_sweep::at_position(const gradient_term& term, bool of_heads) const {
+    const Expr keys = f_.inputs.keys_in_use(f_.b), head = of_heads ? Expr(f_.h) : f_.h * tasks.group,
+               at = clamp(i, 0, (term.of_queries ? f_.inputs.query_length : max(keys, 1)) - 1);
+    return {f_.b, head, at, at, keys};
+}
+
+/// What a term adds up first, for each position of each head.
+Func backward_sweep::number_of(const gradient_term& term, bool of_heads) {
+    const auto [entry, is_new] = added_first.try_emplace(
+        {term.added_first, of_heads}, added_number{Func("added_" + std::to_string(term.added_first)), {}});
+    added_number& added = entry->second;
+    if (!is_new) return added.sum;
+    // Algorithm
+    added.over = RDom(0, max(f_.evaluate(term.added_over.extent, {}).value, 0), "added");
+    place here = at_position(term, of_heads);
+    here.indices = {{static_cast<int>(f_.node(term.added_over.index).integer), added.over}};
+    std::vector<int> sums;
+    for (const auto& [node, number] : term.sums) {
+        here.known[node] = made_of_pairs(all_of(number)(added.over, i, f_.h, f_.b));
+        sums.push_back(node);
+    }
+    know_numbers(here, term.added_first, sums, {here.q, here.h, here.b});
+    const quantity x = f_.evaluate(term.added_first, here);
+    added.sum(i, f_.h, f_.b) = 0.0f;
+    added.sum(i, f_.h, f_.b) += x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
+    return added.sum;
+}
+
 /// The rows of a product, for each position of each head: a sum as it is, or a formula.
-Func backward_sweep::rows_of(const gradient_term& term, const gradient_product& is, bool of_heads, place here) {
+Func backward_sweep::rows_of(const gradient_term& term, const gradient_product& is, bool of_heads) {
     if (const auto sum = term.sums.find(is.rows); sum != term.sums.end()) return all_of(sum->second);
     const auto [at, is_new] = formed.try_emplace({is.rows, of_heads}, "rows_" + std::to_string(is.rows));
     if (!is_new) return at->second;
     // Algorithm
+    place here = at_position(term, of_heads);
     here.indices = {{is.channel, f_.d}};
-    for (const auto& [node, number] : term.sums) here.known[node] = made_of_pairs(all_of(number)(f_.d, i, f_.h, f_.b));
+    std::vector<int> known;
+    if (term.added_first >= 0) {
+        here.known[term.added_first] = made_of_pairs(number_of(term, of_heads)(i, f_.h, f_.b));
+        known.push_back(term.added_first);
+    } else {
+        for (const auto& [node, number] : term.sums) {
+            here.known[node] = made_of_pairs(all_of(number)(f_.d, i, f_.h, f_.b));
+            known.push_back(node);
+        }
+    }
+    know_numbers(here, is.rows, known, {here.q, here.h, here.b});
     const quantity x = f_.evaluate(is.rows, here);
     at->second(f_.d, i, f_.h, f_.b) = x.masked.defined() ? select(x.masked, 0.0f, x.value) : x.value;
     return at->second;
@@ -103,9 +143,7 @@ Func backward_sweep::rows_of(const gradient_term& term, const gradient_product& 
 /// Multiplies all rows with a matrix, adding up over what does not decide the place; then adds what comes out.
 void backward_sweep::add_product(Func gradient, const gradient_term& term, const gradient_product& is) {
     const bool of_heads = term.of_queries || term.sums.empty() || plan.sums[term.sums.begin()->second].per_head;
-    const Expr positions = term.of_queries ? f_.inputs.query_length : f_.inputs.key_length,
-               keys = f_.inputs.keys_in_use(f_.b), head = of_heads ? Expr(f_.h) : f_.h * tasks.group,
-               at = clamp(i, 0, (term.of_queries ? positions : max(keys, 1)) - 1);
+    const Expr positions = term.of_queries ? f_.inputs.query_length : f_.inputs.key_length;
     const std::vector<counted> of_row{{f_.d, is.of_values ? f_.value_depth() : f_.depth()},
                                       {i, positions},
                                       {f_.h, of_heads ? f_.inputs.heads : tasks.key_heads},
@@ -115,8 +153,8 @@ void backward_sweep::add_product(Func gradient, const gradient_term& term, const
     const std::string name = "_" + std::to_string(term.deposit) + "_" + std::to_string(term.value);
 
     // Algorithm
-    place here{f_.b, head, at, at, keys};
-    const Func rows = rows_of(term, is, of_heads, here);
+    place here = at_position(term, of_heads);
+    const Func rows = rows_of(term, is, of_heads);
     const Expr row = rows(f_.d, clamp(i, 0, positions - 1), f_.h, f_.b);  // tiles end beyond the positions
     here.indices = counts.indices;
     here.known[is.rows] = {1.0f, {}};

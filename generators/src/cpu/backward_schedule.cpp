@@ -128,7 +128,14 @@ void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel
             .parallel(of_head);
     }
     for (backward_sweep::product_term& each : its.products) schedule_product(cut, each);
-    for (Func& values : its.of_positions) values.compute_root().vectorize(its.i, cut.lanes).parallel(f.b);
+    for (const auto& [node, kept] : its.of_positions) {
+        Func values = kept.values;
+        values.compute_root().vectorize(its.i, cut.lanes).parallel(f.b);
+    }
+    for (auto& [node, added] : its.added_first) {
+        added.sum.compute_root().fuse(f.h, f.b, of_head).parallel(of_head);
+        added.sum.update().fuse(f.h, f.b, of_head).parallel(of_head);
+    }
     for (const auto& each : its.placed) schedule_loops(each.gradient, each.stage, each.loops, each.first_parallel);
     for (backward_sweep::pair_pass& pass : its.passes) {
         const auto at = [&](std::size_t loop) { return LoopLevel(pass.gradient, pass.loops[static_cast<int>(loop)]); };

@@ -183,9 +183,23 @@ sum_memory sum_memory_of(const kernel_request& request) {
         if (sum.rows >= 0) sums.depths += sum.of_values ? depths.value_depth : depths.depth;
     }
     std::set<std::size_t> rounded, whole;
-    std::set<std::pair<int, bool>> formed;
+    std::set<std::pair<int, bool>> formed, added;
     for (const gradient_term& term : plan.terms) {
         if (term.is != gradient_term::form::placed) continue;
+        std::vector<int> known;
+        for (const auto& [node, sum] : term.sums) known.push_back(node);
+        if (term.added_first >= 0) {  // of the sums of all parts a number
+            const std::size_t first = term.sums.begin()->second;
+            const gradient_sum& sum = plan.sums[first];
+            known.push_back(term.added_first);
+            for (const auto& [node, number] : term.sums)
+                if (whole.insert(number).second)
+                    of(term.of_queries, sum.per_head) +=
+                        sizeof(float) * static_cast<std::size_t>(sum.of_values ? depths.value_depth : depths.depth);
+            if (added.emplace(term.added_first, sum.per_head).second)
+                of(term.of_queries, sum.per_head) +=
+                    sizeof(float) + 5 * hoistable(facts.graph, facts.depends, {term.added_first}, known).size();
+        }
         if (const auto product = product_of(facts.graph, facts.depends, plan, term)) {
             // The sums of all parts, rows made of them, and for each position what they meet or what comes out: as wide
             // as all heads are.
@@ -197,11 +211,10 @@ sum_memory sum_memory_of(const kernel_request& request) {
                 of_heads = plan.sums[number].per_head, rows += whole.insert(number).second ? 1 : 0;
             if (!term.sums.contains(product->rows)) rows += formed.emplace(product->rows, of_heads).second ? 1 : 0;
             of(term.of_queries, of_heads) += rows * row;
+            of(term.of_queries, true) += 5 * hoistable(facts.graph, facts.depends, {product->rows}, known).size();
             continue;
         }
         // Numbers of a position that are kept, and f32 sums of what is rounded in the end.
-        std::vector<int> known;
-        for (const auto& [node, sum] : term.sums) known.push_back(node);
         of(term.of_queries, true) += 5 * hoistable(facts.graph, facts.depends, {term.value}, known).size();
         const int input = facts.graph.nodes[static_cast<std::size_t>(term.deposit)].input;
         if (const input_declaration& to = facts.graph.inputs[static_cast<std::size_t>(input)];

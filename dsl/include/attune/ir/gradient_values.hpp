@@ -1,4 +1,5 @@
 #pragma once
+#include <attune/ir/at_index.hpp>
 #include <attune/ir/gradient_terms.hpp>
 
 #pragma GCC diagnostic push
@@ -15,23 +16,24 @@ protected:
     // Of a node in the gradient, plus one; 0: not asked yet. Where d_idx counts the channels of queries and keys, and
     // where it counts those of values.
     std::array<std::array<std::int16_t, max_nodes>, 2> value_{};
+    std::array<bool, max_nodes> of_channel_{};    // forward: it differs from channel to channel
     std::array<bool, max_nodes> has_products_{};  // forward: in it is a sum for each channel
     std::array<bool, max_nodes> reads_output_{};  // forward: in it is an element of what attention made
 
     constexpr void find_sums_and_reads() {
-        std::array<bool, max_nodes> of_channel{};
         for (std::int16_t n = 0; n < forward_.node_count; ++n) {
             const instruction& it = node(n);
             if (is_whole(it)) continue;
-            of_channel[n] = it.op == operation::d_idx;
+            of_channel_[n] = it.op == operation::d_idx;
             for (int a = 0; a < it.argument_count; ++a) {
                 const std::int16_t argument = it.arguments[a];
-                of_channel[n] = of_channel[n] || of_channel[argument];
+                of_channel_[n] = of_channel_[n] || of_channel_[argument];
                 has_products_[n] = has_products_[n] || has_products_[argument];
                 reads_output_[n] = reads_output_[n] || reads_output_[argument];
             }
-            if (it.op == operation::contract) of_channel[n] = false, has_products_[n] = false;  // channels of its own
-            if (it.op == operation::sum) has_products_[n] = has_products_[n] || of_channel[n];
+            if (it.op == operation::contract) of_channel_[n] = false, has_products_[n] = false;  // channels of its own
+            if (it.op == operation::sum)
+                has_products_[n] = has_products_[n] || of_channel_[n] || product_at_index(n).sum >= 0;
             if (it.op == operation::load) reads_output_[n] = node(it.arguments[0]).kind == kind::output;
         }
     }
@@ -71,6 +73,29 @@ protected:
     constexpr std::int16_t element(std::int16_t tensor, operation position) {
         const bool formula = node(tensor).op != operation::input && !is_projected(node(tensor).arguments[0]);
         return formula ? node(tensor).arguments[0] : load(tensor, position);
+    }
+
+    /// A sum for each channel, and an index that stands for d_idx where another node reads it, as a norm does; -1: no
+    /// such.
+    struct read_product {
+        std::int16_t sum{-1}, index{-1};
+    };
+    constexpr read_product product_at_index(std::int16_t n) const {
+        for (std::int16_t sum = 0; sum < forward_.node_count && node(n).op == operation::sum; ++sum) {
+            std::int16_t index = -1;
+            const auto of_channel = [&](std::int16_t x) { return of_channel_[x]; };
+            if (attune::detail::is_at_index(forward_.nodes, of_channel, sum, n, index) && index >= 0)
+                return {sum, index};
+        }
+        return {};
+    }
+    /// Whether sums over an index count the channels of a tensor.
+    constexpr bool counts_channels(std::int16_t index, std::int16_t tensor) const {
+        const operation width = node(tensor).op == operation::values ? operation::value_depth : operation::depth;
+        for (std::int16_t n = 0; n < forward_.node_count; ++n)
+            if (const instruction& it = node(n); it.op == operation::sum && it.arguments[0] == index)
+                if (node(it.arguments[1]).op != width) return false;
+        return true;
     }
 
     /// Whether a formula has a sum for each channel.
@@ -122,11 +147,14 @@ protected:
             with.put(terminal(operation::h), it.arguments[2]), with.put(terminal(operation::d_idx), it.arguments[4]);
             return replaced(value(it.arguments[0]), with);
         }
+        if (const read_product read = product_at_index(n); read.sum >= 0)
+            if (const std::int16_t tensor = formed_of(read.sum, of_values); tensor >= 0)
+                if (counts_channels(read.index, tensor)) return with_channel(value(read.sum, of_values), read.index);
         if (has_products_[n] && it.kind == kind::real)
             if (const std::int16_t tensor = formed_of(n, of_values); tensor >= 0) {
                 instruction formed = node(tensor);
                 const bool of_queries = formed.op == operation::queries;
-                if (it.op == operation::sum || formed.arguments[0] == n) {
+                if ((it.op == operation::sum && of_channel_[n]) || formed.arguments[0] == n) {
                     formed.arguments[0] = n;
                     return load(list_.add(formed), of_queries ? operation::q_idx : operation::kv_idx);
                 }
