@@ -39,7 +39,8 @@ auto engine::bound(int layer, auto call) {
     pool &keys = k_[static_cast<std::size_t>(layer)], &values = v_[static_cast<std::size_t>(layer)];
     return call(q = view(q_, heads), k_new = view(k_new_, key_heads), v_new = view(v_new_, key_heads),
                 k_pages = rows(keys), k_scale = scales(keys), v_pages = rows(values), v_scale = scales(values),
-                out = view(out_, heads), attune::dsl::kv_lengths = attune::tensor(lengths_.data(), {count}),
+                slopes = attune::tensor(model_.slopes(layer).data(), {heads}), out = view(out_, heads),
+                attune::dsl::kv_lengths = attune::tensor(lengths_.data(), {count}),
                 attune::dsl::cu_seqlens_q = attune::tensor(starts_.data(), {count + 1}),
                 block_table = attune::tensor(table_.data(), {count, most_blocks}));
 }
@@ -55,9 +56,8 @@ void engine::attend(int layer) {
 }
 
 /// What follows these tokens, whose keys and values each layer's call stores.
-std::vector<float> engine::logits_after(std::span<const int> tokens, std::span<const place> places,
-                                        const std::function<void(int layer)>& attend) {
-    return model_(tokens, places, [&](int layer, auto q, auto k, auto v, auto out) {
+std::vector<float> engine::logits_after(std::span<const int> tokens, const std::function<void(int layer)>& attend) {
+    return model_(tokens, [&](int layer, auto q, auto k, auto v, auto out) {
         std::ranges::copy(q, q_.begin()), std::ranges::copy(k, k_new_.begin()), std::ranges::copy(v, v_new_.begin());
         attend(layer);
         std::copy_n(out_.begin(), out.size(), out.begin());
@@ -132,18 +132,14 @@ bool engine::step() {
     if (count == 0)
         return !waiting_.empty() ? throw std::invalid_argument("expected room for a request; try more pages") : false;
     std::vector<int> tokens;
-    std::vector<place> places;
     for (std::size_t slot = 0; slot < count; ++slot) {
         const std::vector<int>& all = running_[slot].of->tokens;
-        for (std::size_t at = running_[slot].cached; at < all.size(); ++at) {
-            tokens.push_back(all[at]);
-            places.push_back({static_cast<int>(slot), static_cast<int>(at)});
-        }
+        tokens.insert(tokens.end(), all.begin() + static_cast<std::ptrdiff_t>(running_[slot].cached), all.end());
         running_[slot].cached = all.size();
         lengths_[slot] = static_cast<std::int32_t>(all.size());
         starts_[slot + 1] = static_cast<std::int32_t>(tokens.size());
     }
-    const auto logits = logits_after(tokens, places, [&](int layer) { attend(layer); });
+    const auto logits = logits_after(tokens, [&](int layer) { attend(layer); });
     for (std::size_t slot = 0; slot < count; ++slot)  // of what follows the last token of each
         append(slot,
                std::span(logits).subspan(static_cast<std::size_t>(starts_[slot + 1] - 1) * vocabulary, vocabulary));

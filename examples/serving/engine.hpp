@@ -51,8 +51,7 @@ private:
     bool admit(std::size_t room);
     void retire();
     void write_table(std::size_t slot);
-    std::vector<float> logits_after(std::span<const int> tokens, std::span<const place> places,
-                                    const std::function<void(int layer)>& attend);
+    std::vector<float> logits_after(std::span<const int> tokens, const std::function<void(int layer)>& attend);
     void append(std::size_t slot, std::span<const float> logits);
     auto bound(int layer, auto call);
     void attend(int layer);

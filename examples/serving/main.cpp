@@ -1,5 +1,5 @@
-// serving [--requests N] [--sequences N] [--pages N] [--tokens N]: serves random requests over a paged cache of bytes,
-// and computes what each was told again, alone and without a cache.
+// serving [--model FILE] [--prompt TEXT] [--requests N] [--sequences N] [--pages N] [--tokens N]: serves requests over
+// a paged cache of bytes, and computes what each was told again, alone and without a cache.
 #include "engine.hpp"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -14,17 +15,22 @@
 namespace {
 using namespace serving;
 
-/// Requests that begin alike, as those of one application do.
-std::unique_ptr<request> made(std::mt19937& random, std::size_t most_said) {
-    std::string text = "You are a small decoder that serves many at a time. Answer in short. ";
-    for (std::size_t length = 4 + random() % 60; length > 0; --length) text += static_cast<char>('a' + random() % 26);
+/// Requests that begin alike, as those of one application do; without a prompt they end in random letters.
+std::unique_ptr<request> made(std::mt19937& random, std::size_t most_said, const std::string& prompt_of_all) {
+    std::string text = prompt_of_all;
+    if (text.empty()) {
+        text = "You are a small decoder that serves many at a time. Answer in short. ";
+        for (std::size_t length = 4 + random() % 60; length > 0; --length)
+            text += static_cast<char>('a' + random() % 26);
+    }
     auto tokens = tokens_of(text);
     const std::size_t prompt = tokens.size(), most = prompt + 1 + random() % most_said;
     return std::make_unique<request>(request{std::move(tokens), prompt, most, static_cast<unsigned>(1 + random())});
 }
 
 /// Softmax over the keys up to each query's own, in double precision, of keys and values rounded as the cache rounds.
-void attend_alone(std::span<const float> q, std::span<const float> k, std::span<const float> v, std::span<float> out) {
+void attend_alone(const std::vector<float>& slopes, std::span<const float> q, std::span<const float> k,
+                  std::span<const float> v, std::span<float> out) {
     const auto rounded = [](std::span<const float> rows) {
         std::vector<double> to;
         std::int8_t bytes[depth];
@@ -37,12 +43,13 @@ void attend_alone(std::span<const float> q, std::span<const float> k, std::span<
     const std::vector<double> keys = rounded(k), values = rounded(v);
     for (std::size_t row = 0; row < q.size() / depth; ++row) {
         const std::size_t token = row / heads, head = row % heads / (heads / key_heads);
+        const auto slope = static_cast<double>(slopes[row % heads]);
         double sum = 0, sums[depth] = {};
         for (std::size_t key = 0; key <= token; ++key) {
             const std::size_t at = (key * key_heads + head) * depth;
             double score = 0;
             for (std::size_t d = 0; d < depth; ++d) score += static_cast<double>(q[row * depth + d]) * keys[at + d];
-            const double weight = std::exp(score / std::sqrt(double{depth}));
+            const double weight = std::exp(score / std::sqrt(double{depth}) - slope * static_cast<double>(token - key));
             sum += weight;
             for (std::size_t d = 0; d < depth; ++d) sums[d] += weight * values[at + d];
         }
@@ -55,10 +62,8 @@ void attend_alone(std::span<const float> q, std::span<const float> k, std::span<
 /// such a number either token is right.
 std::size_t differing(const decoder& model, const request& r) {
     const std::span<const int> tokens = std::span(r.tokens).first(r.tokens.size() - 1);
-    std::vector<place> places;
-    for (std::size_t i = 0; i < tokens.size(); ++i) places.push_back({0, static_cast<int>(i)});
-    const auto logits =
-        model(tokens, places, [](int, auto q, auto k, auto v, auto out) { attend_alone(q, k, v, out); });
+    const auto logits = model(
+        tokens, [&](int layer, auto q, auto k, auto v, auto out) { attend_alone(model.slopes(layer), q, k, v, out); });
     std::minstd_rand random(r.seed);
     std::size_t count = 0;
     for (std::size_t i = r.prompt; i < r.tokens.size(); ++i) {
@@ -76,17 +81,20 @@ double now() { return std::chrono::duration<double>(std::chrono::steady_clock::n
 int main(int argc, char** argv) {
     std::size_t requests = 48, tokens = 64;
     int sequences = 8, pages = 96;
+    std::string file, prompt;
     CLI::App app{"Serves requests with continuous batching over a paged cache of bytes, and checks every token."};
+    app.add_option("--model", file, "what `training --save` wrote; random weights without")->check(CLI::ExistingFile);
+    app.add_option("--prompt", prompt, "of every request, up to 128 bytes");
     app.add_option("--requests", requests)->capture_default_str();
     app.add_option("--tokens", tokens, "that an answer has at most")->capture_default_str()->check(CLI::Range(1, 120));
     app.add_option("--sequences", sequences, "at a time")->capture_default_str()->check(CLI::Range(1, 256));
     app.add_option("--pages", pages, "of 16 tokens each")->capture_default_str()->check(CLI::Range(1, 1 << 16));
     CLI11_PARSE(app, argc, argv);
     try {
-        const decoder model(1);
+        const decoder model(file.empty() ? drawn(1) : read(file));
         engine serve(model, pages, sequences);
         std::mt19937 random(2);
-        for (std::size_t i = 0; i < requests; ++i) serve.add(made(random, tokens));
+        for (std::size_t i = 0; i < requests; ++i) serve.add(made(random, tokens, prompt));
         const double start = now();
         double said = start;
         const auto rate = [&] { return static_cast<double>(serve.so_far().tokens) / (now() - start); };
@@ -103,8 +111,9 @@ int main(int argc, char** argv) {
             ::isatty(STDERR_FILENO) ? "\r\x1b[K" : "", done, said_tokens, steps, sequences, rate(), most_pages, shared);
         std::size_t wrong = 0;
         for (const auto& each : serve.done()) wrong += differing(model, *each);
-        const request& first = *serve.done().front();
-        fmt::print("the first answer: {}\n", text_of(std::span(first.tokens).subspan(first.prompt)));
+        const auto& longest = **std::ranges::max_element(
+            serve.done(), {}, [](const auto& each) { return each->tokens.size() - each->prompt; });
+        fmt::print("the longest answer: {}\n", text_of(std::span(longest.tokens).subspan(longest.prompt)));
         fmt::print("{} of {} tokens differ from those of each request alone, without a cache\n", wrong, said_tokens);
         return wrong > 0;
     } catch (const std::exception& e) {
