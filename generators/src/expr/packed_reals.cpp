@@ -59,11 +59,11 @@ std::optional<packed_code> packed_code_of(const graph_ir& graph, int integer) {
 
 }  // namespace
 
-/// Of channels of a cache, on x86. Bytes are widened as they are read; what a shift, a mask, an offset and a conversion
+/// Of channels of a cache. Bytes are widened as they are read; what a shift, a mask, an offset and a conversion
 /// would take is done by two operations of bits and a subtraction. LLVM would rather mask bytes first, in a register,
 /// from which widening them takes longer than from memory: so it is not told the mask.
 Expr pointwise::real_of_packed(const instruction& conversion) {
-    if (!decodes(request_.schedule) || !request_.target->name.starts_with("x86-64")) return {};
+    if (!decodes(request_.schedule) || !request_.target->widens_bytes) return {};
     const int integer = conversion.arguments[0];
     const std::optional<packed_code> code = packed_code_of(request_.graph(), integer);
     if (!code || !depends_[integer].channel) return {};

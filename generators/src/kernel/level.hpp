@@ -14,6 +14,7 @@ struct level {
     int registers;            ///< vector registers
     bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
     bool byte_dot{};          ///< the same of bytes, four at a time, added to an i32
+    bool widens_bytes{};      ///< loads bytes as integers of 32 bits, a vector of them by one instruction
     bool is_gpu{};            ///< threads are what lanes are elsewhere
 };
 

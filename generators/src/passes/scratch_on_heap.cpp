@@ -32,6 +32,11 @@ bool fits_stack(const Allocate* allocate, int loops) {
     return bytes_of(allocate) <= (loops > 0 ? all_registers : small);
 }
 
+/// The same where some, `beyond`, do not fit together.
+bool fits_stack(const Allocate* allocate, int loops, const std::set<std::string>& beyond) {
+    return fits_stack(allocate, loops) && beyond.count(allocate->name) == 0;
+}
+
 /// Finds what is read or written at an index that only a loop knows: that is memory, and no registers.
 class indexed_memory : public IRVisitor {
 public:
@@ -101,8 +106,8 @@ protected:
         --loops_;
     }
     void visit(const Allocate* allocate) override {
-        const bool fits = fits_stack(allocate, loops_) && beyond_.count(allocate->name) == 0;
-        if (loops_ > 0 && is_scratch(allocate) && bytes_of(allocate) > 0 && !fits) names.insert(allocate->name);
+        if (loops_ > 0 && is_scratch(allocate) && bytes_of(allocate) > 0 && !fits_stack(allocate, loops_, beyond_))
+            names.insert(allocate->name);
         IRVisitor::visit(allocate);
     }
 
@@ -140,7 +145,7 @@ protected:
     Stmt visit(const Allocate* allocate) override {
         if (!is_scratch(allocate) || bytes_of(allocate) == 0) return IRMutator::visit(allocate);
         if (once_.count(allocate->name) == 0) {
-            if (fits_stack(allocate, loops_) && beyond_.count(allocate->name) == 0) return IRMutator::visit(allocate);
+            if (fits_stack(allocate, loops_, beyond_)) return IRMutator::visit(allocate);
             return Allocate::make(allocate->name, allocate->type, MemoryType::Heap, allocate->extents,
                                   allocate->condition, mutate(allocate->body), Expr(), std::string(),
                                   allocate->padding);
