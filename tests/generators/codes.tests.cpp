@@ -1,6 +1,7 @@
 // Decode over caches of codes, multiplied as integers where the level can: compiled in process, against the reference,
 // which rounds queries as the formula says and weights not at all.
 #include "assembly.hpp"
+#include "tested_levels.hpp"
 
 #include "tuner/jit_kernel.hpp"
 
@@ -81,7 +82,7 @@ double largest_error(const generators::jit_kernel& kernel, const graph_ir& graph
 }  // namespace
 
 TEST_CASE("decode with quantised queries and weights keeps to its bounds, on every level", "[codes]") {
-    for (const generators::level& level : generators::levels()) {
+    for (const generators::level& level : testing::tested_levels()) {
         if (level.is_gpu || !runs(level.name)) continue;
         for (const auto& [graph, bound] :
              {std::pair(ir_of<of_queries>, 4e-5), {ir_of<two_digits>, 2e-4}, {ir_of<one_digit>, 2e-2}}) {
@@ -98,7 +99,7 @@ TEST_CASE("decode with quantised queries and weights keeps to its bounds, on eve
 
 TEST_CASE("queries that are passed as codes are multiplied as integers, exactly", "[codes]") {
     const generators::variant of{"my::cache", ir_of<from_outside>};
-    for (const generators::level& level : generators::levels()) {
+    for (const generators::level& level : testing::tested_levels()) {
         if (level.is_gpu || !runs(level.name)) continue;
         const generators::jit_kernel kernel(listed(of, std::string(level.name), "64"));
         workload call(of.graph, {.batches = 2, .heads = 6, .key_heads = 2, .keys = 300, .depth = 64, .value_depth = 64},

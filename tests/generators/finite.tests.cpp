@@ -1,6 +1,7 @@
 // Kernels that were promised finite inputs, compiled in process for every level that runs here.
 #include "inspect/notes.hpp"
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -77,7 +78,7 @@ void put(workload& call, const char* name, std::size_t sequence, std::size_t key
 }
 
 void for_each_kind(const auto& check) {
-    for (const generators::level& each : generators::levels())
+    for (const generators::level& each : testing::tested_levels())
         for (const element_type type : {element_type::f32, element_type::bf16})
             if (runs(each.name) && (!each.bf16_dot || type == element_type::bf16))
                 for (const char* const shapes : {"prefill", "decode"}) check(each.name, type, shapes);

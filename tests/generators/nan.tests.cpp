@@ -1,6 +1,7 @@
 // Decode and NaN, compiled in process for every level that runs here: tests/kernels/nan.tests.cpp and types.tests.cpp
 // say the same of prefill.
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -111,7 +112,7 @@ struct decoded {
 /// With each level that this machine runs and each element type; the level with instructions for bf16 alone has other
 /// kernels for bf16 alone.
 void for_each_kind(const std::function<void(std::string_view level, element_type)>& check) {
-    for (const generators::level& each : generators::levels())
+    for (const generators::level& each : testing::tested_levels())
         for (const element_type type : {element_type::f32, element_type::bf16, element_type::f16})
             if (runs(each.name) && (!each.bf16_dot || type == element_type::bf16)) check(each.name, type);
 }

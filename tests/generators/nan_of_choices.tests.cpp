@@ -1,6 +1,7 @@
 // NaN where a call chooses what is visible, compiled in process, beside the reference: a pair that is not chosen adds
 // exactly nothing, whatever its value, and a NaN at a visible pair makes its row NaN.
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/catalogue/selectors.hpp>
@@ -88,7 +89,7 @@ found compared(const chosen& kernel, workload& call, const std::vector<float>& b
 }
 
 void for_each_kernel(const graph_ir& graph, const std::function<void(const chosen&)>& check) {
-    for (const generators::level& each : generators::levels()) {
+    for (const generators::level& each : testing::tested_levels()) {
         if (!runs(each.name) || each.bf16_dot) continue;  // of f32 it has those of the level before
         for (const auto& [shapes, queries] : {std::pair{"prefill", std::int64_t{77}}, {"decode", std::int64_t{2}}}) {
             CAPTURE(each.name, shapes);

@@ -1,6 +1,7 @@
 // Gradients of calls with NaN or infinities where pairs are masked, compiled in process for every level that runs here.
 #include "../gradients/gradient_call.hpp"
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -125,15 +126,15 @@ void check(const std::string& level, element_type element, double allowed) {
 }  // namespace
 
 TEST_CASE("a masked pair adds nothing to a gradient, whatever lies there", "[nan]") {
-    for (const generators::level& each : generators::levels())
+    for (const generators::level& each : testing::tested_levels())
         if (runs(each.name))
             for (const auto& [element, allowed] : {std::pair(element_type::f32, 1e-5), {element_type::bf16, 0x1p-8}})
                 check<formulas::attention, formulas::attention_gradient>(std::string(each.name), element, allowed);
 }
 
 TEST_CASE("a masked pair adds nothing to a gradient of bf16, made by pairs where a level multiplies them", "[nan]") {
-    constexpr double allowed = 0x1p-7;                          // what is summed is rounded to bf16, as the sum is
-    for (const generators::level& each : generators::levels())  // the most demanding first, which multiplies pairs
+    constexpr double allowed = 0x1p-7;                              // what is summed is rounded to bf16, as the sum is
+    for (const generators::level& each : testing::tested_levels())  // the most demanding first, which multiplies pairs
         if (runs(each.name))
             return check<formulas::plain, formulas::plain_gradient>(std::string(each.name), element_type::bf16,
                                                                     allowed);
@@ -141,7 +142,7 @@ TEST_CASE("a masked pair adds nothing to a gradient of bf16, made by pairs where
 }
 
 TEST_CASE("gradients of a formula that hides every pair are 0", "[nan]") {
-    for (const generators::level& each : generators::levels()) {
+    for (const generators::level& each : testing::tested_levels()) {
         if (!runs(each.name)) continue;
         INFO(each.name);
         const generators::variant variant{"my::gradient", dsl::ir_of<formulas::unseen_gradient>};

@@ -4,6 +4,7 @@
 #include "codegen/halide_target.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/runtime/cpu.hpp>
@@ -129,7 +130,7 @@ TEST_CASE("integers of a key that saturate are made one by one", "[numbers_of_ke
 }
 
 TEST_CASE("calls with numbers of keys come to the reference, wherever those lie", "[numbers_of_keys]") {
-    for (const generators::level& level : generators::levels()) {
+    for (const generators::level& level : testing::tested_levels()) {
         if (!runs(level.name)) continue;
         const variant of{"my::numbers", dsl::ir_of<tables::attention>};
         const generators::jit_kernel kernel(

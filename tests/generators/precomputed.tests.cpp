@@ -238,13 +238,6 @@ TEST_CASE("decode over chosen blocks gives what the reference gives", "[precompu
     }
 }
 
-TEST_CASE("chosen blocks agree with the reference at every level", "[precomputed]") {
-    for (const generators::level& level : generators::levels())
-        if (!level.is_gpu && runs(level.name) && &level != &best_level())
-            compared(graphs[1], level.name, "prefill")(
-                {.batches = 2, .heads = 4, .key_heads = 2, .queries = 60, .keys = 110}, 3);
-}
-
 TEST_CASE("of equal numbers the first are chosen, NaN before all others, and -infinity never", "[precomputed]") {
     const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
     const graph by_count{"listed", ir_of<listed>}, by_share{"listed_share", ir_of<listed_share>};

@@ -1,5 +1,6 @@
 // The maximum of a row's scores as an output: where a score is NaN, whichever key it is of and however keys are cut.
 #include "kernel/kernel_list.hpp"
+#include "tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl.hpp>
@@ -32,7 +33,7 @@ const std::array graphs{graph{"beside_softmax", ir_of<beside_softmax>}, graph{"a
 TEST_CASE("a NaN that a row sees is its maximum, of whichever key it is; one that it does not see is nothing") {
     const support::shape shape{.batches = 1, .heads = 2, .key_heads = 1, .queries = 3, .keys = 300};
     for (const graph& of : graphs)
-        for (const generators::level& level : generators::levels())
+        for (const generators::level& level : testing::tested_levels())
             for (const char* kind : {"prefill", "decode"}) {
                 if (level.is_gpu || !runs(level.name) || level.bf16_dot) continue;
                 const generators::variant variant{of.name, of.ir};

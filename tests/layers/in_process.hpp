@@ -1,4 +1,5 @@
 #pragma once
+#include "../generators/tested_levels.hpp"
 #include "tuner/jit_kernel.hpp"
 
 #include <attune/dsl/build.hpp>
@@ -10,11 +11,10 @@
 
 namespace attune::testing {
 
-/// The ISA levels that this machine runs, of those that kernels are compiled for.
+/// The ISA levels that tests look at here.
 inline std::vector<std::string> levels_here() {
     std::vector<std::string> names;
-    for (const generators::level& each : generators::levels())
-        if (runs(each.name)) names.emplace_back(each.name);
+    for (const generators::level& each : tested_levels()) names.emplace_back(each.name);
     return names;
 }
 
