@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 /// The language model of examples/training, a token a byte: what an engine is built around. It does all but the
