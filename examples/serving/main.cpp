@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
     std::string file, prompt;
     CLI::App app{"Serves requests with continuous batching over a paged cache of bytes, and checks every token."};
     app.add_option("--model", file, "what `training --save` wrote; random weights without")->check(CLI::ExistingFile);
-    app.add_option("--prompt", prompt, "of every request, up to 128 bytes");
+    app.add_option("--prompt", prompt, "of every request; with an answer it has 256 bytes at most");
     app.add_option("--requests", requests)->capture_default_str();
     app.add_option("--tokens", tokens, "that an answer has at most")->capture_default_str()->check(CLI::Range(1, 120));
     app.add_option("--sequences", sequences, "at a time")->capture_default_str()->check(CLI::Range(1, 256));

@@ -105,27 +105,38 @@ template <class F, class Gain, class Eps> struct normed_head_at {
         return at(position, channel, size) * rsqrt(sum(n, size, x * x) / size + eps) * gain(channel);
     }
 };
+template <class Size>
+inline constexpr bool counts_queries_and_keys = std::is_same_v<Size, index_node<operation::depth>>;
 /// Queries are the last ones: the last of them is where the last key is.
 template <class Pairing, class F, class Cos, class Sin> struct rotated_head_at {
     F at;
     Cos cos;
     Sin sin;
     template <class P, class C, class Size> constexpr auto operator()(P position, C channel, Size size) const {
-        const auto of = channels(position, [=, *this](auto d) { return at(position, d, size); });
-        return rotated<Pairing, decltype(of), Cos, Sin, decltype(usual_position(of))>{of, cos, sin,
-                                                                                      usual_position(of)}(channel);
+        if constexpr (!counts_queries_and_keys<Size>) {
+            static_assert(counts_queries_and_keys<Size>,
+                          "attune: rotary_half and rotary_interleaved turn projected queries and keys; values stay as "
+                          "they are");
+            return rejected{};
+        } else {
+            const auto of = channels(position, [=, *this](auto d) { return at(position, d, size); });
+            const auto place = usual_position(of);
+            return rotated<Pairing, decltype(of), Cos, Sin, decltype(place)>{of, cos, sin, place}(channel);
+        }
     }
 };
 }  // namespace detail
 
-/// Each head divided by the root of the mean of its squares: x / sqrt(mean(x^2) + eps) * gain(channel).
+/// Heads (batch, head, length, depth) over the root of the mean of their squares: x / sqrt(mean(x^2) + eps) *
+/// gain(channel), as of q and k. The gain is an input (depth) or a function of the channel, eps a real.
 template <class F, class Width, class Length, class Heads, class Gain, operand Eps>
 constexpr auto rms_norm(heads_of<F, Width, Length, Heads> x, Gain gain, Eps eps) {
     return heads_of<detail::normed_head_at<F, Gain, Eps>, Width, Length, Heads>{
         {x.at, gain, eps}, x.width, x.length, x.number};
 }
 
-/// Rotary embedding of each head, as of q and k.
+/// Rotary embedding of projected queries and keys, as of q and k: cos and sin are inputs (position, depth / 2). The
+/// last query stands where the last key does. Values are refused.
 template <class F, class Width, class Length, class Heads, class Cos, class Sin>
 constexpr auto rotary_half(heads_of<F, Width, Length, Heads> x, Cos cos, Sin sin) {
     return heads_of<detail::rotated_head_at<detail::halves, F, Cos, Sin>, Width, Length, Heads>{
