@@ -188,6 +188,7 @@ sum_memory sum_memory_of(const kernel_request& request) {
         if (term.is != gradient_term::form::placed) continue;
         std::vector<int> known;
         for (const auto& [node, sum] : term.sums) known.push_back(node);
+        const std::vector<int> summed = known;
         if (term.added_first >= 0) {  // of the sums of all parts a number
             const std::size_t first = term.sums.begin()->second;
             const gradient_sum& sum = plan.sums[first];
@@ -196,9 +197,11 @@ sum_memory sum_memory_of(const kernel_request& request) {
                 if (whole.insert(number).second)
                     of(term.of_queries, sum.per_head) +=
                         sizeof(float) * static_cast<std::size_t>(sum.of_values ? depths.value_depth : depths.depth);
-            if (added.emplace(term.added_first, sum.per_head).second)
-                of(term.of_queries, sum.per_head) +=
-                    sizeof(float) + 5 * hoistable(facts.graph, facts.depends, {term.added_first}, known).size();
+            if (added.emplace(term.added_first, sum.per_head).second) {
+                of(term.of_queries, sum.per_head) += sizeof(float);
+                of(term.of_queries, true) +=  // numbers of a position are kept for each query head
+                    5 * hoistable(facts.graph, facts.depends, {term.added_first}, summed).size();
+            }
         }
         if (const auto product = product_of(facts.graph, facts.depends, plan, term)) {
             // The sums of all parts, rows made of them, and for each position what they meet or what comes out: as wide
