@@ -275,6 +275,7 @@ ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const
     for (computed_tensor& each : projected.all) schedule_tensor(each, frame, cut.lanes);
     apply(cut, sweep, frame, gradients);
     gradients.add_custom_lowering_pass(new allow_empty_inputs);
+    gradients.add_custom_lowering_pass(new transpose_squares);
     std::vector<int> order(sweep.outputs.size());  // each is a function of its own
     std::iota(order.begin(), order.end(), 0);
     return {gradients, order};

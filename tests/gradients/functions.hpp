@@ -27,6 +27,14 @@ inline constexpr auto additive = attention(mask(
     x + sum(n, extent<0>(of_features), of_features(n) * tanh(of_queries(b, h, q_idx, n) + of_every_key(b, kv_idx, n))),
     causal));
 
+/// Several tensors of pairs: with keys last, with queries last, and one whose rows two queries share.
+inline constexpr auto factor_of_pair = input<"factor_of_pair", f32>(head, query, key);
+inline constexpr auto of_key_and_query = input<"of_key_and_query", f32>(key, query);
+inline constexpr auto of_two_queries = input<"of_two_queries", f32>(axis<"rows">, key);
+inline constexpr auto pairs = attention(
+    mask(x * factor_of_pair(h, q_idx, kv_idx) + of_key_and_query(kv_idx, q_idx) + of_two_queries(q_idx / 2, kv_idx),
+         causal_bottom_right));
+
 inline constexpr auto circular_gradient = gradient(circular);
 inline constexpr auto hyperbolic_gradient = gradient(hyperbolic);
 inline constexpr auto powers_gradient = gradient(powers);
@@ -35,6 +43,7 @@ inline constexpr auto steps_gradient = gradient(steps);
 inline constexpr auto masked_inside_gradient = gradient(masked_inside);
 inline constexpr auto functions_gradient = gradient(functions);
 inline constexpr auto additive_gradient = gradient(additive);
+inline constexpr auto pairs_gradient = gradient(pairs);
 
 // Some with kernels of bf16.
 inline constexpr auto causal_in_bf16_gradient = gradient(causal_only);

@@ -108,11 +108,13 @@ TEST_CASE("what is placed by an index agrees with the reference at any shape", "
         CHECK(error_of<g::rope, g::rope_gradient>(s) <= allowed);
         CHECK(error_of<g::mla_rope, g::mla_rope_gradient>(s) <= allowed);
         CHECK(error_of<g::additive, g::additive_gradient>(s) <= allowed);
+        CHECK(error_of<g::pairs, g::pairs_gradient>(s) <= allowed);
         CHECK(error_of<g::gate, g::gate_gradient>(s) <= allowed);
         CHECK(error_of<g::cosine, g::cosine_gradient>(s) <= allowed);
     }
     const shape s{.batches = 2, .heads = 6, .key_heads = 2, .queries = 67, .keys = 101};
     CHECK(error_of<g::bias_batch_heads, g::bias_batch_heads_gradient>(s, {0, 77}) <= allowed);
+    CHECK(error_of<g::pairs, g::pairs_gradient>(s, {0, 77}) <= allowed);
     CHECK(error_of<g::quantised_cache, g::quantised_cache_gradient>(s) <= 10 * allowed);  // codes up to 128
 }
 

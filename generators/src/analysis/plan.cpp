@@ -236,6 +236,13 @@ std::vector<bool> under(const graph_ir& graph, const std::vector<int>& roots, co
     return reached;
 }
 
+bool length_is_given(const graph_ir& graph, operation computed) {
+    return std::ranges::any_of(graph.nodes, [&](const instruction& node) {
+        const bool alike = node.op == computed || (computed == operation::keys && node.op == operation::values);
+        return alike && node.argument_count > 1;
+    });
+}
+
 std::vector<bool> always_read(const graph_ir& graph) {
     std::vector<bool> reached(graph.nodes.size());
     for (const int output : output_nodes(graph)) reached[static_cast<std::size_t>(output)] = true;

@@ -64,6 +64,10 @@ std::vector<bool> under(
 /// Nodes whose value counts whatever conditions say: not those that stand in a branch of where(), && or || alone.
 std::vector<bool> always_read(const graph_ir& graph);
 
+/// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
+/// differ from that.
+bool length_is_given(const graph_ir& graph, operation computed);
+
 /// The node of each output.
 std::vector<int> output_nodes(const graph_ir& graph);
 

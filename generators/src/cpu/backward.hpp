@@ -27,7 +27,11 @@ public:
         Halide::Func gradient;  ///< as `placed_term` has it
         int stage{};            ///< its update
         Halide::RDom loops{};
-        std::size_t key_block{}, block{}, group{};  ///< places among the loops
+        std::size_t key{}, query{}, key_block{}, block{}, group{};  ///< places among the loops
+        /// What the last axis of the tensor counts, if that is the position of a pair: whole vectors are added.
+        enum class along : std::uint8_t { neither, keys, queries };
+        along last_axis{};
+        Halide::Func numbers{};  ///< along keys: what is added, keys side by side
         std::size_t first_parallel{};
     };
     /// A term that is placed by an index of a query or of a key.
@@ -126,6 +130,7 @@ private:
     std::vector<Halide::Expr> indices(const gradient_term& term, const place& at) const;
     bool indexes(const gradient_term& term, axis_kind axis, operation by) const;
     bool is_of_first_head(const gradient_term& term) const;
+    pair_pass::along last_axis_of(const gradient_term& term) const;
     void add_task_loops(task_loops& loops, const gradient_term& term, const Halide::Expr& parts, bool of_pairs) const;
     void add_placed(Halide::Func gradient, const gradient_term& term);
     void add_product(Halide::Func gradient, const gradient_term& term, const gradient_product& is);

@@ -46,10 +46,8 @@ void backward_sweep::add_task_loops(task_loops& loops, const gradient_term& term
     const bool of_batch = indexes(term, axis_kind::batch, operation::b),
                of_head =
                    indexes(term, axis_kind::head, operation::h) || indexes(term, axis_kind::key_head, operation::h);
-    bool stated = false;
-    for (const instruction& it : f_.graph().nodes)
-        stated = stated || (it.op == operation::queries && it.argument_count > 1);
-    const bool of_part = pairs && !stated && indexes(term, axis_kind::query, operation::q_idx);
+    const bool of_part =
+        pairs && !length_is_given(f_.graph(), operation::queries) && indexes(term, axis_kind::query, operation::q_idx);
     for (const bool decides : {false, true}) {
         if (decides) loops.first_parallel = loops.ranges.size();
         const auto add = [&](std::size_t& place, const Expr& extent, bool does) {
@@ -115,9 +113,26 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     placed.push_back({gradient, gradient.num_update_definitions(), each, loops.first_parallel});
 }
 
+/// The tensor's last axis lies in memory as it is counted, and its length is the call's.
+backward_sweep::pair_pass::along backward_sweep::last_axis_of(const gradient_term& term) const {
+    const instruction& deposit = f_.node(term.deposit);
+    const input_declaration& to = f_.graph().inputs[deposit.input];
+    if (to.rank == 0 || !term.over.empty() || tasks.block % lanes_of(f_.request.schedule) != 0)
+        return pair_pass::along::neither;
+    const axis_kind axis = to.axes[to.rank - 1].kind;
+    const operation index = f_.node(deposit.arguments[to.rank]).op;
+    const auto is_along = [&](axis_kind kind, operation position, operation rows) {
+        return axis == kind && index == position && !length_is_given(f_.graph(), rows);
+    };
+    if (is_along(axis_kind::key, operation::kv_idx, operation::keys)) return pair_pass::along::keys;
+    if (is_along(axis_kind::query, operation::q_idx, operation::queries)) return pair_pass::along::queries;
+    return pair_pass::along::neither;
+}
+
 void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
     passes.push_back({pair_block(f_, tasks, term.tiles, {}), gradient});
     pair_pass& pass = passes.back();
+    pass.last_axis = last_axis_of(term);
     // Algorithm
     task_loops loops;
     for (std::size_t i = term.over.size(); i-- > 0;)
@@ -151,10 +166,22 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
     quantity x = f_.evaluate(term.value, at);
     if (f_.node(term.value).op != operation::constant && !pass.pairs.tiles.contains(term.value))
         x.value = select(x.masked.defined() ? pass.pairs.beyond() || x.masked : pass.pairs.beyond(), 0.0f, x.value);
+    if (pass.last_axis != pair_pass::along::neither) {
+        const bool of_keys = pass.last_axis == pair_pass::along::keys;
+        const Expr length = of_keys ? f_.inputs.key_length : f_.inputs.query_length;
+        each.where(likely(here(of_keys ? at.k : at.q) < length));  // whole vectors are stored as one
+        places.front() = unsafe_promise_clamped(of_keys ? at.k : at.q, 0, length - 1);
+        if (of_keys) {
+            pass.numbers = Func("numbers_of_" + gradient.name());
+            const std::vector<Var> keys_first{f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
+            pass.numbers(keys_first) = x.value;
+            x.value = pass.numbers(keys_first);
+        }
+    }
     for (Expr& index : places) index = here(index);
     gradient(places) += here(x.value);
     pass.stage = gradient.num_update_definitions(), pass.loops = each;
-    pass.key_block = pair + 2, pass.block = pair + 3, pass.group = pair + 4;
+    pass.key = pair, pass.query = pair + 1, pass.key_block = pair + 2, pass.block = pair + 3, pass.group = pair + 4;
     pass.first_parallel = loops.first_parallel;
 }
 

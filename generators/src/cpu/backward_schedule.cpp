@@ -61,6 +61,32 @@ void schedule_loops(Func gradient, int stage, const RDom& loops, std::size_t fir
     update.parallel(all);
 }
 
+/// A square of pairs at a time, and its rows as they lie.
+void schedule_vectors(const cpu_gradient& cut, backward_sweep::pair_pass& its, const kernel_frame& f) {
+    using along = backward_sweep::pair_pass::along;
+    if (its.last_axis == along::neither) return;
+    const RVar key = its.loops[static_cast<int>(its.key)], query = its.loops[static_cast<int>(its.query)];
+    const RVar lanes("lanes"), row("row");
+    Stage update = its.gradient.update(its.stage - 1);
+    update.allow_race_conditions();  // lanes are different places
+    // Schedule
+    if (its.last_axis == along::queries) {
+        update.split(query, query, lanes, cut.lanes).reorder(lanes, query, key).vectorize(lanes);
+        return;
+    }
+    update.split(key, key, lanes, cut.lanes).split(query, query, row, cut.lanes);
+    update.reorder(lanes, row, key, query).vectorize(lanes);
+    its.numbers.compute_at(its.gradient, key)
+        .hoist_storage(its.gradient, its.loops[static_cast<int>(its.group)])
+        .bound_extent(f.ki, cut.lanes)
+        .bound_extent(f.qi, cut.lanes)
+        .bound_extent(f.kb, 1)
+        .bound_extent(f.qt, 1)
+        .reorder(f.qi, f.ki)
+        .vectorize(f.qi)
+        .unroll(f.ki);
+}
+
 void schedule_copied(backward_sweep::copied_sums& each, int lanes, const kernel_frame& f) {
     const Var all("all");
     // Schedule
@@ -140,7 +166,12 @@ void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel
     for (backward_sweep::pair_pass& pass : its.passes) {
         const auto at = [&](std::size_t loop) { return LoopLevel(pass.gradient, pass.loops[static_cast<int>(loop)]); };
         schedule_pairs(cut, pass.pairs, f, {at(pass.group), at(pass.group), at(pass.block), at(pass.key_block)});
+        schedule_vectors(cut, pass, f);
         schedule_loops(pass.gradient, pass.stage, pass.loops, pass.first_parallel);
+        if (pass.last_axis == backward_sweep::pair_pass::along::neither || pass.stage != 1) continue;  // once
+        const std::vector<Var> axes = pass.gradient.args();
+        pass.gradient.vectorize(axes.front(), cut.lanes, TailStrategy::GuardWithIf);
+        if (axes.size() > 1) pass.gradient.parallel(axes.back());
     }
 }
 

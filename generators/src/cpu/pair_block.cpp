@@ -65,6 +65,7 @@ pair_block::pair_block(kernel_frame& f, const backward_tasks& tasks, const std::
     hoist(formulas);
     define_contractions();
     hoist(wanted);
+    transpose_pairs();
     define_tiles(sums);
 }
 
@@ -209,6 +210,16 @@ void pair_block::hoist(const std::vector<int>& roots) {
         const kept_number kept("hoisted_" + std::to_string(n), x, over);
         known[n] = kept.at({over.begin(), over.end()});
         hoisted.push_back({kept.values, of_query, of_key});
+    }
+}
+
+void pair_block::transpose_pairs() {
+    std::vector<int> before;
+    for (const auto& [n, value] : known) before.push_back(n);
+    const place at = at_pair();
+    for (const int n : loads_of_pairs(f_.graph(), f_.depends, wanted, before)) {
+        transposed.emplace_back(f_, n, at, pair_, "read_");
+        known[n] = transposed.back().number;
     }
 }
 

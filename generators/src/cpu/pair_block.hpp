@@ -1,6 +1,6 @@
 #pragma once
 #include "analysis/gradient_plan.hpp"
-#include "stages/kernel_frame.hpp"
+#include "stages/transposed_pairs.hpp"
 
 #include <functional>
 #include <list>
@@ -110,6 +110,7 @@ public:
     std::vector<contraction> contractions;
     std::vector<hoisted_number> hoisted;
     std::vector<side_rows> copies;
+    std::vector<transposed_pairs> transposed;
     std::list<paired_rows> paired;
     std::list<turned_tile> turned;
     Halide::Func keys_in_use{"keys_in_use"}, last_key{"last_key"};  ///< (task)
@@ -135,6 +136,7 @@ private:
     Halide::Expr rounded(const Halide::Expr& number) const;
     void hoist(const std::vector<int>& roots);
     bool is_read_again(int node) const;
+    void transpose_pairs();
     void define_tiles(const std::vector<gradient_sum>& sums);
 
     kernel_frame& f_;

@@ -1,4 +1,5 @@
 #include "cpu/pair_block.hpp"
+#include "cpu/stage_schedules.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -130,6 +131,8 @@ void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame
         each.copy.compute_at(at.key_block).hoist_storage(at.task).bound_extent(f.kb, 1).bound_extent(f.qt, 1);
         schedule_in_pairs(each.copy, f.qi, cut.block, f.ki, cut);
     }
+    for (transposed_pairs& each : its.transposed)
+        schedule_transposed(each, f, cut.lanes, {cut.block, cut.block}, at.key_block, at.task);
     for (auto& [node, tile] : its.tiles) {
         schedule_block(cut, tile, f, at, its.is_short(node));
         for (pair_block::contraction& c : its.contractions)

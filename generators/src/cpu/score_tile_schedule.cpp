@@ -1,5 +1,7 @@
 #include "cpu/score_tile_schedule.hpp"
 
+#include "cpu/stage_schedules.hpp"
+
 #include <algorithm>
 #include <numeric>
 
@@ -19,28 +21,8 @@ int keys_ahead(const cpu_decode& cut) { return std::max({32, cut.lanes, cut.valu
 }  // namespace
 
 void score_tile_schedule::schedule_pairs(const cpu_prefill& cut, const LoopLevel& tile, const LoopLevel& storage) {
-    // Schedule
-    const Var qx("qx"), kx("kx");
-    const int lanes = lanes_, square = std::gcd(lanes, f_.cut.key_block);
-    for (auto& [queries_in_lanes, rows, dense] : its_.transposed) {
-        queries_in_lanes.compute_at(tile)
-            .hoist_storage(storage)
-            .bound_extent(f_.qi, cut.query_tile)
-            .bound_extent(f_.ki, f_.cut.key_block)
-            .bound_extent(f_.qt, 1)
-            .bound_extent(f_.kb, 1);
-        queries_in_lanes.split(f_.qi, f_.qi, qx, lanes)
-            .split(f_.ki, f_.ki, kx, square)
-            .reorder(qx, kx, f_.ki, f_.qi)
-            .vectorize(qx)
-            .unroll(kx);
-        rows.compute_at(queries_in_lanes, f_.ki)
-            .bound_extent(f_.ki, square)
-            .bound_extent(f_.qi, lanes)
-            .vectorize(f_.ki, square)
-            .unroll(f_.qi);
-        rows.specialize(dense);  // a vector is loaded there, not an element at a time
-    }
+    for (transposed_pairs& each : its_.transposed)
+        schedule_transposed(each, f_, lanes_, {cut.query_tile, f_.cut.key_block}, tile, storage);
 }
 
 void score_tile_schedule::schedule_rows(Func rows, bool fixed, int channels, bool of_query, const LoopLevel& block,

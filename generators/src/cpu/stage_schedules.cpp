@@ -158,6 +158,30 @@ void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes) {
     }
 }
 
+void schedule_transposed(transposed_pairs& its, const kernel_frame& f, int lanes, const block_sizes& tile,
+                         const LoopLevel& at, const LoopLevel& storage) {
+    // Schedule
+    const Var qx("qx"), kx("kx");
+    const int square = std::gcd(lanes, tile.key_block);
+    its.queries_in_lanes.compute_at(at)
+        .hoist_storage(storage)
+        .bound_extent(f.qi, tile.query_block)
+        .bound_extent(f.ki, tile.key_block)
+        .bound_extent(f.qt, 1)
+        .bound_extent(f.kb, 1);
+    its.queries_in_lanes.split(f.qi, f.qi, qx, lanes)
+        .split(f.ki, f.ki, kx, square)
+        .reorder(qx, kx, f.ki, f.qi)
+        .vectorize(qx)
+        .unroll(kx);
+    its.rows.compute_at(its.queries_in_lanes, f.ki)
+        .bound_extent(f.ki, square)
+        .bound_extent(f.qi, lanes)
+        .vectorize(f.ki, square)
+        .unroll(f.qi);
+    its.rows.specialize(its.dense);  // a vector is loaded there, not an element at a time
+}
+
 void schedule_scan(non_finite& its, const Var& lane, int lanes, const RDom& each, const LoopLevel& block) {
     // Schedule
     std::vector<VarOrRVar> over{lane};

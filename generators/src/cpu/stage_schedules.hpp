@@ -7,6 +7,7 @@
 #include "stages/quadratic_outputs.hpp"
 #include "stages/stored_tensor.hpp"
 #include "stages/subblocks.hpp"
+#include "stages/transposed_pairs.hpp"
 
 #include <string>
 #include <vector>
@@ -28,6 +29,10 @@ void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Hal
 
 /// As an output of its own. Few elements are stored by the calling thread, since waking others takes longer.
 void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes);
+
+/// So many queries and keys at a time.
+void schedule_transposed(transposed_pairs& its, const kernel_frame& f, int lanes, const block_sizes& tile,
+                         const Halide::LoopLevel& at, const Halide::LoopLevel& storage);
 
 /// At a block of keys.
 void schedule_scan(non_finite& its, const Halide::Var& lane, int lanes, const Halide::RDom& each,

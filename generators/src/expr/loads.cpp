@@ -7,14 +7,6 @@
 namespace attune::generators {
 using namespace Halide;
 
-bool pointwise::length_is_given(operation computed) const {
-    for (const instruction& node : request_.graph().nodes) {
-        const bool alike = node.op == computed || (computed == operation::keys && node.op == operation::values);
-        if (alike && node.argument_count > 1) return true;
-    }
-    return false;
-}
-
 /// An element of tokens, an output or a formed tensor: what the kernel computed itself has no -infinity.
 quantity pointwise::load_computed(const instruction& node) {
     const Func& tensor = inputs_.computed.at(node.arguments[0]);
@@ -93,14 +85,15 @@ std::vector<Expr> pointwise::place_of(int load) {
         }
         const Expr position = evaluate(argument, true).value;
         const bool is_channel = along == axis_kind::depth || along == axis_kind::value_depth;
-        const bool inside =
-            (along == axis_kind::batch && index == operation::b) ||
-            (along == axis_kind::head && index == operation::h) ||
-            (along == axis_kind::query && index == operation::q_idx && !length_is_given(operation::queries)) ||
-            (along == axis_kind::key && index == operation::kv_idx && !length_is_given(operation::keys)) ||
-            (is_channel && index == operation::d_idx) ||
-            (is_channel && runs_over_channels(request_.graph().nodes[argument], along));
-        const bool is_key = along == axis_kind::key && !length_is_given(operation::keys);
+        const bool inside = (along == axis_kind::batch && index == operation::b) ||
+                            (along == axis_kind::head && index == operation::h) ||
+                            (along == axis_kind::query && index == operation::q_idx &&
+                             !length_is_given(request_.graph(), operation::queries)) ||
+                            (along == axis_kind::key && index == operation::kv_idx &&
+                             !length_is_given(request_.graph(), operation::keys)) ||
+                            (is_channel && index == operation::d_idx) ||
+                            (is_channel && runs_over_channels(request_.graph().nodes[argument], along));
+        const bool is_key = along == axis_kind::key && !length_is_given(request_.graph(), operation::keys);
         const bool is_refused_outside =
             is_of_channels_alone(request_.graph(), depends_, argument) && always_read(request_.graph())[load];
         at.push_back(inside               ? position

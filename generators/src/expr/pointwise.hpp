@@ -62,9 +62,6 @@ private:
     Halide::Expr real_of_packed(const instruction& conversion);
     quantity divide(const instruction& node, const quantity& a, const quantity& b);
     bool keeps_nothing() const { return request_.facts->gradient.has_value(); }
-    /// Whether tensors computed from a formula, not inputs, say how many queries or keys there are: axes of inputs then
-    /// differ from that.
-    bool length_is_given(operation computed) const;
     quantity terminal(const instruction& node, bool as_index);
     quantity of_tensor(const instruction& node);
     quantity keep(const instruction& node);

@@ -63,7 +63,13 @@ std::size_t scratch_of_gradient(const kernel_request& request, const kept_sizes&
               contractions = 1 + static_cast<int>(contractions_under(facts.graph, facts.depends, made).size()),
               tiles = static_cast<int>(made.size()) + contractions,
               rows = static_cast<int>(plan.sums.size()) + 2 * contractions;
-    const auto floats = static_cast<std::size_t>(tiles * cut.query_block * cut.key_block +
+    // Tensors of pairs are transposed by the sweep, and by each pass over the pairs.
+    const int by_pair =
+                  static_cast<int>(std::ranges::count(plan.terms, gradient_term::form::by_pair, &gradient_term::is)),
+              transposed =
+                  (1 + by_pair) * static_cast<int>(loads_of_pairs(facts.graph, facts.depends, made, {}).size());
+    const auto floats = static_cast<std::size_t>((tiles + transposed) * cut.query_block * cut.key_block +
+                                                 (transposed + by_pair) * cut.lanes * cut.lanes +
                                                  rows * (cut.query_block + 2 * cut.lanes) * width);
     return sizeof(float) * floats + 3 * hoisted_bytes(facts, cut);
 }

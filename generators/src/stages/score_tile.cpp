@@ -133,31 +133,13 @@ void score_tile::hoist(const std::vector<int>& roots, place& at) {
     }
 }
 
-/// A tensor of pairs has its keys side by side. It is read that way and transposed a square at a time; otherwise each
-/// lane would come from a cache line of its own.
 void score_tile::transpose_pairs(const std::vector<int>& roots) {
-    // Algorithm
     std::vector<int> known;
     for (const auto& [n, value] : at_.known) known.push_back(n);
-    place at = at_;
-    at.k = likely(at_.k);  // where all keys of a vector exist, they are read as one
+    const place at = at_;
     for (const int n : loads_of_pairs(f_.graph(), depends_, roots, known)) {
-        const quantity x = f_.evaluate(n, at);
-        const bool condition = x.value.type().is_bool();
-        Func rows(pass_ + "pairs_" + std::to_string(n)), queries_in_lanes(pass_ + "transposed_" + std::to_string(n));
-        rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value)
-                                                       : condition        ? cast<uint8_t>(x.value)
-                                                                          : x.value;
-        queries_in_lanes(pair()) = rows(f_.ki, f_.qi, f_.kb, f_.qt, f_.h, f_.b);
-        const Expr value = queries_in_lanes(pair());
-        if (x.masked.defined()) {
-            const Expr masked_here = is_negative_infinity(value);
-            at_.known[n] = {select(masked_here, 0.0f, value), masked_here};
-        } else {
-            at_.known[n] = {condition ? value != cast<uint8_t>(0) : value, {}};
-        }
-        const instruction& tensor = f_.node(f_.node(n).arguments[0]);
-        transposed.push_back({queries_in_lanes, rows, f_.inputs.tensor(tensor.input).dim(0).stride() == 1});
+        transposed.emplace_back(f_, n, at, pair(), pass_);
+        at_.known[n] = transposed.back().number;
     }
 }
 

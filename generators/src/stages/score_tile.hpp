@@ -1,5 +1,5 @@
 #pragma once
-#include "stages/kernel_frame.hpp"
+#include "stages/transposed_pairs.hpp"
 
 #include <map>
 #include <string>
@@ -83,11 +83,6 @@ public:
         bool of_query;
     };
     std::vector<stored_rows> stored;
-    struct transposed_pairs {
-        Halide::Func queries_in_lanes;  ///< numbers of pairs with queries in lanes
-        Halide::Func rows;              ///< the same as they lie in memory, keys side by side
-        Halide::Expr dense;             ///< whether keys have no gaps there
-    };
     std::vector<transposed_pairs> transposed;
     Halide::Func keys, last_key;                      ///< (batch)
     std::vector<Halide::Func> hoisted_of_queries;     ///< (query in block, query block, head, batch)
