@@ -1,7 +1,10 @@
 // golden_differences FILE: every golden file by the kernels that are linked, with a NaN among its inputs too,
 // gradients' files, and in bf16 where kernels for that are linked. A line of JSON for each output on standard output,
-// and what was computed, f32 after f32 in the order of the lines, in FILE. levels.py compares the levels.
+// and what was computed, f32 after f32 in the order of the lines, in FILE. Exit status 77 where this
+// CPU lacks the level of the kernels. levels.py compares the levels.
 #include "golden.hpp"
+
+#include <attune/runtime/cpu.hpp>
 
 #include <nlohmann/json.hpp>
 
@@ -126,10 +129,21 @@ void add_folder(const std::filesystem::path& of, const char* kind, std::ofstream
     }
 }
 
+/// What this CPU lacks for the kernels that are linked, which are all of one level; empty if it has everything.
+std::string missing_here() {
+    for (const recipe& how : all_recipes())
+        for (const auto& step : how.steps)
+            if (const auto* const one = std::get_if<graph_step>(&step); one != nullptr && one->kernels != nullptr)
+                return missing_for(one->kernels().kernels.front().target);
+    return {};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
     if (argc != 2) return std::fprintf(stderr, "expected a file to write, got %d arguments\n", argc - 1), 2;
+    if (const std::string lacks = missing_here(); !lacks.empty())
+        return std::fprintf(stderr, "this CPU lacks %s\n", lacks.c_str()), 77;
     std::ofstream to(argv[1], std::ios::binary);
     add_folder(folder(), "f32", to);
     for (const std::filesystem::path& path : files_in(folder(), filter()))

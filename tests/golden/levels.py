@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""tests/golden/levels.py [--levels NAME...] [--json] [--host FOLDER] [--build FOLDER] [--jobs N]
+"""tests/golden/levels.py [--levels NAME...] [--part build|run] [--json] [--host FOLDER] [--build FOLDER] [--jobs N]
 
 The golden files on every ISA level, with a NaN among their inputs too: kernels for each are built by the generators of build/default, those for aarch64 run in an emulator. Printed are, for
 each level, the largest difference from what the files say, as a part of what they allow, and the largest difference from the first level that ran: of f32, of gradients,
 and of bf16 (some groups, whose inputs are rounded: what is allowed is what generators/docs/element_types.md states of a reference on the same numbers). A level that
-this machine lacks is left out, and said. An output that is further off than allowed is a failure, and so is an instruction in a kernel that is beyond its level."""
+this machine lacks is left out, and said. `--part build` makes the programs of all levels and runs none; `--part run` runs what was made, on another machine of the same
+system with this checkout: no compiler and no generator is needed there. An output that is further off than allowed is a failure, and so is an instruction in a kernel that is beyond its level."""
 import argparse, array, json, os, re, shutil, subprocess, sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -18,14 +19,14 @@ def cached(host):
         return dict(re.findall(r"^(\w+):\w+=(.*)$", file.read(), re.MULTILINE))
 
 
-def missing(level, cache):
-    """Why a level cannot run here; empty if it can."""
+def missing(level, how, cache):
+    """Why nothing is done for a level here; empty if something can be."""
     native = "aarch64" if os.uname().machine == "aarch64" else "x86-64"
-    if level.startswith(native):
-        return "" if native == "aarch64" or level in cache.get("ATTUNE_LEVELS_HERE", "").split(";") else "this CPU lacks instructions of it"
+    if level.startswith(native):  # of what was built elsewhere, its program knows
+        return "" if native == "aarch64" or how.part or level in cache.get("ATTUNE_LEVELS_HERE", "").split(";") else "this CPU lacks instructions of it"
     if level != "aarch64":
         return "no emulator of that CPU has its instructions"
-    lacks = [name for name in (CROSS + "g++", "qemu-aarch64") if not shutil.which(name)]
+    lacks = [name for name, part in ((CROSS + "g++", "build"), ("qemu-aarch64", "run")) if how.part in (part, None) and not shutil.which(name)]
     return f"needs {' and '.join(lacks)}" if lacks else ""
 
 
@@ -44,13 +45,18 @@ def build(level, cache, how):
         r = subprocess.run(command, capture_output=True, text=True)
         if r.returncode:
             sys.exit(f"{level}: {' '.join(command)}\n{(r.stdout + r.stderr)[-4000:]}")
-    return os.path.join(folder, "bin", "golden_differences")
 
 
-def run(level, program, how):
+def run(level, how):
+    """What the program of a level computed; nothing where this CPU lacks the level."""
+    program = os.path.join(how.build, level, "bin", "golden_differences")
+    if not os.access(program, os.X_OK):
+        sys.exit(f"{level}: expected {program}, got none; try --part build")
     values = os.path.join(how.build, f"{level}.f32")
     emulator = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu"] if level == "aarch64" and os.uname().machine != "aarch64" else []
     r = subprocess.run([*emulator, program, values], stdout=subprocess.PIPE, text=True)
+    if r.returncode == 77:
+        return []
     if r.returncode:
         sys.exit(f"{level}: expected {program} to end with 0, got {r.returncode}")
     rows, numbers = [json.loads(line) for line in r.stdout.splitlines()], array.array("f")
@@ -87,29 +93,39 @@ def main():
     parser.add_argument("--levels", nargs="+", default=LEVELS, choices=LEVELS, metavar="NAME", help=", ".join(LEVELS))
     parser.add_argument("--groups", nargs="+", metavar="GROUP", help="of golden files, as tests/golden/CMakeLists.txt names them; all unless given")
     parser.add_argument("--bf16", nargs="*", default=["plain", "causal", "windows"], metavar="GROUP", help="of those, in bf16 too: plain causal windows unless given")
+    parser.add_argument("--part", choices=["build", "run"], help="build makes the programs, run runs those that were made, maybe on another machine; both unless given")
     parser.add_argument("--host", default=os.path.join(SOURCE, "build/default/bin"), help="the folder of the generators")
     parser.add_argument("--build", default=os.path.join(SOURCE, "build/levels"))
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--json", action="store_true")
     how = parser.parse_args()
-    cache, report, first = cached(how.host), [], None
+    cache, report, first = {} if how.part == "run" else cached(how.host), [], None
     os.makedirs(how.build, exist_ok=True)
     for level in how.levels:
-        if why := missing(level, cache):
+        why = missing(level, how, cache)
+        if not why:
+            print(f"{level} ...", file=sys.stderr, flush=True)
+            if how.part != "run":
+                build(level, cache, how)
+            if how.part == "build":
+                continue
+            rows = run(level, how)
+            why = "" if rows else "this CPU lacks instructions of it"
+        if why:
             report.append({"level": level, "left_out": why})
         else:
-            print(f"{level} ...", file=sys.stderr, flush=True)
-            rows = run(level, build(level, cache, how), how)
             first = first or rows
             for kind in dict.fromkeys(row["kind"] for row in rows):
                 of = [row for row in rows if row["kind"] == kind]
                 report.append(summary(level, kind, of, of if first is rows else [row for row in first if row["kind"] == kind]))
         if not how.json:
             print("\n".join(line_of(row) for row in report if row["level"] == level), flush=True)
+    if how.part == "build":
+        sys.exit(1 if beyond(how) else 0)
     if how.json:
         print(json.dumps(report, indent=2))
     ran = [row for row in report if "left_out" not in row]
-    sys.exit(1 if not ran or any(row["failing"] for row in ran) or beyond(how) else 0)
+    sys.exit(1 if not ran or any(row["failing"] for row in ran) or (not how.part and beyond(how)) else 0)
 
 
 def beyond(how):
