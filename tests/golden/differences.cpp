@@ -1,7 +1,7 @@
 // golden_differences FILE: every golden file by the kernels that are linked, with a NaN among its inputs too,
 // gradients' files, and in bf16 where kernels for that are linked. A line of JSON for each output on standard output,
-// and what was computed, f32 after f32 in the order of the lines, in FILE. Exit status 77 where this
-// CPU lacks the level of the kernels. levels.py compares the levels.
+// and what was computed, f32 after f32 in the order of the lines, in FILE. Exit status 77
+// where this CPU lacks the level of the kernels. levels.py compares the levels.
 #include "golden.hpp"
 
 #include <attune/runtime/cpu.hpp>

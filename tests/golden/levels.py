@@ -11,6 +11,7 @@ import argparse, array, json, os, re, shutil, subprocess, sys
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "aarch64"]
 CROSS = "aarch64-linux-gnu-"
+LACKS_LEVEL = "this CPU lacks instructions of it"
 
 
 def cached(host):
@@ -22,8 +23,8 @@ def cached(host):
 def missing(level, how, cache):
     """Why nothing is done for a level here; empty if something can be."""
     native = "aarch64" if os.uname().machine == "aarch64" else "x86-64"
-    if level.startswith(native):  # of what was built elsewhere, its program knows
-        return "" if native == "aarch64" or how.part or level in cache.get("ATTUNE_LEVELS_HERE", "").split(";") else "this CPU lacks instructions of it"
+    if level.startswith(native):  # a part alone may be for another CPU: the program knows whether it runs
+        return "" if native == "aarch64" or how.part or level in cache.get("ATTUNE_LEVELS_HERE", "").split(";") else LACKS_LEVEL
     if level != "aarch64":
         return "no emulator of that CPU has its instructions"
     lacks = [name for name, part in ((CROSS + "g++", "build"), ("qemu-aarch64", "run")) if how.part in (part, None) and not shutil.which(name)]
@@ -110,7 +111,7 @@ def main():
             if how.part == "build":
                 continue
             rows = run(level, how)
-            why = "" if rows else "this CPU lacks instructions of it"
+            why = "" if rows else LACKS_LEVEL
         if why:
             report.append({"level": level, "left_out": why})
         else:
@@ -121,7 +122,7 @@ def main():
         if not how.json:
             print("\n".join(line_of(row) for row in report if row["level"] == level), flush=True)
     if how.part == "build":
-        sys.exit(1 if beyond(how) else 0)
+        sys.exit(1 if len(report) == len(how.levels) or beyond(how) else 0)
     if how.json:
         print(json.dumps(report, indent=2))
     ran = [row for row in report if "left_out" not in row]

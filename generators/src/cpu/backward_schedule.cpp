@@ -61,7 +61,8 @@ void schedule_loops(Func gradient, int stage, const RDom& loops, std::size_t fir
     update.parallel(all);
 }
 
-/// A square of pairs at a time, and its rows as they lie.
+/// Numbers of pairs, whose queries are in lanes, are added along the tensor's last axis by vectors: along the keys a
+/// square of pairs is transposed first.
 void schedule_vectors(const cpu_gradient& cut, backward_sweep::pair_pass& its, const kernel_frame& f) {
     using along = backward_sweep::pair_pass::along;
     if (its.last_axis == along::neither) return;
@@ -168,7 +169,8 @@ void schedule_outputs(const cpu_gradient& cut, backward_sweep& its, const kernel
         schedule_pairs(cut, pass.pairs, f, {at(pass.group), at(pass.group), at(pass.block), at(pass.key_block)});
         schedule_vectors(cut, pass, f);
         schedule_loops(pass.gradient, pass.stage, pass.loops, pass.first_parallel);
-        if (pass.last_axis == backward_sweep::pair_pass::along::neither || pass.stage != 1) continue;  // once
+        if (pass.last_axis == backward_sweep::pair_pass::along::neither || pass.stage != 1) continue;
+        // Zeros, once an output, and before all terms.
         const std::vector<Var> axes = pass.gradient.args();
         pass.gradient.vectorize(axes.front(), cut.lanes, TailStrategy::GuardWithIf);
         if (axes.size() > 1) pass.gradient.parallel(axes.back());
