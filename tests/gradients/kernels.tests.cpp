@@ -97,6 +97,20 @@ TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernel
     CHECK(error_of<g::masked_inside, g::masked_inside_gradient>(usual) <= allowed);
 }
 
+TEST_CASE("where queries see one key, nothing is passed back through its weight", "[kernels]") {
+    const shape s{.batches = 2, .heads = 4, .key_heads = 2, .queries = 50, .keys = 1};
+    gradient_call call(dsl::ir_of<g::full>, dsl::ir_of<g::full_gradient>, s, 7);
+    call.run(detail::table_of<g::full_gradient>(), 2);
+    int found = 0;
+    for (const elements& result : call.results) {
+        if (result.name == "dv") continue;
+        INFO(result.name);
+        CHECK(std::ranges::all_of(result.reals, [](float x) { return x == 0; }));
+        ++found;
+    }
+    CHECK(found == 2);
+}
+
 TEST_CASE("what is placed by an index agrees with the reference at any shape", "[kernels]") {
     for (const std::int64_t length : {1, 97}) {
         const shape s{.batches = 2, .heads = 2, .key_heads = 1, .queries = length, .keys = length};
@@ -135,7 +149,8 @@ TEST_CASE("what queries and keys are formed of adds nothing where there is no ke
 
 TEST_CASE("sums of several parts of the queries are added up", "[kernels]") {
     const shape s{.batches = 1, .heads = 2, .key_heads = 1, .queries = 1100, .keys = 70};
-    CHECK(error_of<g::alibi, g::alibi_gradient>(s) <= allowed);
+    // Of slopes: of 77,000 pairs' numbers, which cancel. Sixteen draws had 3.5e-5 on average, and 1.3e-4 once.
+    CHECK(error_of<g::alibi, g::alibi_gradient>(s) <= 20 * allowed);
     CHECK(error_of<g::bias_keys, g::bias_keys_gradient>(s) <= allowed);
     CHECK(error_of<g::bias_heads, g::bias_heads_gradient>(s) <= allowed);
     CHECK(error_of<g::relative_table, g::relative_table_gradient>(s) <= 2 * allowed);

@@ -129,9 +129,11 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     contraction c;
     c.node = node, c.depth = depth;
     // Algorithm
-    c.panel = Func("queries_" + name), c.sums = Func("sums_" + name), c.whole = Func("products_" + name);
+    c.rows = Func("rows_of_queries_" + name), c.panel = Func("queries_" + name), c.sums = Func("sums_" + name),
+    c.whole = Func("products_" + name);
     c.channels = RDom(0, depth, "channels_" + name);
-    c.panel(f_.qi, in_panel, f_.qt, f_.h, f_.b) = of_query(in_panel, f_.qi);
+    c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b) = of_query(in_panel, f_.qi);
+    c.panel(f_.qi, in_panel, f_.qt, f_.h, f_.b) = c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b);
     Expr key = of_key(c.channels, f_.ki);
     if (!keys_as_they_lie) {
         c.keys = Func("keys_" + name);
@@ -195,6 +197,53 @@ void pair_block::define_contractions() {
     }
 }
 
+place pair_block::of_side() const { return {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)}; }
+
+/// A sum over the channels of rows, as that of dout and out is. Positions in lanes would gather each number; rows are
+/// read as they lie, and turned. The order is that of the products of pairs: where a query sees one key, both sums are
+/// equal to the last bit, and nothing is passed back. Undefined if it is another sum, or none.
+Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_number& of) const {
+    const instruction& it = f_.node(node);
+    if (it.op != operation::sum || it.kind != kind::real) return {};
+    const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
+    const auto channels = as_const_int(Internal::simplify(f_.evaluate(it.arguments[1], {}).value));
+    if (!channels || *channels % 4 != 0) return {};
+    place where = of_side();
+    where.extents[index] = it.arguments[1];
+    const RDom each(0, static_cast<int>(*channels), "channels_" + std::to_string(node));
+    std::vector<Var> row = over;
+    row.insert(row.begin(), in_panel);
+    const std::vector<bool> under_it = under(f_.graph(), {it.arguments[2]}, [](int) { return false; });
+    for (int n = 0; n < static_cast<int>(under_it.size()); ++n) {
+        const instruction& load = f_.node(n);
+        if (!under_it[static_cast<std::size_t>(n)] || load.op != operation::load || load.kind != kind::real) continue;
+        const instruction& last = f_.node(load.arguments[load.argument_count - 1]);
+        const bool is_row = last.op == operation::bound && static_cast<int>(last.integer) == index;
+        if (!is_row || f_.node(load.arguments[0]).op != operation::input) continue;
+        where.indices[index] = in_panel;
+        const quantity element = f_.evaluate(n, where);
+        if (element.masked.defined()) continue;
+        // Algorithm
+        Func as_it_lies("lies_" + std::to_string(n)), turned("turned_" + std::to_string(n));
+        as_it_lies(row) = element.value;
+        std::vector<Var> positions_first = row;
+        std::swap(positions_first[0], positions_first[1]);
+        turned(positions_first) = as_it_lies(std::vector<Expr>(row.begin(), row.end()));
+        of.rows.push_back({as_it_lies, turned});
+        std::vector<Expr> at{positions_first.begin(), positions_first.end()};
+        at[1] = each;
+        where.known[n] = {turned(at), {}};
+    }
+    where.indices[index] = each;
+    const quantity x = f_.evaluate(it.arguments[2], where);
+    if (of.rows.empty() || x.masked.defined()) return {};
+    // Algorithm
+    of.sum = Func("sum_" + std::to_string(node)), of.channels = each;
+    of.sum(over) = 0.0f;
+    of.sum(over) += x.value;
+    return of.sum(std::vector<Expr>(over.begin(), over.end()));
+}
+
 /// What costs something and depends on the query alone, the key alone or neither is computed once a block.
 void pair_block::hoist(const std::vector<int>& roots) {
     std::vector<int> before;
@@ -202,14 +251,17 @@ void pair_block::hoist(const std::vector<int>& roots) {
     for (const auto& [n, tensor] : f_.inputs.computed) before.push_back(n);
     for (const int n : hoistable(f_.graph(), f_.depends, roots, before)) {
         const bool of_query = f_.depends[n].query, of_key = f_.depends[n].key;
-        const quantity x = f_.evaluate(n, {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)});
-        if (is_const(x.value)) continue;
         std::vector<Var> over{f_.h, f_.b};
         if (of_query) over.insert(over.begin(), {f_.qi, f_.qt});
         if (of_key) over.insert(over.begin(), {f_.ki, f_.kb});
+        hoisted_number number{.of_query = of_query, .of_key = of_key};
+        const Expr sum = of_query != of_key ? sum_of_rows(n, over, number) : Expr();
+        const quantity x = sum.defined() ? quantity{sum, {}} : f_.evaluate(n, of_side());
+        if (is_const(x.value)) continue;
         const kept_number kept("hoisted_" + std::to_string(n), x, over);
         known[n] = kept.at({over.begin(), over.end()});
-        hoisted.push_back({kept.values, of_query, of_key});
+        number.values = kept.values;
+        hoisted.push_back(number);
     }
 }
 

@@ -69,6 +69,7 @@ public:
         int node{};
         Halide::Expr depth;  ///< constant, or known in the call only
         Halide::Func panel;  ///< (query in block, channel, query block, head in group, task): queries, in lanes
+        Halide::Func rows;   ///< the same as they lie, channels first
         Halide::Func keys;   ///< (channel, key in block, key block, head in group, task), unless read as they lie
         Halide::Func sums;   ///< of pairs, over `channels`
         Halide::Func whole;  ///< of pairs: the sums of a block, if it is kept
@@ -77,11 +78,19 @@ public:
         bool is_kept{};   ///< as a block of pairs, since more than one tile reads it; else by the sums of the one
         int reader{-1};   ///< the last of `wanted` that reads it
     };
+    /// Rows of one side as they lie, (channel, position in block, block, head in group, task), and the positions first.
+    struct turned_rows {
+        Halide::Func as_they_lie, positions_first;
+    };
     /// What is computed once a block: (query in block, query block, head in group, task), or the same of keys, or
     /// (head in group, task).
     struct hoisted_number {
         Halide::Func values;
         bool of_query{}, of_key{};
+        /// Of a sum over channels of rows: the sum, over `channels`, and the rows that it is of; else undefined.
+        Halide::Func sum;
+        Halide::RDom channels;
+        std::vector<turned_rows> rows;
     };
     /// Rows of one side: (channel, position in block, block, head in group, task), 0 beyond the depth.
     struct side_rows {
@@ -119,6 +128,7 @@ public:
     const bool in_pairs;                                            ///< products are of pairs of bf16
 
 private:
+    place of_side() const;
     Halide::Expr query_at(const Halide::Expr& position) const;
     Halide::Expr query_read(const Halide::Expr& position) const;
     Halide::Expr key_read(const Halide::Expr& position) const;
@@ -135,6 +145,7 @@ private:
     void enter(contraction c);
     Halide::Expr rounded(const Halide::Expr& number) const;
     void hoist(const std::vector<int>& roots);
+    Halide::Expr sum_of_rows(int node, const std::vector<Halide::Var>& over, hoisted_number& of) const;
     bool is_read_again(int node) const;
     void transpose_pairs();
     void define_tiles(const std::vector<gradient_sum>& sums);

@@ -49,18 +49,20 @@ void schedule_in_pairs(Func copy, const Var& lanes, int extent, const Var& posit
 
 void schedule_contraction(const cpu_gradient& cut, pair_block::contraction& c, const Var& n, const kernel_frame& f,
                           const pair_loops& at) {
-    const Var nx("nx");
+    const Var nx("nx"), qx("qx");
     const auto depth = as_const_int(c.depth);
     if (c.in_pairs) return schedule_panel_of_pairs(cut, c, n, f, at);
     // Schedule
     c.panel.compute_at(at.block).bound_extent(f.qi, cut.block).bound_extent(f.qt, 1);
-    if (depth) {
-        const int step = std::gcd(static_cast<int>(*depth), cut.lanes);
-        c.panel.bound_extent(n, static_cast<int>(*depth)).split(n, n, nx, step).reorder(f.qi, nx, n).unroll(nx);
+    c.panel.split(f.qi, f.qi, qx, cut.lanes).vectorize(qx);
+    if (depth) {  // a square at a time
+        const int side = std::gcd(static_cast<int>(*depth), cut.lanes);
+        c.panel.bound_extent(n, static_cast<int>(*depth)).split(n, n, nx, side).reorder(qx, nx, n, f.qi).unroll(nx);
+        c.rows.compute_at(c.panel, n).bound_extent(n, side).bound_extent(f.qi, cut.lanes).bound_extent(f.qt, 1);
+        c.rows.vectorize(n).unroll(f.qi);
     } else {
-        c.panel.reorder(f.qi, n);
+        c.panel.reorder(qx, f.qi, n);
     }
-    c.panel.vectorize(f.qi, cut.lanes);
     if (cut.block % 64 == 0)
         c.panel.align_storage(f.qi, cut.block + 2 * cut.lanes);  // or rows lie in few sets of the cache
     if (c.keys.defined()) {
@@ -97,6 +99,28 @@ void schedule_sums(const cpu_gradient& cut, pair_block::contraction& c, const Fu
         c.sums.update().unroll(c.channels.x, std::gcd(static_cast<int>(*depth), cut.depth_unroll));
 }
 
+/// Positions in lanes, a square of rows at a time.
+void schedule_sum_of_rows(const cpu_gradient& cut, pair_block::hoisted_number& its, const Var& n,
+                          const kernel_frame& f) {
+    const Var position = its.of_query ? f.qi : f.ki, block = its.of_query ? f.qt : f.kb;
+    const RVar of_square("of_square"), square("square");
+    const int side = std::gcd(static_cast<int>(*as_const_int(its.channels.x.extent())), cut.lanes);
+    // Schedule
+    its.sum.compute_at(its.values, position).bound_extent(position, cut.lanes).bound_extent(block, 1);
+    its.sum.vectorize(position);
+    its.sum.update().split(its.channels.x, square, of_square, side).reorder(position, of_square, square);
+    its.sum.update().vectorize(position).unroll(of_square);
+    for (pair_block::turned_rows& each : its.rows) {
+        for (Func rows : {each.as_they_lie, each.positions_first})
+            rows.compute_at(its.sum, square)
+                .bound_extent(n, side)
+                .bound_extent(position, cut.lanes)
+                .bound_extent(block, 1);
+        each.as_they_lie.vectorize(n).unroll(position);
+        each.positions_first.vectorize(position).unroll(n);
+    }
+}
+
 }  // namespace
 
 void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame& f, const pair_loops& at) {
@@ -111,6 +135,7 @@ void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame
         else
             values.compute_at(at.group);
         if (each.of_query || each.of_key) values.vectorize(each.of_query ? f.qi : f.ki, cut.lanes);
+        if (each.sum.defined()) schedule_sum_of_rows(cut, each, its.in_panel, f);
     }
     for (pair_block::side_rows& each : its.copies) {
         Func& rows = each.copy;
