@@ -197,6 +197,7 @@ void pair_block::define_contractions() {
     }
 }
 
+/// Where a number of a query alone, or of a key alone, is evaluated.
 place pair_block::of_side() const { return {batch, head, query_read(f_.qi), key_read(f_.ki), keys_in_use(f_.b)}; }
 
 /// A sum over the channels of rows, as that of dout and out is. Positions in lanes would gather each number; rows are
@@ -207,7 +208,7 @@ Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_num
     if (it.op != operation::sum || it.kind != kind::real) return {};
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
     const auto channels = as_const_int(Internal::simplify(f_.evaluate(it.arguments[1], {}).value));
-    if (!channels || *channels % 4 != 0) return {};
+    if (!channels || *channels % 4 != 0) return {};  // in squares, of four numbers at least
     place where = of_side();
     where.extents[index] = it.arguments[1];
     const RDom each(0, static_cast<int>(*channels), "channels_" + std::to_string(node));
