@@ -27,7 +27,7 @@ def seconds_of(program, entry, schedule, seconds):
     variant, numbers = VARIANTS[kind_of(entry)]
     command = [program, "bench", "--json", "--variant", variant, "--shape", shape_of(entry), "--seconds", str(seconds),
                "--depths", f"{entry['depth']}x{entry['value_depth']}", "--dtypes", entry["types"], "--targets", entry["level"],
-               "--threads", str(entry["measured"]["threads"]), "--schedule", json.dumps(schedule)]
+               "--threads", str(entry["measured"]["threads"]), "--tuned-for", "generic", "--schedule", json.dumps(schedule)]
     if numbers:
         command += ["--set", *numbers]
     answer = subprocess.run(command, capture_output=True, text=True)

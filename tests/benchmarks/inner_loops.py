@@ -5,7 +5,8 @@
 
 A generator program compiles a kernel for each ISA level. Of the loops that hold no other loop and no exponential, those with most multiply-adds are the products: queries with
 keys, and weights with values. llvm-mca runs some hundred rounds of each on its model of a CPU, whose caches never miss, and as many rounds of the loop's multiply-adds alone, each on registers of
-its own: that is the bound. The share is bound / loop, 100 % where nothing but multiply-adds takes time. Needs llvm-mca and llvm-objdump 16 or later (Debian: llvm-19) and
+its own: that is the bound. The share is bound / loop, 100 % where nothing but multiply-adds takes time. It does not see that a sum on the stack has to come back before it
+is added to: so the instructions that touch the stack are counted. Needs llvm-mca and llvm-objdump 16 or later (Debian: llvm-19) and
 build/default/bin/benchmark_full_generator.
 """
 import argparse, collections, json, pathlib, re, shutil, subprocess, sys, tempfile
@@ -55,13 +56,17 @@ def is_product(instruction):
     return bool(PRODUCT.match(instruction)) and not re.match(r"^fml[as]\s+[sd]\d", instruction)
 
 
+def touches_stack(instruction):
+    return bool(re.search(r"\(%r[sb]p|\[sp\b", instruction))
+
+
 def loops(code):
     """The instructions of each loop that holds no other."""
     spans, at = [], {address: number for number, (address, _) in enumerate(code)}
     for number, (address, instruction) in enumerate(code):
         words = instruction.split()
         if JUMP.match(words[0]):
-            target = int(words[-1], 16) if words[-1].startswith("0x") else None
+            target = int(words[-1], 16) if re.fullmatch("(0x)?[0-9a-f]+", words[-1]) else None
             if target in at and at[target] <= number:
                 spans.append((at[target], number))
     return [[text for _, text in code[first:last + 1]] for first, last in spans
@@ -120,7 +125,7 @@ def rows(options):
                 bound = sum(cycles(mca, level, cpu, form) / len(form) * count for form, count in forms.items())
                 took = cycles(mca, level, cpu, loop)
                 yield {"level": level, "dtype": dtype, "depth": depth, "kind": kind, "loop": number, "cpu": cpu, "product": products[0].split()[0], "instructions": len(loop),
-                       "products": len(products), "cycles": round(took, 2), "bound": round(bound, 2), "share": round(bound / took, 3)}
+                       "on_stack": sum(map(touches_stack, loop)), "products": len(products), "cycles": round(took, 2), "bound": round(bound, 2), "share": round(bound / took, 3)}
 
 
 def main():
@@ -136,11 +141,11 @@ def main():
     options = parser.parse_args()
     if not options.program.exists():
         sys.exit(f"{options.program} is not there; try cmake --build --preset default --target benchmark_full_generator")
-    print(f"{'level':<15} {'type':<5} {'depth':>5} {'kind':<8} {'loop':>4} {'product':<12} {'of':>4} {'CPU':<15} {'cycles':>7} {'bound':>7} {'share':>6}")
+    print(f"{'level':<15} {'type':<5} {'depth':>5} {'kind':<8} {'loop':>4} {'product':<12} {'of':>4} {'stack':>5} {'CPU':<15} {'cycles':>7} {'bound':>7} {'share':>6}")
     found = []
     for r in rows(options):
         found.append(r)
-        print(f"{r['level']:<15} {r['dtype']:<5} {r['depth']:>5} {r['kind']:<8} {r['loop']:>4} {r['products']:>4} {r['product']:<12} {r['instructions']:>4} {r['cpu']:<15} "
+        print(f"{r['level']:<15} {r['dtype']:<5} {r['depth']:>5} {r['kind']:<8} {r['loop']:>4} {r['products']:>4} {r['product']:<12} {r['instructions']:>4} {r['on_stack']:>5} {r['cpu']:<15} "
               f"{r['cycles']:7.1f} {r['bound']:7.1f} {100 * r['share']:5.0f}%", flush=True)
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(found, indent=1) + "\n")

@@ -104,7 +104,8 @@ void schedule_sum_of_rows(const cpu_gradient& cut, pair_block::hoisted_number& i
                           const kernel_frame& f) {
     const Var position = its.of_query ? f.qi : f.ki, block = its.of_query ? f.qt : f.kb;
     const RVar of_square("of_square"), square("square");
-    const int side = std::gcd(static_cast<int>(*as_const_int(its.channels.x.extent())), cut.lanes);
+    // Squares of 16 hold so many registers that LLVM keeps sums of the products, too, in memory.
+    const int side = std::gcd(static_cast<int>(*as_const_int(its.channels.x.extent())), cut.lanes > 8 ? 4 : cut.lanes);
     // Schedule
     its.sum.compute_at(its.values, position).bound_extent(position, cut.lanes).bound_extent(block, 1);
     its.sum.vectorize(position);

@@ -89,18 +89,24 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
         .unroll(qv);
     its.state.update().never_partition(std::vector<VarOrRVar>{its.blocks});  // one loop, for skip_blocks to guard
     if (!its.chunk()) return;
-    its.weighted.compute_at(its.state, its.dc)
-        .bound_extent(f.qt, 1)
-        .bound_extent(f.kb, 1)
-        .split(f.d, f.d, dx, cut.value_tile)
-        .reorder(f.qi, dx, f.d);
-    its.weighted.vectorize(f.qi, lanes).unroll(f.qi).unroll(dx);
-    its.accumulated.compute_at(its.weighted, f.d)
-        .bound_extent(f.qt, 1)
-        .bound_extent(f.kb, 1)
-        .vectorize(f.qi, lanes)
-        .unroll(f.qi)
-        .unroll(f.d);
+    its.weighted.compute_at(its.state, its.dc).bound_extent(f.qt, 1).bound_extent(f.kb, 1);
+    const auto in_tiles = [&](Stage of) {
+        of.split(f.d, f.d, dx, cut.value_tile).reorder(f.qi, dx, f.d).vectorize(f.qi, lanes).unroll(f.qi).unroll(dx);
+    };
+    const auto in_registers = [&](Func sum, const LoopLevel& tile) {
+        sum.compute_at(tile)
+            .bound_extent(f.qt, 1)
+            .bound_extent(f.kb, 1)
+            .vectorize(f.qi, lanes)
+            .unroll(f.qi)
+            .unroll(f.d);
+    };
+    in_tiles(its.weighted);
+    in_registers(its.accumulated, LoopLevel(its.weighted, f.d));
+    if (its.of_masked) {
+        in_tiles(its.weighted.update());
+        in_registers(its.guarded, LoopLevel(its.weighted, f.d));
+    }
     if (its.of_masked) schedule_masked_values(*its.of_masked, LoopLevel(its.state, its.blocks.x));
     if (its.pairs_of_bf16) {
         its.accumulated.update(0)
@@ -111,7 +117,7 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.qi)
             .unroll(f.d)
             .never_partition(std::vector<VarOrRVar>{its.added.y});
-        its.accumulated.update(1)
+        its.guarded.update()
             .reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y)  // within a tile each vector would ask
             .vectorize(f.qi, lanes)
             .unroll(f.qi)
@@ -119,14 +125,16 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .never_partition(std::vector<VarOrRVar>{its.looked_at.y});
         return;
     }
-    for (const auto& [update, keys] : {std::pair(0, its.added), {1, its.looked_at}})
-        if (update == 0 || its.of_masked)
-            its.accumulated.update(update)
-                .reorder(f.qi, f.d, keys)
-                .vectorize(f.qi, lanes)
-                .unroll(f.qi)
-                .unroll(f.d)
-                .never_partition(std::vector<VarOrRVar>{keys});
+    const auto add_keys = [&](Func sum, const RDom& keys) {
+        sum.update()
+            .reorder(f.qi, f.d, keys)
+            .vectorize(f.qi, lanes)
+            .unroll(f.qi)
+            .unroll(f.d)
+            .never_partition(std::vector<VarOrRVar>{keys});
+    };
+    add_keys(its.accumulated, its.added);
+    if (its.of_masked) add_keys(its.guarded, its.looked_at);
 }
 
 void schedule_keys(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
@@ -153,9 +161,9 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
     if (its.pairs_of_bf16)
         add(its.weight_pairs, its.weight_pairs.args()[2].name(), 2),
             add(its.value_pairs, its.value_pairs.args()[2].name(), 2), add(its.accumulated, its.added.y.name(), 2),
-            add(its.accumulated, its.looked_at.y.name(), 2);
+            add(its.guarded, its.looked_at.y.name(), 2);
     else if (its.chunk())
-        add(its.accumulated, its.added.x.name()), add(its.accumulated, its.looked_at.x.name());
+        add(its.accumulated, its.added.x.name()), add(its.guarded, its.looked_at.x.name());
     if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
     return all;
 }

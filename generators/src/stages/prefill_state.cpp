@@ -72,7 +72,12 @@ void prefill_state::define_weights() {
         define_pairs();
     else
         define_values();
-    weighted(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b);
+    const std::vector<Var> at{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+    weighted(at) = accumulated(at);
+    if (!of_masked) return;
+    RDom block(0, 1, "guarded_block");
+    block.where(of_masked->matter());
+    weighted(at) = guarded(f_.qi, f_.d, f_.kb + block, f_.qt, f_.h, f_.b);
 }
 
 void prefill_state::define_values() {
@@ -86,12 +91,12 @@ void prefill_state::define_values() {
             select(f_.key_at(f_.ki) < f_.inputs.keys_in_use(f_.b), read(f_.d, f_.ki, f_.kb, f_.h, f_.b), 0.0f);
     }
     const Expr depth = min(f_.d, f_.value_depth() - 1);  // the last chunk may be longer than what is left
-    accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    const auto add_values = [&](const RDom& keys, bool look) {
+    const auto add_values = [&](Func& sum, const RDom& keys, bool look) {
         const Expr weight = weights.weighing(score_tile::pair_of(f_, f_.qi, keys)),
                    value = values(depth, keys, f_.kb, f_.h, f_.b);
-        accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
-            weight * (look ? masked_values::unless_masked(weight, value) : value);
+        const std::vector<Var> at{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+        sum(at) = 0.0f;
+        sum(at) += weight * (look ? masked_values::unless_masked(weight, value) : value);
     };
     added = RDom(0, f_.cut.key_block, "added");
     if (!f_.request.on_gpu()) {
@@ -99,11 +104,11 @@ void prefill_state::define_values() {
         added.where(!of_masked->matter());
     }
     // On a GPU each pair is looked at, and no block before.
-    add_values(added, f_.request.on_gpu() && !masked_values::are_finite(f_));
+    add_values(accumulated, added, f_.request.on_gpu() && !masked_values::are_finite(f_));
     if (!of_masked) return;
     looked_at = RDom(0, f_.cut.key_block, "looked_at");
     looked_at.where(of_masked->matter());
-    add_values(looked_at, true);
+    add_values(guarded, looked_at, true);
 }
 
 /// Weights and values with those of two neighbouring keys beside each other.
@@ -119,18 +124,18 @@ void prefill_state::define_pairs() {
     of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) {
         return cast<float>(value_pairs(key % 2, d, key / 2, f_.kb, f_.h, f_.b));
     });
-    accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) = 0.0f;
-    const auto add_values = [&](const RDom& keys, bool look) {
+    const auto add_values = [&](Func& sum, const RDom& keys, bool look) {
         const Expr of_pair = cast<float>(weight_pairs(keys.x, f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b)),
                    value = cast<float>(value_pairs(keys.x, depth, keys.y, f_.kb, f_.h, f_.b));
-        accumulated(f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b) +=
-            of_pair * (look ? masked_values::unless_masked(of_pair, value) : value);
+        const std::vector<Var> at{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+        sum(at) = 0.0f;
+        sum(at) += of_pair * (look ? masked_values::unless_masked(of_pair, value) : value);
     };
     added.where(!of_masked->matter());
-    add_values(added, false);
+    add_values(accumulated, added, false);
     looked_at = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "looked_at");
     looked_at.where(of_masked->matter());
-    add_values(looked_at, true);
+    add_values(guarded, looked_at, true);
 }
 
 void prefill_state::define_state() {

@@ -39,8 +39,10 @@ public:
     Halide::Func values;                        ///< (value depth, key in block, key block, head, batch)
     Halide::Func weight_pairs{"weight_pairs"};  ///< (of two, query in block, half the key in block, key block, ...)
     Halide::Func value_pairs{"value_pairs"};  ///< (of two, value depth, half the key in block, key block, head, batch)
-    Halide::Func accumulated{"accumulated"}, weighted{"weighted"};  ///< (query in block, value depth, key block, query
-                                                                    ///< block, head, batch): in registers; of a chunk
+    // (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers, and those
+    // of a chunk. A block whose masked values matter has its sums guarded by a Func of its own: LLVM keeps one of a
+    // tile's sums in memory where two loops of one Func share AVX2's 16 registers, and the block takes twice as long.
+    Halide::Func accumulated{"accumulated"}, guarded{"guarded"}, weighted{"weighted"};
     Halide::Func state{"state"};         ///< (query in block, chunk, query block, head, batch): as layout says
     Halide::Func shared_state{"final"};  ///< on a GPU: (chunk, query in block, query block, head, batch) of the state
                                          ///< without accumulators
