@@ -4,7 +4,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
-from inner_loops import alone, heaviest, is_product, loops
+from inner_loops import alone, heaviest, is_product, loops, touches_stack
 
 failures = []
 
@@ -19,6 +19,10 @@ power = ["vfmadd213ps %zmm0, %zmm1, %zmm2", "vfmadd213ps %zmm0, %zmm1, %zmm2", "
 text = ["movl $0x1, %eax", *inner, *power, "jg 0x0", "jmp 0xfff0", "retq"]
 code = [(0x10 * number, line) for number, line in enumerate(text)]
 check("a loop that holds another, and jumps elsewhere, are none", loops(code), [inner, power])
+objdump = [line.replace(" 0x", " ") if line[0] == "j" else line for line in text]
+check("jumps as GNU's objdump writes them", [loop[:-1] for loop in loops(list(zip((at for at, _ in code), objdump)))], [inner[:-1], power[:-1]])
+check("what touches the stack", [touches_stack(x) for x in ("vmovaps %zmm6, 1088(%rsp)", "vmovaps 0x100(%rsp),%ymm9", "mov -0x8(%rbp),%rax", "ldr q1, [sp, #16]", "vmovaps (%rsi), %ymm1", inner[2])],
+      [True, True, True, True, False, False])
 check("exponentials are left out", heaviest(loops(code)), [inner])
 check("widening bf16 is no exponential", heaviest([inner, ["vpslld $0x10, %zmm2, %zmm2", inner[1], inner[1], inner[1]]])[0][0], "vpslld $0x10, %zmm2, %zmm2")
 check("what is multiplied and added", [is_product(x) for x in (*inner, "vdpbf16ps %zmm0, %zmm2, %zmm3", "fmla v3.4s, v1.4s, v2.s[0]", "fmla s3, s1, v2.s[0]", "vmulps %zmm0, %zmm1, %zmm2")],

@@ -5,6 +5,7 @@ A sum that LLVM keeps in memory is loaded and stored at each step, and the next 
 long. Results are right, no model of a CPU sees it (llvm-mca's loads never wait for stores), and any change of a formula's other loops can bring it about."""
 import pathlib, shutil, subprocess, sys, tempfile
 
+sys.dont_write_bytecode = True
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "benchmarks"))
 import inner_loops
 
