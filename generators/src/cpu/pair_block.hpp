@@ -85,12 +85,12 @@ public:
     /// What is computed once a block: (query in block, query block, head in group, task), or the same of keys, or
     /// (head in group, task).
     struct hoisted_number {
-        Halide::Func values;
+        Halide::Func values{};
         bool of_query{}, of_key{};
         /// Of a sum over channels of rows: the sum, over `channels`, and the rows that it is of; else undefined.
-        Halide::Func sum;
-        Halide::RDom channels;
-        std::vector<turned_rows> rows;
+        Halide::Func sum{};
+        Halide::RDom channels{};
+        std::vector<turned_rows> rows{};
     };
     /// Rows of one side: (channel, position in block, block, head in group, task), 0 beyond the depth.
     struct side_rows {
