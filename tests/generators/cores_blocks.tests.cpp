@@ -24,7 +24,7 @@ namespace {
 /// Whether a mask shows a pair: (head, query counted from the last key in use, key).
 using seen_by = std::function<bool(std::int64_t head, std::int64_t query, std::int64_t key)>;
 const seen_by recent = [](auto, auto query, auto key) { return key <= query && key >= query - 31; };
-const seen_by first_keys = [](auto, auto, auto key) { return key < 64; };
+const seen_by first_keys = [](auto, auto, auto key) { return key < 128; };  // whole blocks of every schedule
 const seen_by local_and_global = [](auto head, auto query, auto key) {
     return key <= query && (head >= 2 || key > query - 64);
 };

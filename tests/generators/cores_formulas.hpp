@@ -18,7 +18,7 @@ inline constexpr auto global = mask(scores, causal_bottom_right);
 
 // Masks that see other blocks together than each alone.
 inline constexpr auto recent = mask(scores, bottom_right(window(31, 0)));
-inline constexpr auto first_keys = mask(scores, kv_idx < 64);
+inline constexpr auto first_keys = mask(scores, kv_idx < 128);
 inline constexpr auto recent_and_first = softmax(recent) * v + softmax(first_keys) * v2;
 inline constexpr auto first_and_recent = softmax(first_keys) * v2 + softmax(recent) * v;
 

@@ -8,8 +8,8 @@
 
 namespace attune {
 
-/// Which blocks of (query tile, key block) a kernel visits for given arguments: 0 skipped, 1 visited, 2 visited and
-/// wholly visible, so that no mask is computed.
+/// Which blocks of (query tile, key block) a kernel visits for given arguments: 0 skipped, 1 visited, 2 visited, and no
+/// pair of the sub-blocks of keys that it visits there is masked, so that no mask is computed.
 struct block_map {
     int batches{}, heads{}, query_blocks{}, key_blocks{};
     int query_block{}, key_block{};      ///< queries and keys of one block
