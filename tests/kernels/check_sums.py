@@ -2,7 +2,7 @@
 """check_sums.py <generator of attune::common> <generator of a gradient>: the loops that multiply keep their sums in registers.
 
 A sum that LLVM keeps in memory is loaded and stored at each step, and the next step waits for it: a loop of twelve sums, one of them in memory, takes twice as
-long. Results are right, no model of a CPU sees it (llvm-mca's loads never wait for stores), and any change of a formula's other loops can bring it about."""
+long. Results are right all the same, and llvm-mca does not see it: its loads do not wait for stores."""
 import pathlib, shutil, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
@@ -16,7 +16,7 @@ BACKWARD = ["--graph", "golden_gradients::full_gradient"]
 CASES = [("x86-64-v3", "f32", COMMON, PLAIN, 2, 0), ("x86-64-v3", "f32", COMMON, WINDOW, 2, 0), ("x86-64-v3", "bf16", COMMON, PLAIN, 2, 0),
          ("x86-64-v4", "f32", COMMON, PLAIN, 2, 0), ("x86-64-v4-bf16", "bf16", COMMON, PLAIN, 2, 0), ("x86-64-v3", "f32", COMMON, DECODE, 2, 0),
          ("x86-64-v4", "f32", COMMON, DECODE, 2, 0), ("x86-64-v3", "f32", GRADIENT, BACKWARD, 3, 0),
-         ("x86-64-v4", "f32", GRADIENT, BACKWARD, 3, 2)]  # one of sixteen sums; it waits no longer than the other fifteen take
+         ("x86-64-v4", "f32", GRADIENT, BACKWARD, 3, 2)]  # one of sixteen sums lies in memory still
 
 
 def main():

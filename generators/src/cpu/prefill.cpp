@@ -93,8 +93,8 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
     const auto in_tiles = [&](Stage of) {
         of.split(f.d, f.d, dx, cut.value_tile).reorder(f.qi, dx, f.d).vectorize(f.qi, lanes).unroll(f.qi).unroll(dx);
     };
-    const auto in_registers = [&](Func sum, const LoopLevel& tile) {
-        sum.compute_at(tile)
+    const auto in_registers = [&](Func sum) {
+        sum.compute_at(its.weighted, f.d)
             .bound_extent(f.qt, 1)
             .bound_extent(f.kb, 1)
             .vectorize(f.qi, lanes)
@@ -102,12 +102,12 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.d);
     };
     in_tiles(its.weighted);
-    in_registers(its.accumulated, LoopLevel(its.weighted, f.d));
+    in_registers(its.accumulated);
     if (its.of_masked) {
         in_tiles(its.weighted.update());
-        in_registers(its.guarded, LoopLevel(its.weighted, f.d));
+        in_registers(its.guarded);
+        schedule_masked_values(*its.of_masked, LoopLevel(its.state, its.blocks.x));
     }
-    if (its.of_masked) schedule_masked_values(*its.of_masked, LoopLevel(its.state, its.blocks.x));
     if (its.pairs_of_bf16) {
         its.accumulated.update(0)
             .reorder(its.added.x, f.qi, f.d, its.added.y)

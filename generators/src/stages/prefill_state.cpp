@@ -15,6 +15,8 @@ int chunk_of(const schedule& s) {
     return on_gpu ? on_gpu->chunk : std::get<cpu_prefill>(s).chunk;
 }
 
+std::vector<Var> element_of_sum(const kernel_frame& f) { return {f.qi, f.d, f.kb, f.qt, f.h, f.b}; }
+
 }  // namespace
 
 prefill_state::prefill_state(const kernel_frame& frame)
@@ -72,10 +74,10 @@ void prefill_state::define_weights() {
         define_pairs();
     else
         define_values();
-    const std::vector<Var> at{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+    const std::vector<Var> at = element_of_sum(f_);
     weighted(at) = accumulated(at);
     if (!of_masked) return;
-    RDom block(0, 1, "guarded_block");
+    RDom block(0, 1, "guarded_block");  // the block itself, so that it can have a condition
     block.where(of_masked->matter());
     weighted(at) = guarded(f_.qi, f_.d, f_.kb + block, f_.qt, f_.h, f_.b);
 }
@@ -94,7 +96,7 @@ void prefill_state::define_values() {
     const auto add_values = [&](Func& sum, const RDom& keys, bool look) {
         const Expr weight = weights.weighing(score_tile::pair_of(f_, f_.qi, keys)),
                    value = values(depth, keys, f_.kb, f_.h, f_.b);
-        const std::vector<Var> at{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+        const std::vector<Var> at = element_of_sum(f_);
         sum(at) = 0.0f;
         sum(at) += weight * (look ? masked_values::unless_masked(weight, value) : value);
     };
@@ -127,7 +129,7 @@ void prefill_state::define_pairs() {
     const auto add_values = [&](Func& sum, const RDom& keys, bool look) {
         const Expr of_pair = cast<float>(weight_pairs(keys.x, f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b)),
                    value = cast<float>(value_pairs(keys.x, depth, keys.y, f_.kb, f_.h, f_.b));
-        const std::vector<Var> at{f_.qi, f_.d, f_.kb, f_.qt, f_.h, f_.b};
+        const std::vector<Var> at = element_of_sum(f_);
         sum(at) = 0.0f;
         sum(at) += of_pair * (look ? masked_values::unless_masked(of_pair, value) : value);
     };

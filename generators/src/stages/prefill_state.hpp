@@ -39,9 +39,9 @@ public:
     Halide::Func values;                        ///< (value depth, key in block, key block, head, batch)
     Halide::Func weight_pairs{"weight_pairs"};  ///< (of two, query in block, half the key in block, key block, ...)
     Halide::Func value_pairs{"value_pairs"};  ///< (of two, value depth, half the key in block, key block, head, batch)
-    // (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers, and those
-    // of a chunk. A block whose masked values matter has its sums guarded by a Func of its own: LLVM keeps one of a
-    // tile's sums in memory where two loops of one Func share AVX2's 16 registers, and the block takes twice as long.
+    /// (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers; those of a
+    /// block whose masked values matter; the sums of a chunk. With both loops in one Func LLVM keeps one of the tile's
+    /// sums in memory (AVX2), and the loop takes twice as long.
     Halide::Func accumulated{"accumulated"}, guarded{"guarded"}, weighted{"weighted"};
     Halide::Func state{"state"};         ///< (query in block, chunk, query block, head, batch): as layout says
     Halide::Func shared_state{"final"};  ///< on a GPU: (chunk, query in block, query block, head, batch) of the state
