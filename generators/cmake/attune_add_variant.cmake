@@ -78,16 +78,19 @@ for the machine that compiles them")
     if(NOT DEFINED arg_TARGETS)
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
-    # Beside x86-64-v4 it holds kernels of bf16 alone (kernel_list.cpp): without any, no generator needs to run for it.
+    # Beside x86-64-v4 these hold kernels of bf16 alone (kernel_list.cpp): without any, no generator needs to run for them.
     if(x86-64-v4 IN_LIST arg_TARGETS AND NOT "${arg_DTYPES}" MATCHES "bf16")
-        list(REMOVE_ITEM arg_TARGETS x86-64-v4-bf16)
-        # Who passes ATTUNE_TARGETS on, perhaps with more, did not choose that level.
+        set(of_bf16 x86-64-v4-bf16 x86-64-v4-amx)
+        list(REMOVE_ITEM arg_TARGETS ${of_bf16})
+        # Who passes ATTUNE_TARGETS on, perhaps with more, did not choose those levels.
         set(left_out ${ATTUNE_TARGETS})
         list(REMOVE_ITEM left_out x86-64-v4 ${of_their_own})
-        if(x86-64-v4-bf16 IN_LIST of_their_own AND (left_out OR NOT x86-64-v4-bf16 IN_LIST ATTUNE_TARGETS))
-            message(NOTICE "attune_add_variant(${target}): expected bf16 among DTYPES for x86-64-v4-bf16 of TARGETS, got `${arg_DTYPES}`, of which x86-64-v4 has the kernels; \
+        foreach(level IN LISTS of_bf16)
+            if(level IN_LIST of_their_own AND (left_out OR NOT level IN_LIST ATTUNE_TARGETS))
+                message(NOTICE "attune_add_variant(${target}): expected bf16 among DTYPES for ${level} of TARGETS, got `${arg_DTYPES}`, of which x86-64-v4 has the kernels; \
 try TARGETS without it")
-        endif()
+            endif()
+        endforeach()
     endif()
     if(NOT DEFINED arg_SHAPES)
         set(arg_SHAPES prefill decode)

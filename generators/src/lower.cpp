@@ -170,11 +170,11 @@ bool has_precomputed(const graph_ir& graph) {
 
 void check_request(const kernel_request& request) {
     check(request);
-    if (pairing_of(request.schedule) == 2 && !can_use_bf16_dot(request))
+    if (const int pairing = pairing_of(request.schedule); pairing != 1 && !can_use_bf16_dot(request))
         throw std::runtime_error(
-            "a pairing of 2 needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "
-            "products "
-            "of such tensors alone");
+            "a pairing of " + std::to_string(pairing) +
+            " needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "
+            "products of such tensors alone");
     if (request.on_gpu() && !request.core().others.empty())
         throw std::runtime_error("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs");
     if (request.on_gpu() && !request.graph().stores.empty())

@@ -6,7 +6,7 @@ this, else from an environment of their own, build/torch, which is made at the f
 
 Before anything is timed, every output is compared with attune's. The ratio says how many times faster attune is than the fastest peer; the share is of what the
 machine can do at most: time at the peak, or for reading q, k and v and writing the output once, whichever is longer. The peak is that of what attune's kernel multiplies
-with, f32 multiply-adds or vdpbf16ps (f32's softmax beside it is not counted), measured at the end of every turn of attune's, and between its calls where they take long:
+with, f32 multiply-adds, vdpbf16ps or tdpbf16ps (f32's softmax beside it is not counted), measured at the end of every turn of attune's, and between its calls where they take long:
 the best of a run counts. What memory gives a second moves with whoever else asks it: where there is one query, reading the keys and values and doing nothing with them
 takes turns with the calls, and is what the machine can read there. Compare numbers of one run only.
 """

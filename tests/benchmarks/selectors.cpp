@@ -210,7 +210,7 @@ int main(int argc, char** argv) {
     CLI11_PARSE(app, argc, argv);
     std::string level;
     for (const attune::generators::level& each : attune::generators::levels())
-        if (level.empty() && attune::runs(each.name) && !each.bf16_dot) level = each.name;
+        if (level.empty() && attune::runs(each.name) && !each.is_for_bf16()) level = each.name;
     fmt::print("{}, {} threads; {} heads over {}, depth {}, f32\n", level, attune::threads(), asked.heads,
                asked.key_heads, asked.depth);
     for (const std::int64_t queries : asked.queries) measure(asked, queries, level);

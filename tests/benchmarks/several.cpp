@@ -130,7 +130,7 @@ int main(int argc, char** argv) {
 
     std::string level;
     for (const generators::level& each : generators::levels())
-        if (level.empty() && attune::runs(each.name) && !each.bf16_dot) level = each.name;
+        if (level.empty() && attune::runs(each.name) && !each.is_for_bf16()) level = each.name;
     if (level.empty()) {
         fmt::print(stderr, "expected a machine that runs one of the levels of attune, got one that runs none\n");
         return 1;

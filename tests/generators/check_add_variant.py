@@ -33,7 +33,7 @@ message(FATAL_ERROR "made of ${{sources}}")
     return " ".join(done.stderr.split())
 
 
-def expect(arguments, *sentences, targets="x86-64-v3 x86-64-v4 x86-64-v4-bf16", without=()):
+def expect(arguments, *sentences, targets="x86-64-v3 x86-64-v4 x86-64-v4-bf16 x86-64-v4-amx", without=()):
     got = said(arguments, targets)
     for sentence in sentences:
         if sentence not in got:
@@ -47,15 +47,17 @@ plain = "my HEADER my.hpp GRAPHS my::graph"
 dropped = "attune_add_variant(my): expected bf16 among DTYPES for x86-64-v4-bf16 of TARGETS, got `f32`, of which x86-64-v4 has the kernels; try TARGETS without it"
 second = "my_graph_x86-64-v4-bf16"
 
-# The level that is left out is named where it was chosen: not by default, nor where the default is passed on.
+# A level that is left out is named where it was chosen: not by default, nor where the default is passed on.
 expect(f"{plain} TARGETS x86-64-v4 x86-64-v4-bf16", dropped, "my_graph_x86-64-v4", without=[second])
 expect(f"{plain} TARGETS x86-64-v4 x86-64-v4-bf16", dropped, targets="x86-64-v4", without=[second])
+expect(f"{plain} TARGETS x86-64-v4 x86-64-v4-amx", dropped.replace("v4-bf16", "v4-amx"), "my_graph_x86-64-v4", targets="x86-64-v4", without=["my_graph_x86-64-v4-amx"])
 expect(f"{plain} DTYPES f32 f16 TARGETS x86-64-v4 x86-64-v4-bf16", dropped.replace("`f32`", "`f32;f16`"), without=[second])
-expect(plain, "my_graph_x86-64-v3", "my_graph_x86-64-v4", without=[second, "expected"])
+expect(plain, "my_graph_x86-64-v3", "my_graph_x86-64-v4", without=[second, "my_graph_x86-64-v4-amx", "expected"])
 expect(f"{plain} TARGETS ${{ATTUNE_TARGETS}}", "my_graph_x86-64-v4", without=[second, "expected"])
 expect(f"{plain} TARGETS x86-64-v2 ${{ATTUNE_TARGETS}}", "my_graph_x86-64-v2", without=[second, "expected"])
 # It holds kernels where there is bf16, or no x86-64-v4 that has the others.
 expect(f"{plain} DTYPES f32 bf16 TARGETS x86-64-v4 x86-64-v4-bf16", second, without=["expected"])
+expect(f"{plain} DTYPES f32 bf16", second, "my_graph_x86-64-v4-amx", without=["expected"])
 expect(f"{plain} DTYPES q:f32,k:bf16,v:bf16 TARGETS x86-64-v4 x86-64-v4-bf16", second, without=["expected"])
 expect(f"{plain} TARGETS x86-64-v4-bf16", second, without=["expected"])
 

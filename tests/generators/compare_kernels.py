@@ -11,7 +11,7 @@ replaced by numbers in the order of their first appearance.
 
     --programs   a regular expression of the programs' names; without it the golden set, the catalogue, attune::common and the
                  benchmarks, which have to be built: --list says their targets
-    --levels     default x86-64-v3 x86-64-v4 x86-64-v4-bf16 opencl cuda
+    --levels     default x86-64-v3 x86-64-v4 x86-64-v4-bf16 x86-64-v4-amx opencl cuda
 """
 import argparse
 import concurrent.futures
@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 
-LEVELS = ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "opencl", "cuda"]
+LEVELS = ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx", "opencl", "cuda"]
 PROGRAMS = r"^(golden_.*|catalogue|attune_common|benchmark_.*|deciding_variants|layer_variants)_generator$"
 ASIDE = {"--target": 1, "--object": 1, "--code": 1, "--cache": 1, "--graph": 1, "--key": 1}  # options of emit that do not say what a kernel is
 

@@ -137,7 +137,7 @@ private:
 
 const generators::level& best_level() {
     return *std::ranges::find_if(generators::levels(),
-                                 [](const auto& each) { return runs(each.name) && !each.bf16_dot; });
+                                 [](const auto& each) { return runs(each.name) && !each.is_for_bf16(); });
 }
 }  // namespace
 
@@ -187,7 +187,7 @@ TEST_CASE("a NaN reaches the rows of each softmax that sees it, and of no other,
     const graph near_and_far{"apart", ir_of<apart>};
     for (const generators::level& level : testing::tested_levels())
         for (const char* const kind : {"prefill", "decode"}) {
-            if (level.is_gpu || !runs(level.name) || level.bf16_dot) continue;
+            if (level.is_gpu || !runs(level.name) || level.is_for_bf16()) continue;
             const compared kernel(near_and_far, level.name, element_type::f32, kind);
             const support::shape shape{.heads = 2, .key_heads = 1, .queries = kind[0] == 'p' ? 70 : 3, .keys = 70};
             for (const char* const input : {"k", "v"})

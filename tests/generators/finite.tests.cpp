@@ -80,7 +80,7 @@ void put(workload& call, const char* name, std::size_t sequence, std::size_t key
 void for_each_kind(const auto& check) {
     for (const generators::level& each : testing::tested_levels())
         for (const element_type type : {element_type::f32, element_type::bf16})
-            if (runs(each.name) && (!each.bf16_dot || type == element_type::bf16))
+            if (runs(each.name) && (!each.is_for_bf16() || type == element_type::bf16))
                 for (const char* const shapes : {"prefill", "decode"}) check(each.name, type, shapes);
 }
 

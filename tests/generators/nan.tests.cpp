@@ -114,7 +114,7 @@ struct decoded {
 void for_each_kind(const std::function<void(std::string_view level, element_type)>& check) {
     for (const generators::level& each : testing::tested_levels())
         for (const element_type type : {element_type::f32, element_type::bf16, element_type::f16})
-            if (runs(each.name) && (!each.bf16_dot || type == element_type::bf16)) check(each.name, type);
+            if (runs(each.name) && (!each.is_for_bf16() || type == element_type::bf16)) check(each.name, type);
 }
 
 constexpr std::size_t row = 32, length = 600;

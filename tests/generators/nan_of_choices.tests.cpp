@@ -90,7 +90,7 @@ found compared(const chosen& kernel, workload& call, const std::vector<float>& b
 
 void for_each_kernel(const graph_ir& graph, const std::function<void(const chosen&)>& check) {
     for (const generators::level& each : testing::tested_levels()) {
-        if (!runs(each.name) || each.bf16_dot) continue;  // of f32 it has those of the level before
+        if (!runs(each.name) || each.is_for_bf16()) continue;  // of f32 it has those of the level before
         for (const auto& [shapes, queries] : {std::pair{"prefill", std::int64_t{77}}, {"decode", std::int64_t{2}}}) {
             CAPTURE(each.name, shapes);
             check(chosen(graph, each.name, shapes, queries));

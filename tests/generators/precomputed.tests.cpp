@@ -116,7 +116,7 @@ const std::array graphs{graph{"pooled_blocks", ir_of<pooled_blocks>},
 
 const generators::level& best_level() {
     return *std::ranges::find_if(generators::levels(),
-                                 [](const auto& each) { return runs(each.name) && !each.bf16_dot; });
+                                 [](const auto& each) { return runs(each.name) && !each.is_for_bf16(); });
 }
 
 generators::listed_kernel planned_for(const generators::variant& v, std::string_view level, const char* shape) {

@@ -35,7 +35,7 @@ TEST_CASE("a NaN that a row sees is its maximum, of whichever key it is; one tha
     for (const graph& of : graphs)
         for (const generators::level& level : testing::tested_levels())
             for (const char* kind : {"prefill", "decode"}) {
-                if (level.is_gpu || !runs(level.name) || level.bf16_dot) continue;
+                if (level.is_gpu || !runs(level.name) || level.is_for_bf16()) continue;
                 const generators::variant variant{of.name, of.ir};
                 const generators::jit_kernel kernel(
                     generators::kernels_of(

@@ -218,7 +218,12 @@ template <class Cut> void breaks_common_limits(const Cut& s) {
         breaks(s, &Cut::chunk, 4097, "chunk to be 4096 at most, got 4097; try 4096");
     if constexpr (requires { &Cut::key_splits; })
         breaks(s, &Cut::key_splits, 1000000, "key_splits to be 1024 at most, got 1000000; try 1024");
-    if constexpr (requires { &Cut::pairing; }) breaks(s, &Cut::pairing, 3, "pairing to be 2 at most, got 3; try 2");
+    if constexpr (std::is_same_v<Cut, cpu_gradient>)
+        breaks(s, &Cut::pairing, 3, "pairing to be 2 at most, got 3; try 2");
+    if constexpr (std::is_same_v<Cut, cpu_prefill>) {
+        breaks(s, &Cut::pairing, 33, "pairing to be 32 at most, got 33; try 32");
+        breaks(s, &Cut::pairing, 3, "pairing to be 1, 2 or 32, got 3; try 1");
+    }
 }
 }  // namespace
 
@@ -301,6 +306,28 @@ TEST_CASE("beside x86-64-v4 the level of bf16 holds what multiplies pairs of bf1
     CHECK(types_at_bf16(each, alone).size() == 8);
     CHECK(types_at_bf16(backward_of_each, beside) == std::vector<std::string>{"attune_plain_gradient_bf16"});
     CHECK(types_at_bf16(backward_of_each, alone).size() == 4);
+}
+
+TEST_CASE("the level of tiles holds what tiles multiply, and what it is alone with") {
+    const variant each{"plain", ir_of<plain>}, backward_of_each{"plain_gradient", ir_of<plain_gradient>};
+    const auto symbols = [](const variant& of, const std::vector<std::string>& targets, const char* depths) {
+        std::vector<std::pair<std::string, int>> all;
+        const build_request build{.targets = targets,
+                                  .dtypes = {"f32", "bf16", "q:f32,k:bf16,v:bf16"},
+                                  .depths = {depths},
+                                  .shapes = {"prefill", "decode"}};
+        for (const listed_kernel& k : kernels_of({&of, 1}, build))
+            if (k.request.target->bf16_tiles)
+                all.emplace_back(name_of(shapes_of(k.request.schedule)), pairing_of(k.request.schedule));
+        return all;
+    };
+    const std::vector<std::string> beside{"x86-64-v4", "x86-64-v4-amx"};
+    using all = std::vector<std::pair<std::string, int>>;
+    CHECK(symbols(each, beside, "64") == all{{"prefill", bf16_of_tile}, {"decode", 1}});
+    CHECK(symbols(each, beside, "32x48") == all{{"prefill", bf16_of_tile}, {"decode", 1}});
+    CHECK(symbols(each, beside, "80") == all{});
+    CHECK(symbols(backward_of_each, beside, "64") == all{});
+    CHECK(symbols(each, {"x86-64-v4-amx"}, "64").size() == 6);
 }
 
 TEST_CASE("every level and depth has a valid default, whose scratch does not depend on lengths") {

@@ -16,7 +16,7 @@ inline std::vector<generators::level> tested_levels() {
     bool dots = false, others = false;
     for (const generators::level& each : generators::levels()) {
         if (each.is_gpu || !runs(each.name)) continue;
-        bool& seen = each.bf16_dot ? dots : others;
+        bool& seen = each.is_for_bf16() ? dots : others;
         if (!seen || std::getenv("ATTUNE_EVERY_LEVEL") != nullptr) all.push_back(each);
         seen = true;
     }

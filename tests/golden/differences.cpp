@@ -106,7 +106,8 @@ void add_in_bf16(const std::filesystem::path& path, const graph_step& step, std:
     attune::detail::call(table, arguments, {});
     const bool pairs = std::ranges::any_of(table.kernels, [](const kernel& k) {
         return k.query == element_type::bf16 &&
-               std::string_view(k.schedule).find("\"pairing\":2") != std::string_view::npos;
+               (std::string_view(k.schedule).find("\"pairing\":2") != std::string_view::npos ||
+                std::string_view(k.schedule).find("\"pairing\":32") != std::string_view::npos);
     });
     for (std::size_t i = 0; i < expected.outputs.size(); ++i) {
         const bool stored = !narrow[i].empty();

@@ -9,7 +9,7 @@ system with this checkout: no compiler and no generator is needed there. An outp
 import argparse, array, json, os, re, shutil, subprocess, sys
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "aarch64"]
+LEVELS = ["x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx", "aarch64"]
 CROSS = "aarch64-linux-gnu-"
 LACKS_LEVEL = "this CPU lacks instructions of it"
 

@@ -5,7 +5,7 @@ The objects of the kernels that a build made are disassembled, and what is found
 runtime asks for before it runs kernels of that level (the table in cpu.cpp) and of no others. It refuses any other instruction."""
 import argparse, collections, concurrent.futures, hashlib, json, os, re, shutil, subprocess, sys
 
-LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16")
+LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx")
 ASSEMBLER = {"lahf": None, "bmi1": "bmi", "avx512_ifma": "avx512ifma", "avx512_vbmi": "avx512vbmi"}  # as GNU as calls a feature; None: in all that it knows
 LEGACY = re.compile(r"^(cs |data16 |ds |addr32 )*(nop[wl]?|xchg +%ax,%ax)\b")  # what fills gaps
 # On CPUs without BMI these bytes are bsf, whose result is the same but for 0: LLVM asks for it where a number is not 0.
@@ -15,9 +15,9 @@ ALIKE = {"x86-64-v2": re.compile(r"^tzcnt ")}
 def features(source):
     """By level, the features that the runtime asks for: those of the levels below, too."""
     with open(source, encoding="utf-8") as file:
-        rows = re.findall(r'\{"([\w.]+)", (\d), leaf_\w+, \d+\}', file.read())
+        rows = re.findall(r'\{"([\w.]+)", (\d), leaf_\w+, \d+(?:, (\d))?\}', file.read())
     assert len(rows) > 20, f"expected the table of CPU features in {source}, got {len(rows)} rows"
-    of_level = lambda at: [ASSEMBLER.get(name, name) for name, needed in rows if int(needed) <= at and ASSEMBLER.get(name, name)]
+    of_level = lambda at: [ASSEMBLER.get(name, name) for name, needed, last in rows if int(needed) <= at <= int(last or at) and ASSEMBLER.get(name, name)]
     return {level: "generic64" + "".join(f"+{name}" for name in of_level(at)) for at, level in enumerate(LEVELS, 2)} | {"aarch64": "armv8-a"}
 
 
@@ -33,7 +33,7 @@ def objects(folder, most):
     for base, folders, files in os.walk(folder):
         folders[:] = [f for f in folders if f not in ("CMakeFiles", "Testing")]
         for name in files:
-            match = re.fullmatch(r".+_(x86-64-v2|x86-64-v3|x86-64-v4|x86-64-v4-bf16|aarch64)\.o", name)
+            match = re.fullmatch(r".+_(x86-64-v2|x86-64-v3|x86-64-v4|x86-64-v4-bf16|x86-64-v4-amx|aarch64)\.o", name)
             if match and base.endswith("_kernels"):
                 found[match[1]].append(os.path.join(base, name))
     chosen = lambda path: hashlib.sha1(os.path.basename(path).encode()).digest()
@@ -87,7 +87,8 @@ def beyond(lines, march, level):
 def check_assembler(known):
     """The check is one: an instruction of each level is refused below it."""
     for level, below, line in (("x86-64-v3", "x86-64-v2", "vfmadd231ps %ymm1,%ymm2,%ymm3"), ("x86-64-v4", "x86-64-v3", "vaddps %zmm1,%zmm2,%zmm3"),
-                               ("x86-64-v4", "x86-64-v3", "vaddps %ymm1,%ymm2,%ymm17"), ("x86-64-v4-bf16", "x86-64-v4", "vdpbf16ps %zmm1,%zmm2,%zmm3")):
+                               ("x86-64-v4", "x86-64-v3", "vaddps %ymm1,%ymm2,%ymm17"), ("x86-64-v4-bf16", "x86-64-v4", "vdpbf16ps %zmm1,%zmm2,%zmm3"),
+                               ("x86-64-v4-amx", "x86-64-v4-bf16", "tdpbf16ps %tmm1,%tmm2,%tmm3"), ("x86-64-v4-bf16", "x86-64-v4-amx", "extrq %xmm1,%xmm2")):
         assert not beyond([line], known[level], level) and beyond([line], known[below], level), f"expected {line} to be of {level} and not of {below}"
 
 

@@ -14,6 +14,7 @@ LEVELS = {
     "x86-64-v3": {"f32": ([r"^vfmadd\d+ps .*%ymm"], [ZMM, MASKED]), "bf16": ([r"^vfmadd\d+ps .*%ymm"], [ZMM, MASKED, r"^vdpbf16ps"]), "f16": ([r"^vcvtph2ps "], [ZMM, MASKED])},
     "x86-64-v4": {"f32": ([r"^vfmadd\d+ps .*%zmm"], [r"^vdpbf16ps"]), "bf16": ([r"^vfmadd\d+ps .*%zmm"], [r"^vdpbf16ps", r"^vcvtne2?ps2bf16"])},
     "x86-64-v4-bf16": {"f32": ([r"^vfmadd\d+ps .*%zmm"], []), "bf16": ([r"^vdpbf16ps .*%zmm"], []), "q:f32,k:bf16,v:bf16": ([r"^vfmadd\d+ps .*%zmm"], [r"^vdpbf16ps"])},
+    "x86-64-v4-amx": {"bf16": ([r"^tdpbf16ps .*%tmm", r"^tilerelease"], [r"^vdpbf16ps"]), "q:f32,k:bf16,v:bf16": ([r"^vfmadd\d+ps .*%zmm"], [r"^tdpbf16ps"])},
 }
 
 

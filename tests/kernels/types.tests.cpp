@@ -40,7 +40,7 @@ std::set<types> types_of(const kernel_table& table) {
     return all;
 }
 
-/// Those at which there are kernels of these types: beside x86-64-v4 that of bf16 has others' alone.
+/// Those at which there are kernels of these types: beside x86-64-v4 those of bf16 have others' alone.
 std::vector<std::string> levels_of(const kernel_table& table, const types& of) {
     std::vector<std::string> levels = levels_here(table);
     std::erase_if(levels, [&](const std::string& level) {
@@ -64,7 +64,8 @@ constexpr double least_half = 0x1p-25;  // half of the smallest f16: below 2^-14
 bool multiplies_pairs(const kernel_table& table, const types& of, std::string_view level) {
     return std::ranges::any_of(table.kernels, [&](const kernel& k) {
         return k.target == level && types{k.query, k.key, k.value, k.output} == of &&
-               std::string_view(k.schedule).find("\"pairing\":2") != std::string_view::npos;
+               (std::string_view(k.schedule).find("\"pairing\":2") != std::string_view::npos ||
+                std::string_view(k.schedule).find("\"pairing\":32") != std::string_view::npos);
     });
 }
 

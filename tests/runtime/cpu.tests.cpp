@@ -89,6 +89,35 @@ TEST_CASE("a level needs each of its features, and those of the levels below") {
     CHECK_FALSE(runs("x86-64-v2", cpu));
 }
 
+TEST_CASE("tiles need the operating system's leave") {
+    cpu_state cpu = complete();
+    cpu.leaf_7.ecx |= bits({27, 28});
+    cpu.leaf_7.edx = bits({22, 23, 24, 25});
+    cpu.leaf_7_1.eax |= bits({4});
+    cpu.xcr0 |= 0x60000;
+    static int asked = 0;
+    cpu.may_use_tiles = [] { return ++asked != 1; };
+    CHECK(runs("x86-64-v4-bf16", cpu));
+    CHECK(asked == 0);  // of no other level
+    CHECK(missing_for("x86-64-v4-amx", cpu) == "the operating system's leave to use tile registers");
+    CHECK(runs("x86-64-v4-amx", cpu));
+    cpu.leaf_80000001.ecx &= ~bits({6});  // as Sapphire Rapids is
+    CHECK(missing_for("x86-64-v4-bf16", cpu) == "sse4a");
+    CHECK(runs("x86-64-v4-amx", cpu));
+    const int before = asked;
+    CHECK(missing_for("x86-64-v4-amx", limited_to("x86-64-v4", cpu)) == "a higher ATTUNE_MAX_LEVEL");
+    CHECK(asked == before);  // who leaves the level out leaves the process as it is
+
+    cpu.xcr0 = 0x200e7;  // half of their state
+    CHECK(missing_for("x86-64-v4-amx", cpu) == "tile registers saved by the operating system");
+    cpu.xcr0 = 0x600e7;
+    cpu.may_use_tiles = nullptr;
+    CHECK(missing_for("x86-64-v4-amx", cpu) == "the operating system's leave to use tile registers");
+    cpu.leaf_7.edx = 0;
+    CHECK_THAT(missing_for("x86-64-v4-amx", cpu), ContainsSubstring("avx512_fp16, amx_tile, amx_bf16, amx_int8"));
+    CHECK(missing_for("x86-64-v4-bf16", complete()) == "");
+}
+
 TEST_CASE("machines of other kinds and levels without a name do not run") {
     cpu_state arm;
     arm.is = cpu_state::family::aarch64;
@@ -126,7 +155,7 @@ TEST_CASE("a limit is a level of such CPUs, or refused") {
         CHECK_THROWS_MATCHES(limited_to(wrong, cpu), attune::error, MessageMatches(said));
     };
     for (const auto wrong : {"x86-64-v9", "x86-64-V3", "v3", " ", "aarch64", "opencl"})
-        refused(wrong, complete(), "x86-64-v2; x86-64-v3; x86-64-v4; x86-64-v4-bf16");
+        refused(wrong, complete(), "x86-64-v2; x86-64-v3; x86-64-v4; x86-64-v4-bf16; x86-64-v4-amx");
     cpu_state arm;
     arm.is = cpu_state::family::aarch64;
     refused("x86-64-v3", arm, "aarch64");
@@ -175,15 +204,16 @@ TEST_CASE("a process whose model of CPU is written as none has its calls refused
 TEST_CASE("levels are ranked") {
     CHECK(attune::rank_of("x86-64-v2") < attune::rank_of("x86-64-v3"));
     CHECK(attune::rank_of("x86-64-v4") < attune::rank_of("x86-64-v4-bf16"));
+    CHECK(attune::rank_of("x86-64-v4-bf16") < attune::rank_of("x86-64-v4-amx"));
     CHECK(attune::rank_of("host") == -1);
-    CHECK(attune::cpu_levels().size() == 5);
+    CHECK(attune::cpu_levels().size() == 6);
 }
 
 TEST_CASE("this machine agrees with what the compiler's own detection says") {
 #if defined(__x86_64__) && defined(__GNUC__)
     __builtin_cpu_init();
     const char* const set = std::getenv("ATTUNE_MAX_LEVEL");
-    const std::string_view most = set && *set ? set : "x86-64-v4-bf16";
+    const std::string_view most = set && *set ? set : "x86-64-v4-amx";
     CHECK(runs("x86-64-v2") == (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")));
     const bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
     const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&

@@ -27,7 +27,7 @@ namespace attune::support {
 namespace {
 
 // Tenths of a millisecond: long beside the start of a thread that waits, short beside another program's turn on a CPU.
-long rounds_of(const instruction& what) { return 1800000 / what.sums; }
+long rounds_of(const instruction& what) { return 1800000 / what.sums / (what.lanes > 16 ? 16 : 1); }
 
 // Twelve independent chains hide the latency of an FMA, sixteen where more are under way; the sums are kept so that
 // nothing is optimised away. Nor do sanitizers look at them.
@@ -74,6 +74,34 @@ ATTUNE_CHAINS __attribute__((target("avx512bf16,avx512f"))) float chains_of_pair
     for (auto& s : sums) all = _mm512_add_ps(all, s);
     return _mm512_cvtss_f32(all);
 }
+ATTUNE_CHAINS __attribute__((target("amx-tile,amx-bf16,avx512f"))) float chains_of_tiles(long count) {
+    struct {  // Intel's manual, LDTILECFG
+        std::uint8_t palette = 1, start_row = 0, reserved[14]{};
+        std::uint16_t bytes_of_row[16]{};
+        std::uint8_t rows[16]{};
+    } shapes;
+    for (int i = 0; i < 8; ++i) shapes.bytes_of_row[i] = 64, shapes.rows[i] = 16;
+    alignas(64) static const std::uint16_t tile[512]{};
+    alignas(64) float sums[256];
+    _tile_loadconfig(&shapes);
+    _tile_zero(0);
+    _tile_zero(1);
+    _tile_zero(2);
+    _tile_zero(3);
+    _tile_loadd(4, tile, 64);
+    _tile_loadd(5, tile, 64);
+    _tile_loadd(6, tile, 64);
+    _tile_loadd(7, tile, 64);
+    for (long i = 0; i < count; ++i) {
+        _tile_dpbf16ps(0, 4, 6);
+        _tile_dpbf16ps(1, 4, 7);
+        _tile_dpbf16ps(2, 5, 6);
+        _tile_dpbf16ps(3, 5, 7);
+    }
+    _tile_stored(0, sums, 64);
+    _tile_release();
+    return sums[0];
+}
 #elif defined(__aarch64__)
 ATTUNE_CHAINS float chains_128(long count) {
     float32x4_t sums[16];
@@ -99,6 +127,7 @@ ATTUNE_CHAINS float chains_of_one(long count) {
 
 constexpr instruction known[] = {
 #if defined(__x86_64__)
+    {"tdpbf16ps", "x86-64-v4-amx", 256, 32, 4, chains_of_tiles},
     {"vdpbf16ps", "x86-64-v4-bf16", 16, 2, 16, chains_of_pairs},
     {"multiply-add", "x86-64-v4", 16, 1, 12, chains_512},
     {"multiply-add", "x86-64-v3", 8, 1, 12, chains_256},
@@ -204,8 +233,9 @@ const instruction& instruction_of(std::string_view level, std::string_view sched
     const auto of = [&](const instruction& each) { return level.starts_with(each.level) && each.pairs == pairs; };
     const auto* const at = std::ranges::find_if(known, of);
     if (at == std::end(known))
-        throw std::runtime_error("expected a pairing of 1, or of 2 at the level x86-64-v4-bf16, got " +
-                                 std::to_string(pairs) + " at " + std::string(level));
+        throw std::runtime_error(
+            "expected a pairing of 1, of 2 at the level x86-64-v4-bf16, or of 32 at x86-64-v4-amx, got " +
+            std::to_string(pairs) + " at " + std::string(level));
     return *at;
 }
 

@@ -14,9 +14,9 @@ namespace attune::support {
 
 /// What a kernel multiplies with.
 struct instruction {
-    std::string_view name;         ///< "multiply-add", "vdpbf16ps"
+    std::string_view name;         ///< "multiply-add", "vdpbf16ps", "tdpbf16ps"
     std::string_view level;        ///< the ISA level that has it; empty: every CPU that this was compiled for
-    int lanes;                     ///< sums of a vector
+    int lanes;                     ///< sums of a vector, or of a tile
     int pairs;                     ///< multiply-adds a lane
     int sums;                      ///< vectors of sums that do not wait for one another
     float (*chains)(long rounds);  ///< adds to each of them once a round
@@ -25,7 +25,8 @@ struct instruction {
 };
 
 /// That of a kernel of a level ("x86-64-v3", ...) with a schedule, as explanation::schedule has it: the level's f32
-/// multiply-add, or vdpbf16ps where the schedule pairs bf16 elements; what else such a kernel does, softmax, is f32.
+/// multiply-add, or what multiplies bf16 where the schedule pairs such elements; what else such a kernel does, softmax,
+/// is f32.
 const instruction& instruction_of(std::string_view level, std::string_view schedule);
 
 /// GFLOP/s of `threads` threads that do nothing else: the best of four bursts of some tenths of a millisecond. The

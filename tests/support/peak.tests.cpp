@@ -41,17 +41,23 @@ TEST_CASE("what a kernel multiplies with follows from its level and its schedule
     CHECK(paired.sums >= 12);
     CHECK(paired.flops(10) == 2.0 * 10 * 16 * 2 * paired.sums);
     CHECK_THROWS_AS(instruction_of("x86-64-v4", R"({"pairing":2})"), std::runtime_error);
+    const instruction& tiled = instruction_of("x86-64-v4-amx", R"({"shapes":"prefill","pairing":32})");
+    CHECK((tiled.name == "tdpbf16ps" && tiled.flops(1) == 2.0 * 16 * 16 * 32 * tiled.sums));
+    CHECK(&instruction_of("x86-64-v4-amx", R"({"pairing":1})") == &single);
+    CHECK_THROWS_AS(instruction_of("x86-64-v4-bf16", R"({"pairing":32})"), std::runtime_error);
     if (!attune::runs("x86-64-v4-bf16")) CHECK_THROWS_AS(burst_gigaflops(paired, 1), std::runtime_error);
 }
 #endif
 
 TEST_CASE("every instruction that this CPU has can be measured, by one thread and by several") {
-    for (const char* level : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "aarch64"}) {
+    for (const char* level : {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx", "aarch64"}) {
         if (!attune::runs(level)) continue;
         INFO(level);
         for (const int threads : {1, 3, 1}) CHECK(burst_gigaflops(instruction_of(level, "{}"), threads) > 0);
         if (std::string_view(level) == "x86-64-v4-bf16")
             CHECK(burst_gigaflops(instruction_of(level, R"({"pairing":2})"), 2) > 0);
+        if (std::string_view(level) == "x86-64-v4-amx")
+            CHECK(burst_gigaflops(instruction_of(level, R"({"pairing":32})"), 2) > 0);
     }
 }
 

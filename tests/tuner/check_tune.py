@@ -59,8 +59,8 @@ def search(options, scratch):
     program = [options.program, "tune", *options.kernel]
     folder, log = os.path.join(scratch, "schedules"), os.path.join(scratch, "log.jsonl")
     levels = levels_here(options)
-    ranks = {name: rank for rank, name in enumerate(["aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"])}
-    most = os.environ.get("ATTUNE_MAX_LEVEL") or "x86-64-v4-bf16"
+    ranks = {name: rank for rank, name in enumerate(["aarch64", "x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "x86-64-v4-amx"])}
+    most = os.environ.get("ATTUNE_MAX_LEVEL") or "x86-64-v4-amx"
     check(levels and max(ranks[level] for level in levels) <= ranks[most], f"expected levels up to {most}, got {levels}")
     made = run(program + ["--budget", "3", "--seed", "5", "--schedules", folder, "--log", log, "--report", os.path.join(scratch, "report.html"), "--json"])
     results = json.loads(made.stdout)

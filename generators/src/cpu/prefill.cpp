@@ -2,6 +2,7 @@
 
 #include "cpu/score_tile_schedule.hpp"
 #include "cpu/stage_schedules.hpp"
+#include "passes/multiply_tiles.hpp"
 #include "passes/prefetch_rows.hpp"
 
 #include <algorithm>
@@ -12,6 +13,24 @@ namespace attune::generators {
 using namespace Halide;
 
 namespace {
+
+/// Words of values as they lie, turned a square at a time.
+void schedule_turned(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
+    // Schedule
+    const Var k2 = its.value_pairs.args()[0], kx("kx"), dx("dx");
+    const int square = std::gcd(cut.lanes, std::gcd(cut.key_block / 2, f.value_depth()));
+    its.value_pairs.compute_at(its.state, its.blocks.x)
+        .hoist_storage(task)
+        .bound_extent(k2, cut.key_block / 2)
+        .bound_extent(f.d, f.value_depth())
+        .bound_extent(f.kb, 1);
+    its.value_pairs.split(k2, k2, kx, square)
+        .split(f.d, f.d, dx, square)
+        .reorder(kx, dx, f.d, k2)
+        .vectorize(kx)
+        .unroll(dx);
+    its.value_rows.compute_at(its.value_pairs, f.d).vectorize(f.d, square).unroll(k2);
+}
 
 void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_frame& f, const LoopLevel& task) {
     // Schedule. Loops that are clipped (subblocks.hpp) are not partitioned.
@@ -56,6 +75,13 @@ void schedule_scores(const cpu_prefill& cut, prefill_state& its, const kernel_fr
         weights.never_partition(std::vector<VarOrRVar>{f.ki});
     }
     if (!its.pairs_of_bf16) return;
+    if (its.tiled) {
+        const Var k2 = its.weight_pairs.args()[1];
+        in_tile(its.weight_pairs);
+        its.weight_pairs.hoist_storage(task).bound_extent(k2, cut.key_block / 2);
+        schedule_turned(cut, its, f, task);
+        return;
+    }
     const Var j = its.weight_pairs.args()[0], k2 = its.weight_pairs.args()[2];
     its.weight_pairs.never_partition(std::vector<VarOrRVar>{k2});
     its.value_pairs.never_partition(std::vector<VarOrRVar>{k2});
@@ -101,12 +127,29 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.qi)
             .unroll(f.d);
     };
-    in_tiles(its.weighted);
-    in_registers(its.accumulated);
+    if (its.tiled) {
+        its.weighted.bound_extent(f.qi, cut.query_tile).bound_extent(f.d, cut.chunk).vectorize(f.qi, lanes);
+    } else {
+        in_tiles(its.weighted);
+        in_registers(its.accumulated);
+    }
     if (its.of_masked) {
-        in_tiles(its.weighted.update());
+        in_tiles(its.weighted.update(its.tiled ? 1 : 0));
         in_registers(its.guarded);
         schedule_masked_values(*its.of_masked, LoopLevel(its.state, its.blocks.x));
+    }
+    const auto in_pairs = [&] {
+        its.guarded.update()
+            .reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y)  // within a tile each vector would ask
+            .vectorize(f.qi, lanes)
+            .unroll(f.qi)
+            .unroll(f.d)
+            .never_partition(std::vector<VarOrRVar>{its.looked_at.y});
+    };
+    if (its.tiled) {  // for multiply_tiles
+        its.weighted.update().reorder(its.added.x, its.added.y, f.qi, f.d).never_partition_all();
+        in_pairs();
+        return;
     }
     if (its.pairs_of_bf16) {
         its.accumulated.update(0)
@@ -117,12 +160,7 @@ void schedule_state(const cpu_prefill& cut, prefill_state& its, const kernel_fra
             .unroll(f.qi)
             .unroll(f.d)
             .never_partition(std::vector<VarOrRVar>{its.added.y});
-        its.guarded.update()
-            .reorder(f.qi, f.d, its.looked_at.x, its.looked_at.y)  // within a tile each vector would ask
-            .vectorize(f.qi, lanes)
-            .unroll(f.qi)
-            .unroll(f.d)
-            .never_partition(std::vector<VarOrRVar>{its.looked_at.y});
+        in_pairs();
         return;
     }
     const auto add_keys = [&](Func sum, const RDom& keys) {
@@ -210,6 +248,9 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill
         skip_empty_blocks(state.state.name() + ".s1." + state.blocks.x.name(), state.parts.block_kinds,
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_keys(state, frame, attention);
+        if (state.tiled && f.request.target->bf16_tiles)
+            attention.add_custom_lowering_pass(
+                new multiply_tiles({state.scores_at.contractions.front().product.name(), state.weighted.name()}));
     }
     for (quadratic_outputs& each : all.pairs) {
         schedule_pairs(cut, each, f);

@@ -67,7 +67,14 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
     }
     if (channels) return;
     for (score_tile::contraction& c : its_.contractions) {
-        if (c.paired) {
+        if (c.tiled && !in_lanes)
+            c.key_rows.compute_at(block)
+                .hoist_storage(storage)
+                .bound_extent(i, positions)
+                .bound_extent(of, 1)
+                .bound_extent(f_.d, f_.depth())
+                .vectorize(f_.d, std::gcd(2 * lanes, f_.depth()));
+        if (c.paired && !(c.tiled && in_lanes)) {
             if (!in_lanes) continue;
             const Var j = c.panel.args()[0];
             c.panel.compute_at(block)
@@ -87,7 +94,8 @@ void score_tile_schedule::schedule_side(bool of_query, const LoopLevel& block, c
             if (of_query && !stored && c.fixed) schedule_rows(rows, true, f_.depth(), true, block, storage);
             continue;
         }
-        const int transposed = c.fixed ? std::gcd(std::gcd(lanes, positions), f_.depth()) : 1;
+        const int channels_of_row = c.tiled ? f_.depth() / 2 : f_.depth();
+        const int transposed = c.fixed ? std::gcd(std::gcd(lanes, positions), channels_of_row) : 1;
         c.panel.compute_at(block).hoist_storage(storage).bound_extent(i, positions).bound_extent(of, 1);
         // Channels a power of two apart would fall into a few sets of the cache.
         if (positions % 64 == 0) c.panel.align_storage(i, positions + 2 * lanes);
@@ -229,7 +237,8 @@ void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, 
 std::vector<row_loop> score_tile_schedule::row_loops() const {
     std::vector<row_loop> all;
     for (const score_tile::contraction& c : its_.contractions)
-        all.push_back({{c.panel.name(), f_.qi.name()}, c.paired ? 1 : std::gcd(lanes_, f_.cut.query_block)});
+        all.push_back(
+            {{c.panel.name(), f_.qi.name()}, c.paired && !c.tiled ? 1 : std::gcd(lanes_, f_.cut.query_block)});
     return all;
 }
 
@@ -245,6 +254,10 @@ void score_tile_schedule::schedule_products(const cpu_prefill& cut, const LoopLe
             .bound_extent(other, others)
             .bound_extent(f_.qt, 1)
             .bound_extent(f_.kb, 1);
+        if (c.tiled) {  // for multiply_tiles
+            product.update().reorder(c.each.x, c.each.y, lane, other).never_partition_all();
+            continue;
+        }
         product.vectorize(lane, vector).unroll(lane).unroll(other);
         if (c.paired) {
             product.update()

@@ -197,6 +197,15 @@ Expr remainder_down(const Expr& a, const Expr& b) {
 
 Expr as_limit(const Expr& x) { return x.type() == Int(32) ? clamp(x, -(1 << 30), 1 << 30) : x; }
 
+Expr word_of(const Expr& first, const Expr& second) {
+    const auto bits = [](const Expr& half) { return cast<std::uint32_t>(reinterpret<std::uint16_t>(half)); };
+    return bits(first) | bits(second) << 16;
+}
+
+Expr half_of(const Expr& word, const Expr& which) {
+    return reinterpret(BFloat(16), cast<std::uint16_t>(word >> cast<std::uint32_t>(16 * which)));
+}
+
 Expr is_exactly(const Expr& x, float number) {
     return reinterpret<std::uint32_t>(x) == Expr(std::bit_cast<std::uint32_t>(number));
 }

@@ -38,6 +38,10 @@ Halide::Expr natural_logarithm(const Halide::Expr& x);
 /// integers, so that every level, with instructions for it or without, stores the same bits.
 Halide::Expr stored_as(const Halide::Type& element, const Halide::Expr& x);
 
+/// Two numbers of bf16 beside each other in a word, and one of those of such a word.
+Halide::Expr word_of(const Halide::Expr& first, const Halide::Expr& second);
+Halide::Expr half_of(const Halide::Expr& word, const Halide::Expr& which);
+
 /// The f32 that a byte is as float8_e4m3fn, or as float8_e5m2, exactly: denormal numbers, NaN and infinities included.
 Halide::Expr from_f8(bool e4m3, const Halide::Expr& byte);
 

@@ -1,6 +1,7 @@
 #include "kernel/cpu_schedule.hpp"
 
 #include <algorithm>
+#include <numeric>
 
 namespace attune::generators {
 namespace {
@@ -15,6 +16,18 @@ int fitting_chunk(int value_depth, int tile, int lanes) {
         if (cost <= best_cost) best = chunk, best_cost = cost;
     }
     return best;
+}
+
+/// Of tiles, as a search found them on an Intel Xeon, but for windows: each tile of queries reads keys and values anew,
+/// from the second-level cache where rows are long, and each block of queries turns the values anew.
+cpu_prefill default_of_tiles(cpu_prefill s, const depth_pair& depths, masking hides) {
+    const bool shallow = depths.depth + depths.value_depth <= 128;
+    s.query_tile = 64, s.key_tile = 32;
+    s.query_block = hides == masking::none ? 256 : hides == masking::some ? 128 : 64;
+    s.key_block = hides == masking::window ? 64 : hides == masking::none && !shallow ? 256 : 128;
+    s.chunk = std::gcd(depths.value_depth, 64);
+    s.value_tile = 4;
+    return s;
 }
 
 }  // namespace
@@ -72,6 +85,7 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
         s.query_block = 2 * s.query_tile, s.key_block = 128;
         if (hides == masking::none) s.key_tile = 4, s.value_tile = std::min(s.value_tile, 4);
     }
+    if (pairing == bf16_of_tile) return default_of_tiles(s, depths, hides);
     // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in
     // between.
     if (isa.lanes == 8 && hides == masking::none && depth <= 32 && value_depth == 32) {

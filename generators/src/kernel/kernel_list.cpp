@@ -43,11 +43,12 @@ bool converts_in(int lanes, const kernel_request& request) {
 }
 
 /// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16, and of
-/// bytes in decode, alone.
+/// bytes in decode, alone; x86-64-v4-amx products of tiles. Decode comes with them, for a call looks for its level
+/// first.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
     const auto in_bytes = [&](const plan* core) { return multiplies_bytes(request, *core); };
-    return request.target->bf16_dot && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
-           !(can_use_bf16_dot(request) ||
+    return request.target->is_for_bf16() && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
+           !((request.target->bf16_tiles ? can_use_tiles(request) : can_use_bf16_dot(request)) ||
              (!request.facts->gradient && std::ranges::any_of(request.core().cores(), in_bytes)));
 }
 
@@ -56,7 +57,10 @@ bool repeats_lower_level(const kernel_request& request, const build_request& bui
 schedule default_prefill(const kernel_request& request) {
     if (request.facts->gradient) return default_cpu_gradient(request);
     if (request.on_gpu()) return default_gpu_prefill(request);
-    const int pairing = request.target->bf16_dot && can_use_bf16_dot(request) ? 2 : 1;
+    const int pairing = !can_use_bf16_dot(request) ? 1
+                        : can_use_tiles(request)   ? bf16_of_tile
+                        : request.target->bf16_dot ? 2
+                                                   : 1;
     cpu_prefill s = default_cpu_prefill(*request.target, request.depths, request.facts->hides, pairing);
     if (pairing == 1 && (converts_in(8, request) || converts_in(16, request)))
         s.query_block *= 2;  // each block converts anew: full calls of depth 128 take 4 % less time, causal ones 5 %

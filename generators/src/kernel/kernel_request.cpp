@@ -102,6 +102,12 @@ bool can_use_bf16_dot(const kernel_request& request) {
            depths.depth % 2 == 0 && std::ranges::all_of(request.core().cores(), pairs_fit);
 }
 
+bool can_use_tiles(const kernel_request& request) {
+    return request.target->bf16_tiles && !request.facts->gradient && can_use_bf16_dot(request) &&
+           request.depths.depth % bf16_of_tile == 0 && request.depths.value_depth % rows_of_tile == 0 &&
+           std::ranges::all_of(request.core().cores(), [](const plan* core) { return core->further.empty(); });
+}
+
 bool multiplies_bytes(const kernel_request& request, const plan& core) {
     constexpr int rows = 4, channels = 16;  // of a vector
     const auto* cut = std::get_if<cpu_decode>(&request.schedule);

@@ -48,9 +48,13 @@ struct kernel_request {
 /// Throws std::runtime_error with the first limit or rule that the request's schedule breaks.
 void check(const kernel_request& request);
 
-/// Whether a kernel may have a schedule with a pairing of 2: q, k and v are bf16, tensors as they are passed, weighed
-/// by softmax's own weights. Of a gradient: all its products are of such tensors' rows.
+/// Whether a kernel may have a schedule that multiplies bf16, with a pairing other than 1: q, k and v are bf16, tensors
+/// as they are passed, weighed by softmax's own weights. Of a gradient: all its products are of such tensors' rows.
 bool can_use_bf16_dot(const kernel_request& request);
+
+/// Whether it may have the pairing of tiles: attention, not its gradient, of depths that tiles fill and scores of one
+/// product, at a level that has them.
+bool can_use_tiles(const kernel_request& request);
 
 /// Whether a core's queries and keys are multiplied as integers in decode: the formula makes both of codes of 8 bits,
 /// and the level has an instruction for them.

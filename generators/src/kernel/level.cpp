@@ -15,6 +15,14 @@ constexpr std::string_view launching_level = "x86-64-v2";
 #endif
 
 constexpr level table[] = {
+    {.name = "x86-64-v4-amx",
+     .halide =
+         "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_sapphirerapids-avx512_skylake-avx512_zen4-f16c-fma-"
+         "sse41",
+     .lanes = 16,
+     .registers = 32,
+     .bf16_tiles = true,
+     .widens_bytes = true},
     {.name = "x86-64-v4-bf16",
      .halide = "x86-64-linux-avx-avx2-avx512-avx512_cannonlake-avx512_skylake-avx512_zen4-f16c-fma-sse41",
      .lanes = 16,

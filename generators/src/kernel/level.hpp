@@ -13,9 +13,13 @@ struct level {
     int lanes;                ///< f32 in a vector register
     int registers;            ///< vector registers
     bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
+    bool bf16_tiles{};        ///< has registers of tiles of bf16, and multiplies two of them
     bool byte_dot{};          ///< the same of bytes, four at a time, added to an i32
     bool widens_bytes{};      ///< loads bytes as integers of 32 bits, a vector of them by one instruction
     bool is_gpu{};            ///< threads are what lanes are elsewhere
+
+    /// Whether it is for products of bf16: beside x86-64-v4 it has no other kernels.
+    bool is_for_bf16() const { return bf16_dot || bf16_tiles; }
 };
 
 /// Every level, most demanding first.

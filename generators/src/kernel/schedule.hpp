@@ -26,7 +26,7 @@ struct cpu_prefill {
     int value_tile{};    ///< value depths whose sums over the keys, for a query tile, are made in registers
     int chunk{};         ///< value depths that share one running maximum and sum; a multiple of value_tile
     int pairing{1};      ///< 1; or 2: bf16 elements are multiplied two neighbours at a time, as vdpbf16ps does, the
-                         ///< weights rounded to bf16
+                         ///< weights rounded to bf16; or bf16_of_tile: so, by tiles, as tdpbf16ps does
 
     bool operator==(const cpu_prefill&) const = default;
 };
@@ -104,7 +104,12 @@ struct block_sizes {
 block_sizes blocks_of(const schedule& s);
 
 shape_class shapes_of(const schedule& s);
-int lanes_of(const schedule& s);    ///< of a GPU: 1
+int lanes_of(const schedule& s);  ///< of a GPU: 1
+/// A tile of AMX has so many rows, and so many elements of bf16 in a row: the pairing of schedules that multiply by
+/// tiles.
+inline constexpr int bf16_of_tile = 32, rows_of_tile = 16;
+/// Whether the products of a schedule are made of tiles of bf16.
+bool is_tiled(const schedule& s);
 int pairing_of(const schedule& s);  ///< 1 of all but cpu_prefill and cpu_gradient
 int splits_of(const schedule& s);   ///< of the keys, at most; in prefill 1
 inline bool is_for_gpu(const schedule& s) {

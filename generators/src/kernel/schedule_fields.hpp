@@ -11,7 +11,7 @@ namespace attune::generators {
 /// for hours, and what is not fills memory.
 namespace most {
 inline constexpr int lanes = 16, query_block = 4096, key_block = 4096, query_tile = 256, depth_unroll = 64,
-                     key_tile = 64, value_tile = 256, chunk = 4096, pairing = 2;
+                     key_tile = 64, value_tile = 256, chunk = 4096, pairing = 32;
 inline constexpr int key_splits = 1024;  // on a GPU each has its weight in shared memory when they are merged
 inline constexpr int block = 1024, sum_rows = 256, sum_channels = 4096;  // of a block all pairs are kept
 }  // namespace most
@@ -71,7 +71,7 @@ template <> struct schedule_fields<cpu_gradient> {
         {"depth_unroll", &cpu_gradient::depth_unroll, most::depth_unroll},
         {"sum_rows", &cpu_gradient::sum_rows, most::sum_rows},
         {"sum_channels", &cpu_gradient::sum_channels, most::sum_channels},
-        {"pairing", &cpu_gradient::pairing, most::pairing},
+        {"pairing", &cpu_gradient::pairing, 2},
     };
     static constexpr std::array<foreign_field, 0> foreign{};  // in version 0.1 there was none
 };

@@ -13,7 +13,7 @@ namespace {
 
 /// What of a schedule says how much is kept. A GPU's threads keep what a CPU's single lane would.
 struct kept_sizes {
-    int query_block{}, key_block{}, query_tile{}, lanes{1}, value_tile{}, chunk{1}, pairing{1};
+    int query_block{}, key_block{}, query_tile{}, lanes{1}, key_tile{}, value_tile{}, chunk{1}, pairing{1};
 };
 
 kept_sizes sizes_of(const schedule& s) {
@@ -25,6 +25,7 @@ kept_sizes sizes_of(const schedule& s) {
             if constexpr (requires { cut.value_tile; }) all.value_tile = cut.value_tile;
             if constexpr (requires { cut.chunk; }) all.chunk = cut.chunk;
             if constexpr (requires { cut.pairing; }) all.pairing = cut.pairing;
+            if constexpr (requires { cut.key_tile; }) all.key_tile = cut.key_tile;
             return all;
         },
         s);
@@ -110,6 +111,9 @@ std::size_t floats_of_state(const kernel_request& request, const plan& core) {
         floats += size(cut.key_block, depths.value_depth);
     if (cut.pairing == 1 && converted(core.key, types.key)) floats += size(cut.key_block, depths.depth);
     if (cut.pairing == 2) floats += size(cut.key_block, depths.value_depth + 2 * cut.lanes + cut.query_tile) / 2;
+    if (cut.pairing == bf16_of_tile)
+        floats += size(cut.key_block, depths.value_depth + depths.depth + 2 * cut.lanes + cut.query_tile) / 2 +
+                  size(cut.query_block, depths.depth) + size(cut.query_tile, cut.key_tile);
     // Modified weights lie in a tile of their own, and have sums.
     const int modified =
         static_cast<int>(core.summed_weights.size()) + (core.weights >= 0 && core.weights != core.statistic_node);

@@ -45,7 +45,8 @@ std::string provenance(const database_entry& entry, const schedule_key& wanted, 
 bool use(listed_kernel& kernel, const database& measured, shape_bucket bucket, const std::string& file) {
     const schedule_key wanted = key_of(kernel, bucket);
     const database_entry* const entry = measured.nearest(wanted);
-    if (entry == nullptr) return false;
+    // What is measured with tiles is of no use to a formula without them.
+    if (entry == nullptr || is_tiled(entry->schedule) != is_tiled(kernel.request.schedule)) return false;
     const schedule s = fitted(*entry, kernel);
     try {
         check(s, kernel.request.depths);

@@ -64,7 +64,22 @@ template <class Cut> bool is_valid(const Cut& s, const tuned_kernel& of) {
     return keeps_the_rules(s, request.depths);
 }
 
+/// By tiles, whose sums are not in registers of vectors.
+template <class Add> void add_tiled(const cpu_prefill& usual, const Add& add) {
+    for (const int key_block : {64, 128, 256, 512})
+        for (const int query_tile : {32, 64, 96})
+            for (const int tiles_a_block : {1, 2, 4})
+                for (const int key_tile : {32, 64})
+                    for (const int chunk : {16, 32, 64, 128}) {
+                        cpu_prefill s = usual;
+                        s.query_tile = query_tile, s.query_block = tiles_a_block * query_tile;
+                        s.key_block = key_block, s.key_tile = key_tile, s.chunk = chunk;
+                        add(s);
+                    }
+}
+
 template <class Add> void add_all(const cpu_prefill& usual, const kernel_request& of, const Add& add) {
+    if (usual.pairing == bf16_of_tile) return add_tiled(usual, add);
     const level& isa = *of.target;
     const int value_depth = of.depths.value_depth;
     for (const int vectors : {1, 2, 3, 4, 6})
@@ -124,12 +139,17 @@ template <class Add> void add_all(const cpu_gradient& usual, const kernel_reques
             }
 }
 
-/// What the cost model does not know is tried in the order of what it has of its own: its block, its tiles of pairs,
-/// its sums, its steps.
+/// What the cost model does not know, gradients and tiles of AMX, is tried in the order of what it has of its own: its
+/// block, its tiles of pairs, its sums, its steps.
 double differences(const cpu_gradient& s, const cpu_gradient& usual) {
     return (s.block != usual.block) + (s.query_tile != usual.query_tile || s.key_tile != usual.key_tile) +
            (s.sum_rows != usual.sum_rows || s.sum_channels != usual.sum_channels) +
            (s.depth_unroll != usual.depth_unroll);
+}
+
+double differences(const cpu_prefill& s, const cpu_prefill& usual) {
+    return (s.query_tile != usual.query_tile) + (s.query_block != usual.query_block) +
+           (s.key_block != usual.key_block) + (s.key_tile != usual.key_tile) + (s.chunk != usual.chunk);
 }
 
 template <class Add> void add_all(const gpu_prefill& usual, const kernel_request&, const Add& add) {
@@ -168,6 +188,7 @@ template <class Add> void add_all(const gpu_decode& usual, const kernel_request&
 }  // namespace
 
 bool fits_registers(const cpu_prefill& s, const level& isa) {
+    if (s.pairing == bf16_of_tile) return true;
     const int vectors = s.query_tile / s.lanes, most = isa.registers - 2;
     return vectors * s.key_tile <= most && vectors * s.value_tile <= most;
 }
@@ -198,6 +219,10 @@ std::vector<double> costs_of(const tuned_kernel& of, const std::vector<schedule>
         for (const schedule& s : space) costs.push_back(differences(std::get<cpu_gradient>(s), *usual));
         return costs;
     }
+    if (const auto* usual = std::get_if<cpu_prefill>(&request.schedule); usual && is_tiled(*usual)) {
+        for (const schedule& s : space) costs.push_back(differences(std::get<cpu_prefill>(s), *usual));
+        return costs;
+    }
     for (const schedule& s : space) {
         request.schedule = s;
         costs.push_back(estimated_cycles(request, request.facts->hides, of.shape));
@@ -210,7 +235,7 @@ std::pair<schedule, double> modelled_choice(const tuned_kernel& of) {
     const std::vector<schedule> space = candidates(of);
     const std::vector<double> costs = costs_of(of, space);
     const auto best = std::min_element(costs.begin(), costs.end());
-    if (*best > worthwhile * costs.front()) return {space.front(), 1};
+    if (best == costs.begin() || *best > worthwhile * costs.front()) return {space.front(), 1};
     return {space[static_cast<std::size_t>(best - costs.begin())], *best / costs.front()};
 }
 

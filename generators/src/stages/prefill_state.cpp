@@ -26,7 +26,8 @@ prefill_state::prefill_state(const kernel_frame& frame)
       chunk_(frame.core.weights < 0 ? 0 : chunk_of(frame.request.schedule)) {
     // If no block is known to be full without looking, the mask is applied where scores are made.
     masks_apart = parts.may_be_whole && !scores_at.masked_by_product && !f_.request.on_gpu();
-    pairs_of_bf16 = pairing_of(f_.request.schedule) == 2 && chunk_;
+    pairs_of_bf16 = pairing_of(f_.request.schedule) != 1 && chunk_;
+    tiled = pairs_of_bf16 && is_tiled(f_.request.schedule);
     define_scores();
     define_weights();
     define_state();
@@ -75,7 +76,7 @@ void prefill_state::define_weights() {
     else
         define_values();
     const std::vector<Var> at = element_of_sum(f_);
-    weighted(at) = accumulated(at);
+    if (!tiled) weighted(at) = accumulated(at);
     if (!of_masked) return;
     RDom block(0, 1, "guarded_block");  // the block itself, so that it can have a condition
     block.where(of_masked->matter());
@@ -118,23 +119,36 @@ void prefill_state::define_pairs() {
     // Algorithm
     const Var j("j"), k2("k2");
     added = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
-    const Expr weight = weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + j)),
-               depth = min(f_.d, f_.value_depth() - 1);
-    weight_pairs(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
-        reinterpret(BFloat(16), cast<std::uint16_t>(reinterpret<std::uint32_t>(weight) >> 16));
-    value_pairs(j, f_.d, k2, f_.kb, f_.h, f_.b) = scores_at.element_of(f_.core.value, false, f_.d, 2 * k2 + j);
+    const Expr depth = min(f_.d, f_.value_depth() - 1);
+    const auto weight = [&](const Expr& which) {
+        return reinterpret<std::uint32_t>(weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + which)));
+    };
+    const auto element = [&](const Expr& d, const Expr& key) {
+        return scores_at.element_of(f_.core.value, false, d, key);
+    };
+    if (tiled) {
+        weight_pairs(f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) = weight(0) >> 16 | weight(1);
+        value_rows(f_.d, k2, f_.kb, f_.h, f_.b) = word_of(element(f_.d, 2 * k2), element(f_.d, 2 * k2 + 1));
+        value_pairs(k2, f_.d, f_.kb, f_.h, f_.b) = value_rows(f_.d, k2, f_.kb, f_.h, f_.b);
+    } else {
+        weight_pairs(j, f_.qi, k2, f_.kb, f_.qt, f_.h, f_.b) =
+            reinterpret(BFloat(16), cast<std::uint16_t>(weight(j) >> 16));
+        value_pairs(j, f_.d, k2, f_.kb, f_.h, f_.b) = element(f_.d, 2 * k2 + j);
+    }
     of_masked.emplace(f_, parts, [&](const Expr& d, const Expr& key) {
-        return cast<float>(value_pairs(key % 2, d, key / 2, f_.kb, f_.h, f_.b));
+        return cast<float>(tiled ? element(d, key) : Expr(value_pairs(key % 2, d, key / 2, f_.kb, f_.h, f_.b)));
     });
     const auto add_values = [&](Func& sum, const RDom& keys, bool look) {
-        const Expr of_pair = cast<float>(weight_pairs(keys.x, f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b)),
-                   value = cast<float>(value_pairs(keys.x, depth, keys.y, f_.kb, f_.h, f_.b));
+        const Expr of_pair = cast<float>(tiled ? half_of(weight_pairs(f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b), keys.x)
+                                               : Expr(weight_pairs(keys.x, f_.qi, keys.y, f_.kb, f_.qt, f_.h, f_.b)));
+        const Expr value = cast<float>(tiled ? half_of(value_pairs(keys.y, f_.d, f_.kb, f_.h, f_.b), keys.x)
+                                             : Expr(value_pairs(keys.x, depth, keys.y, f_.kb, f_.h, f_.b)));
         const std::vector<Var> at = element_of_sum(f_);
         sum(at) = 0.0f;
         sum(at) += of_pair * (look ? masked_values::unless_masked(of_pair, value) : value);
     };
     added.where(!of_masked->matter());
-    add_values(accumulated, added, false);
+    add_values(tiled ? weighted : accumulated, added, false);  // tiles are written to memory
     looked_at = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "looked_at");
     looked_at.where(of_masked->matter());
     add_values(guarded, looked_at, true);

@@ -34,11 +34,14 @@ public:
     subblocks parts;
     bool masks_apart{};             ///< the scores' update masks blocks that are not known to be full
     bool pairs_of_bf16{};           ///< weights and values are multiplied two keys at a time
+    bool tiled{};                   ///< so, by tiles: both are words of two keys
     Halide::Func scores{"scores"};  ///< of pairs
     block_weights weights;
-    Halide::Func values;                        ///< (value depth, key in block, key block, head, batch)
-    Halide::Func weight_pairs{"weight_pairs"};  ///< (of two, query in block, half the key in block, key block, ...)
-    Halide::Func value_pairs{"value_pairs"};  ///< (of two, value depth, half the key in block, key block, head, batch)
+    Halide::Func values;  ///< (value depth, key in block, key block, head, batch)
+    /// (of two, query in block, half the key in block, key block, ...) and (of two, value depth, half the key in block,
+    /// key block, head, batch). Tiled, words of two keys: the same without the first axis, and values with the keys
+    /// first, turned from value_rows (value depth, half the key in block, key block, head, batch).
+    Halide::Func weight_pairs{"weight_pairs"}, value_pairs{"value_pairs"}, value_rows{"value_rows"};
     /// (query in block, value depth, key block, query block, head, batch): the sums of a tile, in registers; those of a
     /// block whose masked values matter; the sums of a chunk. With both loops in one Func LLVM keeps one of the tile's
     /// sums in memory (AVX2), and the loop takes twice as long.

@@ -250,16 +250,28 @@ void score_tile::contract_pairs(contraction& c) {
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
     c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "channel");
-    const Expr element = element_of(f_.core.query, true, 2 * f_.d + j, f_.qi);
-    c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) =
-        is_const_one(sign_) ? element : stored_as(BFloat(16), cast<float>(element) * sign_);
+    const auto element = [&](const Expr& which) {
+        const Expr of_query = element_of(f_.core.query, true, 2 * f_.d + which, f_.qi);
+        return is_const_one(sign_) ? of_query : stored_as(BFloat(16), cast<float>(of_query) * sign_);
+    };
     c.product(pair()) = 0.0f;
+    if (is_tiled(f_.request.schedule)) {
+        c.tiled = true;
+        c.query_rows = Func(pass_ + "query_rows"), c.key_rows = Func(pass_ + "key_rows");
+        c.query_rows(f_.d, f_.qi, f_.qt, f_.h, f_.b) = word_of(element(0), element(1));
+        c.key_rows(f_.d, f_.ki, f_.kb, f_.h, f_.b) = element_of(f_.core.key, false, f_.d, f_.ki);
+        c.panel(lane_, f_.d, f_.qt, f_.h, f_.b) = c.query_rows(f_.d, lane_, f_.qt, f_.h, f_.b);
+        c.product(pair()) += cast<float>(half_of(c.panel(lane_, c.each.y, f_.qt, f_.h, f_.b), c.each.x)) *
+                             cast<float>(c.key_rows(2 * c.each.y + c.each.x, other_, f_.kb, f_.h, f_.b));
+        return;
+    }
+    c.panel(j, lane_, f_.d, f_.qt, f_.h, f_.b) = element(j);
     c.product(pair()) += cast<float>(c.panel(c.each.x, lane_, c.each.y, f_.qt, f_.h, f_.b)) *
                          cast<float>(element_of(f_.core.key, false, 2 * c.each.y + c.each.x, other_));
 }
 
 void score_tile::contract(contraction& c, bool signs_queries) {
-    if (c.fixed && signs_queries && pairing_of(f_.request.schedule) == 2) return contract_pairs(c);
+    if (c.fixed && signs_queries && pairing_of(f_.request.schedule) != 1) return contract_pairs(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.core.query, true, "query_rows");
         if (f_.decodes() && multiplies_bytes(f_.request, f_.core)) return sum_bytes(c);

@@ -63,6 +63,7 @@ public:
         bool fixed{};  ///< as many channels as q has
         Halide::RDom each;
         bool paired{};                      ///< two channels at a time, as bf16
+        bool tiled{};                       ///< by tiles: query_rows and panel are words of two channels
         Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch)
         bool narrow{};                      ///< keys are codes, converted where they are multiplied
         int pieces = 1;                     ///< of a row, in each of which a channel's position decides nothing

@@ -7,7 +7,7 @@ using namespace Halide;
 
 int subblocks::count(const kernel_request& request) {
     constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks, each three bits
-    if (request.on_gpu() || is_for_gradient(request.schedule)) return 1;
+    if (request.on_gpu() || is_for_gradient(request.schedule) || is_tiled(request.schedule)) return 1;
     const auto* decode = std::get_if<cpu_decode>(&request.schedule);
     const auto* prefill = std::get_if<cpu_prefill>(&request.schedule);
     const int tile = decode ? std::lcm(decode->lanes, decode->value_tile) : prefill->key_tile * prefill->pairing,

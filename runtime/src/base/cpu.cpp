@@ -10,54 +10,99 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 
 namespace attune {
 namespace {
 
-constexpr std::array<std::string_view, 5> levels = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "x86-64-v4-bf16", "aarch64"};
+constexpr std::array<std::string_view, 6> levels = {"x86-64-v2",      "x86-64-v3",     "x86-64-v4",
+                                                    "x86-64-v4-bf16", "x86-64-v4-amx", "aarch64"};
 
-enum where : std::uint8_t { leaf_1_ecx, leaf_7_ebx, leaf_7_ecx, leaf_7_1_eax, leaf_80000001_ecx };
+enum where : std::uint8_t { leaf_1_ecx, leaf_7_ebx, leaf_7_ecx, leaf_7_edx, leaf_7_1_eax, leaf_80000001_ecx };
 
 /// A CPUID bit and the x86-64 level from which on it is needed: the psABI's levels. Halide compiles v4-bf16 for Zen 4
-/// (avx512_zen4), and LLVM uses all that has, SSE4a too: Intel's CPUs with avx512_bf16 do not run it.
+/// (avx512_zen4), and LLVM uses all that has, SSE4a too: Intel's CPUs with avx512_bf16 do not run it. It compiles
+/// v4-amx for Sapphire Rapids (avx512_sapphirerapids), which has all of that but SSE4a.
 struct feature {
     std::string_view name;
     int level;
     where in;
     int bit;
+    int up_to = 6;  ///< the last level that needs it
 };
 constexpr feature features[] = {
-    {"sse3", 2, leaf_1_ecx, 0},           {"ssse3", 2, leaf_1_ecx, 9},
-    {"cx16", 2, leaf_1_ecx, 13},          {"sse4.1", 2, leaf_1_ecx, 19},
-    {"sse4.2", 2, leaf_1_ecx, 20},        {"popcnt", 2, leaf_1_ecx, 23},
-    {"lahf", 2, leaf_80000001_ecx, 0},    {"fma", 3, leaf_1_ecx, 12},
-    {"movbe", 3, leaf_1_ecx, 22},         {"avx", 3, leaf_1_ecx, 28},
-    {"f16c", 3, leaf_1_ecx, 29},          {"bmi1", 3, leaf_7_ebx, 3},
-    {"avx2", 3, leaf_7_ebx, 5},           {"bmi2", 3, leaf_7_ebx, 8},
-    {"lzcnt", 3, leaf_80000001_ecx, 5},   {"avx512f", 4, leaf_7_ebx, 16},
-    {"avx512dq", 4, leaf_7_ebx, 17},      {"avx512cd", 4, leaf_7_ebx, 28},
-    {"avx512bw", 4, leaf_7_ebx, 30},      {"avx512vl", 4, leaf_7_ebx, 31},
-    {"avx512_ifma", 5, leaf_7_ebx, 21},   {"avx512_vbmi", 5, leaf_7_ecx, 1},
-    {"avx512_vbmi2", 5, leaf_7_ecx, 6},   {"avx512_vnni", 5, leaf_7_ecx, 11},
-    {"avx512_bitalg", 5, leaf_7_ecx, 12}, {"avx512_vpopcntdq", 5, leaf_7_ecx, 14},
-    {"avx512_bf16", 5, leaf_7_1_eax, 5},  {"gfni", 5, leaf_7_ecx, 8},
-    {"vaes", 5, leaf_7_ecx, 9},           {"vpclmulqdq", 5, leaf_7_ecx, 10},
-    {"sse4a", 5, leaf_80000001_ecx, 6},
+    {"sse3", 2, leaf_1_ecx, 0},
+    {"ssse3", 2, leaf_1_ecx, 9},
+    {"cx16", 2, leaf_1_ecx, 13},
+    {"sse4.1", 2, leaf_1_ecx, 19},
+    {"sse4.2", 2, leaf_1_ecx, 20},
+    {"popcnt", 2, leaf_1_ecx, 23},
+    {"lahf", 2, leaf_80000001_ecx, 0},
+    {"fma", 3, leaf_1_ecx, 12},
+    {"movbe", 3, leaf_1_ecx, 22},
+    {"avx", 3, leaf_1_ecx, 28},
+    {"f16c", 3, leaf_1_ecx, 29},
+    {"bmi1", 3, leaf_7_ebx, 3},
+    {"avx2", 3, leaf_7_ebx, 5},
+    {"bmi2", 3, leaf_7_ebx, 8},
+    {"lzcnt", 3, leaf_80000001_ecx, 5},
+    {"avx512f", 4, leaf_7_ebx, 16},
+    {"avx512dq", 4, leaf_7_ebx, 17},
+    {"avx512cd", 4, leaf_7_ebx, 28},
+    {"avx512bw", 4, leaf_7_ebx, 30},
+    {"avx512vl", 4, leaf_7_ebx, 31},
+    {"avx512_ifma", 5, leaf_7_ebx, 21},
+    {"avx512_vbmi", 5, leaf_7_ecx, 1},
+    {"avx512_vbmi2", 5, leaf_7_ecx, 6},
+    {"avx512_vnni", 5, leaf_7_ecx, 11},
+    {"avx512_bitalg", 5, leaf_7_ecx, 12},
+    {"avx512_vpopcntdq", 5, leaf_7_ecx, 14},
+    {"avx512_bf16", 5, leaf_7_1_eax, 5},
+    {"gfni", 5, leaf_7_ecx, 8},
+    {"vaes", 5, leaf_7_ecx, 9},
+    {"vpclmulqdq", 5, leaf_7_ecx, 10},
+    {"sse4a", 5, leaf_80000001_ecx, 6, 5},
+    {"avx512_fp16", 6, leaf_7_edx, 23},
+    {"movdiri", 6, leaf_7_ecx, 27},
+    {"movdir64b", 6, leaf_7_ecx, 28},
+    {"avx_vnni", 6, leaf_7_1_eax, 4},
+    {"amx_tile", 6, leaf_7_edx, 24},
+    {"amx_bf16", 6, leaf_7_edx, 22},
+    {"amx_int8", 6, leaf_7_edx, 25},
 };
 
-constexpr std::uint64_t ymm_saved = 0x6;   // XCR0: SSE and AVX state
-constexpr std::uint64_t zmm_saved = 0xe6;  // and opmask, upper halves of zmm0-15, zmm16-31
+constexpr std::uint64_t ymm_saved = 0x6;        // XCR0: SSE and AVX state
+constexpr std::uint64_t zmm_saved = 0xe6;       // and opmask, upper halves of zmm0-15, zmm16-31
+constexpr std::uint64_t tiles_saved = 0x60000;  // configuration and data of tiles
 
 std::uint32_t word(const cpu_state& cpu, where in) {
     switch (in) {
         case leaf_1_ecx: return cpu.leaf_1.ecx;
         case leaf_7_ebx: return cpu.leaf_7.ebx;
         case leaf_7_ecx: return cpu.leaf_7.ecx;
+        case leaf_7_edx: return cpu.leaf_7.edx;
         case leaf_7_1_eax: return cpu.leaf_7_1.eax;
         case leaf_80000001_ecx: return cpu.leaf_80000001.ecx;
     }
     return 0;
 }
+
+#if defined(__x86_64__)
+/// Linux lets a process use tiles once it has asked, for all of its threads (Documentation/arch/x86/xstate.rst,
+/// ARCH_REQ_XCOMP_PERM). Only programs with such a kernel ask: afterwards signals need larger stacks.
+bool may_use_tiles() {
+#if defined(__linux__)
+    constexpr long ask = 0x1023, data_of_tiles = 18;
+    static const bool may = syscall(SYS_arch_prctl, ask, data_of_tiles) == 0;
+    return may;
+#else
+    return false;
+#endif
+}
+#endif
 
 cpu_state read_cpu() {
     cpu_state cpu;
@@ -76,6 +121,7 @@ cpu_state read_cpu() {
         __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
         cpu.xcr0 = std::uint64_t{high} << 32 | low;
     }
+    cpu.may_use_tiles = may_use_tiles;
 #elif defined(__aarch64__)
     cpu.is = cpu_state::family::aarch64;
 #endif
@@ -151,12 +197,17 @@ template <class Lacks> void each_missing(std::string_view level, const cpu_state
     }
     if (cpu.is != cpu_state::family::x86_64) return lacks("an x86-64 CPU");
     for (const feature& f : features)
-        if (f.level <= rank + 2 && !(word(cpu, f.in) >> f.bit & 1u)) lacks(f.name);
+        if (f.level <= rank + 2 && f.up_to >= rank + 2 && !(word(cpu, f.in) >> f.bit & 1u)) lacks(f.name);
     if (rank >= 1 && (cpu.xcr0 & ymm_saved) != ymm_saved)
         lacks("ymm registers saved by the operating system");
     else if (rank >= 2 && (cpu.xcr0 & zmm_saved) != zmm_saved)
         lacks("zmm registers saved by the operating system");
-    if (!cpu.at_most.empty() && rank > rank_of(cpu.at_most)) lacks("a higher ATTUNE_MAX_LEVEL");
+    if (!cpu.at_most.empty() && rank > rank_of(cpu.at_most)) return lacks("a higher ATTUNE_MAX_LEVEL");
+    if (level != "x86-64-v4-amx") return;
+    if ((cpu.xcr0 & tiles_saved) != tiles_saved)
+        lacks("tile registers saved by the operating system");
+    else if (!cpu.may_use_tiles || !cpu.may_use_tiles())
+        lacks("the operating system's leave to use tile registers");
 }
 
 }  // namespace

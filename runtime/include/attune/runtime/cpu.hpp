@@ -16,6 +16,7 @@ struct cpu_state {
     enum class family : std::uint8_t { other, x86_64, aarch64 } is{};
     registers leaf_1, leaf_7, leaf_7_1, leaf_80000001;  ///< zero where the CPU does not have the leaf
     std::uint64_t xcr0{};                               ///< zero without OSXSAVE
+    bool (*may_use_tiles)(){};                          ///< asks the operating system; null: no
     std::string_view at_most{};                         ///< levels above it do not run; empty: no limit
     std::string_view model{};  ///< as `cpu_model_id` has it: whose measured schedules are taken; empty: nobody's
 };
