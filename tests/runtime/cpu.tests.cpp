@@ -89,7 +89,7 @@ TEST_CASE("a level needs each of its features, and those of the levels below") {
     CHECK_FALSE(runs("x86-64-v2", cpu));
 }
 
-TEST_CASE("tiles need the operating system's leave") {
+TEST_CASE("tiles need the operating system's permission") {
     cpu_state cpu = complete();
     cpu.leaf_7.ecx |= bits({27, 28});
     cpu.leaf_7.edx = bits({22, 23, 24, 25});
@@ -99,7 +99,7 @@ TEST_CASE("tiles need the operating system's leave") {
     cpu.may_use_tiles = [] { return ++asked != 1; };
     CHECK(runs("x86-64-v4-bf16", cpu));
     CHECK(asked == 0);  // of no other level
-    CHECK(missing_for("x86-64-v4-amx", cpu) == "the operating system's leave to use tile registers");
+    CHECK(missing_for("x86-64-v4-amx", cpu) == "the operating system's permission to use tile registers");
     CHECK(runs("x86-64-v4-amx", cpu));
     cpu.leaf_80000001.ecx &= ~bits({6});  // as Sapphire Rapids is
     CHECK(missing_for("x86-64-v4-bf16", cpu) == "sse4a");
@@ -112,7 +112,7 @@ TEST_CASE("tiles need the operating system's leave") {
     CHECK(missing_for("x86-64-v4-amx", cpu) == "tile registers saved by the operating system");
     cpu.xcr0 = 0x600e7;
     cpu.may_use_tiles = nullptr;
-    CHECK(missing_for("x86-64-v4-amx", cpu) == "the operating system's leave to use tile registers");
+    CHECK(missing_for("x86-64-v4-amx", cpu) == "the operating system's permission to use tile registers");
     cpu.leaf_7.edx = 0;
     CHECK_THAT(missing_for("x86-64-v4-amx", cpu), ContainsSubstring("avx512_fp16, amx_tile, amx_bf16, amx_int8"));
     CHECK(missing_for("x86-64-v4-bf16", complete()) == "");

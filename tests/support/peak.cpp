@@ -27,6 +27,7 @@ namespace attune::support {
 namespace {
 
 // Tenths of a millisecond: long beside the start of a thread that waits, short beside another program's turn on a CPU.
+// A product of tiles takes 16 cycles.
 long rounds_of(const instruction& what) { return 1800000 / what.sums / (what.lanes > 16 ? 16 : 1); }
 
 // Twelve independent chains hide the latency of an FMA, sixteen where more are under way; the sums are kept so that

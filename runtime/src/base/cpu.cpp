@@ -207,7 +207,7 @@ template <class Lacks> void each_missing(std::string_view level, const cpu_state
     if ((cpu.xcr0 & tiles_saved) != tiles_saved)
         lacks("tile registers saved by the operating system");
     else if (!cpu.may_use_tiles || !cpu.may_use_tiles())
-        lacks("the operating system's leave to use tile registers");
+        lacks("the operating system's permission to use tile registers");
 }
 
 }  // namespace
