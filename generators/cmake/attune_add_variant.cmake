@@ -78,7 +78,7 @@ for the machine that compiles them")
     if(NOT DEFINED arg_TARGETS)
         set(arg_TARGETS ${ATTUNE_TARGETS})
     endif()
-    # Beside x86-64-v4 these hold kernels of bf16 alone (kernel_list.cpp): without any, no generator needs to run for them.
+    # Beside x86-64-v4 these are for bf16 (kernel_list.cpp): without any, no generator runs for them.
     if(x86-64-v4 IN_LIST arg_TARGETS AND NOT "${arg_DTYPES}" MATCHES "bf16")
         set(of_bf16 x86-64-v4-bf16 x86-64-v4-amx)
         list(REMOVE_ITEM arg_TARGETS ${of_bf16})

@@ -12,8 +12,11 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <limits>
 #include <string>
+#include <type_traits>
+#include <utility>
 
 using namespace attune;
 using support::workload;
@@ -40,6 +43,21 @@ inline constexpr auto from_outside = softmax(queries(q_codes(b, h, q_idx, d_idx)
                                              t(keys(as_real(unsigned_k(b, h, kv_idx, d_idx) - 128) * 0.01))) *
                                      v;
 
+// Four bits, two codes in a byte: those of the first half of a row below those of the second.
+inline constexpr auto k4 = input<"k8", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto v4 = input<"v8", u8>(batch, key_head, key, axis<"byte">);
+constexpr auto nibble = [](auto codes, auto half) {
+    const auto low = d_idx < half;
+    return ((codes(b, h, kv_idx, where(low, d_idx, d_idx - half)) >> where(low, 0, 4)) & 15) - 8;
+};
+inline constexpr auto packed_keys = keys(as_real(nibble(k4, depth / 2)) * (0.1 * k_scale(b, h, kv_idx)));
+inline constexpr auto packed_values = values(as_real(nibble(v4, value_depth / 2)) * (0.1 * v_scale(b, h, kv_idx)));
+inline constexpr auto packed_weights =
+    softmax(mask(queries(quantized<i8>(q)) * t(packed_keys) * rsqrt(depth), causal_bottom_right));
+inline constexpr auto packed = packed_weights * packed_values;
+inline constexpr auto packed_one_digit = quantized<u8>(packed_weights) * packed_values;
+inline constexpr auto packed_two_digits = quantized<i16>(packed_weights) * packed_values;
+
 generators::listed_kernel listed(const generators::variant& of, const std::string& level, const std::string& depths) {
     return generators::kernels_of({&of, 1},
                                   {.targets = {level}, .dtypes = {"f32"}, .depths = {depths}, .shapes = {"decode"}})
@@ -61,7 +79,7 @@ double largest_error(const generators::jit_kernel& kernel, const graph_ir& graph
                    .keys = s.keys,
                    .depth = 64,
                    .value_depth = 64},
-                  5);
+                  5, {}, {{"byte", 32}});
     for (const char* const codes : {"k8", "v8"}) call.draw(codes, 0, 255);
     call.scale_by("v_scale", static_cast<float>(scale));
     const auto some = static_cast<std::int32_t>((s.keys + s.queries) / 2);
@@ -84,8 +102,12 @@ double largest_error(const generators::jit_kernel& kernel, const graph_ir& graph
 TEST_CASE("decode with quantised queries and weights keeps to its bounds, on every level", "[codes]") {
     for (const generators::level& level : testing::tested_levels()) {
         if (level.is_gpu || !runs(level.name)) continue;
-        for (const auto& [graph, bound] :
-             {std::pair(ir_of<of_queries>, 4e-5), {ir_of<two_digits>, 2e-4}, {ir_of<one_digit>, 2e-2}}) {
+        for (const auto& [graph, bound] : {std::pair(ir_of<of_queries>, 4e-5),
+                                           {ir_of<two_digits>, 2e-4},
+                                           {ir_of<one_digit>, 2e-2},
+                                           {ir_of<packed>, 4e-5},
+                                           {ir_of<packed_two_digits>, 2e-4},
+                                           {ir_of<packed_one_digit>, 2e-2}}) {
             const generators::variant of{"my::cache", graph};
             const generators::jit_kernel kernel(listed(of, std::string(level.name), "64"));
             for (const shape& s : {shape{4, 1, 1, 700}, {2, 2, 1, 130}, {10, 2, 3, 257}, {4, 2, 2, 5}}) {
@@ -95,6 +117,61 @@ TEST_CASE("decode with quantised queries and weights keeps to its bounds, on eve
             }
         }
     }
+}
+
+TEST_CASE("codes of four bits are multiplied at depths that are no powers of two", "[codes]") {
+    const generators::variant of{"my::cache", ir_of<packed_one_digit>};
+    for (const auto& [depth, value_depth] : {std::pair(96, 96), {48, 80}, {64, 48}}) {
+        const std::string depths = std::to_string(depth) + "x" + std::to_string(value_depth);
+        for (const generators::level& level : testing::tested_levels()) {
+            if (level.is_gpu || !runs(level.name)) continue;
+            CAPTURE(depths, level.name);
+            workload call(
+                of.graph,
+                {.batches = 2, .heads = 10, .key_heads = 2, .keys = 300, .depth = depth, .value_depth = value_depth}, 9,
+                {}, {{"byte", std::max(depth, value_depth) / 2}});
+            for (const char* const codes : {"k8", "v8"}) call.draw(codes, 0, 255);
+            const generators::jit_kernel kernel(listed(of, std::string(level.name), depths));
+            attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
+            CHECK(call.largest_error(call.expected(), "out") < 2e-2);
+        }
+    }
+}
+
+TEST_CASE("what codes are multiplied by follows their range and the level", "[codes]") {
+    static constexpr auto below = [](auto number) {  // codes of -number to number
+        constexpr int most = decltype(number)::value;
+        return queries(quantized<i8>(q)) * t(keys(as_real(clamp(k8(b, h, kv_idx, d_idx), -most, most)))) * 0.01;
+    };
+    static constexpr auto weighed = [](auto weights, auto number) {
+        constexpr int most = decltype(number)::value;
+        return weights * values(as_real(clamp(v8(b, h, kv_idx, d_idx), -most, most)));
+    };
+    using std::integral_constant;
+    static constexpr auto at_64 =
+        weighed(quantized<u8>(softmax(below(integral_constant<int, 64>{}))), integral_constant<int, 64>{});
+    static constexpr auto at_65 =
+        weighed(quantized<u8>(softmax(below(integral_constant<int, 65>{}))), integral_constant<int, 65>{});
+    static constexpr auto finer =
+        weighed(quantized<i16>(softmax(below(integral_constant<int, 7>{}))), integral_constant<int, 7>{});
+    const auto products = [](const graph_ir& graph, const std::string& level, int key_block) {
+        const generators::variant of{"my::cache", graph};
+        generators::kernel_request request = listed(of, level, "64").request;
+        std::get<generators::cpu_decode>(request.schedule).key_block = key_block;
+        const generators::plan& core = request.core();
+        return std::pair(generators::products_of_scores(request, core), generators::products_of_values(request, core));
+    };
+    for (const char* const level : {"x86-64-v3", "x86-64-v4"}) {
+        CHECK(products(ir_of<at_64>, level, 128) == std::pair(4, 4));  // 2 x 127 x 128 and 2 x 255 x 64 fit 16 bits
+        CHECK(products(ir_of<at_65>, level, 128) == std::pair(2, 2));
+        CHECK(products(ir_of<finer>, level, 128) == std::pair(4, 2));
+        CHECK(products(ir_of<two_digits>, level, 512) == std::pair(2, 2));  // 512 x 32767 x 128 fits 32 bits
+        CHECK(products(ir_of<two_digits>, level, 1024) == std::pair(2, 0));
+    }
+    CHECK(products(ir_of<at_65>, "x86-64-v4-bf16", 128) == std::pair(4, 4));
+    CHECK(products(ir_of<two_digits>, "x86-64-v4-bf16", 1024) == std::pair(4, 4));
+    CHECK(products(ir_of<at_64>, "x86-64-v2", 128) == std::pair(0, 0));
+    CHECK(products(ir_of<at_64>, "aarch64", 128) == std::pair(0, 0));
 }
 
 TEST_CASE("queries that are passed as codes are multiplied as integers, exactly", "[codes]") {
@@ -111,14 +188,33 @@ TEST_CASE("queries that are passed as codes are multiplied as integers, exactly"
     }
 }
 
-TEST_CASE("levels with an instruction for products of bytes use it where both factors are codes", "[codes]") {
-    const auto products = [](const graph_ir& graph) {
-        return count_of("vpdpbusd", assembly_of_decode(graph, "x86-64-v4-bf16"));
-    };
-    CHECK(products(ir_of<of_queries>) > 0);
-    CHECK(products(ir_of<from_outside>) > 0);
-    CHECK(products(ir_of<one_digit>) > products(ir_of<of_queries>));
-    CHECK(products(ir_of<two_digits>) > products(ir_of<of_queries>));
+TEST_CASE("every level above the lowest multiplies codes by its instructions for integers", "[codes]") {
     static constexpr auto plain_queries = softmax(q * t(cached_keys)) * cached_values;
-    CHECK(products(ir_of<plain_queries>) == 0);
+    struct found {
+        std::string level, of_bytes, of_nibbles;
+    };
+    for (const found& each : {found{"x86-64-v4-amx", "vpdpbusd", "vpdpbusd"},
+                              {"x86-64-v4-bf16", "vpdpbusd", "vpdpbusd"},
+                              {"x86-64-v4", "vpmaddwd", "vpmaddubsw"},
+                              {"x86-64-v3", "vpmaddwd", "vpmaddubsw"}}) {
+        const auto products = [&](const graph_ir& graph, const std::string& instruction) {
+            return count_of(instruction, assembly_of_decode(graph, each.level));
+        };
+        CAPTURE(each.level);
+        const int of_scores = products(ir_of<of_queries>, each.of_bytes);
+        CHECK(of_scores > 0);
+        CHECK(products(ir_of<from_outside>, each.of_bytes) > 0);
+        CHECK(products(ir_of<one_digit>, each.of_bytes) > of_scores);
+        CHECK(products(ir_of<two_digits>, each.of_bytes) > of_scores);
+        const int of_packed = products(ir_of<packed>, each.of_nibbles);
+        CHECK(of_packed > 0);
+        CHECK(products(ir_of<packed_one_digit>, each.of_nibbles) > of_packed);
+    }
+    CHECK(count_of("vpdpbusd", assembly_of_decode(ir_of<plain_queries>, "x86-64-v4-bf16")) == 0);
+}
+
+TEST_CASE("codes of four bits are interleaved by a few instructions", "[codes]") {
+    // LLVM alone blends bytes one by one.
+    CHECK(count_of("vpblendvb", assembly_of_decode(ir_of<packed_one_digit>, "x86-64-v3")) < 20);
+    CHECK(count_of("vpermt2b", assembly_of_decode(ir_of<packed_one_digit>, "x86-64-v4-bf16")) < 50);
 }

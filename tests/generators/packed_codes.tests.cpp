@@ -127,6 +127,19 @@ private:
     const int lanes_;
 };
 
+/// The same over one key with queries and weights in codes: what the formula makes of a byte is multiplied as an
+/// integer.
+template <auto code, auto type> struct over_codes {
+    static constexpr auto k_bytes = input<"k_bytes", type>(batch, key_head, key, axis<"byte">);
+    static constexpr auto v_bytes = input<"v_bytes", type>(batch, key_head, key, axis<"byte">);
+    static constexpr auto scores = queries(quantized<i8>(q)) * t(keys(as_real(code(k_bytes))));
+    static constexpr auto attention =
+        outputs(out = quantized<u8>(softmax(scores)) * values(as_real(code(v_bytes))), lse = log_sum_exp(scores));
+};
+template <auto code, auto type = u8> named_graph in_integers(std::string name) {
+    return {std::move(name), ir_of<over_codes<code, type>::attention>};
+}
+
 void check_is_exact(const named_graph& of, std::string_view level, int depth) {
     CAPTURE(of.name, level, depth);
     const generators::variant variant{"my::cache", of.graph};
@@ -146,6 +159,34 @@ TEST_CASE("decode makes of every byte exactly what the formula says", "[codes]")
         if (!level.is_gpu && runs(level.name)) levels.push_back(level.name);
     for (const named_graph& each : all_graphs()) check_is_exact(each, levels.front(), 64);
     for (const std::string_view level : levels) check_is_exact({"halves", graph_of<halves>()}, level, 128);
+}
+
+TEST_CASE("integer products take of every byte exactly what the formula says", "[codes]") {
+    std::vector<std::string> levels{"x86-64-v3"};
+    for (const generators::level& level : generators::levels())
+        if (!level.is_gpu && runs(level.name) && level.lanes == 16 && levels.size() == 1)
+            levels.emplace_back(level.name);
+    for (const std::string& level : levels)
+        for (const named_graph& each :
+             {in_integers<halves>("halves"), in_integers<halves, i8>("halves of signed bytes"),
+              in_integers<without_offset>("without offset"), in_integers<quarters>("quarters"),
+              in_integers<neighbours>("neighbours"), in_integers<masked>("masked"), in_integers<top_bit>("top bit"),
+              in_integers<with_sign>("with sign"), in_integers<from_offset>("from offset"),
+              in_integers<shifted_away>("shifted away"), in_integers<divided>("divided")}) {
+            if (!runs(level)) continue;
+            CAPTURE(each.name, level);
+            const generators::variant variant{"my::cache", each.graph};
+            const generators::listed_kernel kernel = listed(variant, level, "64");
+            const auto& core = kernel.request.core();
+            const bool in_integers = each.name != "divided";  // of a division no range is known
+            CHECK((generators::products_of_scores(kernel.request, core) > 0) == in_integers);
+            CHECK((generators::products_of_values(kernel.request, core) > 0) == in_integers);
+            workload call = call_over(each.graph, 64);
+            attune::detail::call(generators::jit_kernel(kernel).table(), call.arguments(), {.threads = 1});
+            const auto expected = call.expected();
+            CHECK(call.largest_error(expected, "out") < 1e-5);
+            CHECK(call.largest_error(expected, "lse") < 1e-3);  // of hundreds; another code is 0.1 away at least
+        }
 }
 
 TEST_CASE("packed codes become reals without conversions, and bytes are widened as they are read", "[codes]") {

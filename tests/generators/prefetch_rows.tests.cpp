@@ -21,6 +21,16 @@ namespace {
 using namespace attune::dsl;
 inline constexpr auto plain = softmax(q * t(k) * rsqrt(depth)) * v;
 
+// Rows of 128 bytes, whose values are read by parts in a loop, and of 64, by parts that are written out.
+inline constexpr auto k8 = input<"k8", i8>(batch, key_head, key, depth);
+inline constexpr auto v8 = input<"v8", i8>(batch, key_head, key, value_depth);
+inline constexpr auto of_bytes =
+    softmax(q * t(keys(as_real(k8(b, h, kv_idx, d_idx))))) * values(as_real(v8(b, h, kv_idx, d_idx)));
+inline constexpr auto v4 = input<"v4", u8>(batch, key_head, key, axis<"byte">);
+inline constexpr auto low = d_idx < depth / 2;
+inline constexpr auto nibble = (v4(b, h, kv_idx, where(low, d_idx, d_idx - depth / 2)) >> where(low, 0, 4)) & 15;
+inline constexpr auto of_nibbles = softmax(q * t(k)) * values(as_real(nibble));
+
 /// Of the address of a fetch, which tensor it is of and which element.
 class fetched_element : public Halide::Internal::IRVisitor {
 public:
@@ -43,11 +53,18 @@ protected:
 /// within a row.
 class fetches : public Halide::Internal::IRVisitor {
 public:
-    std::map<std::string, int> count;
+    std::map<std::string, int> count, at_some_parts;
     std::map<std::string, std::vector<std::int64_t>> distances;
 
 protected:
     using IRVisitor::visit;
+    void visit(const Halide::Internal::IfThenElse* choice) override {
+        const auto* less = choice->condition.as<Halide::Internal::LT>();
+        const bool of_parts = less && less->a.as<Halide::Internal::Mod>();
+        some_parts_ += of_parts;
+        IRVisitor::visit(choice);
+        some_parts_ -= of_parts;
+    }
     void visit(const Halide::Internal::Call* call) override {
         IRVisitor::visit(call);
         REQUIRE_FALSE(call->is_intrinsic(Halide::Internal::Call::prefetch));  // prefetchnta
@@ -60,9 +77,11 @@ protected:
                 distances[at.tensor].push_back(*distance);
         last_[at.tensor] = at.element;
         ++count[at.tensor];
+        if (some_parts_ > 0) ++at_some_parts[at.tensor];
     }
 
 private:
+    int some_parts_ = 0;
     std::map<std::string, Halide::Expr> last_;
 };
 
@@ -89,6 +108,35 @@ TEST_CASE("decode fetches rows of keys and values ahead, from their first line t
                   rows * (lines - 1));
         }
     }
+}
+
+TEST_CASE("a line of values that are read part by part is fetched once", "[decode]") {
+    for (const auto& [graph, tensor] :
+         {std::pair(ir_of<of_bytes>, std::string("input_v8")), {ir_of<of_nibbles>, "input_v4"}}) {
+        CAPTURE(tensor);
+        const variant of{"my::codes", graph};
+        const auto list = kernels_of(
+            {&of, 1}, {.targets = {"x86-64-v3"}, .dtypes = {"f32"}, .depths = {"128"}, .shapes = {"decode"}});
+        const Halide::Module module =
+            lower(list.front().request).module("decoded", halide_target(*list.front().request.target));
+        fetches found;
+        for (const auto& function : module.functions()) function.body.accept(&found);
+        const int rows = std::get<cpu_decode>(list.front().request.schedule).value_tile;
+        CHECK(found.count[tensor] == 2 * rows);  // with one row of queries, and with a tile of them
+        CHECK(found.at_some_parts[tensor] == (tensor == "input_v8" ? 2 * rows : 0));
+    }
+}
+
+TEST_CASE("every line of values is fetched where parts of rows do not divide one", "[decode]") {
+    const variant of{"my::codes", ir_of<of_bytes>};
+    const auto list =
+        kernels_of({&of, 1}, {.targets = {"x86-64-v4"}, .dtypes = {"f32"}, .depths = {"96"}, .shapes = {"decode"}});
+    const Halide::Module module =
+        lower(list.front().request).module("decoded", halide_target(*list.front().request.target));
+    fetches found;  // parts of 48 bytes, each of which asks for the line that it begins in
+    for (const auto& function : module.functions()) function.body.accept(&found);
+    CHECK(found.count["input_v8"] > 0);
+    CHECK(found.at_some_parts["input_v8"] == 0);
 }
 
 TEST_CASE("long calls fetch the keys of the next tile where rows are long", "[prefetch_rows]") {

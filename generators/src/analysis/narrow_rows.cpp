@@ -1,7 +1,5 @@
 #include "analysis/narrow_rows.hpp"
 
-#include <attune/ir/stores.hpp>
-
 namespace attune::generators {
 namespace {
 
@@ -29,7 +27,7 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
     const operation made_by = graph.nodes[tensor].op;
     if (made_by != operation::queries && made_by != operation::keys && made_by != operation::values) return {};
     const auto varies = [&](int n) { return depends[n].channel; };
-    narrow_rows found{graph.nodes[tensor].arguments[0], {}};
+    narrow_rows found{.codes = graph.nodes[tensor].arguments[0], .factors = {}, .range = {}};
     for (const instruction* it = &graph.nodes[found.codes]; it->op == operation::multiply;
          it = &graph.nodes[found.codes]) {
         const int left = it->arguments[0], right = it->arguments[1];
@@ -43,14 +41,8 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
     if (is_of_8_bits_as_real(graph, codes)) return found;
     if (codes.op != operation::to_real || graph.nodes[codes.arguments[0]].kind != kind::integer) return {};
     found.whole = true;
-    found.of_8_bits = integers_of(graph.nodes, graph.inputs, codes.arguments[0]).is_within({-128, 127});
+    found.range = integers_of(graph.nodes, graph.inputs, codes.arguments[0]);
     return found;
-}
-
-bool multiplies_bytes(const graph_ir& graph, const std::vector<dependence>& depends, const plan& core) {
-    if (core.contraction < 0) return false;
-    const auto queries = narrow_rows_of(graph, depends, core.query), keys = narrow_rows_of(graph, depends, core.key);
-    return queries && keys && queries->of_8_bits && keys->of_8_bits && keys->in_order;
 }
 
 }  // namespace attune::generators

@@ -1,6 +1,10 @@
 #pragma once
 #include "analysis/plan.hpp"
 
+#include <attune/ir/stores.hpp>
+
+#include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -11,15 +15,21 @@ namespace attune::generators {
 struct narrow_rows {
     int codes{};  ///< the node that varies with the channel: an integer as a real, or an element of eight bits
     std::vector<int> factors;
-    bool whole{};      ///< codes are integers
-    bool of_8_bits{};  ///< integers from -128 to 127
-    bool in_order{};   ///< neighbouring channels lie side by side: a channel's position decides nothing
+    bool whole{};         ///< codes are integers
+    integer_range range;  ///< so, of which numbers
+    bool in_order{};      ///< neighbouring channels lie side by side: a channel's position decides nothing
+
+    /// Whether codes are integers from -128 to 127.
+    bool of_8_bits() const { return whole && range.is_within({-128, 127}); }
+    /// The largest magnitude of a code, and of its distance from the lowest one.
+    std::int64_t magnitude() const { return std::max(-range.lowest, range.highest); }
+    std::int64_t span() const { return range.highest - range.lowest; }
 };
 
 /// Of the tensor at a node; nothing of an input, or of a formula of another form.
 std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vector<dependence>& depends, int tensor);
 
-/// Whether the products of queries and keys are products of integers of 8 bits, but for factors of each row.
-bool multiplies_bytes(const graph_ir& graph, const std::vector<dependence>& depends, const plan& core);
+/// Whether an i16 holds the sum of two products of bytes that are no larger than these.
+constexpr bool pair_fits_word(std::int64_t one, std::int64_t other) { return 2 * one * other <= 32767; }
 
 }  // namespace attune::generators

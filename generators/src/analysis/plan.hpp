@@ -45,6 +45,8 @@ struct plan {
     std::vector<const plan*> cores() const;  ///< all: this one first
 
     bool has_core() const { return scores >= 0; }
+    /// The steps that weights may be rounded to.
+    int weight_steps() const { return weight_digits == 1 ? 255 : 32767; }
     /// Whether some output is of this kind.
     bool makes(kind what) const;
     /// Whether a pass over the keys is needed for each row.

@@ -83,7 +83,7 @@ void decode_state::define_weights() {
         });
     if (!vectors_a_chunk) return;
     const score_tile::scaled_rows narrow = scores_at.narrow_rows_of(f_.core.value, "values");
-    values_are_narrow = narrow.codes.defined(), values_in_order = narrow.in_order;
+    values_are_narrow = narrow.codes.defined(), values_in_order = narrow.in_order, pieces_of_values = narrow.pieces;
     values = values_are_narrow ? narrow.codes : scores_at.rows_of(f_.core.value, false, "values");
     values_again(f_.d, f_.ki, f_.kb, f_.h, f_.b) = values(f_.d, f_.ki, f_.kb, f_.h, f_.b);
     if (!narrow.whole)
@@ -122,10 +122,10 @@ void decode_state::add_codes(const score_tile::scaled_rows& narrow) {
     const Expr weight = weights.weighing(scores_at.pair());
     weights.scaled = Func("scaled_weights");
     weights.scaled(scores_at.pair()) = weight * masked_values::unless_masked(weight, narrow.factor);
-    const bool in_bytes = narrow.bytes.defined() && narrow.in_order && f_.request.target->byte_dot;
-    weight_digits = in_bytes && cut_.key_block % 4 == 0 ? f_.core.weight_digits : 0;
+    integers = products_of_values(f_.request, f_.core);
+    weight_digits = integers == 4 ? f_.core.weight_digits : integers == 2 ? 1 : 0;
     Expr sum, looks = of_masked ? of_masked->matter() : Expr();
-    if (weight_digits > 0) {
+    if (integers > 0) {
         looks = sum_digits(narrow.bytes, sum);
     } else {
         added(element) = 0.0f;
@@ -139,12 +139,12 @@ void decode_state::add_codes(const score_tile::scaled_rows& narrow) {
     add_looked_at(weights.scaled);
 }
 
-/// Weights as multiples of a step of their row in a block, in digits of eight bits; products of digits and codes are
-/// integers. Returns whether a block has weights without such a step, negative ones or what is no number: they are
-/// added in f32.
+/// Weights as multiples of a step of their row in a block, in digits of eight bits or as a word; products of digits and
+/// codes are integers. Returns whether a block has weights without such a step, negative ones or what is no number:
+/// they are added in f32.
 Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
     // Algorithm
-    const int steps = weight_digits == 1 ? 255 : 32767;
+    const int steps = f_.core.weight_steps();
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, block{f_.kb, f_.qt, f_.h, f_.b};
     Func bits("bits_of_weights");
     bits(scores_at.pair()) = reinterpret<std::uint32_t>(weights.scaled(scores_at.pair()));
@@ -157,14 +157,17 @@ Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
         max(without_step(block), cast<std::uint8_t>(of_row >= infinity || (of_row < smallest && of_row != none)));
     const Expr most = reinterpret<float>(max(largest(std::vector<Expr>(row.begin(), row.end())), smallest)),
                code = cast<int>(round(weights.scaled(scores_at.pair()) * (static_cast<float>(steps) / most)));
-    digits(f_.ki, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = cast<std::uint8_t>(select(dg == 0, code & 255, code >> 8));
-    interleaved(l, f_.d, group, f_.kb, f_.h, f_.b) = cast<std::int8_t>(codes(f_.d, 4 * group + l, f_.kb, f_.h, f_.b));
+    const std::vector<Var> digit{f_.ki, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
+    digits(digit) =
+        integers == 4 ? cast<std::uint8_t>(select(dg == 0, code & 255, code >> 8)) : cast<std::int16_t>(code);
+    interleaved(l, f_.d, group, f_.kb, f_.h, f_.b) =
+        cast(Int(integers == 4 ? 8 : 16), cast<std::int8_t>(codes(f_.d, integers * group + l, f_.kb, f_.h, f_.b)));
 
-    fours = RDom({{0, 4}, {0, cut_.key_block / 4}}, "fours");
+    few = RDom({{0, integers}, {0, cut_.key_block / integers}}, "few");
     digit_sums(f_.d, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b) = 0;
     digit_sums(f_.d, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b) +=
-        cast<int>(digits(4 * fours.y + fours.x, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b)) *
-        cast<int>(interleaved(fours.x, f_.d, fours.y, f_.kb, f_.h, f_.b));
+        cast<int>(digits(integers * few.y + few.x, dg, f_.qi, f_.kb, f_.qt, f_.h, f_.b)) *
+        cast<int>(interleaved(few.x, f_.d, few.y, f_.kb, f_.h, f_.b));
     const auto of_digit = [&](int i) { return cast<float>(digit_sums(f_.d, i, f_.qi, f_.kb, f_.qt, f_.h, f_.b)); };
     sum = (weight_digits == 1 ? of_digit(0) : of_digit(0) + 256.0f * of_digit(1)) * (most / static_cast<float>(steps));
     return without_step(f_.kb, f_.qt, f_.h, f_.b) != cast<std::uint8_t>(0);

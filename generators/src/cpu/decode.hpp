@@ -54,14 +54,16 @@ public:
     Halide::Func values_again{"values_again"};  ///< the same once more: where each pair is looked at
     bool values_are_narrow{};                   ///< codes, converted where they are multiplied
     bool values_in_order{};                     ///< so, and a channel's position decides nothing
+    int pieces_of_values = 1;                   ///< of a row, in each of which it decides nothing
     bool looks_at_pairs{true};                  ///< whether some blocks add values one pair at a time
     Halide::Func values;                        ///< (value depth, key in block, key block, key head, batch)
     Halide::Func added{"added"};                ///< (value depth, row, ...): where no pair is looked at
-    int weight_digits{};                        ///< of eight bits, to which weights are rounded; 0: they are not
-    Halide::Func largest;                       ///< (row, ...): the bits of the largest weight
+    int integers{};        ///< products of weights and codes that are added up at a time (products_of_values)
+    int weight_digits{};   ///< to which weights are rounded then, of eight bits or one of sixteen
+    Halide::Func largest;  ///< (row, ...): the bits of the largest weight
     Halide::Func without_step{"without_step"};  ///< (key block, ...): not 0 where weights are not rounded
     Halide::Func digits{"digits"};              ///< (key in block, digit, row, ...)
-    Halide::Func interleaved{"interleaved"};    ///< (key of four, value depth, four keys of block, ...)
+    Halide::Func interleaved{"interleaved"};    ///< (key of few, value depth, few keys of block, ...)
     Halide::Func digit_sums{"digit_sums"};      ///< (value depth, digit, row, ...)
     Halide::Func accumulated{"accumulated"};    ///< (value depth, row, key block, query block, key head, batch)
     Halide::Func sums;            ///< the same over all keys of a block, a tile of it in registers: where values are
@@ -79,7 +81,7 @@ public:
     const int chunks;                                ///< how many such there are
     Halide::Var sp{"sp"}, l{"l"}, dc{"dc"}, x{"x"};  ///< split, lane, chunk, element of what a task leaves
     Halide::Var dg{"dg"}, group{"group"};
-    Halide::RDom fours;
+    Halide::RDom few;            ///< keys whose products are added up at a time, and which of a block
     Halide::RDom rk, looked_at;  ///< keys of a block whose values are added: all, or one pair at a time
     Halide::RDom blocks, splits;
     std::optional<masked_values> of_masked;  ///< unless all values are finite

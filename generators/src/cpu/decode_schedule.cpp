@@ -2,6 +2,8 @@
 
 #include "cpu/score_tile_schedule.hpp"
 #include "cpu/stage_schedules.hpp"
+#include "passes/interleave_stores.hpp"
+#include "passes/multiply_bytes.hpp"
 
 #include <algorithm>
 #include <numeric>
@@ -59,7 +61,7 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
     };
     schedule_tile(its.accumulated.specialize(f.rows() == 1), its.vectors_of_codes(1), 1);
     schedule_tile(its.accumulated, its.vectors_of_codes(cut.query_tile), cut.query_tile);
-    if (its.weight_digits == 0) {
+    if (its.integers == 0) {
         its.added.compute_at(its.accumulated, dt).vectorize(f.d, its.width).unroll(f.d).unroll(f.qi);
         its.added.update().split(its.rk, ro, rx, cut.value_tile).split(f.d, f.d, dx, its.width);
         its.added.update().reorder(dx, f.d, f.qi, rx, ro).vectorize(dx).unroll(f.d).unroll(f.qi).unroll(rx);
@@ -73,15 +75,17 @@ void schedule_codes(const cpu_decode& cut, decode_state& its, const kernel_frame
         .unroll(f.qi);
     its.digit_sums.update().split(f.d, f.d, dx, its.width);
     its.digit_sums.update()
-        .reorder(its.fours.x, dx, f.d, its.dg, f.qi, its.fours.y)
+        .reorder(its.few.x, dx, f.d, its.dg, f.qi, its.few.y)
         .atomic()
-        .vectorize(its.fours.x)
+        .vectorize(its.few.x)
         .vectorize(dx)
         .unroll(f.d)
         .unroll(its.dg)
         .unroll(f.qi);
-    its.interleaved.compute_at(its.digit_sums, its.fours.y).bound_extent(its.l, 4).reorder(its.l, f.d);
-    its.interleaved.vectorize(f.d, channels).unroll(its.l);
+    its.interleaved.compute_at(its.digit_sums, its.few.y).bound_extent(its.l, its.integers);
+    const int side_by_side =
+        f.request.target->registers < 32 ? its.width : std::gcd(channels, f.value_depth() / its.pieces_of_values);
+    its.interleaved.split(f.d, f.d, dx, side_by_side).reorder(dx, its.l, f.d).vectorize(dx).unroll(its.l).unroll(f.d);
 }
 
 void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_frame& f) {
@@ -111,7 +115,7 @@ void schedule_blocks_of(const cpu_decode& cut, decode_state& its, const kernel_f
         in_block(lanes);
     }
     if (its.vectors_a_chunk == 0) return;
-    if (its.weight_digits > 0) {
+    if (its.integers > 0) {
         in_block(its.digits)
             .bound_extent(f.ki, cut.key_block)
             .bound_extent(its.dg, its.weight_digits)
@@ -201,9 +205,9 @@ std::vector<clipped_loop> clipped_loops(const cpu_decode& cut, const decode_stat
     for (const Func& weights : its.weights.of_pairs(f.core)) add(weights, f.ki.name(), vector);
     for (const auto& [lanes, each] : its.lane_sums) add(lanes, each.x.name(), vector);
     if (its.vectors_a_chunk == 0) return all;
-    if (its.weight_digits > 0) {
+    if (its.integers > 0) {
         add(its.digits, f.ki.name(), vector);
-        add(its.digit_sums, its.fours.y.name(), 4);
+        add(its.digit_sums, its.few.y.name(), its.integers);
     } else {
         add(its.values_are_narrow ? its.added : its.sums.defined() ? its.sums : its.accumulated, "ro", cut.value_tile);
     }
@@ -217,12 +221,11 @@ void fetch_rows(const cpu_decode& cut, decode_state& its, const kernel_frame& f,
     scores.fetch_keys(cut, pipeline, its.scores);
     if (its.vectors_a_chunk == 0 || values_lie_in_keys(f.graph(), f.depends, f.core)) return;
     if (its.values_are_narrow) {
-        const prefetch_rows::loop added = its.weight_digits > 0
-                                              ? prefetch_rows::loop{its.digit_sums.name(), its.fours.y.name()}
+        const prefetch_rows::loop added = its.integers > 0
+                                              ? prefetch_rows::loop{its.digit_sums.name(), its.few.y.name()}
                                               : prefetch_rows::loop{its.added.name(), "ro"};
-        // One row takes the most channels at a time; tiles of several rows may fetch a line twice.
-        scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.weight_digits > 0 ? 4 : cut.value_tile,
-                          its.width * its.vectors_of_codes(1));
+        scores.fetch_rows(cut, pipeline, f.core.value, added, added, its.integers > 0 ? its.integers : cut.value_tile,
+                          its.width * its.vectors_of_codes(cut.query_tile), {its.accumulated.name(), "dt"});
         return;
     }
     const prefetch_rows::loop added{its.accumulated.name(), "ro"};
@@ -245,6 +248,12 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
                           clipped_loops(cut, state, frame), frame, attention);
         fetch_rows(cut, state, frame, attention);
     }
+    const bool in_integers = std::ranges::any_of(cores, [](const decode_core& core) {
+        return core.state.integers > 0 || core.state.scores_at.contractions.front().integers > 0;
+    });
+    if (!in_integers) return;
+    attention.add_custom_lowering_pass(new interleave_stores);
+    attention.add_custom_lowering_pass(new multiply_bytes(f.request.target->integers == integer_products::of_words));
 }
 
 }  // namespace attune::generators

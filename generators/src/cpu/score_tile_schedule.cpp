@@ -123,7 +123,7 @@ void score_tile_schedule::schedule_queries(const LoopLevel& block, const LoopLev
         for (Func rows : {f_.query_of_row, f_.head_of_row}) rows.compute_at(block);
         for (score_tile::contraction& c : its_.contractions) {
             c.query_rows.compute_at(block).hoist_storage(storage);
-            if (!c.in_bytes) continue;
+            if (c.integers == 0) continue;
             c.panel.compute_at(block).hoist_storage(storage).bound_extent(c.panel.args()[0], 64);
             c.offset.compute_at(block).hoist_storage(storage);
         }
@@ -146,8 +146,8 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
     const Var l("l"), kj("kj");
     const int vector = its_.channel_vector, lanes = cut.lanes, tile = cut.query_tile;
     for (score_tile::contraction& c : its_.contractions) {
-        if (c.in_bytes) {
-            schedule_bytes(c, lanes, tile, rows);
+        if (c.integers > 0) {
+            schedule_integers(c, lanes, tile, rows);
             continue;
         }
         // Of a tile that rows do not fill, all are made: what lies in memory may be denormal, which takes 100 times as
@@ -178,24 +178,29 @@ void score_tile_schedule::schedule_dots(const cpu_decode& cut, const LoopLevel& 
     }
 }
 
-void score_tile_schedule::schedule_bytes(score_tile::contraction& c, int lanes, int tile, const LoopLevel& rows) {
+void score_tile_schedule::schedule_integers(score_tile::contraction& c, int lanes, int tile, const LoopLevel& rows) {
     // Schedule
     const Var r = c.collected.args()[0], stack = c.collected.args()[2], j = c.dots.args()[0], kj("kj");
-    constexpr int keys = 4;
+    const bool few = f_.request.target->registers < 32;
+    const int keys = c.integers == 2 && few ? 2 : 4;  // a row of words takes a register of AVX2
     schedule_row_vectors(c.query_rows.align_bounds(f_.qi, tile), f_.depth());
     c.collected.compute_at(rows).bound_extent(f_.ki, lanes).bound_extent(r, 4).bound_extent(stack, tile / 4);
     c.collected.split(f_.ki, f_.ki, kj, keys).reorder(r, kj, stack, f_.ki).vectorize(r).vectorize(kj).unroll(stack);
     c.sums.compute_at(c.collected, stack).vectorize(r).vectorize(f_.ki);
     c.sums.update().reorder(c.lane, r, f_.ki).atomic().vectorize(c.lane).vectorize(r).vectorize(f_.ki);
     c.dots.compute_at(c.collected, stack).vectorize(j).vectorize(r).unroll(f_.ki);
+    const RVar piece("piece"), step("step");
+    const int vectors = f_.depth() / coded_channels, steps = vectors % c.pieces == 0 ? vectors / c.pieces : 1;
     c.dots.update()
-        .reorder(c.each.x, j, r, f_.ki, c.each.y)
+        .split(c.each.y, piece, step, steps)
+        .reorder(c.each.x, j, r, f_.ki, step, piece)
         .atomic()
         .vectorize(c.each.x)
         .vectorize(j)
         .vectorize(r)
         .unroll(f_.ki)
-        .unroll(c.each.y);
+        .unroll(piece);
+    if (!few) c.dots.update().unroll(step);
 }
 
 void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
@@ -209,7 +214,7 @@ void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {
 
 void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, int tensor,
                                      const prefetch_rows::loop& where, const prefetch_rows::loop& from, int keys,
-                                     int channels) const {
+                                     int channels, const prefetch_rows::loop& parts) const {
     const bool computed = !lies_in_rows(f_.graph(), f_.depends, tensor);
     std::vector<prefetch_rows::stream> streams;
     const std::vector<bool> read = under(f_.graph(), {tensor}, [](int) { return false; });
@@ -224,7 +229,7 @@ void score_tile_schedule::fetch_rows(const cpu_decode& cut, Pipeline& pipeline, 
         streams.push_back({rows.name(), std::min(elements, channels), std::max(wanted / keys, 1)});
     }
     if (!streams.empty())
-        pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys));
+        pipeline.add_custom_lowering_pass(new prefetch_rows(where, from, streams, its_.places_of_keys, parts));
 }
 
 void score_tile_schedule::fetch_keys(const cpu_decode& cut, Pipeline& pipeline, const Func& scores) const {

@@ -31,15 +31,16 @@ public:
     void schedule_products(const cpu_prefill& cut, const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
     /// Decode: what the rows of `tensor` are made of in `where` is fetched some keys before `from`, of which an
-    /// iteration takes `keys` and of each so many channels, reads it.
+    /// iteration takes `keys` and of each so many channels, reads it; `parts` is the loop over the others.
     void fetch_rows(const cpu_decode& cut, Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
-                    const prefetch_rows::loop& from, int keys, int channels) const;
+                    const prefetch_rows::loop& from, int keys, int channels,
+                    const prefetch_rows::loop& parts = {}) const;
     void fetch_keys(const cpu_decode& cut, Halide::Pipeline& pipeline, const Halide::Func& scores) const;
     /// Where queries lie in lanes, the loops that transpose those of a block.
     std::vector<row_loop> row_loops() const;
 
 private:
-    void schedule_bytes(score_tile::contraction& c, int lanes, int tile, const Halide::LoopLevel& rows);
+    void schedule_integers(score_tile::contraction& c, int lanes, int tile, const Halide::LoopLevel& rows);
     void schedule_rows(Halide::Func rows, bool fixed, int channels, bool of_query, const Halide::LoopLevel& block,
                        const Halide::LoopLevel& storage);
     void schedule_side(bool of_query, const Halide::LoopLevel& block, const Halide::LoopLevel& storage);

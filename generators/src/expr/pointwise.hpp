@@ -43,6 +43,9 @@ public:
 
     quantity operator()(int node) { return evaluate(node, false); }
     Halide::Expr condition(int node) { return evaluate(node, false).value; }
+    /// The last eight bits of an integer, a u8: computed in bytes as far as they decide it, so that a vector holds four
+    /// times as many.
+    Halide::Expr byte_of(int node);
     /// Where a load of an input reads, innermost axis first; inside the tensor.
     std::vector<Halide::Expr> place_of(int load);
 

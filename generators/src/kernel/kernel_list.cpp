@@ -42,14 +42,16 @@ bool converts_in(int lanes, const kernel_request& request) {
     return request.target->lanes == lanes && (bytes_of(request.types.key) != 4 || bytes_of(request.types.value) != 4);
 }
 
-/// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16, and of
-/// bytes in decode, alone; x86-64-v4-amx products of tiles. Decode comes with them, for a call looks for its level
-/// first.
+/// Whether the build has this kernel already, for x86-64-v4: x86-64-v4-bf16 adds products of pairs of bf16,
+/// x86-64-v4-amx of tiles of them, and both of bytes in decode. Decode of bf16 comes with them, for a call looks for
+/// its level first.
 bool repeats_lower_level(const kernel_request& request, const build_request& build) {
-    const auto in_bytes = [&](const plan* core) { return multiplies_bytes(request, *core); };
+    const auto in_integers = [&](const plan* core) {
+        return products_of_scores(request, *core) > 0 || products_of_values(request, *core) > 0;
+    };
     return request.target->is_for_bf16() && std::ranges::find(build.targets, "x86-64-v4") != build.targets.end() &&
            !((request.target->bf16_tiles ? can_use_tiles(request) : can_use_bf16_dot(request)) ||
-             (!request.facts->gradient && std::ranges::any_of(request.core().cores(), in_bytes)));
+             (!request.facts->gradient && std::ranges::any_of(request.core().cores(), in_integers)));
 }
 
 }  // namespace

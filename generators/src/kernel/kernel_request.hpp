@@ -56,9 +56,14 @@ bool can_use_bf16_dot(const kernel_request& request);
 /// product, at a level that has them.
 bool can_use_tiles(const kernel_request& request);
 
-/// Whether a core's queries and keys are multiplied as integers in decode: the formula makes both of codes of 8 bits,
-/// and the level has an instruction for them.
-bool multiplies_bytes(const kernel_request& request, const plan& core);
+/// Channels of a key that are multiplied as integers at a time.
+inline constexpr int coded_channels = 16;
+
+/// How many products of integers of a core are added up at a time in decode: four of bytes, two of words of 16 bits; 0:
+/// its products are of f32. Of queries and keys, where the formula makes both of codes of 8 bits; of weights and
+/// values, where it allows weights to be rounded.
+int products_of_scores(const kernel_request& request, const plan& core);
+int products_of_values(const kernel_request& request, const plan& core);
 
 /// Upper bound of what one thread allocates during a call, apart from tables of conditions (a few bytes a tile) and
 /// from panels whose depth only the call knows: those of sums over products of a query's and a key's numbers. Throws

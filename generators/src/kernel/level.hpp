@@ -1,9 +1,17 @@
 #pragma once
+#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 
 namespace attune::generators {
+
+/// Instructions that multiply integers and add up neighbouring products.
+enum class integer_products : std::uint8_t {
+    none,
+    of_words,  ///< two products of 16 bits, to an i32 (vpmaddwd); of bytes, one without a sign, to an i16 (vpmaddubsw)
+    of_bytes,  ///< four of bytes, one without a sign, to an i32 (vpdpbusd)
+};
 
 /// An ISA level, or a kind of GPU, that kernels are compiled for, as `--target` and `attune_add_variant(TARGETS ...)`
 /// spell it.
@@ -14,9 +22,9 @@ struct level {
     int registers;            ///< vector registers
     bool bf16_dot{};          ///< has an instruction that multiplies bf16 two at a time and adds both products to f32
     bool bf16_tiles{};        ///< has registers of tiles of bf16, and multiplies two of them
-    bool byte_dot{};          ///< the same of bytes, four at a time, added to an i32
-    bool widens_bytes{};      ///< loads bytes as integers of 32 bits, a vector of them by one instruction
-    bool is_gpu{};            ///< threads are what lanes are elsewhere
+    integer_products integers{};  ///< that decode multiplies codes by
+    bool widens_bytes{};          ///< loads bytes as integers of 32 bits, a vector of them by one instruction
+    bool is_gpu{};                ///< threads are what lanes are elsewhere
 
     /// Whether it is for products of bf16: beside x86-64-v4 it has no other kernels.
     bool is_for_bf16() const { return bf16_dot || bf16_tiles; }

@@ -100,35 +100,72 @@ bool prefetch_rows::loop::is(const std::string& name) const {
 }
 
 Stmt prefetch_rows::visit(const LetStmt* let) {
-    if (!advanced_.empty()) lets_.emplace_back(let->name, let->value);
+    const bool inside = !advanced_.empty() || !part_.empty();
+    if (inside) lets_.emplace_back(let->name, let->value);
     Stmt result = IRMutator::visit(let);
-    if (!advanced_.empty()) lets_.pop_back();
+    if (inside) lets_.pop_back();
     return result;
 }
 
+/// One of two ways: what is asked for on it is not asked for on the other.
+Stmt prefetch_rows::visit(const IfThenElse* choice) {
+    const auto before = fetched_;
+    const Stmt taken = mutate(choice->then_case);
+    fetched_ = before;
+    const Stmt other = choice->else_case.defined() ? mutate(choice->else_case) : Stmt();
+    fetched_ = before;
+    return IfThenElse::make(mutate(choice->condition), taken, other);
+}
+
+/// The lines of a tensor's rows, in the order of memory, which the caches' own prefetchers follow; undefined: none.
+Stmt prefetch_rows::fetches(const stream& of, const Stmt& body) {
+    rows_read reads(of.tensor, of.elements, lets_);
+    body.accept(&reads);
+    if (reads.first.empty()) return {};
+    const int line = line_bytes / reads.element.bytes(), length = std::max(line, of.elements);
+    const auto distance = [](const Expr& from, const Expr& to) { return as_const_int(simplify(to - from)); };
+    const auto is_asked_for = [&](const Expr& row) {
+        return std::ranges::any_of(fetched_, [&](const auto& other) {
+            const auto beyond = other.first == of.tensor ? distance(other.second, row) : std::nullopt;
+            return beyond && (*beyond == 0 || (*beyond > 0 && *beyond + of.elements <= length));
+        });
+    };
+    std::vector<Stmt> all;
+    for (const Expr& row : reads.first) {
+        knows_later known(advanced_, tables_);
+        row.accept(&known);
+        if (!known.yes || is_asked_for(row)) continue;
+        if (!parts_.function.empty()) fetched_.emplace_back(of.tensor, row);
+        const auto later = [&](const std::string& variable, int iterations) {
+            return substitute(variable, Variable::make(Int(32), variable) + iterations, row);
+        };
+        std::vector<Stmt> lines;
+        for (int i = 0; i < of.elements; i += line)
+            lines.push_back(Evaluate::make(fetch(of.tensor, reads.element, later(advanced_, of.ahead) + i)));
+        const auto part = part_.empty() ? std::nullopt : distance(row, later(part_, 1));
+        const bool begins_a_line = !part || *part <= 0 || line % *part != 0;
+        all.push_back(begins_a_line ? Block::make(lines)
+                                    : IfThenElse::make(Variable::make(Int(32), part_) * static_cast<int>(*part) % line <
+                                                           static_cast<int>(*part),
+                                                       Block::make(lines)));
+    }
+    return all.empty() ? Stmt() : Block::make(all);
+}
+
 Stmt prefetch_rows::visit(const For* loop) {
-    const bool outer = advanced_.empty() && from_.is(loop->name);
+    const bool outer = advanced_.empty() && from_.is(loop->name), of_parts = part_.empty() && parts_.is(loop->name);
     if (outer) advanced_ = loop->name;
+    if (of_parts) part_ = loop->name;
     Stmt body = mutate(loop->body);
     if (!advanced_.empty() && where_.is(loop->name)) {
-        std::vector<Stmt> all;  // in the order of memory, which the caches' own prefetchers follow
-        for (const stream& each : streams_) {
-            rows_read reads(each.tensor, each.elements, lets_);
-            loop->body.accept(&reads);
-            for (const Expr& row : reads.first) {
-                knows_later known(advanced_, tables_);
-                row.accept(&known);
-                if (!known.yes) continue;
-                const Expr later = substitute(advanced_, Variable::make(Int(32), advanced_) + each.ahead, row);
-                const int line = line_bytes / reads.element.bytes();
-                for (int i = 0; i < each.elements; i += line)
-                    all.push_back(Evaluate::make(fetch(each.tensor, reads.element, later + i)));
-            }
-        }
+        std::vector<Stmt> all;
+        for (const stream& each : streams_)
+            if (const Stmt ahead = fetches(each, loop->body); ahead.defined()) all.push_back(ahead);
         all.push_back(body);
         body = Block::make(all);
     }
     if (outer) advanced_.clear();
+    if (of_parts) part_.clear();
     return For::make(loop->name, loop->min, loop->extent, loop->for_type, loop->partition_policy, loop->device_api,
                      body);
 }

@@ -12,8 +12,9 @@ namespace attune::generators {
 ///
 /// Halide's own prefetch fetches the box that bounds what is read, which is the whole tensor where a position is
 /// clamped by a number of memory. Here the addresses themselves are taken, at the first iteration of the loops inside.
-/// Nothing is read that is not there: a prefetch never faults; and where an address needs a number of memory, such as
-/// the page of a key, that is read ahead only from tables that reach so far.
+/// Where the body reads a part of each row that is shorter than a line, and is repeated for the other parts, a line is
+/// asked for with its first part. Nothing is read that is not there: a prefetch never faults; and where an address
+/// needs a number of memory, such as the page of a key, that is read ahead only from tables that reach so far.
 class prefetch_rows : public Halide::Internal::IRMutator {
 public:
     /// By the function's name and the variable's.
@@ -27,20 +28,29 @@ public:
         int elements{}, ahead{};
     };
     /// The loads in `where` are moved by iterations of `from`, which is it or around it. `tables` are functions of the
-    /// kernel that hold what addresses need for as many iterations more.
-    prefetch_rows(loop where, loop from, std::vector<stream> streams, std::vector<std::string> tables)
-        : where_(std::move(where)), from_(std::move(from)), streams_(std::move(streams)), tables_(std::move(tables)) {}
+    /// kernel that hold what addresses need for as many iterations more. `parts`, around both, is the loop over parts
+    /// of rows, which may be written out; the elements of a stream are then those of the shortest part.
+    prefetch_rows(loop where, loop from, std::vector<stream> streams, std::vector<std::string> tables, loop parts = {})
+        : where_(std::move(where)),
+          from_(std::move(from)),
+          parts_(std::move(parts)),
+          streams_(std::move(streams)),
+          tables_(std::move(tables)) {}
 
 protected:
     using IRMutator::visit;
     Halide::Internal::Stmt visit(const Halide::Internal::For* loop) override;
     Halide::Internal::Stmt visit(const Halide::Internal::LetStmt* let) override;
+    Halide::Internal::Stmt visit(const Halide::Internal::IfThenElse* choice) override;
 
 private:
-    const loop where_, from_;
+    Halide::Internal::Stmt fetches(const stream& of, const Halide::Internal::Stmt& body);
+
+    const loop where_, from_, parts_;
     const std::vector<stream> streams_;
     const std::vector<std::string> tables_;
-    std::string advanced_;  ///< the second loop's variable, inside it
+    std::string advanced_, part_;  ///< the second loop's variable, and that of parts, inside them
+    std::vector<std::pair<std::string, Halide::Expr>> fetched_;  ///< tensors and places of rows, on this way through
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
 };
 

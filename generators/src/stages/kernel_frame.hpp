@@ -90,6 +90,7 @@ struct kernel_frame {
     Halide::Func query_of_row{"query_of_row"}, head_of_row{"head_of_row"};  ///< (row, query block), (row, key head)
 
     quantity evaluate(int n, const place& at) const { return pointwise(request, inputs, at)(n); }
+    Halide::Expr byte_of(int n, const place& at) const { return pointwise(request, inputs, at).byte_of(n); }
     /// What a block is for some scores: 0 empty, which is skipped; 1 partial; 2 full, all of its pairs visible.
     Halide::Expr block_kind(const verdict& visible) const {
         return select(!visible.may, Halide::cast<std::uint8_t>(0),

@@ -1,6 +1,8 @@
 #include "analysis/narrow_rows.hpp"
 #include "stages/score_tile.hpp"
 
+#include <numeric>
+
 namespace attune::generators {
 using namespace Halide;
 
@@ -58,48 +60,56 @@ score_tile::scaled_rows score_tile::narrow_rows_of(int tensor, const std::string
     place at = at_row(of_query, {});
     at.k = f_.key_at(f_.ki);  // as an index it stays within the keys in use
     hoist({node.arguments[0]}, at);
-    scaled_rows rows{Func(pass_ + name), {}, 1.0f, narrow->whole, narrow->in_order};
+    scaled_rows rows{
+        .codes = Func(pass_ + name), .bytes = {}, .factor = 1.0f, .whole = narrow->whole, .in_order = narrow->in_order};
     const Expr codes = f_.evaluate(narrow->codes, at).value;
     rows.codes(f_.d, i, block, f_.h, f_.b) = codes;
-    if (node.op == operation::keys && !narrow->in_order)
-        rows.pieces = pieces_of_row(codes, f_.d, f_.depth(), channel_vector);
-    if (narrow->of_8_bits) rows.bytes = Func(pass_ + name + "_in_bytes");
-    if (narrow->of_8_bits)
-        rows.bytes(f_.d, i, block, f_.h, f_.b) = f_.evaluate(f_.node(narrow->codes).arguments[0], at).value;
+    if (const int depth = node.op == operation::values ? f_.value_depth() : f_.depth(); !narrow->in_order)
+        rows.pieces = pieces_of_row(codes, f_.d, depth, std::gcd(channel_vector, depth));
+    if (narrow->of_8_bits()) {
+        rows.bytes = Func(pass_ + name + "_in_bytes"), rows.lowest = static_cast<int>(narrow->range.lowest);
+        rows.bytes(f_.d, i, block, f_.h, f_.b) = f_.byte_of(f_.node(narrow->codes).arguments[0], at);
+    }
     for (const int n : narrow->factors) rows.factor = rows.factor * f_.evaluate(n, at).value;
     return rows;
 }
 
-/// Four rows lie side by side in a vector, each with the 16 channels that are read of a key; so few sums over lanes are
-/// left. One factor of the instruction has no sign: keys are made so by adding 128, which the sum of a row's codes
-/// takes off again.
-void score_tile::sum_bytes(contraction& c) {
+/// Four rows lie side by side, each with the 16 channels that are read of a key; so few sums over lanes are left. Of
+/// bytes one factor has no sign: keys are made so by counting from their lowest code, which the sum of a row's codes
+/// makes up for.
+void score_tile::sum_integers(contraction& c) {
     // Algorithm
     const Var x("x"), piece("piece"), j("j"), r("r"), rows("rows"), &qt = f_.qt, &kb = f_.kb, &h = f_.h, &b = f_.b;
     const scaled_rows queries = narrow_rows_of(f_.core.query, "query_rows"),
                       keys_of = narrow_rows_of(f_.core.key, "key_rows");
-    c.narrow = c.in_bytes = true;
-    c.of_key = keys_of.factor;
+    c.integers = products_of_scores(f_.request, f_.core);
+    const bool in_bytes = c.integers == 4;
+    const int channels = coded_channels, lanes_of_row = channels / c.integers, lowest = in_bytes ? keys_of.lowest : 0;
+    c.narrow = true;
+    c.of_key = keys_of.factor, c.pieces = keys_of.pieces;
     c.query_rows = Func(pass_ + "query_codes"), c.panel = Func(pass_ + "panel"), c.offset = Func(pass_ + "offset");
-    c.query_rows(f_.d, f_.qi, qt, h, b) = cast<std::int8_t>(queries.bytes(f_.d, f_.qi, qt, h, b));
-    c.panel(x, piece, rows, qt, h, b) = c.query_rows(16 * piece + x % 16, 4 * rows + x / 16, qt, h, b);
+    c.query_rows(f_.d, f_.qi, qt, h, b) =
+        cast(Int(in_bytes ? 8 : 16), cast<std::int8_t>(queries.bytes(f_.d, f_.qi, qt, h, b)));
+    c.panel(x, piece, rows, qt, h, b) =
+        c.query_rows(channels * piece + x % channels, 4 * rows + x / channels, qt, h, b);
     const RDom channel(0, f_.depth(), pass_ + "coded_channel");
     c.offset(f_.qi, qt, h, b) = 0;
-    c.offset(f_.qi, qt, h, b) += 128 * cast<int>(c.query_rows(channel, f_.qi, qt, h, b));
+    if (lowest != 0) c.offset(f_.qi, qt, h, b) += lowest * cast<int>(c.query_rows(channel, f_.qi, qt, h, b));
 
-    c.each = RDom({{0, 4}, {0, f_.depth() / 16}}, pass_ + "channel");
-    c.lane = RDom(0, 4, pass_ + "lane");
+    c.each = RDom({{0, c.integers}, {0, f_.depth() / channels}}, pass_ + "channel");
+    c.lane = RDom(0, lanes_of_row, pass_ + "lane");
     c.dots = Func(pass_ + "dots"), c.sums = Func(pass_ + "sums"), c.collected = Func(pass_ + "collected");
-    const Expr key = cast<std::uint8_t>(keys_of.bytes(16 * c.each.y + 4 * j + c.each.x, f_.ki, kb, h, b) + 128);
+    const Expr code = keys_of.bytes(channels * c.each.y + c.integers * j + c.each.x, f_.ki, kb, h, b),
+               key = in_bytes ? code - Internal::make_const(UInt(8), lowest & 255) : cast<std::int8_t>(code);
     c.dots(j, r, f_.ki, rows, kb, qt, h, b) = 0;
     c.dots(j, r, f_.ki, rows, kb, qt, h, b) +=
-        cast<int>(key) * cast<int>(c.panel(c.each.x + 4 * j + 16 * r, c.each.y, rows, qt, h, b));
+        cast<int>(key) * cast<int>(c.panel(c.each.x + c.integers * j + channels * r, c.each.y, rows, qt, h, b));
     c.sums(r, f_.ki, rows, kb, qt, h, b) = 0;
     c.sums(r, f_.ki, rows, kb, qt, h, b) += c.dots(c.lane, r, f_.ki, rows, kb, qt, h, b);
     c.collected(r, f_.ki, rows, kb, qt, h, b) = c.sums(r, f_.ki, rows, kb, qt, h, b);
     c.product = Func(pass_ + "product");
     c.product(pair()) =
-        cast<float>(c.collected(f_.qi % 4, f_.ki, f_.qi / 4, kb, qt, h, b) - c.offset(f_.qi, qt, h, b)) *
+        cast<float>(c.collected(f_.qi % 4, f_.ki, f_.qi / 4, kb, qt, h, b) + c.offset(f_.qi, qt, h, b)) *
         queries.factor;
 }
 

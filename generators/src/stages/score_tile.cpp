@@ -274,7 +274,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
     if (c.fixed && signs_queries && pairing_of(f_.request.schedule) != 1) return contract_pairs(c);
     if (c.fixed) {
         c.query_rows = rows_of(f_.core.query, true, "query_rows");
-        if (f_.decodes() && multiplies_bytes(f_.request, f_.core)) return sum_bytes(c);
+        if (f_.decodes() && products_of_scores(f_.request, f_.core) > 0) return sum_integers(c);
         const scaled_rows narrow =
             f_.decodes() && !f_.request.on_gpu() ? narrow_rows_of(f_.core.key, "key_rows") : scaled_rows{};
         c.key_rows = narrow.codes.defined() ? narrow.codes : rows_of(f_.core.key, false, "key_rows");

@@ -36,11 +36,12 @@ public:
     /// A tensor of the graph, an input or computed, as f32 rows (channel, position in block, block, head, batch).
     Halide::Func rows_of(int tensor, bool of_query, const std::string& name);
 
-    /// Rows that are narrow: codes, at a channel (f32, and integers where they have 8 bits), and what all channels of a
-    /// row share. Undefined: of a tensor that has none.
+    /// Rows that are narrow: codes, at a channel (f32, and where they have 8 bits those, in a u8), and what all
+    /// channels of a row share. Undefined: of a tensor that has none.
     struct scaled_rows {
         Halide::Func codes, bytes;
         Halide::Expr factor;
+        int lowest{};     ///< code of 8 bits
         bool whole{};     ///< codes are integers, and so finite
         bool in_order{};  ///< a channel's position decides nothing
         int pieces = 1;   ///< of a row, equal ones, in each of which it decides nothing
@@ -67,15 +68,15 @@ public:
         Halide::Func query_rows, key_rows;  ///< (channel, position in block, block, head, batch)
         bool narrow{};                      ///< keys are codes, converted where they are multiplied
         int pieces = 1;                     ///< of a row, in each of which a channel's position decides nothing
-        bool in_bytes{};                    ///< queries and keys are codes of 8 bits, multiplied as integers
+        int integers{};                     ///< products of codes that are added up at a time (products_of_scores)
         Halide::Expr of_key;                ///< multiplies the product; undefined: nothing does
         Halide::Func panel;                 ///< (in-lane position, channel, block, head, batch); paired: first (of two)
         Halide::Func product;               ///< of pairs
         Halide::Func dots, collected;  ///< (channel modulo the vector, key in block, row, ...): where the channels lie
                                        ///< in lanes; in registers, and of all keys of a vector
         Halide::RDom lane;
-        Halide::Func sums, offset;  ///< in bytes: dots over all lanes (row of 4, key in block, 4 rows, ...); what 128
-                                    ///< in each channel of a key adds (row in block, ...)
+        Halide::Func sums, offset;  ///< of integers: dots over all lanes (row of 4, key in block, 4 rows, ...); the
+                                    ///< product with a key of the lowest code (row in block, ...)
     };
     std::vector<contraction> contractions;  ///< that of q * t(k) first
     struct stored_rows {
@@ -106,7 +107,7 @@ private:
     void contract(contraction& c, bool signs_queries);
     void contract_pairs(contraction& c);
     void sum_in_lanes(contraction& c);
-    void sum_bytes(contraction& c);
+    void sum_integers(contraction& c);
     Halide::Expr with_products(const Halide::Expr& e) const;
     bool is_free_of_products(const Halide::Expr& e) const;
     bool varies(const Halide::Expr& e) const;
