@@ -42,7 +42,8 @@ void round_inputs(const graph_ir& graph, support::workload& call) {
 }  // namespace
 
 std::vector<differentiated> derivatives_along(const graph_ir& forward, const graph_ir& gradient,
-                                              support::workload& call, unsigned seed) {
+                                              support::workload& call, unsigned seed, double step,
+                                              const reference::options& options) {
     std::mt19937 random(seed);
     round_inputs(forward, call);
     const reference::results made = call.expected();
@@ -68,7 +69,7 @@ std::vector<differentiated> derivatives_along(const graph_ir& forward, const gra
     });
     for (const auto* list : {&saved, &cotangents})
         for (const kept_tensor& each : *list) arguments.push_back(each.argument());
-    const reference::results gradients = reference::evaluate(gradient, arguments, {});
+    const reference::results gradients = reference::evaluate(gradient, arguments, options);
 
     std::vector<differentiated> all;
     for (const reference::array& of : gradients.outputs) {
@@ -82,18 +83,18 @@ std::vector<differentiated> derivatives_along(const graph_ir& forward, const gra
         differentiated d{name};
         for (std::size_t i = 0; i < direction.size(); ++i)
             d.by_gradient += static_cast<double>(direction[i]) * of.values[i], d.size += std::abs(of.values[i]);
-        const auto moved = [&](double step) {
+        const auto moved = [&](double distance) {
             const auto move = [&](double by) {
                 for (std::size_t i = 0; i < direction.size(); ++i)
                     elements[offsets[i]] += static_cast<float>(by) * direction[i];
             };
-            move(step);
+            move(distance);
             const double loss = loss_of(call.expected(), cotangents);
-            move(-step);
+            move(-distance);
             return loss;
         };
-        const auto slope = [&](double step) { return (moved(step) - moved(-step)) / (2 * step); };
-        const double far = slope(0x1p-7), middle = slope(0x1p-8), near = slope(0x1p-9);
+        const auto slope = [&](double h) { return (moved(h) - moved(-h)) / (2 * h); };
+        const double far = slope(step), middle = slope(step / 2), near = slope(step / 4);
         d.by_differences = (4 * near - middle) / 3;
         const double before = (4 * middle - far) / 3;
         if (std::abs(before - d.by_differences) > 1e-5 * (d.size + 1)) continue;  // a kink

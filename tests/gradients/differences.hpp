@@ -18,8 +18,9 @@ struct differentiated {
 
 /// For each tensor of which `gradient` makes one; nothing for those whose differences at two steps disagree, as they do
 /// beside a kink. Inputs are taken from `call`, rounded to multiples of 2^-12, so that they stay exact in f32 when they
-/// are moved.
+/// are moved: by `step`, its half and its quarter, which are such multiples, too. `options` are the gradient's.
 std::vector<differentiated> derivatives_along(const graph_ir& forward, const graph_ir& gradient,
-                                              support::workload& call, unsigned seed);
+                                              support::workload& call, unsigned seed, double step = 0x1p-7,
+                                              const reference::options& options = {});
 
 }  // namespace attune::testing
