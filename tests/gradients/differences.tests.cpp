@@ -53,6 +53,8 @@ const formula formulas[] = {FORMULA(full),
                             FORMULA(of_two),
                             FORMULA(steps),
                             FORMULA(masked_inside),
+                            FORMULA(masked_factor),
+                            FORMULA(masked_weights),
                             FORMULA(additive),
                             FORMULA(functions)};
 #undef FORMULA

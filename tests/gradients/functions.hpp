@@ -17,6 +17,14 @@ inline constexpr auto steps = attention(
 /// A function that has a number where its argument is masked, in pairs that another branch sees.
 inline constexpr auto masked_inside =
     attention(where((q_idx + kv_idx) % 2 == 0, atan(mask(mask(x, causal), kv_idx != 1)), x));
+/// A slope that multiplies masked scores and has another way to the output: the pairs that are masked lose the one way
+/// and keep the other.
+constexpr auto seen_by_some(std::int64_t rest, expression auto s) {
+    return where((q_idx + kv_idx) % 3 != rest, s, -inf);
+}
+inline constexpr auto masked_factor = unnormalized(tanh(seen_by_some(0, x) * slopes(h))) * cosh(slopes(h)) * v;
+inline constexpr auto masked_weights =
+    outputs(out = softmax(x) * seen_by_some(1, 1.0 + slopes(h)) * v, lse = log_sum_exp(x));
 inline constexpr auto functions =
     attention(mask(sin(x) + atan(x) + exp2(0.5 * x) + log1p(x * x) + pow(x, 2) * 0.1 + sigmoid(x), causal));
 /// Scores of a query's and a key's numbers by more than products.
@@ -41,6 +49,8 @@ inline constexpr auto powers_gradient = gradient(powers);
 inline constexpr auto of_two_gradient = gradient(of_two);
 inline constexpr auto steps_gradient = gradient(steps);
 inline constexpr auto masked_inside_gradient = gradient(masked_inside);
+inline constexpr auto masked_factor_gradient = gradient(masked_factor);
+inline constexpr auto masked_weights_gradient = gradient(masked_weights);
 inline constexpr auto functions_gradient = gradient(functions);
 inline constexpr auto additive_gradient = gradient(additive);
 inline constexpr auto pairs_gradient = gradient(pairs);

@@ -95,6 +95,8 @@ TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernel
     CHECK(error_of<g::renormalised, g::renormalised_gradient>(usual, {101, 3}) <= allowed);
     CHECK(error_of<g::functions, g::functions_gradient>(usual) <= allowed);
     CHECK(error_of<g::masked_inside, g::masked_inside_gradient>(usual) <= allowed);
+    CHECK(error_of<g::masked_factor, g::masked_factor_gradient>(usual) <= allowed);
+    CHECK(error_of<g::masked_weights, g::masked_weights_gradient>(usual, {101, 3}) <= allowed);
 }
 
 TEST_CASE("where queries see one key, nothing is passed back through its weight", "[kernels]") {

@@ -119,7 +119,7 @@ private:
         if (!active_[n]) return;
         for (int i = 0; i < reached_count_; ++i)
             if (reached_[i].node == n && reached_[i].over == over) {
-                reached_[i].expression = write().add(reached_[i].expression, expression);
+                reached_[i].expression = sum_of(reached_[i].expression, expression);
                 return;
             }
         if (reached_count_ == max_reaching) return fail(gradient_fault::too_long);
@@ -296,7 +296,7 @@ private:
         const instruction it = node(n);
         auto w = write();
         const std::int16_t lse = lse_of(it), delta = static_cast<std::int16_t>(delta_[n] - 1);
-        reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), w.subtract(e, delta)), over);
+        reach(it.arguments[0], w.multiply(weights_by(it.arguments[0], lse), w.subtract(unless_masked(e), delta)), over);
         if (it.argument_count > 1 && active_[it.arguments[1]])
             reach(it.arguments[1], w.negate(w.multiply(weights_by(it.arguments[1], lse), delta)), domain{});
     }

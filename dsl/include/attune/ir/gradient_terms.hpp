@@ -1,6 +1,8 @@
 #pragma once
 #include <attune/ir/derivatives.hpp>
 
+#include <limits>
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wsign-conversion"  // the lists of a graph are indexed by int
 
@@ -162,6 +164,78 @@ protected:
             for (int a = 0; a < node(n).argument_count; ++a) below[node(n).arguments[a]] = true;
         }
         return false;
+    }
+
+    // --- what is masked
+
+    std::array<std::int16_t, max_nodes> seen_{};  // of a term: where it is not masked, plus two; 0: not asked yet
+
+    /// The sum of two cotangents. One that was multiplied by a masked value is masked: what it reaches is masked
+    /// whatever the other factor is, so nothing flows. The other cotangent stays.
+    constexpr std::int16_t sum_of(std::int16_t x, std::int16_t y) {
+        const std::int16_t sum = write().add(unless_masked(x), unless_masked(y));
+        seen_[sum] = always + 2;
+        return sum;
+    }
+    constexpr std::int16_t unless_masked(std::int16_t e) {
+        const std::int16_t seen = where_not_masked(e);
+        return seen == always ? e : write().where(seen, e, write().number(0));
+    }
+
+    static constexpr std::int16_t always = -1;
+    /// A condition on the forward pass's values alone, so that terms stay linear in weights.
+    constexpr std::int16_t where_not_masked(std::int16_t e) {
+        if (seen_[e] == 0) seen_[e] = static_cast<std::int16_t>(find_where_not_masked(node(e), e) + 2);
+        return static_cast<std::int16_t>(seen_[e] - 2);
+    }
+    constexpr std::int16_t find_where_not_masked(const instruction it, std::int16_t e) {
+        auto w = write();
+        const auto both = [&](std::int16_t x, std::int16_t y) {
+            if (x == always || y == always) return x == always ? y : x;
+            return w.apply(operation::logical_and, x, y, kind::condition);
+        };
+        if (it.op == operation::negate) return where_not_masked(it.arguments[0]);
+        if (it.op == operation::multiply || it.op == operation::divide || it.op == operation::add ||
+            it.op == operation::subtract)
+            return both(where_not_masked(it.arguments[0]), where_not_masked(it.arguments[1]));
+        if (it.op == operation::where) {
+            std::int16_t taken = where_not_masked(it.arguments[1]), other = where_not_masked(it.arguments[2]);
+            const auto either = [&](std::int16_t x, std::int16_t y) {
+                return w.apply(operation::logical_or, x, y, kind::condition);
+            };
+            if (taken != always)
+                taken = either(w.apply(operation::logical_not, it.arguments[0], kind::condition), taken);
+            if (other != always) other = either(it.arguments[0], other);
+            return both(taken, other);
+        }
+        if (!may_be_masked(e)) return always;
+        return w.compare(operation::greater, e, w.number(-std::numeric_limits<double>::infinity()));
+    }
+    /// Whether -infinity may be in it: written, or read from a tensor that the formula captures.
+    constexpr bool may_be_masked(std::int16_t n) const {
+        std::array<bool, max_nodes> below{};
+        below[n] = true;
+        for (; n >= 0; --n) {
+            const instruction& it = node(n);
+            const bool finite = is_function_of_masked(it) || it.kind == kind::condition;
+            if (!below[n] || is_whole(it) || finite || it.op == operation::contract) continue;
+            if (it.op == operation::mask || it.number == -std::numeric_limits<double>::infinity()) return true;
+            if (it.op == operation::load && is_real(it.kind) && is_captured_score(it)) return true;
+            for (int a = 0; a < it.argument_count; ++a) below[it.arguments[a]] = true;
+        }
+        return false;
+    }
+    static constexpr bool is_function_of_masked(const instruction& it) {  // and finite there, as exp is
+        return family_of(it.op) == family::function && limit_of(it.op);
+    }
+    /// What lies along a depth is an element of a row, never a score.
+    constexpr bool is_captured_score(const instruction& load) const {
+        const instruction &tensor = node(load.arguments[0]), &last = node(load.arguments[load.argument_count - 1]);
+        if (tensor.op != operation::input) return tensor.kind == kind::precomputed;
+        const input_declaration& d = list_.inputs[tensor.input];
+        const axis_kind along = d.axes[d.rank - 1].kind;
+        return tensor.input < forward_.input_count && along != axis_kind::depth && along != axis_kind::value_depth &&
+               last.op != operation::d_idx;
     }
 
     /// An expression of d_idx, summed over the channels of the values.
