@@ -41,6 +41,18 @@ void add(Pipeline& to, pass which) {
     to.add_custom_lowering_pass(new counted(saturating));
 }
 
+/// This machine, but for what whole sums alone are made of: LLVM does not finish these loops without that pass where
+/// vpdpbusd and vpdpwssd are at hand. No level whose sums are in pairs has them.
+Halide::Target target_of(pass which) {
+    Halide::Target target = Halide::get_jit_target_from_environment();
+    if (which == pass::none || which == pass::sums_in_pairs)
+        for (const auto feature :
+             {Halide::Target::AVX512_Cannonlake, Halide::Target::AVX512_SapphireRapids, Halide::Target::AVX512_Zen4,
+              Halide::Target::AVX512_Zen5, Halide::Target::AVXVNNI, Halide::Target::AVX10_1})
+            target.set_feature(feature, false);
+    return target;
+}
+
 /// Sums of 64 products of bytes, four of which are added up at a time; those of a row of 16 side by side.
 Buffer<std::int32_t> sums_of(const Buffer<std::uint8_t>& one, const Buffer<std::int8_t>& other, int mask, pass which) {
     const Var j("j"), row("row");
@@ -54,7 +66,7 @@ Buffer<std::int32_t> sums_of(const Buffer<std::uint8_t>& one, const Buffer<std::
     sums.update().reorder(each.x, j, each.y).atomic().vectorize(each.x).vectorize(j, 16);
     Pipeline all(result);
     add(all, which);
-    return all.realize({16, one.height()});
+    return all.realize({16, one.height()}, target_of(which));
 }
 
 /// Rows of four, or words of two, side by side, number by number.
