@@ -41,8 +41,8 @@ void add(Pipeline& to, pass which) {
     to.add_custom_lowering_pass(new counted(saturating));
 }
 
-/// This machine, but for what whole sums alone are made of: LLVM does not finish these loops without that pass where
-/// vpdpbusd and vpdpwssd are at hand. No level whose sums are in pairs has them.
+/// This machine, without the instructions that add up four products of bytes, or two of words, unless the pass makes
+/// them of the loop: of these loops LLVM makes none of them in any time. No level whose sums are in pairs has them.
 Halide::Target target_of(pass which) {
     Halide::Target target = Halide::get_jit_target_from_environment();
     if (which == pass::none || which == pass::sums_in_pairs)

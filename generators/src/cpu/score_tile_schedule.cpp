@@ -200,7 +200,7 @@ void score_tile_schedule::schedule_integers(score_tile::contraction& c, int lane
         .vectorize(r)
         .unroll(f_.ki)
         .unroll(piece);
-    if (!few) c.dots.update().unroll(step);
+    if (!few) c.dots.update().unroll(step);  // of 16 registers LLVM would put sums of unrolled steps into memory
 }
 
 void score_tile_schedule::schedule_row_vectors(Func rows, int channels) const {

@@ -1,4 +1,4 @@
-// Integers of a few bits, several in a byte, as reals and as bytes.
+// Integers of a few bits, several in a byte, as reals.
 #include "expr/math.hpp"
 #include "expr/pointwise.hpp"
 
@@ -57,25 +57,6 @@ std::optional<packed_code> packed_code_of(const graph_ir& graph, int integer) {
     return found;
 }
 
-/// Operations whose last eight bits are decided by those of their arguments.
-using of_bytes = Expr (*)(const Expr&, const Expr&);
-constexpr by_operation<family::arithmetic, of_bytes> by_last_bits_of_arithmetic{
-    {operation::negate, [](const Expr& a, const Expr&) { return -a; }},
-    {operation::absolute, nullptr},
-    {operation::add, [](const Expr& a, const Expr& b) { return a + b; }},
-    {operation::subtract, [](const Expr& a, const Expr& b) { return a - b; }},
-    {operation::multiply, [](const Expr& a, const Expr& b) { return a * b; }},
-    {operation::divide, nullptr},
-    {operation::remainder, nullptr},
-    {operation::minimum, nullptr},
-    {operation::maximum, nullptr}};
-constexpr by_operation<family::bits, of_bytes> by_last_bits{
-    {operation::bit_and, [](const Expr& a, const Expr& b) { return a & b; }},
-    {operation::bit_or, [](const Expr& a, const Expr& b) { return a | b; }},
-    {operation::bit_xor, [](const Expr& a, const Expr& b) { return a ^ b; }},
-    {operation::shift_left, nullptr},
-    {operation::shift_right, [](const Expr& a, const Expr& b) { return a >> b; }}};
-
 }  // namespace
 
 /// Of channels of a cache. Bytes are widened as they are read; what a shift, a mask, an offset and a conversion
@@ -90,29 +71,6 @@ Expr pointwise::real_of_packed(const instruction& conversion) {
                shift = code->shift < 0 ? Expr(0) : evaluate(code->shift, false).value,
                mask = cast<std::uint32_t>(code->mask) | inputs_.unknown_zero;
     return real_of_bits(byte, shift, mask, code->offset);
-}
-
-Expr pointwise::byte_of(int integer) {
-    const instruction& node = request_.graph().nodes[integer];
-    const auto argument = [&](int i) { return byte_of(node.arguments[i]); };
-    const auto is_within = [&](int i, const integer_range& range) {
-        return integers_of(request_.graph().nodes, request_.graph().inputs, node.arguments[i]).is_within(range);
-    };
-    const bool is_hoisted = at_.known.contains(integer), shifts = node.op == operation::shift_right;
-    const family of = family_of(node.op);
-    const of_bytes rule = is_hoisted                 ? nullptr
-                          : of == family::arithmetic ? by_last_bits_of_arithmetic[node.op]
-                          : of == family::bits       ? by_last_bits[node.op]
-                                                     : nullptr;
-    if (node.op == operation::constant) return Internal::make_const(UInt(8), node.integer & 255);
-    if (!is_hoisted && node.op == operation::where)
-        return select(evaluate(node.arguments[0], false).value, argument(1), argument(2));
-    if (rule && shifts && is_within(0, {0, 255}) && is_within(1, {0, 7}))  // zeros come in
-        return rule(argument(0), cast<std::uint8_t>(evaluate(node.arguments[1], false).value));
-    if (rule && !shifts) return rule(argument(0), node.argument_count > 1 ? argument(1) : Expr());
-    const Expr value = evaluate(integer, false).value;
-    const auto* widened = value.as<Internal::Cast>();  // an element of 8 bits, as it lies in memory
-    return cast<std::uint8_t>(widened && widened->value.type().bits() == 8 ? widened->value : value);
 }
 
 }  // namespace attune::generators

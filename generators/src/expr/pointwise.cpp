@@ -3,7 +3,11 @@
 #include "expr/functions.hpp"
 #include "expr/math.hpp"
 
+#include <attune/ir/stores.hpp>
+
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <stdexcept>
@@ -54,6 +58,13 @@ constexpr by_operation<family::bits, of_two> of_bits{
     {operation::bit_xor, [](const Expr& a, const Expr& b) { return a ^ b; }},
     {operation::shift_left, [](const Expr& a, const Expr& b) { return cast<int>(cast<uint32_t>(a) << bits(b)); }},
     {operation::shift_right, [](const Expr& a, const Expr& b) { return a >> bits(b); }}};
+
+/// Whether the last eight bits of a result are decided by those of the arguments.
+bool is_of_last_bits(operation op) {
+    constexpr operation all[] = {operation::negate,  operation::add,    operation::subtract, operation::multiply,
+                                 operation::bit_and, operation::bit_or, operation::bit_xor};
+    return std::ranges::find(all, op) != std::end(all);
+}
 
 /// -infinity is below every number and equal to itself: p and q say where a and b stand for it.
 using of_masked = Expr (*)(const Expr& a, const Expr& p, const Expr& b, const Expr& q);
@@ -304,6 +315,28 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case family::random: break;
     }
     refuse();
+}
+
+Expr pointwise::byte_of(int integer) {
+    const instruction& node = request_.graph().nodes[integer];
+    const auto argument = [&](int i) { return byte_of(node.arguments[i]); };
+    const auto is_within = [&](int i, const integer_range& range) {
+        return integers_of(request_.graph().nodes, request_.graph().inputs, node.arguments[i]).is_within(range);
+    };
+    if (node.op == operation::constant) return Internal::make_const(UInt(8), node.integer & 255);
+    if (!at_.known.contains(integer)) {
+        if (node.op == operation::where)
+            return select(evaluate(node.arguments[0], false).value, argument(1), argument(2));
+        if (node.op == operation::shift_right && is_within(0, {0, 255}) && is_within(1, {0, 7}))  // zeros come in
+            return argument(0) >> cast<std::uint8_t>(evaluate(node.arguments[1], false).value);
+        if (is_of_last_bits(node.op)) {
+            const Expr a = argument(0), b = node.argument_count > 1 ? argument(1) : a;
+            return family_of(node.op) == family::bits ? of_bits[node.op](a, b) : of_arithmetic[node.op](a, b);
+        }
+    }
+    const Expr value = evaluate(integer, false).value;
+    const auto* widened = value.as<Internal::Cast>();  // an element of 8 bits, as it lies in memory
+    return cast<std::uint8_t>(widened && widened->value.type().bits() == 8 ? widened->value : value);
 }
 
 }  // namespace attune::generators
