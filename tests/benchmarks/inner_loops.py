@@ -6,7 +6,7 @@
 A generator program compiles a kernel for each ISA level. Of the loops that hold no other loop and no exponential, those with most multiply-adds are the products: queries with
 keys, and weights with values. llvm-mca runs some hundred rounds of each on its model of a CPU, whose caches never miss, and as many rounds of the loop's multiply-adds alone, each on registers of
 its own: that is the bound. The share is bound / loop, 100 % where nothing but multiply-adds takes time. It does not see that a sum on the stack has to come back before it
-is added to: so the instructions that touch the stack are counted. Needs llvm-mca and llvm-objdump 16 or later (Debian: llvm-19) and
+is added to: so the instructions that touch the stack are counted. Of tiles LLVM 19 knows nothing but a latency of 100 cycles: so x86-64-v4-amx is left out. Needs llvm-mca and llvm-objdump 16 or later (Debian: llvm-19) and
 build/default/bin/benchmark_full_generator.
 """
 import argparse, collections, json, pathlib, re, shutil, subprocess, sys, tempfile

@@ -42,7 +42,7 @@ void add(Pipeline& to, pass which) {
 }
 
 /// This machine, without the instructions that add up four products of bytes, or two of words, unless the pass makes
-/// them of the loop: of these loops LLVM makes none of them in any time. No level whose sums are in pairs has them.
+/// them of the loop: LLVM does not finish compiling these loops with them. No level whose sums are in pairs has them.
 Halide::Target target_of(pass which) {
     Halide::Target target = Halide::get_jit_target_from_environment();
     if (which == pass::none || which == pass::sums_in_pairs)

@@ -3,6 +3,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include <algorithm>
 #include <cstdio>
 
 using namespace attune;
@@ -55,11 +56,21 @@ const formula formulas[] = {FORMULA(full),
                             FORMULA(masked_inside),
                             FORMULA(masked_factor),
                             FORMULA(masked_weights),
+                            FORMULA(masked_bias),
+                            FORMULA(squared_values, true),
+                            FORMULA(masked_rows),
                             FORMULA(additive),
                             FORMULA(functions)};
 #undef FORMULA
 
 }  // namespace
+
+TEST_CASE("sums of rows, and of what is read at a channel, are not looked at for -infinity", "[differences]") {
+    const graph_ir rows = dsl::ir_of<g::rotated_norms_gradient>, factors = dsl::ir_of<g::masked_factor_gradient>;
+    const auto looks = [](const instruction& node) { return node.op == operation::not_equal; };
+    CHECK(std::ranges::none_of(rows.nodes, looks));
+    CHECK(std::ranges::any_of(factors.nodes, looks));
+}
 
 TEST_CASE("gradients are what differences of the forward pass say", "[differences]") {
     int compared = 0, left_out = 0;

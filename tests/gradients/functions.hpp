@@ -25,6 +25,20 @@ constexpr auto seen_by_some(std::int64_t rest, expression auto s) {
 inline constexpr auto masked_factor = unnormalized(tanh(seen_by_some(0, x) * slopes(h))) * cosh(slopes(h)) * v;
 inline constexpr auto masked_weights =
     outputs(out = softmax(x) * seen_by_some(1, 1.0 + slopes(h)) * v, lse = log_sum_exp(x));
+/// A bias that masks, which other factors read, too.
+inline constexpr auto masking_bias = input<"masking_bias", f32>(query, key);
+inline constexpr auto of_bias = seen_by_some(2, masking_bias(q_idx, kv_idx));
+inline constexpr auto masked_bias = unnormalized(atan(of_bias * slopes(h)) + x) * exp(slopes(h)) * v;
+/// Weights that are the masked scores themselves, and values that are read twice.
+inline constexpr auto square_of_v = values(v(b, h, kv_idx, d_idx) * v(b, h, kv_idx, d_idx));
+inline constexpr auto squared_values = unnormalized(mask(max(x, 0.0), causal)) * square_of_v;
+/// Rows that are masked in one output and not in another one.
+inline constexpr auto of_row = input<"of_row", f32>(batch, head, query);
+inline constexpr auto of_some_rows = where(q_idx % 3 != 1, of_row(b, h, q_idx), -inf);
+inline constexpr auto of_importance = softmax(x) * importance(b, kv_idx);
+inline constexpr auto masked_rows =
+    outputs(out = of_importance * v * of_some_rows, output<"numerator"> = of_importance * v,
+            output<"total"> = row_sum(of_importance), lse = log_sum_exp(x));
 inline constexpr auto functions =
     attention(mask(sin(x) + atan(x) + exp2(0.5 * x) + log1p(x * x) + pow(x, 2) * 0.1 + sigmoid(x), causal));
 /// Scores of a query's and a key's numbers by more than products.
@@ -43,6 +57,13 @@ inline constexpr auto pairs = attention(
     mask(x * factor_of_pair(h, q_idx, kv_idx) + of_key_and_query(kv_idx, q_idx) + of_two_queries(q_idx / 2, kv_idx),
          causal_bottom_right));
 
+/// Norms of rotated rows that nothing projects: their sums over the channels are reached from two sides.
+inline constexpr auto of_channels = input<"gain", f32>(axis<"channel">);
+inline constexpr auto rotated_norms =
+    attention(mask(queries(rotary_half(rms_norm(q, of_channels, 1e-6), cosines, sines)) *
+                       t(keys(rotary_half(rms_norm(k, of_channels, 1e-6), cosines, sines))) * scale,
+                   causal));
+
 inline constexpr auto circular_gradient = gradient(circular);
 inline constexpr auto hyperbolic_gradient = gradient(hyperbolic);
 inline constexpr auto powers_gradient = gradient(powers);
@@ -50,7 +71,11 @@ inline constexpr auto of_two_gradient = gradient(of_two);
 inline constexpr auto steps_gradient = gradient(steps);
 inline constexpr auto masked_inside_gradient = gradient(masked_inside);
 inline constexpr auto masked_factor_gradient = gradient(masked_factor);
+inline constexpr auto masked_bias_gradient = gradient(masked_bias);
+inline constexpr auto squared_values_gradient = gradient(squared_values);
+inline constexpr auto masked_rows_gradient = gradient(masked_rows, of(out, output<"total">));
 inline constexpr auto masked_weights_gradient = gradient(masked_weights);
+inline constexpr auto rotated_norms_gradient = gradient(rotated_norms);
 inline constexpr auto functions_gradient = gradient(functions);
 inline constexpr auto additive_gradient = gradient(additive);
 inline constexpr auto pairs_gradient = gradient(pairs);

@@ -97,6 +97,9 @@ TEST_CASE("kernels of gradients agree with the reference at any shape", "[kernel
     CHECK(error_of<g::masked_inside, g::masked_inside_gradient>(usual) <= allowed);
     CHECK(error_of<g::masked_factor, g::masked_factor_gradient>(usual) <= allowed);
     CHECK(error_of<g::masked_weights, g::masked_weights_gradient>(usual, {101, 3}) <= allowed);
+    CHECK(error_of<g::masked_bias, g::masked_bias_gradient>(usual) <= allowed);
+    CHECK(error_of<g::squared_values, g::squared_values_gradient>(usual) <= allowed);
+    CHECK(error_of<g::masked_rows, g::masked_rows_gradient>(usual) <= allowed);
 }
 
 TEST_CASE("where queries see one key, nothing is passed back through its weight", "[kernels]") {

@@ -289,7 +289,7 @@ private:
         std::int16_t term = write().multiply(e, saved(sum));
         if (node(sum).kind == kind::output) term = over_channels(term);
         delta_[softmax] = static_cast<std::int16_t>(
-            (delta_[softmax] == 0 ? term : write().add(static_cast<std::int16_t>(delta_[softmax] - 1), term)) + 1);
+            (delta_[softmax] == 0 ? term : sum_of(static_cast<std::int16_t>(delta_[softmax] - 1), term)) + 1);
     }
 
     constexpr void reach_softmax(std::int16_t n, std::int16_t e, const domain& over) {
@@ -307,7 +307,8 @@ private:
         for (std::int16_t other = 0; other < n; ++other)  // a softmax of the same: one term for both
             if (node(other).op == operation::softmax && node(other).arguments == it.arguments) {
                 const auto before = static_cast<std::int16_t>(delta_[other] - 1);
-                const std::int16_t after = before < 0 ? w.negate(e) : w.subtract(before, e);
+                const std::int16_t after =
+                    before < 0 ? w.negate(e) : w.subtract(unless_masked(before), unless_masked(e));
                 delta_[other] = static_cast<std::int16_t>(after + 1);
                 return;
             }

@@ -168,6 +168,7 @@ protected:
 
     // --- what is masked
 
+    static constexpr std::int16_t always = -1;
     std::array<std::int16_t, max_nodes> seen_{};  // of a term: where it is not masked, plus two; 0: not asked yet
 
     /// The sum of two cotangents. One that was multiplied by a masked value is masked: what it reaches is masked
@@ -177,65 +178,76 @@ protected:
         seen_[sum] = always + 2;
         return sum;
     }
+    /// A term, or 0 where it is masked. Of a product the masked factor becomes 0, so that products with rows stay such.
     constexpr std::int16_t unless_masked(std::int16_t e) {
         const std::int16_t seen = where_not_masked(e);
-        return seen == always ? e : write().where(seen, e, write().number(0));
+        if (seen == always) return e;
+        const instruction it = node(e);
+        auto w = write();
+        if (it.op == operation::negate) return w.negate(unless_masked(it.arguments[0]));
+        if (it.op == operation::multiply && where_not_masked(it.arguments[0]) == always)
+            return w.multiply(it.arguments[0], unless_masked(it.arguments[1]));
+        const bool by_first = it.op == operation::multiply || it.op == operation::divide;
+        if (by_first && where_not_masked(it.arguments[1]) == always)
+            return w.apply(it.op, unless_masked(it.arguments[0]), it.arguments[1]);
+        return w.where(seen, e, w.number(0));
     }
 
-    static constexpr std::int16_t always = -1;
-    /// A condition on the forward pass's values alone, so that terms stay linear in weights.
+    /// A condition on what the forward pass captures, and never on scores or weights, in which terms are linear.
     constexpr std::int16_t where_not_masked(std::int16_t e) {
         if (seen_[e] == 0) seen_[e] = static_cast<std::int16_t>(find_where_not_masked(node(e), e) + 2);
         return static_cast<std::int16_t>(seen_[e] - 2);
     }
     constexpr std::int16_t find_where_not_masked(const instruction it, std::int16_t e) {
+        constexpr double masked = -std::numeric_limits<double>::infinity();
         auto w = write();
-        const auto both = [&](std::int16_t x, std::int16_t y) {
-            if (x == always || y == always) return x == always ? y : x;
-            return w.apply(operation::logical_and, x, y, kind::condition);
-        };
-        if (it.op == operation::negate) return where_not_masked(it.arguments[0]);
-        if (it.op == operation::multiply || it.op == operation::divide || it.op == operation::add ||
-            it.op == operation::subtract)
-            return both(where_not_masked(it.arguments[0]), where_not_masked(it.arguments[1]));
-        if (it.op == operation::where) {
-            std::int16_t taken = where_not_masked(it.arguments[1]), other = where_not_masked(it.arguments[2]);
-            const auto either = [&](std::int16_t x, std::int16_t y) {
-                return w.apply(operation::logical_or, x, y, kind::condition);
-            };
-            if (taken != always)
-                taken = either(w.apply(operation::logical_not, it.arguments[0], kind::condition), taken);
-            if (other != always) other = either(it.arguments[0], other);
-            return both(taken, other);
+        const auto of_argument = [&](int a) { return where_not_masked(it.arguments[a]); };
+        const auto is_not_masked = [&] { return w.compare(operation::not_equal, e, w.number(masked)); };
+        if (it.kind == kind::integer || it.kind == kind::condition || is_whole(it)) return always;
+        switch (family_of(it.op)) {
+            case family::terminal:
+                return it.op == operation::constant && it.number == masked ? is_not_masked() : always;
+            case family::tensors: return it.op == operation::load && is_captured_score(it) ? is_not_masked() : always;
+            case family::sums: return of_argument(2) == always ? always : is_not_masked();
+            case family::conversion: return of_argument(0);
+            case family::function: return limit_of(it.op) ? always : of_argument(0);
+            case family::arithmetic:
+            case family::function_of_two:
+                if (it.argument_count == 1) return of_argument(0);
+                return it.op == operation::maximum ? either(of_argument(0), of_argument(1))
+                                                   : both(of_argument(0), of_argument(1));
+            case family::selection: {
+                if (it.op != operation::where || both(of_argument(1), of_argument(2)) == always) return always;
+                const std::int16_t other = w.apply(operation::logical_not, it.arguments[0], kind::condition);
+                return both(either(other, of_argument(1)), either(it.arguments[0], of_argument(2)));
+            }
+            case family::attention: return it.op == operation::mask ? both(of_argument(0), it.arguments[1]) : always;
+            default: return always;
         }
-        if (!may_be_masked(e)) return always;
-        return w.compare(operation::greater, e, w.number(-std::numeric_limits<double>::infinity()));
     }
-    /// Whether -infinity may be in it: written, or read from a tensor that the formula captures.
-    constexpr bool may_be_masked(std::int16_t n) const {
-        std::array<bool, max_nodes> below{};
-        below[n] = true;
-        for (; n >= 0; --n) {
-            const instruction& it = node(n);
-            const bool finite = is_function_of_masked(it) || it.kind == kind::condition;
-            if (!below[n] || is_whole(it) || finite || it.op == operation::contract) continue;
-            if (it.op == operation::mask || it.number == -std::numeric_limits<double>::infinity()) return true;
-            if (it.op == operation::load && is_real(it.kind) && is_captured_score(it)) return true;
-            for (int a = 0; a < it.argument_count; ++a) below[it.arguments[a]] = true;
-        }
-        return false;
+    constexpr std::int16_t both(std::int16_t x, std::int16_t y) {
+        if (x == always || y == always || x == y) return x == always ? y : x;
+        return write().apply(operation::logical_and, x, y, kind::condition);
     }
-    static constexpr bool is_function_of_masked(const instruction& it) {  // and finite there, as exp is
-        return family_of(it.op) == family::function && limit_of(it.op);
+    constexpr std::int16_t either(std::int16_t x, std::int16_t y) {
+        return x == always || y == always ? always : write().apply(operation::logical_or, x, y, kind::condition);
     }
-    /// What lies along a depth is an element of a row, never a score.
+    /// What lies along a depth is an element of a row, never a score. What the forward pass wrote is none either.
     constexpr bool is_captured_score(const instruction& load) const {
-        const instruction &tensor = node(load.arguments[0]), &last = node(load.arguments[load.argument_count - 1]);
+        const instruction& tensor = node(load.arguments[0]);
         if (tensor.op != operation::input) return tensor.kind == kind::precomputed;
         const input_declaration& d = list_.inputs[tensor.input];
         const axis_kind along = d.axes[d.rank - 1].kind;
         return tensor.input < forward_.input_count && along != axis_kind::depth && along != axis_kind::value_depth &&
-               last.op != operation::d_idx;
+               !is_of_channel(load.arguments[load.argument_count - 1]);
+    }
+    constexpr bool is_of_channel(std::int16_t index) const {
+        const instruction& it = node(index);
+        if (it.op == operation::d_idx) return true;
+        if (it.op == operation::bound) return list_.indices[it.integer] == value_channel_;
+        for (int a = 0; a < it.argument_count && !is_whole(it); ++a)
+            if (is_of_channel(it.arguments[a])) return true;
+        return false;
     }
 
     /// An expression of d_idx, summed over the channels of the values.
