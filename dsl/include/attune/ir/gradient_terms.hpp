@@ -222,8 +222,13 @@ protected:
                 return both(either(other, of_argument(1)), either(it.arguments[0], of_argument(2)));
             }
             case family::attention: return it.op == operation::mask ? both(of_argument(0), it.arguments[1]) : always;
-            default: return always;
+            case family::bits:
+            case family::classification:
+            case family::comparison:
+            case family::logic:
+            case family::random: break;  // integers and conditions
         }
+        return always;
     }
     constexpr std::int16_t both(std::int16_t x, std::int16_t y) {
         if (x == always || y == always || x == y) return x == always ? y : x;
