@@ -17,18 +17,18 @@ inline constexpr auto steps = attention(
 /// A function that has a number where its argument is masked, in pairs that another branch sees.
 inline constexpr auto masked_inside =
     attention(where((q_idx + kv_idx) % 2 == 0, atan(mask(mask(x, causal), kv_idx != 1)), x));
-/// A slope that multiplies masked scores and has another way to the output: the pairs that are masked lose the one way
-/// and keep the other.
 constexpr auto seen_by_some(std::int64_t rest, expression auto s) {
     return where((q_idx + kv_idx) % 3 != rest, s, -inf);
 }
+/// A slope that multiplies masked scores and has another way to the output: the pairs that are masked lose the one way
+/// and keep the other.
 inline constexpr auto masked_factor = unnormalized(tanh(seen_by_some(0, x) * slopes(h))) * cosh(slopes(h)) * v;
 inline constexpr auto masked_weights =
     outputs(out = softmax(x) * seen_by_some(1, 1.0 + slopes(h)) * v, lse = log_sum_exp(x));
-/// A bias that masks, which other factors read, too.
+/// A bias that masks, times a slope that another factor reads, too.
 inline constexpr auto masking_bias = input<"masking_bias", f32>(query, key);
-inline constexpr auto of_bias = seen_by_some(2, masking_bias(q_idx, kv_idx));
-inline constexpr auto masked_bias = unnormalized(atan(of_bias * slopes(h)) + x) * exp(slopes(h)) * v;
+inline constexpr auto seen_bias = seen_by_some(2, masking_bias(q_idx, kv_idx));
+inline constexpr auto masked_bias = unnormalized(atan(seen_bias * slopes(h)) + x) * exp(slopes(h)) * v;
 /// Weights that are the masked scores themselves, and values that are read twice.
 inline constexpr auto square_of_v = values(v(b, h, kv_idx, d_idx) * v(b, h, kv_idx, d_idx));
 inline constexpr auto squared_values = unnormalized(mask(max(x, 0.0), causal)) * square_of_v;
@@ -58,10 +58,10 @@ inline constexpr auto pairs = attention(
          causal_bottom_right));
 
 /// Norms of rotated rows that nothing projects: their sums over the channels are reached from two sides.
-inline constexpr auto of_channels = input<"gain", f32>(axis<"channel">);
+inline constexpr auto gain_of_channel = input<"gain", f32>(axis<"channel">);
 inline constexpr auto rotated_norms =
-    attention(mask(queries(rotary_half(rms_norm(q, of_channels, 1e-6), cosines, sines)) *
-                       t(keys(rotary_half(rms_norm(k, of_channels, 1e-6), cosines, sines))) * scale,
+    attention(mask(queries(rotary_half(rms_norm(q, gain_of_channel, 1e-6), cosines, sines)) *
+                       t(keys(rotary_half(rms_norm(k, gain_of_channel, 1e-6), cosines, sines))) * scale,
                    causal));
 
 inline constexpr auto circular_gradient = gradient(circular);

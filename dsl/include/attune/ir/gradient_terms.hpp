@@ -185,20 +185,22 @@ protected:
         const instruction it = node(e);
         auto w = write();
         if (it.op == operation::negate) return w.negate(unless_masked(it.arguments[0]));
-        if (it.op == operation::multiply && where_not_masked(it.arguments[0]) == always)
+        const bool product = it.op == operation::multiply;
+        if (product && where_not_masked(it.arguments[0]) == always)
             return w.multiply(it.arguments[0], unless_masked(it.arguments[1]));
-        const bool by_first = it.op == operation::multiply || it.op == operation::divide;
-        if (by_first && where_not_masked(it.arguments[1]) == always)
+        if ((product || it.op == operation::divide) && where_not_masked(it.arguments[1]) == always)
             return w.apply(it.op, unless_masked(it.arguments[0]), it.arguments[1]);
         return w.where(seen, e, w.number(0));
     }
 
-    /// A condition on what the forward pass captures, and never on scores or weights, in which terms are linear.
+    /// A condition on what the forward pass captures, and not on scores or weights, in which terms are linear. Of a sum
+    /// over an index it is one on the sum, whatever that is of.
     constexpr std::int16_t where_not_masked(std::int16_t e) {
-        if (seen_[e] == 0) seen_[e] = static_cast<std::int16_t>(find_where_not_masked(node(e), e) + 2);
+        if (seen_[e] == 0) seen_[e] = static_cast<std::int16_t>(find_where_not_masked(e) + 2);
         return static_cast<std::int16_t>(seen_[e] - 2);
     }
-    constexpr std::int16_t find_where_not_masked(const instruction it, std::int16_t e) {
+    constexpr std::int16_t find_where_not_masked(std::int16_t e) {
+        const instruction it = node(e);
         constexpr double masked = -std::numeric_limits<double>::infinity();
         auto w = write();
         const auto of_argument = [&](int a) { return where_not_masked(it.arguments[a]); };
