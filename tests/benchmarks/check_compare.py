@@ -63,9 +63,9 @@ check(len(peaks_of(results)) == 1 and len(peaks_of(results + halves)) == 2, "the
 
 machine["peaks"] = {"multiply-add": 200.0}
 rows = shown(results, machine)[-3:]
-check(rows[0].split() == ["full", "50.000", "160.0", "55.000", "-", "70.000", "65.000", "1.10x", "50.0%", "SDPA,", "keys", "repeated"], "a row holds the fastest spelling of each peer", rows[0])
+check(rows[0].split() == ["full", "50.000", "160.0", "55.000", "-", "70.000", "65.000", "-", "1.10x", "50.0%", "SDPA,", "keys", "repeated"], "a row holds the fastest spelling of each peer", rows[0])
 check(rows[1].endswith("10.00x    50.0%  eager; 0.95x its own causal"), "a modified score is compared with its own causal", rows[1])
-check(rows[2].split()[3:9] == ["-", "-", "-", "-", "-", "50.0%"], "a case without peers has no ratio", rows[2])
+check(rows[2].split()[3:10] == ["-", "-", "-", "-", "-", "-", "50.0%"], "a case without peers has no ratio", rows[2])
 check(rows[2].endswith("; 80% of reading alone"), "one query is compared with reading between its calls", rows[2])
 
 picture = xml.fromstring(roofline(machine, results))
@@ -79,6 +79,8 @@ check(ticks(1, 100) == [1, 2, 5, 10, 20, 50, 100] and ticks(0.01, 1e5)[0] == 0.0
 
 help_text = subprocess.run([sys.executable, os.path.join(sys.argv[1], "compare.py"), "--help"], capture_output=True, text=True)
 check(help_text.returncode == 0 and all(option in help_text.stdout for option in ("--json", "--cases", "--plot", "--peers")), "--help explains", help_text.stdout + help_text.stderr)
+help_text = subprocess.run([sys.executable, os.path.join(sys.argv[1], "ggml_peer.py"), "--help"], capture_output=True, text=True)
+check(help_text.returncode == 0 and "build/ggml" in help_text.stdout, "and so does ggml's", help_text.stdout + help_text.stderr)
 refused = subprocess.run([sys.executable, os.path.join(sys.argv[1], "compare.py"), "--program", "/none"], capture_output=True, text=True)
 check(refused.returncode == 1 and "try cmake" in refused.stderr, "a program that was not built is said to be", refused.stderr)
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""attune against PyTorch, FlexAttention, ONNX Runtime and OpenVINO on this machine, interleaved in one run and on equally many threads.
+"""attune against PyTorch, FlexAttention, ONNX Runtime, OpenVINO and ggml on this machine, interleaved in one run and on equally many threads.
 
 ./tests/benchmarks/run builds what it needs first (or cmake --build --preset default --target attune_benchmark). The peers are taken from the Python that runs
-this, else from an environment of their own, build/torch, which is made at the first run (a large download).
+this, else from an environment of their own, build/torch, which is made at the first run (a large download); ggml is left out until ggml_peer.py has built it.
 
 Before anything is timed, every output is compared with attune's. The ratio says how many times faster attune is than the fastest peer; the share is of what the
 machine can do at most: time at the peak, or for reading q, k and v and writing the output once, whichever is longer. The peak is that of what attune's kernel multiplies
@@ -150,7 +150,7 @@ def remarks(r):
         yield "above what was measured of the machine: it was busy"
 
 
-FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT",), "OpenVINO": ("OpenVINO",)}
+FAMILIES = {"SDPA": ("SDPA", "eager"), "Flex": ("FlexAttention",), "ORT": ("ORT",), "OpenVINO": ("OpenVINO",), "ggml": ("ggml",)}
 
 
 def show(results, machine):
@@ -198,12 +198,12 @@ def main():
             print("\n".join(case["name"] for case in table))
             sys.exit(0 if options.list else f"expected a pattern that some case matches, got {options.cases}; the cases stand above")
         with_torch(sys.argv[1:], PACKAGES)
-        import onnxruntime, openvino, torch
+        import ggml_peer, onnxruntime, openvino, torch
         torch.set_num_threads(options.threads)
         torch.set_grad_enabled(False)
         machine = {"cpu": cpu_name(), **limits_of(options, folder), "system": platform.platform(),
                    "versions": {"python": platform.python_version(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__,
-                                "openvino": openvino.__version__.split("-")[0]}}
+                                "openvino": openvino.__version__.split("-")[0], "ggml": ggml_peer.version() or "not built"}}
         print(", ".join(f"{name} {version}" for name, version in machine["versions"].items()) + f"; medians of {options.rounds} turns of up to {options.repeats} calls")
         other = options.beside and program(options.beside, folder, options.threads, "--serve")
         results = []

@@ -303,9 +303,10 @@ def openvino(torch, case, q, k, v, threads):
 
 def peers(torch, case, q, k, v, threads):
     """(name, call) for each peer, (name, the reason) where it cannot."""
+    import ggml_peer
     yield from sdpa(torch, case, q, k, v)
     for name, family in (("FlexAttention", lambda: flex(torch, case, q, k, v)), ("ORT", lambda: onnx_runtime(torch, case, q, k, v, threads)),
-                         ("OpenVINO", lambda: openvino(torch, case, q, k, v, threads))):
+                         ("OpenVINO", lambda: openvino(torch, case, q, k, v, threads)), ("ggml", lambda: ggml_peer.ggml(torch, case, q, k, v, threads))):
         try:
             for each, call in family():
                 try:
