@@ -201,7 +201,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
             add(its.value_pairs, its.value_pairs.args()[2].name(), 2), add(its.accumulated, its.added.y.name(), 2),
             add(its.guarded, its.looked_at.y.name(), 2);
     else if (its.chunk())
-        add(its.accumulated, its.added.x.name()), add(its.guarded, its.looked_at.x.name());
+        add(its.accumulated, its.added.x.name()), all.back().at_a_time = 4, add(its.guarded, its.looked_at.x.name());
     if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
     return all;
 }

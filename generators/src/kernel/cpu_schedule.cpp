@@ -86,11 +86,11 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
         if (hides == masking::none) s.key_tile = 4, s.value_tile = std::min(s.value_tile, 4);
     }
     if (pairing == bf16_of_tile) return default_of_tiles(s, depths, hides);
-    // So shallow that sums of a whole row fit beside its keys: tiles of more queries and fewer keys cost less in
-    // between.
+    // So shallow that sums of a whole row fit beside its keys, which costs less in between. 16 queries divide more
+    // lengths than 24: of 128 none is computed in vain.
     if (isa.lanes == 8 && hides == masking::none && depth <= 32 && value_depth == 32) {
-        s.query_tile = 32, s.query_block = 64;
-        s.key_tile = s.value_tile = 2, s.chunk = value_depth;
+        s.query_tile = 16, s.query_block = 64;
+        s.chunk = value_depth;
     }
     return s;
 }

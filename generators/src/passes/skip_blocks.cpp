@@ -1,5 +1,7 @@
 #include "passes/skip_blocks.hpp"
 
+#include "passes/rows_at_a_time.hpp"
+
 #include <algorithm>
 #include <set>
 #include <stdexcept>
@@ -99,8 +101,9 @@ protected:
             loop->name, Variable::make(Int(32), part) * iterations + Variable::make(Int(32), loop->name), loop->body);
         const Stmt inner =
             For::make(loop->name, 0, iterations, loop->for_type, loop->partition_policy, loop->device_api, body);
+        const Stmt of_part = found->at_a_time > 1 ? rows_at_a_time(inner.as<For>(), found->at_a_time) : inner;
         return For::make(part, visited_.first, visited_.end - visited_.first, loop->for_type, loop->partition_policy,
-                         loop->device_api, inner);
+                         loop->device_api, of_part);
     }
 
 private:

@@ -12,6 +12,7 @@ struct clipped_loop {
     prefetch_rows::loop is;
     int keys{};
     bool reads_others{};  ///< what other clipped loops make, which then is all there is
+    int at_a_time{1};     ///< iterations written out, of a loop that reads rows of keys (rows_at_a_time.hpp)
 };
 
 /// Of a block, cut into sub-blocks of `keys` keys: the first sub-block that is visited, and the end.
