@@ -156,7 +156,7 @@ TEST_CASE("of the kernels of a level the one that serves the number of queries i
           "queries)");
 }
 
-TEST_CASE("kernels that were measured on other models of CPUs do not run, whatever they serve") {
+TEST_CASE("a kernel runs on the models that it was measured on, and on those near them that have none") {
     attune::kernel several[] = {serving("x86-64-v3", decode, 1, 4), serving("x86-64-v3", prefill, 1, no_end),
                                 serving("x86-64-v3", prefill, 1, 64), serving("x86-64-v3", prefill, 1, no_end),
                                 serving("x86-64-v4", prefill, 1, no_end)};
@@ -175,18 +175,51 @@ TEST_CASE("kernels that were measured on other models of CPUs do not run, whatev
     CHECK(chosen("intel-6-85", 1) == 4);  // the level comes first
     CHECK(chosen("intel-6-8", 1) == 0);
     CHECK(chosen("intel-6-8", 5) == 3);
-    for (const char* other : {"", "generic", "amd-25-1", "amd-25-171", "25-17", "intel-6", ",", "amd-25-17,intel-6-85"})
+    for (const char* other : {"", "generic", "amd-26-17", "amd-2-17", "25-17", "intel-6", ",", "amd-25-17,intel-6-85",
+                              "amd-25-x", "amd-25-", "arm-0x41-8-17"})
         for (const std::int64_t queries : {1, 100}) CHECK(chosen(other, queries) == 3);
+    CHECK(chosen("amd-25-1", 1) == 2);  // those of amd-25-17
+    CHECK(chosen("amd-25-97", 65) == 1);
+    CHECK(chosen("intel-6-10", 1) == 0);   // 8 is nearer than 85
+    CHECK(chosen("intel-6-143", 1) == 1);  // 85 is; what it has of level 4 serves it alone
     CHECK(chosen("amd-25-17", std::nullopt) == 1);
 
     attune::cpu_state cpu = cpu_of(3);
-    cpu.model = "amd-25-17";
     kernel_request request = asked(f32, 64, 64);
-    request.queries = 64;
+    cpu.model = "amd-25-18", request.queries = 64;
+    CHECK_THAT(choose(linked, request, cpu, true).why_shapes,
+               ContainsSubstring("prefill, for 1 to 64 queries, with a schedule measured on amd-25-17, the measured "
+                                 "model nearest to this CPU, amd-25-18 (also linked: "));
+    cpu.model = "amd-25-17";
     CHECK(choose(linked, request, cpu, true).why_shapes ==
           "prefill, for 1 to 64 queries, with a schedule measured on amd-25-17 (also linked: decode, for 1 to 4 "
           "queries, with a schedule measured on intel-6-8; prefill, for any number of queries, with a schedule "
           "measured on amd-25-17,intel-6-85; prefill, for any number of queries)");
+}
+
+TEST_CASE("the nearest model is looked for at the level that is chosen") {
+    attune::kernel several[] = {serving("x86-64-v4", prefill, 1, no_end), serving("x86-64-v4", prefill, 1, no_end),
+                                serving("x86-64-v3", prefill, 1, no_end), serving("x86-64-v3", prefill, 1, no_end)};
+    several[0].cpus = "amd-25-17", several[2].cpus = "amd-25-1";
+    const attune::kernel_table linked{attune::kernel_table_version, "my::alibi", {}, several};
+    const auto chosen = [&](int level, std::string_view model, std::optional<std::int64_t> queries) {
+        attune::cpu_state cpu = cpu_of(level);
+        cpu.model = model;
+        kernel_request request = asked(f32, 64, 64);
+        request.queries = queries;
+        return choose(linked, request, cpu, false).chosen - several;
+    };
+    for (const std::optional<std::int64_t> queries : {std::optional<std::int64_t>(), std::optional<std::int64_t>(7)}) {
+        CHECK(chosen(4, "amd-25-17", queries) == 0);
+        CHECK(chosen(4, "amd-25-2", queries) == 0);   // 1 is nearer, but of level 3
+        CHECK(chosen(3, "amd-25-16", queries) == 2);  // and 17 of level 4
+        CHECK(chosen(4, "amd-25-1", queries) == 1);   // has its own, though of level 3
+        CHECK(chosen(3, "amd-25-17", queries) == 3);
+        CHECK(chosen(4, "amd-26-17", queries) == 1);
+    }
+    several[0].cpus = "arm-0x41-8-3340";
+    CHECK(chosen(4, "arm-0x41-8-3340", 1) == 0);
+    CHECK(chosen(4, "arm-0x41-8-3341", 1) == 1);  // numbers of Arm's parts have no order
 }
 
 TEST_CASE("a GPU has to be asked for, and says what it lacks") {

@@ -182,7 +182,7 @@ std::string text_of(const json& it) {
         text += fmt::format("\n        schedule {}\n            from {}\n", k["schedule"].dump(),
                             string_of(k["schedule_from"]));
         if (const std::string cpus = string_of(k["cpus"]); !cpus.empty())
-            text += fmt::format("        runs on {} alone\n", cpus);
+            text += fmt::format("        runs on {}, and on models near it without kernels of their own\n", cpus);
     }
     return text + "\n";
 }

@@ -17,7 +17,7 @@ struct listed_kernel {
                          ///< kernel_table.hpp
     int from_queries{1}, to_queries{std::numeric_limits<int>::max()};  ///< that it serves, inclusive
     std::string schedule_from{"the default"};                          ///< where its schedule comes from, for people
-    std::string cpus{};  ///< the CPU models that it alone is for, with commas between; empty: any
+    std::string cpus{};  ///< the CPU models that its schedule was measured on, with commas between; empty: for any
 };
 
 /// What is used where nothing better was measured, of whatever target: of the request, all but its schedule counts.

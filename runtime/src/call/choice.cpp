@@ -4,6 +4,8 @@
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
+#include <charconv>
+#include <cstdlib>
 #include <limits>
 #include <tuple>
 
@@ -47,6 +49,50 @@ std::string served(const kernel& k) {
                : no_end                      ? say(k.from_queries, " and more")
                                              : say(k.from_queries, " to ", k.to_queries),
                " queries", k.cpus ? say(", with a schedule measured on ", k.cpus) : std::string());
+}
+
+/// Whether something holds of a model of CPU on which a kernel's schedule was measured.
+template <class Holds> bool any_model(const kernel& k, Holds holds) {
+    for (std::string_view rest = k.cpus ? k.cpus : ""; !rest.empty();) {
+        const std::string_view model = rest.substr(0, rest.find(','));
+        if (holds(model)) return true;
+        rest.remove_prefix(std::min(model.size() + 1, rest.size()));
+    }
+    return false;
+}
+bool was_measured_on(const kernel& k, std::string_view model) {
+    return any_model(k, [&](std::string_view each) { return each == model; });
+}
+
+/// How far the numbers of two models of one maker and family are apart; of others nothing. Arm's parts have no order.
+std::optional<int> steps_between(std::string_view one, std::string_view other) {
+    const auto number = [](std::string_view model) -> std::optional<int> {
+        const std::string_view digits = model.substr(model.rfind('-') + 1);
+        int n = 0;
+        const auto [end, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+        return problem == std::errc() && end == digits.data() + digits.size() ? std::optional(n) : std::nullopt;
+    };
+    const auto family = [](std::string_view model) { return model.substr(0, model.rfind('-') + 1); };
+    const auto a = number(one), b = number(other);
+    if (!a || !b || family(one) != family(other) || one.starts_with("arm-")) return {};
+    return std::abs(*a - *b);
+}
+
+/// The model whose schedules this one takes: its own, or where no kernel of the table is of it the nearest of its maker
+/// and family among the kernels for which `keep` holds. Empty: nobody's.
+template <class Keep> std::string_view model_taken(const kernel_table& table, std::string_view own, Keep keep) {
+    std::string_view nearest;
+    int steps = std::numeric_limits<int>::max();
+    for (const kernel& k : table.kernels) {
+        if (was_measured_on(k, own)) return own;
+        if (k.cpus == nullptr || !keep(k)) continue;
+        any_model(k, [&](std::string_view model) {
+            const auto between = steps_between(model, own);
+            if (between && *between < steps) nearest = model, steps = *between;
+            return false;
+        });
+    }
+    return nearest;
 }
 
 /// What differs between the kernels for which `keep` holds: "f32; bf16".
@@ -110,16 +156,6 @@ std::string missing_here(const kernel_table& table, const kernel& k, const cpu_s
     return table.devices ? table.devices->missing(k.target) : "attune::gpu in the program";
 }
 
-bool is_meant_for(const kernel& k, const cpu_state& cpu) {
-    if (k.cpus == nullptr) return true;
-    for (std::string_view rest = k.cpus; !rest.empty();) {
-        const std::size_t comma = std::min(rest.find(','), rest.size());
-        if (rest.substr(0, comma) == cpu.model) return true;
-        rest.remove_prefix(std::min(comma + 1, rest.size()));
-    }
-    return false;
-}
-
 choice choose(const kernel_table& table, const kernel_request& asked, const cpu_state& cpu, bool explain) {
     check_types_and_depths(table, asked);
     const auto right_shape = [&](const kernel& k) { return types_fit(k, asked) && depths_fit(k, asked); };
@@ -134,17 +170,23 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
     const auto runs = [&](const kernel& k) {
         return is_device(k.target) ? missing(k).empty() : attune::runs(k.target, cpu);
     };
+    // The level first, by what runs on any CPU of it, and then whose schedule.
     for (const kernel& k : table.kernels)
-        if (asked_for(k) && is_meant_for(k, cpu) && runs(k) &&
+        if (asked_for(k) && (k.cpus == nullptr || was_measured_on(k, cpu.model)) && runs(k) &&
             (!result.chosen || rank_of(k.target) > rank_of(result.chosen->target)))
             result.chosen = &k;
-    if (result.chosen && asked.queries)
-        for (const kernel& k : table.kernels) {
-            const bool level = rank_of(k.target) == rank_of(result.chosen->target);
-            if (level && asked_for(k) && is_meant_for(k, cpu) &&
-                distance(k, *asked.queries) < distance(*result.chosen, *asked.queries))
-                result.chosen = &k;
-        }
+    if (result.chosen) {
+        const auto rank = rank_of(result.chosen->target);
+        const auto is_there = [&](const kernel& k) { return rank_of(k.target) == rank && asked_for(k); };
+        const std::string_view model = model_taken(table, cpu.model, is_there);
+        const auto is_meant = [&](const kernel& k) { return k.cpus == nullptr || was_measured_on(k, model); };
+        const auto is_better = [&](const kernel& k) {
+            return asked.queries ? distance(k, *asked.queries) < distance(*result.chosen, *asked.queries)
+                                 : k.cpus != nullptr && result.chosen->cpus == nullptr;
+        };
+        for (const kernel& k : table.kernels)
+            if (is_there(k) && is_meant(k) && is_better(k)) result.chosen = &k;
+    }
     if (result.chosen && !explain) return result;
 
     const std::string linked = compiled(table, right_shape, target);
@@ -169,6 +211,8 @@ choice choose(const kernel_table& table, const kernel_request& asked, const cpu_
                      : say("asked for by ", asked.forced_by);
     if (!lacks.empty()) result.why += say("; ", lacks);
     result.why_shapes = served(*result.chosen);
+    if (result.chosen->cpus && !was_measured_on(*result.chosen, cpu.model))
+        result.why_shapes += say(", the measured model nearest to this CPU, ", cpu.model);
     std::string others;
     for (const kernel& k : table.kernels)
         if (&k != result.chosen && asked_for(k) && rank_of(k.target) == rank_of(result.chosen->target))

@@ -30,11 +30,9 @@ struct choice {
 /// What this machine lacks for a kernel; empty if it runs.
 std::string missing_here(const kernel_table& table, const kernel& k, const cpu_state& cpu);
 
-/// Whether a kernel's schedule is meant for the model of this CPU: for this one, or for any.
-bool is_meant_for(const kernel& k, const cpu_state& cpu);
-
 /// The most demanding runnable kernel of these element types and depths; of several, the one that serves this number of
-/// queries, and of those the one whose schedule was measured on this model. Throws attune::error, which lists what
+/// queries, and of those the one whose schedule was measured on this model, or on the nearest of its maker and family
+/// where no kernel of the table was on this one. Throws attune::error, which lists what
 /// there is. The reasons are written only if asked for.
 choice choose(const kernel_table& table, const kernel_request& request, const cpu_state& cpu, bool explain);
 

@@ -68,7 +68,7 @@ struct kernel {
         int parts{}, blocks_of_part{};
     } sums{};
     /// The models of CPUs on which its schedule was measured to be faster than the default's, with commas between:
-    /// "amd-25-17,amd-26-2". It runs on no other model. Null: on any.
+    /// "amd-25-17,amd-26-2". It runs there, and on models near them of which no kernel of the table is. Null: on any.
     const char* cpus{};
 };
 
