@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """ggml's attention, ggml_flash_attn_ext as llama.cpp calls it, for compare.py.
 
-    python3 tests/benchmarks/ggml_peer.py      # builds ggml for this CPU into build/ggml: two minutes on two cores
+    build/venv/bin/python3 tests/benchmarks/ggml_peer.py      # builds ggml for this CPU into build/ggml: two minutes on two cores
 
 compare.py takes it from there, and says that it is left out where it was not built. The source is that of a pinned llama-cpp-python (ggml.txt), which brings llama.cpp with it.
-Run it with a Python that has scikit-build-core, such as build/venv/bin/python3."""
+pip asks a source's own build system for its name: so it needs the scikit-build-core that set-up put into build/venv."""
 import argparse, ctypes, math, os, pathlib, subprocess, sys, tarfile, weakref
 
 from peers import CAP, unsupported, visible
@@ -75,7 +75,7 @@ def ggml(torch, case, q, k, v, threads):
     """Queries and outputs in f32, keys and values in the case's type. What multiplies tiles of queries takes f32 and f16 alone: so bf16 has a second spelling, of as many bytes."""
     import numpy
     if not LIBRARY.exists():
-        raise unsupported(f"not built; try python3 tests/benchmarks/{pathlib.Path(__file__).name}")
+        raise unsupported(f"not built; try build/venv/bin/python3 tests/benchmarks/{pathlib.Path(__file__).name}")
     variant, heads = case["variant"], q.shape[1]
     if variant in ("differential", "moba", "nsa", "bias"):
         raise unsupported("its masks are f16" if variant == "bias" else "no operator for it")
@@ -91,9 +91,9 @@ def ggml(torch, case, q, k, v, threads):
         context = functions.ggml_init(memory(size, None, False))
 
         def kept(x):
-            made = functions.ggml_new_tensor_4d(context, TYPES[str(x.dtype).removeprefix("torch.")], *reversed(x.shape))
-            ctypes.memmove(functions.ggml_get_data(made), x.data_ptr(), x.numel() * x.element_size())
-            return made
+            tensor = functions.ggml_new_tensor_4d(context, TYPES[str(x.dtype).removeprefix("torch.")], *reversed(x.shape))
+            ctypes.memmove(functions.ggml_get_data(tensor), x.data_ptr(), x.numel() * x.element_size())
+            return tensor
         inputs = [kept(x) for x in tensors]
         attended = functions.ggml_flash_attn_ext(context, *inputs, *[None] * (4 - len(inputs)), q.shape[3] ** -0.5, STEEPEST if variant == "alibi" else 0.0, CAP if variant == "softcap" else 0.0)
         graph, backend = functions.ggml_new_graph(context), functions.ggml_backend_cpu_init()

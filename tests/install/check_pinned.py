@@ -7,7 +7,7 @@ import sys
 
 SOURCES = sys.argv[1]
 LISTS = (".setup/packages", "tests/benchmarks/peers", "tests/benchmarks/ggml", "tests/python/jax")
-CALL = re.compile(r"-m pip install|\"pip\", *\"install\"|\bpip3? download|\buv pip (install|sync)")
+CALL = re.compile(r"-m pip install|\"pip\", *\"(?:install|download)\"|\bpip3? download|\buv pip (install|sync)")
 HASHED = re.compile(r"^(\S+)==(\S+)(?: ; .*)? \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", re.M)
 NAMED = re.compile(r"(?<![\w.-])([A-Za-z][\w-]*)==(\d[\w.]*\w)")
 REQUIREMENT = re.compile(r'"([A-Za-z][\w-]*)((?:[=<>!~]=|[<>])[^"]+)"|^(cmake)\.version = "(.+)"', re.M)

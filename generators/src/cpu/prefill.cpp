@@ -189,8 +189,8 @@ void schedule_keys(const cpu_prefill& cut, prefill_state& its, const kernel_fram
 std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_state& its, const kernel_frame& f) {
     if (!its.parts.several()) return {};
     std::vector<clipped_loop> all;
-    const auto add = [&](const Func& of, const std::string& variable, int keys = 1) {
-        all.push_back({{of.name(), variable}, keys, of.name() != its.scores.name()});
+    const auto add = [&](const Func& of, const std::string& variable, int keys = 1, int at_a_time = 1) {
+        all.push_back({{of.name(), variable}, keys, of.name() != its.scores.name(), at_a_time});
     };
     add(its.scores, f.ki.name(), cut.key_tile);
     if (its.masks_apart) add(its.scores, its.masked.y.name(), its.parts.keys());
@@ -201,7 +201,7 @@ std::vector<clipped_loop> clipped_loops(const cpu_prefill& cut, const prefill_st
             add(its.value_pairs, its.value_pairs.args()[2].name(), 2), add(its.accumulated, its.added.y.name(), 2),
             add(its.guarded, its.looked_at.y.name(), 2);
     else if (its.chunk())
-        add(its.accumulated, its.added.x.name()), all.back().at_a_time = 4, add(its.guarded, its.looked_at.x.name());
+        add(its.accumulated, its.added.x.name(), 1, 4), add(its.guarded, its.looked_at.x.name());
     if (its.of_masked) all.push_back(its.of_masked->scanned_keys());
     return all;
 }
