@@ -32,10 +32,9 @@ struct lowered_kernel {
 /// Throws std::runtime_error, a sentence, for a graph that is not one kernel (plan.hpp) or a schedule that breaks its
 /// rules.
 ///
-/// Callers of the kernel answer for what is checked at run time only: no null host pointer, heads a multiple of key
-/// heads, every axis of an input as long as the call's, broadcast by stride 0. Keys, and axes that formulas ask the
-/// extent of, may be 0 long: memory is then read at the first position of such an axis, and what is read there is not
-/// used.
+/// The kernel does not check these; callers must: no null host pointer, heads a multiple of key heads, every axis of an
+/// input as long as the call's, broadcast by stride 0. Keys, and axes that formulas ask the extent of, may be 0 long:
+/// the kernel then reads memory at the first position of such an axis and ignores the value.
 lowered_kernel lower(const kernel_request& request);
 
 }  // namespace attune::generators

@@ -42,7 +42,7 @@ std::vector<dependence> stacked(const graph_ir& graph, std::vector<dependence> d
 
 namespace {
 
-/// The input whose element at (..., kv_idx, ..., d_idx) a tensor's is, and at what indices; nothing of another formula.
+/// A tensor that is just `input(..., kv_idx, ..., d_idx)`: the input and its other indices.
 struct rows_of_input {
     int input{};
     std::vector<int> indices;  ///< nodes, but for the channel; -1: the axis's own

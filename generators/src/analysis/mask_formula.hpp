@@ -63,8 +63,7 @@ public:
     formula visible(int node);
     linear sum(int node) const;
 
-    /// A statement said anew where another one, an equation of two numbers, holds: what is made of equals alike is
-    /// equal. Empty where that says nothing new.
+    /// Simplifies `statement` under the assumption of `equation` (a == b). Empty if nothing changes.
     std::optional<formula> given(const formula& equation, const formula& statement) const;
 
 private:

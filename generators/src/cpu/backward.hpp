@@ -57,7 +57,7 @@ public:
         Halide::Func sum, gradient;
         int depth{};
     };
-    /// What is placed, over the axes of the tensor that it is of; and what is written, as above.
+    /// A scattered gradient over the axes of its tensor: the f32 sum, and its rounded copy.
     struct rounded_sums {
         Halide::Func sum, gradient;
     };

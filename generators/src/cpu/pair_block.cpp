@@ -276,8 +276,8 @@ void pair_block::transpose_pairs() {
     }
 }
 
-/// Whether other tiles take a tile as it is: where it is 0 instead of masked, so is what is multiplied by it. Scores
-/// are asked whether they are masked.
+/// Whether later tiles may reuse this tile's stored values. Masked pairs are stored as 0, which is right for factors.
+/// Scores carry an explicit mask, so they are not reused.
 bool pair_block::is_read_again(int node) const {
     return f_.node(node).kind != kind::scores && std::ranges::find(wanted, node) != wanted.end();
 }

@@ -30,8 +30,8 @@ public:
     /// Products for `in_lanes` x `others` pairs at a time, in registers.
     void schedule_products(const cpu_prefill& cut, const Halide::LoopLevel& tile, int in_lanes, int others, int vector);
 
-    /// Decode: what the rows of `tensor` are made of in `where` is fetched some keys before `from`, of which an
-    /// iteration takes `keys` and of each so many channels, reads it; `parts` is the loop over the others.
+    /// Decode: prefetches the inputs of `tensor`. `where` is the loop that issues, `from` the loop that consumes `keys`
+    /// keys x `channels` channels an iteration, `parts` the loop over the other channels.
     void fetch_rows(const cpu_decode& cut, Halide::Pipeline& pipeline, int tensor, const prefetch_rows::loop& where,
                     const prefetch_rows::loop& from, int keys, int channels,
                     const prefetch_rows::loop& parts = {}) const;

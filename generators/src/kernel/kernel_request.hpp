@@ -18,8 +18,8 @@ struct element_types {
 /// anything else.
 element_types element_types_from(std::string_view text);
 
-/// Where kernels are told the elements of q, k and v apart, they are by name, as the runtime does; other inputs whose
-/// elements the graph leaves open are outputs that a gradient reads, and their cotangents.
+/// The element type of an input that the graph leaves open: of q, k and v by their names; of others, which are the
+/// forward outputs and cotangents that a gradient reads, the output's.
 element_type element_of(const input_declaration& input, const element_types& types);
 
 /// The same as a part of a symbol: "bf16", "q_f32_k_bf16_v_bf16_out_f32".

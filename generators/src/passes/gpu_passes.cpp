@@ -253,7 +253,7 @@ Expr words_for_vulkan::visit(const Div* division) {
         return downwards(a, [&](const Expr& x) { return x / cast(x.type(), divisor); });
     };
     if (const auto divisor = as_const_int(b); divisor && *divisor > 0) return quotient(b);
-    // Halide's remainders are not negative, whatever the divisor's sign is, and nothing is what there is of zeros.
+    // Halide's % is Euclidean (never negative), and x % 0 is 0.
     const Expr by_magnitude = quotient(select(b == zero, make_one(b.type()), b < zero, -b, b));
     return select(b == zero, zero, b < zero, -by_magnitude, by_magnitude);
 }

@@ -150,8 +150,7 @@ protected:
                                   allocate->condition, mutate(allocate->body), Expr(), std::string(),
                                   allocate->padding);
         }
-        // Parts of a loop each have the allocation, and so may what is left of it beside the loop, where it would lie
-        // within another of its name: the largest serves all.
+        // A partitioned loop repeats its allocation. Merge them: one allocation of the largest size.
         const auto [kept, first] = hoisted_.emplace(allocate->name, allocate);
         if (kept->second->type != allocate->type) return IRMutator::visit(allocate);
         if (bytes_of(allocate) > bytes_of(kept->second)) kept->second = allocate;

@@ -289,8 +289,8 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
             find_chooser(frame, i);
 }
 
-/// Finds the choice whose rows are all that something is read for: by the choice itself, or in prefill by what is read
-/// for its rows alone, each at its own row. In decode there are too few rows to be tasks.
+/// If tensor i is needed for one top_k or top_p alone, it is computed inside that row loop. Not in decode: its rows are
+/// too few to be parallel tasks.
 void precomputed_tensors::find_chooser(const kernel_frame& frame, std::size_t i) {
     const graph_ir& graph = frame.graph();
     const int tensor = nodes[i], count = static_cast<int>(graph.nodes.size());
