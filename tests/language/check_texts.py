@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that the text of a graph, compiled as C++, is the graph: the same fingerprint.
 
-    check_texts.py --compile "c++ -std=c++20 -fsyntax-only -I..." --header variants.hpp --namespace variants FILE...
+    check_texts.py --compile "c++ -std=c++20 -fsyntax-only -I..." --header variants.hpp --namespace variants FILE
 
-A file <graph>.txt holds the text of <namespace>::<graph>. Its lines are definitions: inputs, indices and parts, then the outputs by name.
-All files become one program, compiled with warnings as errors. Texts of gradients are left out: a deposit is written by gradient(graph) alone.
+In FILE a line `=== <graph>` comes before the text of <namespace>::<graph>. Its lines are definitions: inputs, indices and parts, then the outputs
+by name. All texts become one program, compiled with warnings as errors. Texts of gradients are left out: a deposit is written by gradient(graph) alone.
 """
 import argparse
 import pathlib
@@ -34,10 +34,14 @@ def main():
     parser.add_argument("--compile", required=True, help="the compiler and its options, as a shell would take them")
     parser.add_argument("--header", required=True)
     parser.add_argument("--namespace", required=True)
-    parser.add_argument("files", nargs="+")
+    parser.add_argument("file", type=pathlib.Path)
     options = parser.parse_args()
-    texts = {pathlib.Path(file).stem: pathlib.Path(file).read_text(encoding="utf-8") for file in options.files}
-    texts = {graph: text for graph, text in texts.items() if " = deposit<" not in text}
+    texts = [each.split("\n", 1) for each in re.split("^=== ", options.file.read_text(encoding="utf-8"), flags=re.M)[1:]]
+    all_texts = len(texts)
+    texts = {graph: text.strip() for graph, text in texts if " = deposit<" not in text}
+    if not texts:
+        print(f"expected texts, each after a line `=== <graph>`, got none in {options.file}")
+        return 1
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder, "texts.cpp")
         source.write_text("".join(program(options.header, options.namespace, texts)), encoding="utf-8")
@@ -45,7 +49,7 @@ def main():
     if done.returncode != 0:
         print("the texts are not the graphs:\n" + "\n".join(line[:400] for line in done.stderr.splitlines()[:60]))
         return 1
-    print(f"{len(texts)} texts compile to the graphs that they describe")
+    print(f"{len(texts)} of {all_texts} texts compile to the graphs that they describe; the others are of gradients")
     return 0
 
 

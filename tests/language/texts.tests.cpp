@@ -1,26 +1,49 @@
-// The text of a graph is compared with a committed file; ATTUNE_UPDATE_TEXTS=1 writes the files anew.
+// The text of a graph is compared with what is committed in texts.txt; ATTUNE_UPDATE_TEXTS=1 writes that file anew.
 #include "variants.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <map>
 #include <string>
 
 namespace {
 
+using text_by_graph = std::map<std::string, std::string>;
+
+const std::string heading = "=== ";  // and the graph's name, before the lines of its text
+
+text_by_graph read_texts() {
+    text_by_graph texts;
+    std::ifstream file(ATTUNE_TEXTS);
+    std::string* text = nullptr;
+    for (std::string line; std::getline(file, line);)
+        if (line.starts_with(heading))
+            text = &texts[line.substr(heading.size())];
+        else if (text && !line.empty())
+            *text += line + "\n";
+    return texts;
+}
+
+void write_texts(const text_by_graph& texts) {
+    std::ofstream file(ATTUNE_TEXTS);
+    for (const char* between = ""; const auto& [name, text] : texts) {
+        file << between << heading << name << "\n" << text;
+        between = "\n";
+    }
+}
+
 template <const auto& Graph> void check_text(const std::string& name) {
-    const std::filesystem::path file = std::filesystem::path(ATTUNE_TEXTS) / (name + ".txt");
     const std::string text = std::string(attune::dsl::description<Graph>) + "\n";
-    if (std::getenv("ATTUNE_UPDATE_TEXTS")) std::ofstream(file) << text;
-    std::ifstream in(file);
-    INFO("expected text in " << file);
-    REQUIRE(in);
-    std::stringstream expected;
-    expected << in.rdbuf();
-    CHECK(text == expected.str());
+    text_by_graph texts = read_texts();
+    if (std::getenv("ATTUNE_UPDATE_TEXTS")) {
+        texts[name] = text;
+        write_texts(texts);
+    }
+    INFO("expected the text of " << name << " in " << ATTUNE_TEXTS);
+    REQUIRE(texts.contains(name));
+    CHECK(text == texts[name]);
 }
 
 }  // namespace

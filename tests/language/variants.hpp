@@ -2,7 +2,7 @@
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
 
-/// Graphs whose text is kept in texts/: one a feature of the language.
+/// Graphs whose text is kept in texts.txt: one a feature of the language.
 namespace variants {
 using namespace attune::dsl;
 
