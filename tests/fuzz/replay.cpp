@@ -1,19 +1,19 @@
-// Where the compiler has no libFuzzer: `fuzz_<name> [--seconds N] [--seed N] FOLDER` runs the inputs that are kept in a
-// folder, and then for so many seconds inputs that are made of them: bytes changed, copied and removed, two inputs
-// joined. It knows nothing of coverage. An input that ends the program is written to ./crash-<seed>.
+// Where the compiler has no libFuzzer: `fuzz_<name> [--seconds N] [--seed N] FILE` runs the inputs that are kept in a
+// file (corpus.py says how), and then for so many seconds inputs that are made of them: bytes changed, copied and
+// removed, two inputs joined. It knows nothing of coverage. An input that ends the program is written to
+// ./crash-<seed>.
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 #include <string_view>
@@ -39,6 +39,31 @@ void run(bytes input) {
     current = std::move(input);
     const std::vector<std::uint8_t> exact(current);  // its end is the end of its memory
     LLVMFuzzerTestOneInput(exact.data(), exact.size());
+}
+
+// The bytes of a line: a backslash is written twice, a byte that is not printable as \xNN.
+bytes input_of(std::string_view line) {
+    bytes input;
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        const std::string_view after = line.substr(i).substr(1);
+        std::uint8_t byte = static_cast<std::uint8_t>(line[i]);
+        if (byte == '\\' && after.starts_with('\\')) {
+            ++i;
+        } else if (byte == '\\') {
+            const std::string_view digits = after.substr(0, 3);
+            const auto read = digits.starts_with('x')
+                                  ? std::from_chars(digits.data() + 1, digits.data() + digits.size(), byte, 16)
+                                  : std::from_chars_result{digits.data(), {}};
+            if (digits.size() != 3 || read.ptr != digits.data() + 3) {
+                std::printf("expected \\\\ or \\x and two digits after a backslash, got %.60s\n",
+                            std::string(line).c_str());
+                std::exit(2);
+            }
+            i += 3;
+        }
+        input.push_back(byte);
+    }
+    return input;
 }
 
 bytes mutated(const std::vector<bytes>& kept, std::mt19937_64& random) {
@@ -81,7 +106,7 @@ bytes mutated(const std::vector<bytes>& kept, std::mt19937_64& random) {
 int main(int argc, char** argv) {
     double seconds = 0;
     std::uint64_t seed = 1;
-    std::string folder;
+    std::string kept_in;
     for (int i = 1; i < argc; ++i) {
         const std::string_view word = argv[i];
         if (word == "--seconds" && i + 1 < argc)
@@ -89,16 +114,12 @@ int main(int argc, char** argv) {
         else if (word == "--seed" && i + 1 < argc)
             seed = std::strtoull(argv[++i], nullptr, 10);
         else
-            folder = word;
+            kept_in = word;
     }
-    std::vector<std::filesystem::path> files(std::filesystem::directory_iterator(folder), {});
-    std::ranges::sort(files);
     std::vector<bytes> kept;
-    for (const auto& path : files) {
-        std::ifstream file(path, std::ios::binary);
-        kept.emplace_back(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-    }
-    if (kept.empty()) return std::printf("expected kept inputs in %s, got none\n", folder.c_str()), 2;
+    std::ifstream file(kept_in);
+    for (std::string line; std::getline(file, line);) kept.push_back(input_of(line));
+    if (kept.empty()) return std::printf("expected kept inputs in %s, got none\n", kept_in.c_str()), 2;
     std::snprintf(crash_file.data(), crash_file.size(), "crash-%llu", static_cast<unsigned long long>(seed));
     for (const int signal : {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL}) std::signal(signal, on_crash);
     for (const bytes& input : kept) run(input);
