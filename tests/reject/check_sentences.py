@@ -1,9 +1,12 @@
 #!/usr/bin/env python3
-"""check_sentences.py <source root>: each sentence that a header's static_assert says to the user is one that a file here expects."""
+"""check_sentences.py <source root>
+
+Each sentence that a header's static_assert says to the user is one that a case here expects, and no two cases have one name.
+"""
 import os, re, sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from check_rejects import MARK, MARK_AT_LENGTH, says
+from check_rejects import read_cases, says
 
 FOLDERS = ["dsl/include", "runtime/include", "runtime/mpi/include"]
 NOT_OF_USERS = ["attune: operation_table has a row", "attune: an operation has a rule here"]  # what whoever adds an operation forgot
@@ -33,13 +36,11 @@ def sentences_of(text):
 
 def main():
     root = sys.argv[1]
-    expected = []
-    for file in files_in(os.path.join(root, "tests"), ".cpp"):
-        with open(file, encoding="utf-8") as source:
-            head = source.readline().rstrip("\n")
-        for mark in (MARK, MARK_AT_LENGTH):
-            if head.startswith(mark):
-                expected.append(head[len(mark):].strip())
+    cases = [case for file in files_in(os.path.join(root, "tests/reject"), ".cpp") for case in read_cases(file)[1]]
+    names = [case.name for case in cases]
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        sys.exit(f"expected each name once in tests/reject, got twice: {', '.join(twice)}")
+    expected = [case.sentence for case in cases]
     said, untried = 0, []
     for folder in FOLDERS:
         for file in files_in(os.path.join(root, folder), ".hpp"):
@@ -50,7 +51,7 @@ def main():
                     said += 1
                     if not any(says(each, sentence) or (sentence.startswith(tuple(BUILT)) and each.startswith(tuple(BUILT))) for each in expected):
                         untried.append(f"{os.path.relpath(file, root)}: {sentence}")
-    print(f"{said} sentences, {len(untried)} that no file of tests/reject expects")
+    print(f"{said} sentences, {len(untried)} that no case of tests/reject expects; {len(cases)} cases")
     if said < 100:
         sys.exit("expected a hundred sentences at least, got fewer: they are looked for in the wrong places")
     if untried:
