@@ -25,13 +25,20 @@ minor = version.rpartition(".")[0]
 provider = re.search(r"\[tool\.scikit-build\.metadata\.version\]\nprovider = \"scikit_build_core\.metadata\.regex\"\ninput = \"CMakeLists\.txt\"\nregex = '(.*)'", wheel)
 expect(provider and re.search(provider[1], cmake)["value"] == version and 'dynamic = ["version"]' in wheel, f"pyproject.toml: expected the version {version} of CMakeLists.txt")
 
-entries = re.findall(r"^## (\S+), (.+)$", changes, re.M)
-expect(len(entries) == len(re.findall(r"^## ", changes, re.M)) > 1, "CHANGELOG.md: expected entries `## <version>, <date>`")
+entries = re.findall(r"^## \[(\S+)\] - (.+)$", changes, re.M)
+expect(len(entries) == len(re.findall(r"^## ", changes, re.M)) > 1, "CHANGELOG.md: expected entries `## [<version>] - <date>`")
 expect(entries[0][0] == version, f"CHANGELOG.md: expected the newest entry to be of {version}, got {entries[0][0]}")
 for at, (entry, date) in enumerate(entries):
-    expect(re.fullmatch(r"\d{4}-\d\d-\d\d", date) or (at == 0 and date == "unreleased"), f"CHANGELOG.md: expected {entry} to have a date, got {date}")
+    expect(re.fullmatch(r"\d{4}-\d\d-\d\d", date) or (at == 0 and date == "Unreleased"), f"CHANGELOG.md: expected {entry} to have a date, got {date}")
 numbers = [tuple(map(int, entry.split("."))) for entry, _ in entries]
 expect(numbers == sorted(set(numbers), reverse=True), "CHANGELOG.md: expected the newest entry first, each version once")
+headings = set(re.findall(r"^### (.+)$", changes, re.M))
+expect(headings <= {"Added", "Changed", "Fixed", "Faster"}, f"CHANGELOG.md: expected headings among Added, Changed, Fixed and Faster, got {sorted(headings)}")
+for entry, part in zip(entries, re.split(r"^## ", changes, flags=re.M)[1:]):
+    lines = [line for line in part.splitlines()[1:] if line and not line.startswith("### ")]
+    expect(0 < len(lines) <= 25, f"CHANGELOG.md: expected {entry[0]} to have at most 25 lines, got {len(lines)}; leave out what matters least")
+    for line in lines:
+        expect(line.startswith("- ") and len(line) <= 140, f"CHANGELOG.md: expected `- ` and a line of at most 140 columns, got {len(line)}: {line[:60]}...")
 before = next((".".join(entry.split(".")[:2]) for entry, _ in entries if not entry.startswith(minor + ".")), "")
 upgrading = re.search(r"^## From (\S+) to (\S+)$", text_of("runtime/docs/upgrading.md"), re.M)
 expect((upgrading[1], upgrading[2]) == (before, minor), f"upgrading.md: expected it to begin with the way from {before} to {minor}, got from {upgrading[1]} to {upgrading[2]}")
