@@ -6,6 +6,7 @@
     archive   the runtime's library refers to nothing of Halide's compiler and holds no GPU support
     link      a kernel library older than its header, or none at all, is a link error that names the variant
     rooms     includes lead down, as rooms.txt has the rooms; every file stands in a room; a room's library links what its files include
+    namespaces      a room's files stand in its namespace, as rooms.txt says, and its headers declare no name of a room that it sees
     rooms_refused   each of these is refused where it does not hold
 """
 import argparse
@@ -103,11 +104,18 @@ def read_rooms(file):
             if line.startswith("#") or not line.strip():
                 continue
             if line[0] != " ":
-                folder = line.strip()
+                folder = line.split()[0]
                 found[folder] = []
             else:
                 found[folder].append(line.split()[0])
     return found
+
+
+def read_namespaces(file):
+    """{folder: the namespace in which each of its rooms has one}, of the folders that say so."""
+    with open(file, encoding="utf-8") as lines:
+        words = [line.split() for line in lines if line[0] not in "# \n"]
+    return {line[0]: line[1] for line in words if len(line) > 1}
 
 
 def libraries(file):
@@ -127,17 +135,23 @@ def libraries(file):
     return found
 
 
+def reached_from(room, made):
+    """The rooms that a library's NEEDS lead to."""
+    reached, waiting = set(), list(made[room][1])
+    while waiting:
+        each = waiting.pop()
+        if each not in reached:
+            reached.add(each)
+            waiting += made.get(each, ([], []))[1]
+    return reached
+
+
 def check_libraries(folder, made, included):
     """What is wrong with the NEEDS of a folder's libraries: `included`, {room: {another: a file that includes it}}, is to lie within what they lead to, and each is
     there for an include."""
     wrong = []
     for room, (sources, needs) in made.items():
-        reached, waiting = set(), list(needs)
-        while waiting:
-            each = waiting.pop()
-            if each not in reached:
-                reached.add(each)
-                waiting += made.get(each, ([], []))[1]
+        reached = reached_from(room, made)
         for to, file in sorted(included.get(room, {}).items()):
             if to not in reached:
                 wrong.append(f"{folder}/{file} includes a header of {to}: expected {to} among what attune_add_room({room} NEEDS ...) leads to, got {', '.join(needs) or 'none'}")
@@ -193,12 +207,56 @@ def rooms(options):
     return wrong if arrows else ["expected includes, found none"]
 
 
+UNNAMED = re.compile(r"^namespace \{$.*?^\}  // namespace$", re.S | re.M)
+DECLARED = re.compile(
+    r"^(?:template <[^;{]*> )?(?:class|struct|union|enum class|enum|using|concept) (\w+)\b(?! *;)"  # a type; what is only named in advance is another's
+    r"|^(?:inline |constexpr |const |extern )+[\w:<>, ]*?[ &*](\w+)(?: =|\{|\[)"                  # a constant
+    r"|^(?!return|using|namespace|#|//)(?:\[\[\w+\]\] )?(?:template <[^;{]*> )?[\w:][\w:<>,&* ]*[ &*](\w+)\(", re.M)  # a function
+
+
+def declared_in(text):
+    """The names that a header declares in its room's namespace, by lines that begin there."""
+    return {name for found in DECLARED.findall(UNNAMED.sub("", text)) for name in found if name}
+
+
+def namespaces(options):
+    """--folder <the sources>, FILE with the rooms"""
+    wrong, count, names_in_all, order_of = [], 0, 0, read_rooms(options.files[0])
+    for folder, outer in read_namespaces(options.files[0]).items():
+        order, top = order_of[folder], os.path.join(options.folder, folder)
+        made, declared = libraries(os.path.join(top, "..", "CMakeLists.txt")), {}
+        for where, _, names in os.walk(top):
+            for name in names:
+                path = os.path.relpath(os.path.join(where, name), top)
+                if not name.endswith((".hpp", ".cpp")) or room_of(path) not in order:
+                    continue
+                with open(os.path.join(where, name), encoding="utf-8") as file:
+                    text = file.read()
+                expected = f"{outer}::inline {room_of(path)}" if "/" in path else outer
+                for opened in re.findall(rf"^(?:inline )?namespace ({outer.split('::', maxsplit=1)[0]}\b[^{{;=]*?) *\{{", text, re.M):
+                    count += 1
+                    if opened != expected:
+                        wrong.append(f"{folder}/{path} opens namespace {opened}: expected {expected}")
+                if name.endswith(".hpp") and "/" in path:
+                    for each in declared_in(text):
+                        declared.setdefault(each, {}).setdefault(room_of(path), path)
+        names_in_all += len(declared)
+        for name, by_room in sorted(declared.items()):
+            for room, path in by_room.items():
+                wrong += [f"{folder}/{path} declares {name}, as {other} does: expected another name, since {room} sees {of_other}"
+                          for of_other, other in by_room.items() if made and of_other in reached_from(room, made)]
+        if count and not declared:
+            wrong.append(f"{folder}: expected names in its headers, found none")
+    print(f"{count} files in a namespace of their room, {names_in_all} names in their headers")
+    return wrong if count else ["expected files in a namespace of their room, found none"]
+
+
 def rooms_refused(options):
-    """One folder of rooms with each thing that `rooms` refuses, and one without."""
+    """One folder of rooms with each thing that `rooms` and `namespaces` refuse, and one without."""
     good = {
-        "rooms.txt": "made/src\n    low\n    middle\n    high\nbound\n    src\n    python\n",
+        "rooms.txt": "made/src  made\n    low\n    middle\n    high\nbound\n    src\n    python\n",
         "made/CMakeLists.txt": "attune_add_room(low SOURCES low/a.cpp)\nattune_add_room(middle NEEDS low SOURCES\n    middle/b.cpp)\nattune_add_room(high NEEDS middle SOURCES high/c.cpp)\n",
-        "made/src/low/a.hpp": "", "made/src/low/a.cpp": '#include "low/a.hpp"\n#include <string>\n',
+        "made/src/low/a.hpp": "namespace made::inline low {\nstruct first {};\nint second(int);\ninline constexpr int third = 3;\n}\n", "made/src/low/a.cpp": '#include "low/a.hpp"\n#include <string>\n',
         "made/src/middle/b.hpp": '#include "low/a.hpp"\n', "made/src/middle/b.cpp": '#include "middle/b.hpp"\n',
         "made/src/high/c.cpp": '#include "low/a.hpp"\n#include "middle/b.hpp"\n',
         "bound/src/call/d.hpp": "", "bound/src/call/d.cpp": '#include "call/d.hpp"\n', "bound/python/module.hpp": '#include "call/d.hpp"\n',
@@ -215,6 +273,10 @@ def rooms_refused(options):
         "src/call/d.cpp includes module.hpp: python stands above src": {"bound/src/call/d.cpp": '#include "module.hpp"\n'},
         "src/call/d.cpp includes python/module.hpp: python stands above src": {"bound/src/call/d.cpp": "#include <python/module.hpp>\n"},
         "made/src/other/f.hpp: expected it in one of low, middle, high": {"made/src/other/f.hpp": ""},
+        "low/e.cpp opens namespace made: expected made::inline low": {"made/src/low/e.cpp": "namespace made {\n"},
+        "middle/e.cpp opens namespace made::inline low: expected made::inline middle": {"made/src/middle/e.cpp": "namespace made::inline low {\n"},
+        **{f"high/e.hpp declares {name}, as low/a.hpp does": {"made/src/high/e.hpp": f"namespace made::inline high {{\n{text}\n}}\n"}
+           for name, text in (("first", "class first {"), ("first", "using first = int;"), ("second", "template <class T> const T* second(T);"), ("third", "extern const int third[];"))},
         "expected files in top, found none": {"rooms.txt": good["rooms.txt"].replace("bound", "    top\nbound")},
     }
     wrong = []
@@ -224,14 +286,15 @@ def rooms_refused(options):
                 os.makedirs(os.path.dirname(os.path.join(folder, name)), exist_ok=True)
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
                     file.write(text)
-            said = rooms(argparse.Namespace(folder=folder, files=[os.path.join(folder, "rooms.txt")]))
+            asked = argparse.Namespace(folder=folder, files=[os.path.join(folder, "rooms.txt")])
+            said = rooms(asked) + namespaces(asked)
         if not (any(expected in sentence for sentence in said) if expected else said == []):
             wrong.append(f"expected {expected or 'nothing'}, got {said}")
     return wrong
 
 
 def main():
-    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms, rooms_refused)}
+    checks = {check.__name__: check for check in (headers, binaries, archive, link, rooms, namespaces, rooms_refused)}
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("check", choices=checks)
     parser.add_argument("--compile", help="the compiler and its options, as a shell would take them")

@@ -45,7 +45,7 @@ database some() {
 }
 
 std::string changed(const std::string& from, const std::string& to) {
-    std::string text = to_json(some());
+    std::string text = database_to_json(some());
     REQUIRE(text.find(from) != text.npos);
     return text.replace(text.find(from), from.size(), to);
 }
@@ -57,21 +57,21 @@ void refuses(const std::string& text, const std::string& sentence) {
 }  // namespace
 
 TEST_CASE("a file of schedules comes back as it was, in the order of its keys whatever the order of putting") {
-    const database all = some(), again = database_from_json(to_json(all), "x.json");
+    const database all = some(), again = database_from_json(database_to_json(all), "x.json");
     CHECK(again.entries == all.entries);
     CHECK(again.cpu.same_as(all.cpu));
     database other{all.cpu, {}};
     for (auto e = all.entries.rbegin(); e != all.entries.rend(); ++e) other.put(*e);
-    CHECK(to_json(other) == to_json(all));
+    CHECK(database_to_json(other) == database_to_json(all));
     CHECK(all.entries[0].key.depth == 64);
-    CHECK(to_json(database{all.cpu, {}}).find("entries") != std::string::npos);
-    CHECK(database_from_json(to_json(database{all.cpu, {}}), "x.json").entries.empty());
+    CHECK(database_to_json(database{all.cpu, {}}).find("entries") != std::string::npos);
+    CHECK(database_from_json(database_to_json(database{all.cpu, {}}), "x.json").entries.empty());
 }
 
 TEST_CASE("a file that was written before some names changed is read") {
     database all = some();
     for (database_entry& each : all.entries) each.key.variants = "masked+pair_outputs";
-    std::string before = to_json(all);
+    std::string before = database_to_json(all);
     for (const auto& [now, then] : {std::pair("+pair_outputs", "+pairs"), std::pair("\"value_chunk\"", "\"chunk\"")}) {
         REQUIRE(before.find(now) != before.npos);
         for (std::size_t at; (at = before.find(now)) != before.npos;)
@@ -81,7 +81,7 @@ TEST_CASE("a file that was written before some names changed is read") {
 }
 
 TEST_CASE("what is no file of schedules is refused, and the sentence says why") {
-    const std::string whole = to_json(some());
+    const std::string whole = database_to_json(some());
     for (std::size_t size = 0; size + 2 < whole.size(); size += 37)
         refuses(whole.substr(0, size), "expected a JSON file of schedules, got text that is no JSON");
     refuses("[]", "expected an object");
@@ -107,12 +107,13 @@ TEST_CASE("what is no file of schedules is refused, and the sentence says why") 
     refuses(changed("\"up_to_queries\":128", "\"up_to_queries\":0"), "expected an integer from 1");
     database of_a_gradient = some();
     of_a_gradient.entries.front().schedule = cpu_gradient{8, 48, 24, 4, 4, 6, 16};
-    refuses(to_json(of_a_gradient), "expected a schedule for prefill in the bucket prefill, got one for gradient");
+    refuses(database_to_json(of_a_gradient),
+            "expected a schedule for prefill in the bucket prefill, got one for gradient");
     refuses(changed(R"("bucket":"prefill")", R"("bucket":"gradient")"),
             "expected a schedule for gradient in the bucket gradient, got one for prefill");
     database twice = some();
     twice.entries.push_back(twice.entries.back());
-    refuses(to_json(twice), "entries are in the order of their keys, each once");
+    refuses(database_to_json(twice), "entries are in the order of their keys, each once");
     CHECK_THROWS_MATCHES(
         read_database("/nowhere/x.json"), std::runtime_error,
         MessageMatches(ContainsSubstring("expected a file of schedules that can be read, got \"/nowhere/x.json\"")));
@@ -215,7 +216,7 @@ TEST_CASE("gradients have entries of their own, which serve them and nothing els
     database_entry e = entry(64, shape_bucket::gradient);
     e.schedule = cpu_gradient{8, 96, 24, 4, 4, 6, 16};
     all.put(e);
-    CHECK(database_from_json(to_json(all), "x.json").entries == all.entries);
+    CHECK(database_from_json(database_to_json(all), "x.json").entries == all.entries);
     const auto with = [](const database& measured, const char* depths) {
         std::vector<listed_kernel> list{kernel_of(backward_of_causal, depths, "x86-64-v3")};
         use_measured_schedules(list, measured, "x.json");
@@ -357,7 +358,7 @@ TEST_CASE(
         const database shipped = read_database(each.path());
         CHECK(each.path().filename() == shipped.cpu.id() + ".json");
         std::ifstream file(each.path());
-        CHECK(to_json(shipped) == std::string(std::istreambuf_iterator<char>(file), {}));
+        CHECK(database_to_json(shipped) == std::string(std::istreambuf_iterator<char>(file), {}));
         CHECK_FALSE(shipped.entries.empty());
         for (const database_entry& e : shipped.entries) {
             CAPTURE(e.key.text());

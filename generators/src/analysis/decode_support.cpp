@@ -3,7 +3,7 @@
 #include <optional>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 namespace {
 
 /// Whether a node is h / (heads / key_heads).
@@ -131,4 +131,4 @@ std::string decode_unsupported_reason(const graph_ir& graph, const plan& core) {
     return {};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 namespace {
 
 using form = gradient_term::form;
@@ -332,4 +332,4 @@ bool is_plain_row(const graph_ir& graph, int node, int channel) {
            last.integer == channel && (axes[3].kind == axis_kind::depth || axes[3].kind == axis_kind::value_depth);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// One of the sums that the sweep over the blocks makes: numbers of pairs, or those times rows of the other side.
 struct gradient_sum {
@@ -69,4 +69,4 @@ dependence beside(const graph_ir& graph, const std::vector<dependence>& depends,
 /// that is declared as they are: an element of a row as it lies.
 bool is_plain_row(const graph_ir& graph, int node, int channel);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

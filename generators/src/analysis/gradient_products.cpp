@@ -1,6 +1,6 @@
 #include "analysis/gradient_products.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 namespace {
 
 /// Finds the rows of a term, and what they are multiplied by.
@@ -88,4 +88,4 @@ std::optional<gradient_product> product_of(const graph_ir& graph, const std::vec
     return product_reader(graph, depends, plan, term).read();
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

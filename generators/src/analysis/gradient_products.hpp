@@ -3,7 +3,7 @@
 
 #include <optional>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// A term of a gradient that is a matrix product, as where weights project queries, keys, values or outputs: rows, one
 /// for each position, times a matrix over the channels; or channels of the rows times a matrix over the positions. What
@@ -21,4 +21,4 @@ struct gradient_product {
 std::optional<gradient_product> product_of(const graph_ir& graph, const std::vector<dependence>& depends,
                                            const gradient_plan& plan, const gradient_term& term);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph) {
     std::vector<dependence> depends = dependences(graph);
@@ -16,4 +16,4 @@ std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph) {
                                                            of_query_heads(graph)});
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// A graph and what follows from it alone, found once and passed on.
 struct graph_facts {
@@ -24,4 +24,4 @@ struct graph_facts {
 /// Throws std::runtime_error, a sentence in the words of the language, for a graph that is not one kernel.
 std::shared_ptr<const graph_facts> facts_of(const graph_ir& graph);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

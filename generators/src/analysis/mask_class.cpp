@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 namespace {
 
 /// kv_idx >= q_idx - width, perhaps with either end of the keys or of the queries beside the indices.
@@ -43,4 +43,4 @@ masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends
     return found;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// How much of the scores a graph hides, as far as its formula shows.
 enum class masking : std::uint8_t {
@@ -14,4 +14,4 @@ enum class masking : std::uint8_t {
 };
 masking masking_of(const graph_ir& graph, const std::vector<dependence>& depends);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

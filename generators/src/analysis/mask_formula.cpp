@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 linear operator+(const linear& a, const linear& b) {
     linear result = a;
@@ -319,4 +319,4 @@ formula formula_reader::visible(int number) {
     return always_true();
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -9,7 +9,7 @@
 
 /// What decides whether a pair is visible, brought to one shape however it was spelt: comparisons as sums, negations at
 /// the leaves.
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// An integer as a sum of nodes times numbers, and a number.
 struct linear {
@@ -75,4 +75,4 @@ private:
     const std::vector<dependence>& depends_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -1,6 +1,6 @@
 #include "analysis/narrow_rows.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 namespace {
 
 bool is_of_8_bits_as_real(const graph_ir& graph, const instruction& node) {
@@ -45,4 +45,4 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
     return found;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// A formula of queries, keys or values that is a number of each channel, in few bits, times factors that all channels
 /// share, such as the scale of a token. A product of such rows needs the factors once a pair, not once a channel.
@@ -32,4 +32,4 @@ std::optional<narrow_rows> narrow_rows_of(const graph_ir& graph, const std::vect
 /// Whether an i16 holds the sum of two products of bytes that are no larger than these.
 constexpr bool pair_fits_word(std::int64_t one, std::int64_t other) { return 2 * one * other <= 32767; }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

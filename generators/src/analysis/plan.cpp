@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 namespace {
 
 [[noreturn]] void refuse(const std::string& sentence) { throw std::runtime_error(sentence); }
@@ -359,4 +359,4 @@ std::vector<dependence> dependences(const graph_ir& graph, const std::set<int>& 
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline analysis {
 
 /// How scores become weights.
 enum class statistic : std::uint8_t { none, softmax, unnormalized };
@@ -127,4 +127,4 @@ std::vector<int> hoistable(const graph_ir& graph, const std::vector<dependence>&
 std::vector<int> loads_of_pairs(const graph_ir& graph, const std::vector<dependence>& depends,
                                 const std::vector<int>& roots, const std::vector<int>& known);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline analysis

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline base {
 
 /// What `work` returns. A sentence that it throws begins with what it is about, a graph or a file, unless it does so
 /// already. What it throws is std::runtime_error then, or std::logic_error where that says what cannot be.
@@ -19,4 +19,4 @@ template <class Work> decltype(auto) about(std::string_view what, Work work) {
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline base

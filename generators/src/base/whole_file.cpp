@@ -13,7 +13,7 @@
 #include <system_error>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline base {
 namespace {
 
 namespace fs = std::filesystem;
@@ -81,4 +81,4 @@ void write_whole(const fs::path& file, std::string_view bytes, bool on_disk) {
     whole.keep();
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline base

@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline base {
 
 /// A file that is there whole or not at all: it is written under a random name beside its own and renamed when it is
 /// complete, so that neither a process that is killed nor another that writes the same file, in whatever container,
@@ -27,4 +27,4 @@ private:
 /// A whole file of these bytes; on_disk: they are on the disk before the file is there.
 void write_whole(const std::filesystem::path& file, std::string_view bytes, bool on_disk = false);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline base

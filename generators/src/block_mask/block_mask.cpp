@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 using namespace Halide;
 
 namespace {
@@ -17,7 +17,7 @@ bool is_compare(const formula& f) { return f.what == formula::is::positive || f.
 
 }  // namespace
 
-block_mask::block_mask(tile_tables& tables, tile at)
+tile_mask::tile_mask(tile_tables& tables, tile at)
     : request_(tables.request()),
       inputs_(tables.inputs()),
       tables_(tables),
@@ -32,8 +32,8 @@ block_mask::block_mask(tile_tables& tables, tile at)
     whole_.keys = {key, min(key + key_block, keys_) - 1, {}};
 }
 
-block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices,
-                       std::map<int, quantity> fixed)
+tile_mask::tile_mask(const tile_mask& outer, std::shared_ptr<const facts> its, std::map<int, Expr> indices,
+                     std::map<int, quantity> fixed)
     : request_(outer.request_),
       inputs_(outer.inputs_),
       tables_(outer.tables_),
@@ -46,44 +46,44 @@ block_mask::block_mask(const block_mask& outer, std::shared_ptr<const facts> its
       reader_(request_.graph(), known_.depends),
       whole_(outer.whole_) {}
 
-verdict block_mask::visible(int scores) {
+verdict tile_mask::visible(int scores) {
     const Expr first = whole_.keys.first;
     const formula seen = reader_.visible(scores);
     return {both(first < keys_, may(seen)), both(first + request_.blocks().key_block <= keys_, opposite(may(!seen)))};
 }
 
-verdict block_mask::masked(int scores) {
+verdict tile_mask::masked(int scores) {
     const formula seen = reader_.visible(scores);
     return {may(!seen), opposite(may(seen))};
 }
 
-verdict block_mask::decide(int node) {
+verdict tile_mask::decide(int node) {
     const formula condition = reader_.condition(node);
     return {may(condition), opposite(may(!condition))};
 }
 
-pointwise block_mask::at(const Expr& q, const Expr& k) const {
+pointwise tile_mask::at(const Expr& q, const Expr& k) const {
     return pointwise(request_, inputs_, known_.depends, {at_.b, at_.h, q, k, keys_, fixed_, {}, indices_});
 }
 
-block_mask block_mask::inside(int index, const Expr& value) const {
+tile_mask tile_mask::inside(int index, const Expr& value) const {
     std::map<int, Expr> indices = indices_;
     indices[index] = value;
-    return block_mask(*this, its_, std::move(indices), fixed_);
+    return tile_mask(*this, its_, std::move(indices), fixed_);
 }
 
-block_mask block_mask::where_is(int node, const Expr& value) const {
+tile_mask tile_mask::where_is(int node, const Expr& value) const {
     std::map<int, quantity> fixed = fixed_;
     fixed[node] = {value, {}};
     std::set<int> given;
     for (const auto& [number, known] : fixed) given.insert(number);
-    return block_mask(*this, std::make_shared<const facts>(request_.graph(), dependences(request_.graph(), given)),
-                      indices_, std::move(fixed));
+    return tile_mask(*this, std::make_shared<const facts>(request_.graph(), dependences(request_.graph(), given)),
+                     indices_, std::move(fixed));
 }
 
 // Which pairs a statement leaves: sound for whatever the statement is, exact for what is said below.
 
-Expr block_mask::may(const formula& f) {
+Expr tile_mask::may(const formula& f) {
     if (const auto done = decided_.find(f); done != decided_.end()) return done->second;
     Expr result = no();
     if (f.what == formula::is::any && !is_one_sided(depends_on(f)))
@@ -95,7 +95,7 @@ Expr block_mask::may(const formula& f) {
 }
 
 /// All of some statements: alternatives among them are tried one by one, while they are few.
-Expr block_mask::may_all(const std::vector<formula>& parts) {
+Expr tile_mask::may_all(const std::vector<formula>& parts) {
     constexpr std::size_t most_cases = 8;
     std::vector<formula> plain, alternatives;
     for (const formula& part : parts) {
@@ -128,7 +128,7 @@ Expr block_mask::may_all(const std::vector<formula>& parts) {
 /// Exact for one comparison of a sum of queries' numbers and keys' numbers, whatever these are; for several that bound
 /// the same sum from two sides; and for several that bound keys between two numbers of a query, or queries between two
 /// numbers of a key.
-Expr block_mask::joint(const std::vector<formula>& literals) {
+Expr tile_mask::joint(const std::vector<formula>& literals) {
     std::vector<formula> of_queries, of_keys, of_pairs;
     Expr result = yes();
     for (const formula& f : literals) {
@@ -191,7 +191,7 @@ Expr block_mask::joint(const std::vector<formula>& literals) {
 }
 
 /// Each query by itself against the range of the keys, or each key against that of the queries.
-Expr block_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
+Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
     const side& rows = by_queries ? in.queries : in.keys;
     RDom each(0, by_queries ? request_.blocks().query_block : request_.blocks().key_block, "row");
     const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each,
@@ -212,7 +212,7 @@ Expr block_mask::may_by_rows(const std::vector<formula>& literals, const sides& 
 }
 
 /// Positions from a bound on: q_idx >= n. False where a statement is not of this form.
-bool block_mask::clip(const formula& f, side& of, bool of_queries) {
+bool tile_mask::clip(const formula& f, side& of, bool of_queries) {
     if (!is_compare(f)) return false;
     const parts its = split(f.sum);
     const linear& position = of_queries ? its.of_query : its.of_key;
@@ -236,7 +236,7 @@ bool block_mask::clip(const formula& f, side& of, bool of_queries) {
     return true;
 }
 
-void block_mask::restrict(side& of, bool of_queries, std::vector<formula> statements) {
+void tile_mask::restrict(side& of, bool of_queries, std::vector<formula> statements) {
     std::sort(statements.begin(), statements.end());
     bool all_clip = true;
     side clipped = of;
@@ -251,7 +251,7 @@ void block_mask::restrict(side& of, bool of_queries, std::vector<formula> statem
     of = {max(clipped.first, left.lo), min(clipped.last, left.hi), std::move(statements)};
 }
 
-Expr block_mask::may_literal(const formula& f, const sides& in) {
+Expr tile_mask::may_literal(const formula& f, const sides& in) {
     switch (f.what) {
         case formula::is::flag: {
             const verdict v = decide_real(f.node, in);
@@ -271,7 +271,7 @@ Expr block_mask::may_literal(const formula& f, const sides& in) {
 }
 
 /// Queries' numbers on one side, keys' numbers on the other: no arithmetic joins them, so nothing is lost.
-Expr block_mask::may_compare(const formula& f, const sides& in) {
+Expr tile_mask::may_compare(const formula& f, const sides& in) {
     const parts its = split(f.sum);
     const bool one_term = its.of_both.terms.size() == 1 && its.of_query.terms.empty() && its.of_key.terms.empty();
     if (f.what == formula::is::zero && one_term) {
@@ -313,4 +313,4 @@ Expr block_mask::may_compare(const formula& f, const sides& in) {
     return either(may_exceed(a, b), may_exceed(b, a));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

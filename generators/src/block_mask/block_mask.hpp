@@ -3,7 +3,7 @@
 
 #include <memory>
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 
 /// A tile of queries and a block of keys.
 struct tile {
@@ -11,10 +11,10 @@ struct tile {
 };
 
 /// Abstract interpretation of a graph over one tile: which of its pairs are visible. No pair is ever looked at.
-class block_mask {
+class tile_mask {
 public:
     /// Of the request that the tables are of.
-    block_mask(tile_tables& tables, tile at);
+    tile_mask(tile_tables& tables, tile at);
 
     /// Whether softmax sees the pairs of a tile: conditions, masked scores and the end of the keys together.
     verdict visible(int scores);
@@ -26,8 +26,8 @@ public:
     verdict decide(int node);
 
 private:
-    block_mask(const block_mask& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices,
-               std::map<int, quantity> fixed);
+    tile_mask(const tile_mask& outer, std::shared_ptr<const facts> its, std::map<int, Halide::Expr> indices,
+              std::map<int, quantity> fixed);
 
     /// Queries or keys of the tile that some statements about them leave over.
     struct side {
@@ -64,8 +64,8 @@ private:
     Halide::Expr one_of(int index, const interval& positions, const Halide::Expr& number) const;
     double width(int node) const;
     verdict decide_real(int node, const sides& in);
-    block_mask inside(int index, const Halide::Expr& value) const;
-    block_mask where_is(int node, const Halide::Expr& value) const;
+    tile_mask inside(int index, const Halide::Expr& value) const;
+    tile_mask where_is(int node, const Halide::Expr& value) const;
     pointwise at(const Halide::Expr& q, const Halide::Expr& k) const;
     dependence depends_on(const formula& f) const { return generators::depends_on(f, known_.depends); }
     /// Whether tables can hold it: of one index, and closed.
@@ -88,4 +88,4 @@ private:
     std::map<formula, Halide::Expr> decided_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 using namespace Halide;
 
 namespace {
@@ -240,4 +240,4 @@ Expr holds(const formula& f, pointwise& here, const facts& known) {
     return {};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

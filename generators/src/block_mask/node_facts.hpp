@@ -3,7 +3,7 @@
 #include "expr/interval.hpp"
 #include "expr/pointwise.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 
 /// How a value goes with the one index that it depends on, q_idx or kv_idx.
 enum class direction : std::uint8_t { constant, up, down, either, none };
@@ -39,4 +39,4 @@ Halide::Expr value_of(const linear& sum, pointwise& here, const facts& known);
 /// Whether a formula holds at one place.
 Halide::Expr holds(const formula& f, pointwise& here, const facts& known);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

@@ -9,7 +9,7 @@
 
 // Ranges of numbers over a tile, and of the conditions that are no comparisons of integers.
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 using namespace Halide;
 
 namespace {
@@ -111,7 +111,7 @@ constexpr by_operation<family::comparison, comparison_rule> comparisons{
 
 }  // namespace
 
-block_mask::parts block_mask::split(const linear& sum) const {
+tile_mask::parts tile_mask::split(const linear& sum) const {
     parts result;
     result.uniform.constant = sum.constant;
     for (const auto& [node, factor] : sum.terms) {
@@ -127,13 +127,13 @@ block_mask::parts block_mask::split(const linear& sum) const {
 
 /// A number of the call may be arbitrarily large. Beside numbers that are small it is clamped where that changes
 /// nothing.
-bool block_mask::is_cut(const linear& sum, double others) const {
+bool tile_mask::is_cut(const linear& sum, double others) const {
     if (sum.terms.size() != 1 || others + static_cast<double>(std::abs(sum.constant)) > largest_int / 4) return false;
     const auto [node, factor] = *sum.terms.begin();
     return is_passed(request_.graph().nodes[node]) && std::abs(factor) == 1;
 }
 
-Expr block_mask::uniform(const linear& sum, double others) {
+Expr tile_mask::uniform(const linear& sum, double others) {
     pointwise here = at(0, 0);
     if (!is_cut(sum, others)) return value_of(sum, here, known_);
     const auto [node, factor] = *sum.terms.begin();
@@ -141,7 +141,7 @@ Expr block_mask::uniform(const linear& sum, double others) {
     return factor > 0 ? cut + constant : constant - cut;
 }
 
-interval block_mask::of_side(const linear& sum, bool of_query, const sides& in) {
+interval tile_mask::of_side(const linear& sum, bool of_query, const sides& in) {
     if (sum.terms.empty()) return point(0);
     const side& here = of_query ? in.queries : in.keys;
     const tile_tables::place place{of_query, of_query ? at_.query_tile : at_.key_block, at_.h, at_.b};
@@ -169,7 +169,7 @@ interval block_mask::of_side(const linear& sum, bool of_query, const sides& in) 
     return result;
 }
 
-interval block_mask::range(const linear& sum, const sides& in) {
+interval tile_mask::range(const linear& sum, const sides& in) {
     const parts its = split(sum);
     interval result = point(uniform(its.uniform, largest_int));
     const bool wide = magnitude_of(sum, known_.magnitudes) >= largest_int / 2;
@@ -186,7 +186,7 @@ interval block_mask::range(const linear& sum, const sides& in) {
     return result;
 }
 
-interval block_mask::range(int number, const sides& in) {
+interval tile_mask::range(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) {
@@ -205,7 +205,7 @@ interval block_mask::range(int number, const sides& in) {
     return compute(number, in);
 }
 
-interval block_mask::compute(int number, const sides& in) {
+interval tile_mask::compute(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     if (about(node.op).interval == interval_rule::open) return {};
     const auto argument = [&](int i) { return i < node.argument_count ? range(node.arguments[i], in) : interval{}; };
@@ -240,11 +240,11 @@ interval block_mask::compute(int number, const sides& in) {
 }
 
 /// What a sum is made of, term by term.
-interval block_mask::reduce(int number) {
+interval tile_mask::reduce(int number) {
     const instruction& node = request_.graph().nodes[number];
     const int index = static_cast<int>(request_.graph().nodes[node.arguments[0]].integer);
     const RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each_" + std::to_string(index));
-    block_mask within = inside(index, each.x);
+    tile_mask within = inside(index, each.x);
     const interval x = within.range(node.arguments[2], whole_);
     const auto total = [&](const Expr& end) {
         return end.defined() ? sum(each, end.type().is_float() ? end : cast<int64_t>(end), "total") : Expr();
@@ -260,7 +260,7 @@ interval block_mask::reduce(int number) {
 }
 
 /// How many values a number takes over a tile, as far as its formula shows.
-double block_mask::width(int number) const {
+double tile_mask::width(int number) const {
     const instruction& node = request_.graph().nodes[number];
     const dependence& on = known_.depends[number];
     if (is_uniform(on)) return 1;
@@ -284,7 +284,7 @@ double block_mask::width(int number) const {
 
 /// One of the numbers that an index takes in a tile, the last one again beyond them. Queries and keys of the index are
 /// those of the call: a tile may have more.
-Expr block_mask::one_of(int index, const interval& positions, const Expr& number) const {
+Expr tile_mask::one_of(int index, const interval& positions, const Expr& number) const {
     const Expr position = min(positions.lo + number, max(positions.hi, positions.lo));
     const operation op = request_.graph().nodes[index].op;
     if (op != operation::q_idx && op != operation::kv_idx) return position;
@@ -292,7 +292,7 @@ Expr block_mask::one_of(int index, const interval& positions, const Expr& number
 }
 
 /// A tensor read at few places: all of them are looked at.
-interval block_mask::enumerate(int number, const sides& in) {
+interval tile_mask::enumerate(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     if (known_.depends[number].score) return {{}, {}, verdict{}};  // the place is known once the score is
     const quantity anywhere = at(0, 0)(number);
@@ -350,7 +350,7 @@ interval block_mask::enumerate(int number, const sides& in) {
 
 /// A number of queries or of keys that takes few values in a tile, at which a tensor under a node is read; -1 where
 /// there is none.
-int block_mask::few_valued_index(int number) const {
+int tile_mask::few_valued_index(int number) const {
     const instruction& node = request_.graph().nodes[number];
     for (int i = 0; i < node.argument_count; ++i) {
         const int argument = node.arguments[i];
@@ -361,18 +361,18 @@ int block_mask::few_valued_index(int number) const {
     return -1;
 }
 
-verdict block_mask::any_of(int number) {
+verdict tile_mask::any_of(int number) {
     const instruction& node = request_.graph().nodes[number];
     const int index = static_cast<int>(request_.graph().nodes[node.arguments[0]].integer);
     const RDom each(0, max(at(0, 0)(node.arguments[1]).value, 0), "each_" + std::to_string(index));
-    block_mask within = inside(index, each.x);
+    tile_mask within = inside(index, each.x);
     const verdict v = within.decide(node.arguments[2]);
     return {is_set(maximum(each, byte(v.may), "may_any")),
             is_const(v.must) ? v.must : is_set(maximum(each, byte(v.must), "must_any"))};
 }
 
 /// Conditions that are no comparisons of integers.
-verdict block_mask::decide_real(int number, const sides& in) {
+verdict tile_mask::decide_real(int number, const sides& in) {
     const instruction& node = request_.graph().nodes[number];
     const auto argument = [&](int i) { return range(node.arguments[i], in); };
     if (family_of(node.op) == family::comparison) {
@@ -396,4 +396,4 @@ verdict block_mask::decide_real(int number, const sides& in) {
             few && is_set(minimum(each, byte(v.must), "must_at_places"))};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

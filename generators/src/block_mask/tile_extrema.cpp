@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 using namespace Halide;
 
 namespace {
@@ -200,4 +200,4 @@ std::vector<tile_tables::size> tile_tables::sizes() const {
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

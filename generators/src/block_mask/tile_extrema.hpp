@@ -3,7 +3,7 @@
 
 #include <map>
 
-namespace attune::generators {
+namespace attune::generators::inline block_mask {
 
 /// Exact extremes, over each tile of queries or of keys, of what depends on the query or on the key alone: a table read
 /// by position, a remainder, any of their mixtures. Computed once a call, a few bytes a tile; shared by all who ask.
@@ -71,4 +71,4 @@ private:
     std::map<key, table> tables_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline block_mask

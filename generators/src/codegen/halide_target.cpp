@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline codegen {
 namespace {
 
 /// Halide warns of every function that computes in f32 with numbers of 16 bits, which is what attune's mean.
@@ -26,4 +26,4 @@ Halide::Target halide_target(const level& isa) {
     return target;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline codegen

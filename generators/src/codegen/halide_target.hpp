@@ -3,9 +3,9 @@
 
 #include <Halide.h>
 
-namespace attune::generators {
+namespace attune::generators::inline codegen {
 
 /// What Halide is told to compile for.
 Halide::Target halide_target(const level& isa);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline codegen

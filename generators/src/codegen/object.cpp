@@ -11,7 +11,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline codegen {
 
 std::string halide_version() {
     return fmt::format("{}.{}.{}", HALIDE_VERSION_MAJOR, HALIDE_VERSION_MINOR, HALIDE_VERSION_PATCH);
@@ -67,4 +67,4 @@ void emit_object(std::span<const listed_kernel> kernels, const level& isa, const
                std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline codegen

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline codegen {
 
 /// That of the Halide which compiles: "21.0.0".
 std::string halide_version();
@@ -15,4 +15,4 @@ std::string halide_version();
 void emit_object(std::span<const listed_kernel> kernels, const level& isa, const std::string& file,
                  bool checked = false);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline codegen

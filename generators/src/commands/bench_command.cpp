@@ -22,7 +22,7 @@
 #include <memory>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 namespace {
 
 constexpr int fewest_calls = 5;
@@ -153,4 +153,4 @@ void bench_command::run(std::span<const variant> variants) const {
         fmt::print("GFLOP/s count every pair, those that a mask hides too\n");
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

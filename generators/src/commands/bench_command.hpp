@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 
 /// The subcommand `bench`: times a program's kernels on this machine, compiled in process.
 class bench_command {
@@ -28,4 +28,4 @@ private:
     bool json_{};
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

@@ -10,7 +10,7 @@
 #include <fstream>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 void draw_command::add_to(CLI::App& command) {
     command.add_option("--variant", variant_, "which variant, by its name or the last part of it; else the first");
     command.add_option("--queries", request_.queries, "query length; 256 unless an input says otherwise");
@@ -62,4 +62,4 @@ void draw_command::run(std::span<const variant> variants) const {
     if (!out.flush()) throw std::runtime_error("expected a file that can be written, got \"" + file_ + "\"");
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

@@ -5,7 +5,7 @@
 
 #include <span>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 
 /// The subcommand `draw`.
 class draw_command {
@@ -24,4 +24,4 @@ private:
     bool json_{};
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

@@ -25,7 +25,7 @@
 #include <fstream>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 namespace {
 
 /// What to compile: shared by all subcommands.
@@ -197,8 +197,10 @@ struct describe_command {
 };
 
 }  // namespace
+}  // namespace attune::generators::inline commands
 
-int generator_main(int argc, char** argv, std::span<const variant> variants, const build_request& built) {
+int attune::generators::generator_main(int argc, char** argv, std::span<const variant> variants,
+                                       const build_request& built) {
     std::string names;
     for (const variant& v : variants) names += "\n  " + v.name;
     CLI::App app{"Compiles attention variants into kernels and says what they are:" + names};
@@ -256,5 +258,3 @@ int generator_main(int argc, char** argv, std::span<const variant> variants, con
     }
     return 0;
 }
-
-}  // namespace attune::generators

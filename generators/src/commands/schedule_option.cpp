@@ -7,7 +7,7 @@
 
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 
 namespace {
 
@@ -62,4 +62,4 @@ void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields
             others, purpose, others));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

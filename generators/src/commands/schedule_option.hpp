@@ -1,7 +1,7 @@
 #pragma once
 #include "kernel/kernel_list.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 
 /// The request's schedule with the fields that `text` names: a JSON object as in schedule.hpp, or some of its fields,
 /// such as {"key_block": 32}; the schedule itself where `text` is empty. Throws std::runtime_error, a sentence, for
@@ -19,4 +19,4 @@ schedule schedule_for(const variant& of, const kernel_request& request, const st
 /// those for prefill.
 void use_schedule(std::vector<listed_kernel>& kernels, const std::string& fields);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

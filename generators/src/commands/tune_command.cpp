@@ -22,7 +22,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -382,4 +382,4 @@ void merge_command::run() const {
     write_database(into_, merged(all));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

@@ -9,7 +9,7 @@
 #include <optional>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 
 /// `tune`: searches the schedules of a program's kernels on this machine.
 class tune_command {
@@ -53,4 +53,4 @@ private:
     std::string into_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline commands {
 
 const variant& variant_named(std::span<const variant> variants, const std::string& name) {
     std::string names;
@@ -15,4 +15,4 @@ const variant& variant_named(std::span<const variant> variants, const std::strin
     throw std::runtime_error("expected a variant among " + names + ", got \"" + name + "\"");
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline commands

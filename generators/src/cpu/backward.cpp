@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -246,4 +246,4 @@ void backward_sweep::define_outputs() {
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -7,7 +7,7 @@
 #include <list>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 
 /// The gradients of attention in one sweep over the blocks of queries and keys.
 ///
@@ -147,4 +147,4 @@ private:
 /// Makes loops of a CPU of a gradient's stages, and adds the passes that finish them.
 void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, Halide::Pipeline& gradients);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

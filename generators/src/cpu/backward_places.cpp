@@ -3,7 +3,7 @@
 #include <algorithm>
 
 /// Terms of gradients that are placed by an index: of a query or of a key, or pair by pair.
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 std::vector<Expr> backward_sweep::indices(const gradient_term& term, const place& at) const {
@@ -185,4 +185,4 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
     pass.first_parallel = loops.first_parallel;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -5,7 +5,7 @@
 
 /// Terms of gradients that are matrix products: rows made of the sweep's sums times weights, or times what
 /// weights project; and of cotangents times what an output projection reads.
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -201,4 +201,4 @@ void backward_sweep::add_product(Func gradient, const gradient_term& term, const
     products.push_back(made);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -2,7 +2,7 @@
 #include "cpu/stage_schedules.hpp"
 #include "passes/skip_blocks.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -204,4 +204,4 @@ void apply(const cpu_gradient& cut, backward_sweep& its, const kernel_frame& f, 
              {});
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

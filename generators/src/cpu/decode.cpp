@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -291,4 +291,4 @@ Expr decode_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) c
     return vectors_a_chunk == 1 ? chunk[0] : mux(d / width % vectors_a_chunk, chunk);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

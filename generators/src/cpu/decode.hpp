@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 
 /// The pass over the keys in decode, where time goes into reading keys and values.
 ///
@@ -124,4 +124,4 @@ struct decode_core {
 void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_core>& cores,
            Halide::Pipeline& attention);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

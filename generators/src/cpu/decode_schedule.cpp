@@ -9,7 +9,7 @@
 #include <numeric>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -256,4 +256,4 @@ void apply(const cpu_decode& cut, kernel_stages& all, const std::vector<decode_c
     attention.add_custom_lowering_pass(new multiply_bytes(f.request.target->integers == integer_products::of_words));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <set>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 backward_tasks::backward_tasks(const kernel_frame& f)
@@ -332,4 +332,4 @@ pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
     return [this, copy, block](const Expr& d, const Expr& position) { return copy(d, position, block, f_.h, f_.b); };
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 
 /// How the work on gradients is cut: a task is a part of the queries of one key head, every part-th block of them, of
 /// each head of the group.
@@ -161,4 +161,4 @@ struct pair_loops {
 };
 void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame& f, const pair_loops& at);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

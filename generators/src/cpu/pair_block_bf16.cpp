@@ -4,7 +4,7 @@
 
 /// Blocks of pairs whose products are of two neighbours of bf16 at a time, which are added to an f32 sum: of channels
 /// for what a query and a key have in common, of positions of the other side for what is summed over them.
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 void pair_block::define_contraction_in_pairs(int node, const Expr& depth, int of_query, int of_key) {
@@ -69,4 +69,4 @@ pair_block::pair_of pair_block::numbers_in_pairs(const gradient_sum& sum) {
     };
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -167,4 +167,4 @@ void schedule_pairs(const cpu_gradient& cut, pair_block& its, const kernel_frame
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

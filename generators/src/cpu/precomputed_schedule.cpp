@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -137,4 +137,4 @@ void schedule_precomputed(precomputed_tensors& its, const kernel_request& reques
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -9,7 +9,7 @@
 #include <iterator>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -258,4 +258,4 @@ void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -2,7 +2,7 @@
 #include "stages/kernel_stages.hpp"
 #include "stages/prefill_state.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 
 /// The pass over the keys for one attention core.
 struct prefill_core {
@@ -14,4 +14,4 @@ struct prefill_core {
 void apply(const cpu_prefill& cut, kernel_stages& all, const std::vector<prefill_core>& cores,
            Halide::Pipeline& attention);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

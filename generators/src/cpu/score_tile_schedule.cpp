@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 namespace {
@@ -280,4 +280,4 @@ void score_tile_schedule::schedule_products(const cpu_prefill& cut, const LoopLe
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 
 /// The loops of a CPU that make a tile of scores.
 class score_tile_schedule {
@@ -50,4 +50,4 @@ private:
     const int lanes_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -6,7 +6,7 @@
 #include <numeric>
 #include <tuple>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 using namespace Halide;
 
 LoopLevel schedule_rows(epilogue& its, const kernel_frame& f, const row_state* state, int lanes) {
@@ -278,4 +278,4 @@ void skip_empty_blocks(const std::string& loop, const Func& table, std::vector<c
         new skip_blocks(loop, is_table, std::move(clipped), subblocks::visited_of(f.request)));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

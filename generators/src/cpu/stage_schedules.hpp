@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline cpu {
 
 // The loops of a CPU for stages that prefill and decode share. `lanes`: f32 in a vector.
 
@@ -45,4 +45,4 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
 void skip_empty_blocks(const std::string& loop, const Halide::Func& table, std::vector<clipped_loop> clipped,
                        const kernel_frame& f, Halide::Pipeline& pipeline);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline cpu

@@ -14,7 +14,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 namespace {
 
 /// An identifier that C and C++ both take.
@@ -190,4 +190,4 @@ std::string c_handles(std::span<const variant> variants) {
     return text;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

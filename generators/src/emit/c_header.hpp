@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 
 /// What a variant is called in C: my_alibi for my::alibi.
 std::string c_name(std::string_view variant);
@@ -15,4 +15,4 @@ void emit_c_header(std::span<const variant> variants, std::span<const listed_ker
 /// The C++ source of those handles, for the registry.
 std::string c_handles(std::span<const variant> variants);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 namespace {
 
 namespace fs = std::filesystem;
@@ -147,4 +147,4 @@ std::string kernel_cache::store(const std::string& key, const fs::path& file) co
     return {};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

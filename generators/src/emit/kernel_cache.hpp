@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 
 /// A digest of everything that determines an object of kernels: the kernels' graphs, types, depths, schedules and
 /// target, the generators' own code, and `how`, that is Halide's version and the options of the compilation. `code` are
@@ -34,4 +34,4 @@ private:
     std::filesystem::path folder_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

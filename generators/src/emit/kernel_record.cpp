@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 namespace {
 
 /// Of a graph that is no gradient.
@@ -33,7 +33,7 @@ int key_splits(const kernel_request& request) {
 
 }  // namespace
 
-kernel kernel_record(const listed_kernel& made) {
+attune::kernel kernel_record(const listed_kernel& made) {
     const auto& [facts, types, depths, target, cut, finite] = made.request;
     const auto [query_block, key_block] = blocks_of(cut);
     const plan& core = facts->core;
@@ -75,4 +75,4 @@ kernel kernel_record(const listed_kernel& made) {
             .cpus = nullptr};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

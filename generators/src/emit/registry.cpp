@@ -7,18 +7,18 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 namespace {
 
 /// Each field by its name. One that the record gains does not compile before it is said here.
-std::string sums_of(const kernel::sum_memory& sums) {
+std::string sums_of(const attune::kernel::sum_memory& sums) {
     const auto& [of_query, of_key, of_key_head, parts, blocks_of_part] = sums;
     return fmt::format("{{.of_query = {}, .of_key = {}, .of_key_head = {}, .parts = {}, .blocks_of_part = {}}}",
                        of_query, of_key, of_key_head, parts, blocks_of_part);
 }
 
 std::string kernel_row(const listed_kernel& made) {
-    const kernel row = kernel_record(made);
+    const attune::kernel row = kernel_record(made);
     const auto& [symbol, target, query, key, value, output, depth, value_depth, query_block, key_block, scratch_bytes,
                  schedule, call, blocks, stores, saved_rows, saved_outputs, shapes, from_queries, to_queries,
                  key_splits, row_bytes, split_bytes, product_positions, product_channels, depths_of_pair, sums, cpus] =
@@ -98,4 +98,4 @@ void emit_registry(std::span<const variant> variants, std::span<const listed_ker
     write_whole(file, text);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

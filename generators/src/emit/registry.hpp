@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 
 /// What the generators found out about a graph, in words: attune::graph_notes. inspect/notes.hpp finds it.
 struct variant_notes {
@@ -19,4 +19,4 @@ struct variant_notes {
 void emit_registry(std::span<const variant> variants, std::span<const listed_kernel> kernels,
                    std::span<const variant_notes> notes, const std::string& header, const std::string& file);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

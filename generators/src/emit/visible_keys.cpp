@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline emit {
 namespace {
 
 /// kv_idx >= q_idx + ..., or <=, where the rest is one number for all queries and heads of a batch element.
@@ -55,4 +55,4 @@ std::optional<std::int64_t> visible_keys(const graph_ir& graph, const std::vecto
     return most;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline emit

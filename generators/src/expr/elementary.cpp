@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 namespace {
@@ -236,4 +236,4 @@ Expr fmod_of(const Expr& x, const Expr& y) {
     return nan_where(has_no_value, signed_as(cast<float>(value), x));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

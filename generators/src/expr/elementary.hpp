@@ -4,7 +4,7 @@
 /// Elementary functions of f32, of any argument: the f32 nearest to the function's value or one beside it, on every
 /// target. They compute in f64 between two roundings, so nothing cancels that f32 could show, and have no branches: all
 /// vectorise. What is not defined is NaN; a value too large for f32 is the largest float, as of `exponential`.
-namespace attune::generators {
+namespace attune::generators::inline expr {
 
 Halide::Expr exp2_of(const Halide::Expr& x);
 Halide::Expr expm1_of(const Halide::Expr& x);
@@ -35,4 +35,4 @@ Halide::Expr fmod_of(const Halide::Expr& x, const Halide::Expr& y);
 /// By its bits: arithmetic may assume that there are none.
 Halide::Expr holds_infinity(const Halide::Expr& x);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

@@ -5,7 +5,7 @@
 
 #include <cmath>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 namespace {
@@ -103,4 +103,4 @@ quantity classified(operation op, const quantity& x) {
     return {how.where_masked ? x.masked || value : !x.masked && value, {}};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

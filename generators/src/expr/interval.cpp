@@ -2,7 +2,7 @@
 
 #include "expr/math.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 namespace {
@@ -210,4 +210,4 @@ verdict less_equal(const interval& a, const interval& b) {
 
 verdict equal(const interval& a, const interval& b) { return less_equal(a, b) && less_equal(b, a); }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

@@ -2,7 +2,7 @@
 #include <Halide.h>
 
 /// Interval arithmetic on Halide expressions, for values over a tile of (query, key) pairs. Never too narrow.
-namespace attune::generators {
+namespace attune::generators::inline expr {
 
 /// What is known of a condition over a tile: `may` = false only where no pair satisfies it, `must` = true only where
 /// all do.
@@ -60,4 +60,4 @@ verdict less(const interval& a, const interval& b);
 verdict less_equal(const interval& a, const interval& b);
 verdict equal(const interval& a, const interval& b);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

@@ -5,7 +5,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 Type halide_type(element_type e) {
@@ -151,4 +151,4 @@ Expr kernel_inputs::key_head(const Expr& h) const {
 
 std::vector<Argument> kernel_inputs::arguments() const { return arguments_; }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

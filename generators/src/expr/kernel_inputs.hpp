@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 
 /// What a kernel is called with, in the order of the call: the graph's inputs, then kv_lengths (batch). Halide's
 /// dimensions, innermost first, so axes appear reversed.
@@ -62,4 +62,4 @@ private:
 /// Halide's type of an element; booleans are bytes.
 Halide::Type halide_type(element_type e);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

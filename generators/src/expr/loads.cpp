@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 /// An element of tokens, an output or a formed tensor: what the kernel computed itself has no -infinity.
@@ -122,4 +122,4 @@ quantity pointwise::load(const instruction& node) {
     return {select(masked, 0.0f, value), masked};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

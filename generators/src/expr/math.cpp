@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 namespace {
@@ -253,4 +253,4 @@ Expr from_order(const Expr& number) {
                                      number & ~sign, ~number));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

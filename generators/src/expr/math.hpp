@@ -2,7 +2,7 @@
 #include <Halide.h>
 
 /// Arithmetic of the language as Halide expressions. Everything vectorises; nothing calls libm.
-namespace attune::generators {
+namespace attune::generators::inline expr {
 
 /// Whether x, an f32, is NaN, by its bits, as arithmetic may assume that there is none. (Halide's is_nan takes all of x
 /// in, as a tree: shared parts would be copied without end.)
@@ -83,4 +83,4 @@ Halide::Expr from_order(const Halide::Expr& number);
 /// `a` where `condition`, else -infinity, by its bits.
 Halide::Expr or_negative_infinity(const Halide::Expr& condition, const Halide::Expr& a);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <optional>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 namespace {
@@ -73,4 +73,4 @@ Expr pointwise::real_of_packed(const instruction& conversion) {
     return real_of_bits(byte, shift, mask, code->offset);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

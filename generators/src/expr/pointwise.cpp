@@ -12,7 +12,7 @@
 #include <optional>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 using namespace Halide;
 
 namespace {
@@ -339,4 +339,4 @@ Expr pointwise::byte_of(int integer) {
     return cast<std::uint8_t>(widened && widened->value.type().bits() == 8 ? widened->value : value);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

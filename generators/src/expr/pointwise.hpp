@@ -3,7 +3,7 @@
 
 #include <map>
 
-namespace attune::generators {
+namespace attune::generators::inline expr {
 
 /// Whether a node is a number as the caller passes it, a scalar or an element of an input.
 constexpr bool is_passed(const instruction& node) { return node.op == operation::scalar || node.op == operation::load; }
@@ -76,4 +76,4 @@ private:
     std::map<std::pair<int, bool>, quantity> done_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline expr

@@ -9,7 +9,7 @@
 #include <limits>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline gpu {
 using namespace Halide;
 
 namespace {
@@ -248,4 +248,4 @@ Expr gpu_decode_state::summed_of(int node, const std::vector<Expr>& row) const {
 }
 Expr gpu_decode_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) const { return merged_at(d, row); }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline gpu

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline gpu {
 
 /// The pass over the keys of a GPU where queries are few, and keys and values are what there is to read.
 ///
@@ -92,4 +92,4 @@ private:
 /// Makes loops of a GPU of a kernel's stages, and adds the passes that finish them.
 void apply(const gpu_decode& cut, kernel_stages& all, gpu_decode_state* state, Halide::Pipeline& attention);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline gpu

@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline gpu {
 using namespace Halide;
 
 namespace {
@@ -255,4 +255,4 @@ void apply(const gpu_decode& cut, kernel_stages& all, gpu_decode_state* state, P
     attention.add_custom_lowering_pass(new halves_as_words);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline gpu

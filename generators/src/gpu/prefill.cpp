@@ -11,7 +11,7 @@
 #include <string>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline gpu {
 using namespace Halide;
 
 namespace {
@@ -312,4 +312,4 @@ void apply(const gpu_prefill& cut, kernel_stages& all, prefill_state* state, Pip
     attention.add_custom_lowering_pass(new halves_as_words);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline gpu

@@ -1,6 +1,6 @@
 #include "gpu/shared_schedules.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline gpu {
 using namespace Halide;
 
 void bind_outputs(epilogue& its, const kernel_frame& f) {
@@ -53,4 +53,4 @@ void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f) {
     its.result.gpu_threads(dx, p);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline gpu

@@ -2,7 +2,7 @@
 #include "stages/epilogue.hpp"
 #include "stages/projections.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline gpu {
 
 // The loops of a GPU for stages that prefill and decode share.
 
@@ -15,4 +15,4 @@ Halide::LoopLevel schedule_merged_rows_on_gpu(epilogue& its, const kernel_frame&
 
 void schedule_tensor_on_gpu(computed_tensor& its, const kernel_frame& f);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline gpu

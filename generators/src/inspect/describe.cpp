@@ -2,7 +2,7 @@
 
 #include "base/formatting.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 std::string described(const variant& v, bool as_header) {
     const auto colon = v.name.rfind("::");
@@ -35,4 +35,4 @@ std::string described(const variant& v, bool as_header) {
         v.name, v.graph.fingerprint, open, text, close);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -12,7 +12,7 @@
 #include <iterator>
 #include <set>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 constexpr int side = 440, left = 60, top_of_panel = 66, gap = 74, line = 17;
@@ -387,4 +387,4 @@ std::string json_of(const picture& p) {
     return object.dump() + "\n";
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 struct draw_style {
     bool blocks = true;  ///< which blocks a kernel skips, visits, visits without mask; else the mask alone
@@ -15,4 +15,4 @@ std::string svg_of(const picture& p, const draw_style& style);
 /// The same values as JSON: visible keys of a query as ranges [first, end), scores by query, blocks by query block.
 std::string json_of(const picture& p);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

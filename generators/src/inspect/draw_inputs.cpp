@@ -12,7 +12,7 @@
 #include <numbers>
 #include <random>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 class picture_inputs {
@@ -157,7 +157,7 @@ private:
              [&](std::span<const int> at) { return values[static_cast<std::size_t>(at.back()) % values.size()]; });
     }
 
-    void fill_from(drawn_input& input, const input_declaration& d, const stored_tensor& stored) {
+    void fill_from(drawn_input& input, const input_declaration& d, const dense_tensor& stored) {
         const bool alike = stored.element == input.element ||
                            (stored.element == element_type::u8 && input.element == element_type::boolean) ||
                            (stored.element == element_type::boolean && input.element == element_type::u8) ||
@@ -299,4 +299,4 @@ std::vector<drawn_input> inputs_of_picture(const graph_ir& graph, draw_request& 
     return picture_inputs(graph, request).all();
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

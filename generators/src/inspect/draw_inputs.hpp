@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// What a picture shows. Numbers that are 0 are taken from the given tensors, else chosen.
 struct draw_request {
@@ -33,4 +33,4 @@ struct drawn_input {
 /// Throws std::runtime_error, a sentence, for an input that the graph does not have or that does not fit.
 std::vector<drawn_input> inputs_of_picture(const graph_ir& graph, draw_request& request);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked) {
     Halide::Target target = halide_target(*kernels.front().request.target);
@@ -43,4 +43,4 @@ void dump_passes(std::span<const listed_kernel> kernels, const std::string& fold
     if (!refused.empty()) throw std::runtime_error(refused);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// Writes each kernel's statement after Halide's lowering and after each of attune's passes, into
 /// `folder`/<symbol>/<number>_<pass>.stmt. With `checked` the kernels contain AddressSanitizer, as in emit_object. Of a
@@ -12,4 +12,4 @@ namespace attune::generators {
 /// is thrown as by emit_object.
 void dump_passes(std::span<const listed_kernel> kernels, const std::string& folder, bool checked = false);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -11,7 +11,7 @@
 
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -203,4 +203,4 @@ std::string explain_text(std::span<const variant> variants, std::span<const list
     return text;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -4,7 +4,7 @@
 
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// What was compiled, for people: the formula, inputs and outputs, which blocks are skipped and why, the conventions,
 /// what a call of these sizes costs, and the kernels with their schedules.
@@ -15,4 +15,4 @@ std::string explain_text(std::span<const variant> variants, std::span<const list
 std::string explain_json(std::span<const variant> variants, std::span<const listed_kernel> kernels,
                          const call_sizes& call);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

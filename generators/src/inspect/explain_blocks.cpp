@@ -14,7 +14,7 @@
 #include <string>
 #include <tuple>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 using namespace Halide;
 
 namespace {
@@ -114,7 +114,7 @@ std::vector<block_reason> block_reasons(const kernel_request& request) try {
 
         tile_tables tables(request, frame.inputs);
         const Var q("q"), k("k"), h("h"), b("b");
-        const verdict holds = block_mask(tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
+        const verdict holds = tile_mask(tables, {q, k, h, b}).decide(condition), visible = negated ? !holds : holds;
         reason.skips = !is_const_one(Internal::simplify(visible.may)),
         reason.unmasked = !is_const_zero(Internal::simplify(visible.must));
         std::set<std::string> dense;
@@ -148,7 +148,7 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) try 
         for (const plan* each : core.cores()) {
             tile_tables tables(parts, frame.inputs);
             const Var q("q"), k("k"), h("h"), b("b");
-            block_mask(tables, {q, k, h, b}).visible(each->scores);
+            tile_mask(tables, {q, k, h, b}).visible(each->scores);
             for (const tile_tables::size& table : tables.sizes())
                 bytes[{table.of_queries, table.by_batch, table.by_head, table.places > 0}] +=
                     table.bytes * std::max(table.places, 1);
@@ -170,4 +170,4 @@ cost bytes_of_tables(const kernel_request& request, const call_sizes& call) try 
     refuse(problem);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// What one part of a mask does for the blocks of a kernel. A pair is visible if all parts hold, so a block is skipped
 /// if any part says so.
@@ -26,4 +26,4 @@ std::vector<block_reason> block_reasons(const kernel_request& request);
 /// The tables of a call, all together: one copy, whatever the number of threads.
 cost bytes_of_tables(const kernel_request& request, const call_sizes& call);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

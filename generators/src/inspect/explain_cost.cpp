@@ -13,7 +13,7 @@
 #include <cstdio>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 /// One size: its letter and its value.
@@ -225,4 +225,4 @@ cost bytes_of_saved_rows(int saved_rows, const call_sizes& call) {
     return product(4 * saved_rows, {{"B", call.batches}, {"H", call.heads}, {"Lq", call.queries}});
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// The sizes of a call: batch elements, query and key heads, lengths.
 struct call_sizes {
@@ -40,4 +40,4 @@ cost bytes_of_saved_rows(int saved_rows, const call_sizes& call);
 /// The axes of an output, outermost first.
 std::vector<std::string> axes_of_output(const graph_ir& graph, const output_declaration& output);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 /// q_idx - kv_idx, shifted or not, against a limit.
@@ -137,4 +137,4 @@ std::vector<choice> choices_of(const graph_ir& graph) {
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

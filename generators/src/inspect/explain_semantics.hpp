@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// The convention that a formula follows where systems differ.
 struct choice {
@@ -15,4 +15,4 @@ struct choice {
 /// Those of this graph only.
 std::vector<choice> choices_of(const graph_ir& graph);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

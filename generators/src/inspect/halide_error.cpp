@@ -2,7 +2,7 @@
 
 #include <Halide.h>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 std::string said_by_halide() {
     try {
@@ -12,4 +12,4 @@ std::string said_by_halide() {
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 /// What a formula says of an integer, whatever the call: that it is not below 0, that something other than a position
@@ -161,4 +161,4 @@ std::vector<std::string> indices_that_may_leave(const graph_ir& graph) {
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

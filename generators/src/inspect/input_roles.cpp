@@ -2,7 +2,7 @@
 
 #include <attune/ir/operations.hpp>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 /// A comparison as a sum on its left: the signed terms of `left - right`.
@@ -70,4 +70,4 @@ std::vector<input_role> roles_of_inputs(const graph_ir& graph) {
     return roles;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

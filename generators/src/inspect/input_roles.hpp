@@ -4,7 +4,7 @@
 #include <array>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// How a formula uses an input, in enough detail to choose values for a useful picture.
 struct input_role {
@@ -22,4 +22,4 @@ struct input_role {
 /// One for each of graph_ir::inputs.
 std::vector<input_role> roles_of_inputs(const graph_ir& graph);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

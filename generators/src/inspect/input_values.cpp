@@ -11,7 +11,7 @@
 #include <cstring>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 const input_declaration kv_lengths{"kv_lengths", element_type::i32, false, 1, {{{axis_kind::batch, "batch"}}}};
@@ -181,4 +181,4 @@ std::string list_text(std::span<const double> values) {
     return text;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

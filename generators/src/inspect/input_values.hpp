@@ -10,12 +10,12 @@
 #include <vector>
 
 /// Values of inputs: as the command line gives them, in memory, and as a caption says them.
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// One `name=value` of the command line.
 struct given_input {
     std::string text;  ///< right of the `=`
-    std::optional<stored_tensor> tensor;
+    std::optional<dense_tensor> tensor;
     std::optional<double> number;  ///< of a file
 };
 using given_inputs = std::map<std::string, given_input>;
@@ -53,4 +53,4 @@ std::string number_text(double x);
 /// The first values along the last axis, runs as value*count.
 std::string list_text(std::span<const double> values);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <memory>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 std::string text_of(const graph_ir& graph, int node) {
     const auto list = std::make_unique<dsl::detail::ir_builder>();
@@ -22,4 +22,4 @@ std::string text_of(const graph_ir& graph, int node) {
     return text;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span<const listed_kernel> kernels) {
     std::vector<variant_notes> all;
@@ -25,4 +25,4 @@ std::vector<variant_notes> notes_of(std::span<const variant> variants, std::span
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

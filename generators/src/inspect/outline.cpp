@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 /// Borders run along cell edges with the marked cells to their right. Directions: 0 right, 1 down, 2 left, 3 up.
@@ -80,4 +80,4 @@ std::string outline(const std::vector<std::uint8_t>& marked, int width, int heig
     return tracer(marked, width, height).path();
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 using namespace Halide;
 
 namespace {
@@ -87,7 +87,7 @@ private:
         // Algorithm
         Expr all;
         for (const plan* core : core_.cores()) {
-            const Expr one = frame_.block_kind(block_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores));
+            const Expr one = frame_.block_kind(tile_mask(frame_.tables, {q, k, h_, b_}).visible(core->scores));
             all = all.defined() ? kernel_frame::joined_kinds(all, one) : one;
         }
         blocks_(k, q) = all;
@@ -147,4 +147,4 @@ picture picture_of(const variant& v, const kernel_request& made, draw_request re
     throw std::runtime_error(v.name + ": " + problem.what());
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// What one head of one batch element looks like: (query, key) arrays, rows of queries.
 struct picture {
@@ -34,4 +34,4 @@ struct picture {
 /// std::runtime_error, a sentence, for a graph without scores and for inputs that do not fit.
 picture picture_of(const variant& v, const kernel_request& made, draw_request request, std::optional<float> product);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 void put_number(std::string& to, std::uint32_t x) {
@@ -81,4 +81,4 @@ std::string png_address(const std::vector<std::uint8_t>& cells, int width, int h
     return "data:image/png;base64," + base64(png);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -6,7 +6,7 @@
 
 #include <cstring>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 namespace {
 
 using nlohmann::json;
@@ -39,7 +39,7 @@ tensor_file read_tensor_file(const std::string& path) {
             if (tensor.type != stored.name) continue;
             const std::size_t count = tensor.bytes.size() / stored.bytes,
                               width = static_cast<std::size_t>(bytes_of(stored.element));
-            stored_tensor& made = file.tensors[name] = {stored.element, tensor.shape, {}};
+            dense_tensor& made = file.tensors[name] = {stored.element, tensor.shape, {}};
             made.bytes.resize(count * width);
             for (std::size_t i = 0; i < count; ++i)  // little-endian: the low half of 64 bits
                 std::memcpy(&made.bytes[i * width], &tensor.bytes[i * stored.bytes], width);
@@ -52,4 +52,4 @@ tensor_file read_tensor_file(const std::string& path) {
     return file;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

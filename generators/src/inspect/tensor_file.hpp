@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline inspect {
 
 /// A dense tensor, outermost axis first.
-struct stored_tensor {
+struct dense_tensor {
     element_type element{};
     std::vector<std::int64_t> shape;
     std::vector<std::byte> bytes;
@@ -18,7 +18,7 @@ struct stored_tensor {
 
 /// What a .safetensors file holds, and the numbers of its metadata's `params`; an array `a` of them is a_0, a_1, ...
 struct tensor_file {
-    std::map<std::string, stored_tensor> tensors;
+    std::map<std::string, dense_tensor> tensors;
     std::map<std::string, double> numbers;
 };
 
@@ -26,4 +26,4 @@ struct tensor_file {
 /// header. Tensors of element types that no input has are left out; 64-bit integers become 32-bit ones.
 tensor_file read_tensor_file(const std::string& path);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline inspect

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 /// The chunk that leaves least of itself unused at the end of the depth; of equals one of whole vectors, then the
@@ -95,4 +95,4 @@ cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, mask
     return s;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

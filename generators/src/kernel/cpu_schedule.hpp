@@ -2,10 +2,10 @@
 #include "analysis/mask_class.hpp"
 #include "kernel/kernel_request.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// What is used on a CPU where nothing better was measured. Any depth >= 1.
 cpu_prefill default_cpu_prefill(const level& isa, const depth_pair& depths, masking hides, int pairing = 1);
 cpu_decode default_cpu_decode(const level& isa, masking hides);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 /// Whether blocks fit side by side: queries, keys and values, the tiles of scores and of each kind of weights, and what
@@ -126,4 +126,4 @@ int estimated_shared_memory(const kernel_request& request) {
     return memory.bytes(prefill.query_block, prefill.key_block);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -1,7 +1,7 @@
 #pragma once
 #include "kernel/kernel_request.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// What is used on a GPU where nothing better was measured: a thread has query_tile queries, with key_tile keys while
 /// scores are made, and with `chunk` value depths while values are weighed. Of the request, all but its schedule
@@ -27,4 +27,4 @@ int estimated_shared_memory(const kernel_request& request);
 /// Room behind a row in shared memory, so that a column's elements lie in different banks.
 inline int padded(int extent) { return extent + 4; }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

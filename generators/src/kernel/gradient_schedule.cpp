@@ -4,7 +4,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 cpu_gradient default_cpu_gradient(const kernel_request& request) {
     if (request.on_gpu()) throw std::runtime_error("no gradients on a GPU yet; try TARGETS of CPUs");
@@ -44,4 +44,4 @@ int sum_layout::rows_of_block(const gradient_sum& sum) const {
     return is_flat(sum) ? ((block + width - 1) / width + tile - 1) / tile * tile : block;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

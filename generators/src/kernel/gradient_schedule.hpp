@@ -1,7 +1,7 @@
 #pragma once
 #include "kernel/kernel_request.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// What is used for a gradient. Throws std::runtime_error, a sentence, for targets that have no gradients yet.
 cpu_gradient default_cpu_gradient(const kernel_request& request);
@@ -18,4 +18,4 @@ struct sum_layout {
     int rows_of_block(const gradient_sum& sum) const;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 constexpr int most_decoded = 16;  ///< queries: beyond it a tile of a vector of queries is full enough to be faster
@@ -130,4 +130,4 @@ std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const b
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

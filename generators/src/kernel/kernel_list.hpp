@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// One kernel of a build, under the name that its object exports.
 struct listed_kernel {
@@ -28,4 +28,4 @@ schedule default_decode(const kernel_request& request);
 /// sentence, for an unknown target or element type, a malformed depth.
 std::vector<listed_kernel> kernels_of(std::span<const variant> variants, const build_request& build);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -8,7 +8,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 element_type floating_element(std::string_view name) {
@@ -166,4 +166,4 @@ product_tile product_tile_of(const kernel_request& request) {
     return {lanes >= 16 ? 12 : 6, 2 * lanes};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

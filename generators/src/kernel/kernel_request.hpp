@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// What the graph's `any` elements become in one kernel.
 struct element_types {
@@ -101,4 +101,4 @@ struct product_tile {
 };
 product_tile product_tile_of(const kernel_request& request);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 // What launches a device's kernels.
@@ -68,4 +68,4 @@ const level& level_named(std::string_view name) {
     throw std::runtime_error("expected a target among " + known + ", got \"" + std::string(name) + "\"");
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// Instructions that multiply integers and add up neighbouring products.
 enum class integer_products : std::uint8_t {
@@ -39,4 +39,4 @@ const level& host_of_gpus();
 /// Throws std::runtime_error, which lists the levels, for a name that is not one.
 const level& level_named(std::string_view name);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -8,7 +8,7 @@
 #include <numeric>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 constexpr std::string_view gradient = "gradient";
@@ -214,4 +214,4 @@ void check(const schedule& s, const depth_pair& depths) {
     std::visit([&](const auto& cut) { check_rules(cut, depths); }, s);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <variant>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// How one kernel is cut into blocks, tiles and registers: data, so that it can be stored, printed and searched. There
 /// are five ways to cut, each with fields of its own.
@@ -144,4 +144,4 @@ std::string to_json(const schedule& s);
 /// for prefill and decode: those of the other three are read if they say what they had to, and dropped.
 schedule schedule_from_json(std::string_view text, const level& target);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

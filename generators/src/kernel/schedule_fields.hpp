@@ -5,7 +5,7 @@
 #include <optional>
 #include <span>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// The most that a field may say, whichever type has it: far beyond what is of use, for what is written out compiles
 /// for hours, and what is not fills memory.
@@ -111,4 +111,4 @@ void check_limits(const schedule& s);
 /// Throws std::runtime_error: "expected a schedule's <field> to be <rule>, got <got>; try <instead>".
 [[noreturn]] void refuse_field(const std::string& field, const std::string& rule, int got, int instead);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

@@ -9,7 +9,7 @@
 #include <limits>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 std::string shown(const std::string& all) { return all.size() > 40 ? all.substr(0, 40) + "..." : all; }
@@ -103,4 +103,4 @@ schedule schedule_from_json(std::string_view text, const level& target) {
     return decode ? read_as<cpu_decode>(object) : read_as<cpu_prefill>(with_value_chunk(object));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

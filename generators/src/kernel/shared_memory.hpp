@@ -5,7 +5,7 @@
 #include <stdexcept>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 
 /// Bytes that every device of a kind gives a block of threads: OpenCL's commonly 48 KB, CUDA's of compute
 /// capability 8.0 and later 99 KB to who asks, Vulkan's 32 KB of nearly all (the least that may be is 16 KB).
@@ -19,4 +19,4 @@ struct no_room : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

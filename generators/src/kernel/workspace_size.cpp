@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline kernel {
 namespace {
 
 /// What of a schedule says how much is kept. A GPU's threads keep what a CPU's single lane would.
@@ -263,4 +263,4 @@ row_memory row_memory_of(const kernel_request& request) {
     return each;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline kernel

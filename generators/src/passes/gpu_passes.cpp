@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -363,4 +363,4 @@ int shared_memory(const Stmt& function) {
     return all.most;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

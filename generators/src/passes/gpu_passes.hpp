@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// Lowering pass: leaves each thread only its own part of a function that lies in registers.
 ///
@@ -114,4 +114,4 @@ protected:
 /// The most shared memory that a launch in it asks for.
 int shared_memory(const Halide::Internal::Stmt& function);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

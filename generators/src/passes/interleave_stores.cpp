@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -90,4 +90,4 @@ Stmt interleave_stores::visit(const Block* all) {
     return rest.defined() ? Block::make(at_once, mutate(rest)) : at_once;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -1,7 +1,7 @@
 #pragma once
 #include <Halide.h>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// Lowering pass: what is stored into every second word, or every fourth byte, by stores that follow each other is
 /// interleaved in registers, in steps of two, and stored at once.
@@ -14,4 +14,4 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::Block* all) override;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -46,4 +46,4 @@ Expr multiply_bytes::visit(const VectorReduce* sum) {
     return VectorReduce::make(VectorReduce::Add, cast(Int(32, 2 * lanes), pairs), lanes);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

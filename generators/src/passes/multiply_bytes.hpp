@@ -1,7 +1,7 @@
 #pragma once
 #include <Halide.h>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// Lowering pass: sums of four products of bytes, one factor without a sign, become what instructions make of them.
 ///
@@ -21,4 +21,4 @@ private:
     const bool in_pairs_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -6,7 +6,7 @@
 #include <optional>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -254,4 +254,4 @@ Stmt multiply_tiles::visit(const ProducerConsumer* stage) {
     return ProducerConsumer::make(stage->name, true, body);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// Lowering pass: matrix products of bf16 are made by the tile registers of AMX.
 ///
@@ -26,4 +26,4 @@ private:
     const std::vector<std::string> products_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

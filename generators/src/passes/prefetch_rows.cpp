@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -170,4 +170,4 @@ Stmt prefetch_rows::visit(const For* loop) {
                      body);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// Lowering pass: what a loop's body reads of some tensors `ahead` iterations of an outer loop later is asked for
 /// before the body, a line of the cache at a time.
@@ -54,4 +54,4 @@ private:
     std::vector<std::pair<std::string, Halide::Expr>> lets_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -103,4 +103,4 @@ Stmt rows_at_a_time(const For* loop, int rows) {
     return removing.last_is_within.defined() ? IfThenElse::make(removing.last_is_within, fast, loop) : fast;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

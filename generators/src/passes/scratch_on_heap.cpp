@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -169,4 +169,4 @@ private:
 
 Stmt scratch_on_heap(const Stmt& body) { return hoister().whole(body); }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

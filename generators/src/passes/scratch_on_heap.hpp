@@ -1,7 +1,7 @@
 #pragma once
 #include <Halide.h>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// A function as Halide lowered it, its scratch taken from the heap and so from the workspace: a call is to leave the
 /// caller's stack to the caller. What is small enough to be registers stays where it is.
@@ -10,4 +10,4 @@ namespace attune::generators {
 /// Halide puts up to 16 KB of constant size on the stack, each time anew. What lies in a loop is taken once, before it.
 Halide::Internal::Stmt scratch_on_heap(const Halide::Internal::Stmt& body);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -136,4 +136,4 @@ Stmt allow_empty_inputs::visit(const AssertStmt* assertion) {
     return AssertStmt::make(assertion->condition || last < first, assertion->message);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// A loop over the keys of a block, `keys` of them an iteration.
 struct clipped_loop {
@@ -60,4 +60,4 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::AssertStmt* assertion) override;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -184,4 +184,4 @@ Stmt transpose_squares::visit(const Store* store) {
     return turned.before(Block::make(rows));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -1,7 +1,7 @@
 #pragma once
 #include <Halide.h>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// Lowering pass: squares of 4 x 4, 8 x 8 and 16 x 16 numbers of 32 bits are transposed in registers.
 ///
@@ -16,4 +16,4 @@ protected:
     Halide::Internal::Stmt visit(const Halide::Internal::Store* store) override;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

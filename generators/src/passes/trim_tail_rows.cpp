@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 using namespace Halide;
 using namespace Halide::Internal;
 
@@ -29,4 +29,4 @@ Stmt trim_tail_rows::visit(const For* loop) {
     return For::make(loop->name, loop->min, extent, loop->for_type, loop->partition_policy, loop->device_api, body);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline passes {
 
 /// A loop over the queries of a block, so many `rows` an iteration.
 struct row_loop {
@@ -34,4 +34,4 @@ private:
     Halide::Expr rows_;  ///< of the task at hand, in whole tiles
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline passes

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 namespace {
 
 constexpr double sizeof_f32 = 4;
@@ -192,4 +192,4 @@ double estimated_cycles(const kernel_request& request, masking hides, const call
         request.schedule);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -5,7 +5,7 @@
 
 #include <cstddef>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 /// What the cost model knows of a machine: a typical core for each level, so that builds do not depend on where they
 /// run.
@@ -24,4 +24,4 @@ machine_model machine_of(const level& isa);
 /// to blocks of keys, and the latency that too few warps cannot hide; nothing of that is fitted to times.
 double estimated_cycles(const kernel_request& request, masking hides, const call_shape& call);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -9,7 +9,7 @@
 #include <cpuid.h>
 #endif
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 std::string cpu_model::id() const {
     if (!is_device) return vendor + "-" + std::to_string(family) + "-" + std::to_string(model);
@@ -53,4 +53,4 @@ cpu_model this_cpu_model() {
             name_of_this_cpu(id)};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -1,7 +1,7 @@
 #pragma once
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 /// The CPU that schedules were measured on, by its model's numbers, because its name may differ inside a virtual
 /// machine. Or the GPU, by its name.
@@ -18,4 +18,4 @@ struct cpu_model {
 
 cpu_model this_cpu_model();
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

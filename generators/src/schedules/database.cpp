@@ -19,7 +19,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 namespace {
 
 namespace fs = std::filesystem;
@@ -204,7 +204,7 @@ const database_entry* database::nearest(const schedule_key& key) const {
     return best;
 }
 
-std::string to_json(const database& all) {
+std::string database_to_json(const database& all) {
     json file;
     file["schema"] = schema, file["version"] = version;
     const char* const kind = all.cpu.is_device ? "device" : "cpu";
@@ -277,7 +277,7 @@ database read_database(const fs::path& file) {
     return database_from_json(std::string(std::istreambuf_iterator<char>(in), {}), file.string());
 }
 
-void write_database(const fs::path& file, const database& all) { write_whole(file, to_json(all), true); }
+void write_database(const fs::path& file, const database& all) { write_whole(file, database_to_json(all), true); }
 
 void update_database(const fs::path& folder, const cpu_model& cpu, const std::vector<database_entry>& entries) {
     std::error_code problem;
@@ -319,4 +319,4 @@ database merged(const std::vector<database>& all) {
     return result;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 /// What a schedule was found for.
 struct schedule_key {
@@ -56,7 +56,7 @@ struct database {
     const database_entry* nearest(const schedule_key& key) const;
 };
 
-std::string to_json(const database& all);
+std::string database_to_json(const database& all);
 
 /// Throws std::runtime_error, "expected ..., got ...", for text that is not such a file: cut short, another version,
 /// unknown or missing fields, numbers out of range, entries out of order or twice, schedules that break their rules.
@@ -77,4 +77,4 @@ void update_database(const std::filesystem::path& folder, const cpu_model& cpu,
 /// Throws std::runtime_error if the CPUs differ.
 database merged(const std::vector<database>& all);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

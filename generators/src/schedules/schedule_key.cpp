@@ -1,6 +1,6 @@
 #include "schedules/database.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
     const auto& [facts, types, depths, target, cut, finite] = kernel.request;
@@ -17,4 +17,4 @@ schedule_key key_of(const listed_kernel& kernel, shape_bucket bucket) {
     return {variants, symbol_part(types), depths.depth, depths.value_depth, std::string(target->name), bucket};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

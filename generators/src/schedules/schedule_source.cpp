@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 namespace {
 
 namespace fs = std::filesystem;
@@ -212,4 +212,4 @@ std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, 
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -8,7 +8,7 @@ namespace CLI {
 class App;
 }
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 /// Where a build's schedules come from.
 struct schedule_source {
@@ -34,4 +34,4 @@ void add_schedules_to(CLI::App& command, build_request& what);
 /// The kernels that a build of these has.
 std::vector<listed_kernel> scheduled_kernels(std::span<const variant> variants, const build_request& what);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <type_traits>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 namespace {
 
 /// How many rows or columns the register tiles may have beside `vectors` vectors of queries: at least half of the
@@ -250,4 +250,4 @@ std::vector<schedule> candidates(const tuned_kernel& of) {
     return all;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 /// What is searched: a kernel, for one kind of call.
 struct tuned_kernel {
@@ -37,4 +37,4 @@ bool fits_registers(const cpu_gradient& s, const level& isa);
 /// `shared_memory`: bytes that a block of threads may have; 0: what every GPU has.
 bool fits_device(const kernel_request& request, int shared_memory = 0);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 namespace {
 constexpr shape_bucket all[] = {shape_bucket::prefill, shape_bucket::short_prefill, shape_bucket::decode,
                                 shape_bucket::gradient};
@@ -50,4 +50,4 @@ call_shape measured_shape(shape_bucket bucket) {
     return {};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

@@ -5,7 +5,7 @@
 #include <span>
 #include <string_view>
 
-namespace attune::generators {
+namespace attune::generators::inline schedules {
 
 /// Kinds of calls, each with schedules of its own. Those of gradients are one kind, whatever their shapes.
 enum class shape_bucket : std::uint8_t { prefill, short_prefill, decode, gradient };
@@ -33,4 +33,4 @@ std::int64_t usual_width(const call_shape& call);
 /// The call that schedules of a bucket are compared by.
 call_shape measured_shape(shape_bucket bucket);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline schedules

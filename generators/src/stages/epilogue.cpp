@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 epilogue::epilogue(const kernel_frame& frame, std::vector<const row_state*> states)
@@ -193,4 +193,4 @@ Expr epilogue::written_output(int node, const Type& type) {
     return stored_as(type, x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

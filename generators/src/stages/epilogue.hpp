@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// Rows and outputs: arithmetic on what the pass over the keys left, once for each query. One function writes them all,
 /// so that one loop over tasks makes them. A kernel without an attention core consists of this alone.
@@ -62,4 +62,4 @@ private:
     std::map<int, hoisted_row> hoisted_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

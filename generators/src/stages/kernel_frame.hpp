@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 inline constexpr float lowest = std::numeric_limits<float>::lowest();  ///< a masked pair
 inline const float lowest_score = std::nextafter(lowest, 0.0f);        ///< every real score is at least this
@@ -102,7 +102,7 @@ struct kernel_frame {
         return select(one == partial || other == partial, partial, max(one, other));
     }
     /// What is known of the pairs of the tile (kb, qt, h, b), at a scores node.
-    verdict visible(int scores) { return block_mask(tables, {qt, kb, h, b}).visible(scores); }
+    verdict visible(int scores) { return tile_mask(tables, {qt, kb, h, b}).visible(scores); }
 
 private:
     void stack_heads() {
@@ -112,4 +112,4 @@ private:
     }
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -5,7 +5,7 @@
 
 #include <deque>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// What a kernel is made of, beside the pass over the keys.
 struct kernel_stages {
@@ -16,4 +16,4 @@ struct kernel_stages {
     computed_tensors after;               ///< the attention
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 non_finite::non_finite(const Var& lane, int lanes, const std::vector<Var>& block, const Expr& value) {
@@ -42,4 +42,4 @@ Expr masked_values::unless_masked(const Expr& weight, const Expr& value) {
     return reinterpret<float>(select(bits != nothing, reinterpret<std::uint32_t>(value), nothing));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

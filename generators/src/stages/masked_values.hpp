@@ -4,7 +4,7 @@
 #include <functional>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// Whether some numbers, a vector of lanes at a time, are all finite.
 struct non_finite {
@@ -48,4 +48,4 @@ private:
     const int keys_;  ///< of a sub-block
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 namespace {
@@ -113,4 +113,4 @@ void score_tile::sum_integers(contraction& c) {
         queries.factor;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 namespace {
@@ -337,4 +337,4 @@ const precomputed_tensor& precomputed_tensors::of(int node) const {
     return all[static_cast<std::size_t>(std::ranges::find(nodes, node) - nodes.begin())];
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// Numbers of blocks and which of them are the largest: tensors of bound indices, made once a call, before the first
 /// score, by query head, or by key head where no element needs its query head.
@@ -87,4 +87,4 @@ private:
     void find_chooser(const kernel_frame& frame, std::size_t i);
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

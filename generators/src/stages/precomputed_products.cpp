@@ -1,6 +1,6 @@
 #include "stages/precomputed.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 /// Where each element that a sum reads lies at the last index or at the one before it, and some lie at either, as in
@@ -51,4 +51,4 @@ quantity precomputed_tensor::product_of_rows(int sum, const std::vector<int>& lo
     return {of.sum(std::vector<Expr>(axes.begin(), axes.end())), {}};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

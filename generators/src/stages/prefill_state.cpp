@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <limits>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 namespace {
@@ -205,4 +205,4 @@ Expr prefill_state::accumulated_of(const std::vector<Expr>& row, const Expr& d) 
     return chunk_ == 1 ? chunk[0] : mux(d % chunk_, chunk);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// The pass over the keys in prefill: for each row what its outputs are made of, added up over the blocks that are
 /// visited.
@@ -68,4 +68,4 @@ private:
     const int chunk_;  ///< value depths that share a state; 0 where no values are weighed
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

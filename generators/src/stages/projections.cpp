@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 computed_tensor::computed_tensor(const kernel_frame& frame, int node)
@@ -187,4 +187,4 @@ computed_tensors::computed_tensors(kernel_frame& frame, bool before) {
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

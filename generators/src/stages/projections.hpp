@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// A tensor that a kernel computes in full before anything reads it: tokens, or what queries, keys or values form by a
 /// matrix product.
@@ -73,4 +73,4 @@ struct computed_tensors {
     std::deque<computed_tensor> all;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 namespace {
@@ -161,4 +161,4 @@ Expr quadratic_outputs::blocks_together() const {
     return clamp(blocks * others / 32, 1, 4);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// Outputs that need every pair: scores and weights themselves, weights summed over the queries or averaged over the
 /// heads. They are made by a second pass over the scores, which reads what the first one found of each row. Blocks in
@@ -44,4 +44,4 @@ private:
     std::vector<int> nodes_;  ///< that are written
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

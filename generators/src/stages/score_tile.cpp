@@ -7,7 +7,7 @@
 
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 namespace {
@@ -352,4 +352,4 @@ Expr score_tile::weights(int node, const Expr& weight) const {
     return f_.evaluate(node, at).value;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

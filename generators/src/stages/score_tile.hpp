@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// The scores of a block of queries with a block of keys, one side of the pairs in vector lanes; in decode the channels
 /// that are summed.
@@ -120,4 +120,4 @@ private:
     Halide::Expr sign_ = 1.0f;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -2,7 +2,7 @@
 
 #include "expr/math.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 Expr larger_score(const plan& core, const Expr& a, const Expr& b) {
@@ -91,4 +91,4 @@ Expr weight_of_split(const Expr& maximum, const Expr& of_all, const Expr& scale)
     return exp2_of_nonpositive((maximum - of_all) * (scale * log2_of_e));
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

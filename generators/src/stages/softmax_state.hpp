@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// What a pass over the keys leaves of each row, whichever way the work is cut.
 class row_state {
@@ -91,4 +91,4 @@ std::vector<Halide::Expr> state_with_block(const plan& core, const state_layout&
 /// What a split of the keys counts for in softmax's sums over all of them, by its maximum and that of all splits.
 Halide::Expr weight_of_split(const Halide::Expr& maximum, const Halide::Expr& of_all, const Halide::Expr& scale);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -7,7 +7,7 @@
 #include <array>
 #include <map>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 namespace {
@@ -102,4 +102,4 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
     stores.push_back(made);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

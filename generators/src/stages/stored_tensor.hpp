@@ -3,7 +3,7 @@
 
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// All that a call stores in one tensor, before anything else of the graph is computed.
 class stored_tensor {
@@ -25,4 +25,4 @@ private:
     void add(const kernel_frame& f, const store_declaration& store);
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

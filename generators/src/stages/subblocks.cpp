@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 int subblocks::count(const kernel_request& request) {
@@ -33,7 +33,7 @@ subblocks::subblocks(const kernel_frame& frame)
       tables_(of_subblocks_, frame.inputs) {
     // Algorithm
     const Var part("part");
-    const verdict visible = block_mask(tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
+    const verdict visible = tile_mask(tables_, {f_.qt, part, f_.h, f_.b}).visible(f_.core.scores);
     may_be_whole = !is_const_zero(visible.must);
     if (f_.decodes())
         define_of_group(visible, part);
@@ -83,4 +83,4 @@ std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel
     };
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -2,7 +2,7 @@
 #include "passes/skip_blocks.hpp"
 #include "stages/kernel_frame.hpp"
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// What the loop over the keys asks of a block of keys: whether any pair is visible, whether all are, and between which
 /// of its sub-blocks the visible keys lie. A block at an edge of what is visible then costs what its sub-blocks there
@@ -49,4 +49,4 @@ private:
     tile_tables tables_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -4,7 +4,7 @@
 
 #include <utility>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 using namespace Halide;
 
 transposed_pairs::transposed_pairs(const kernel_frame& f, int load, place at, const std::vector<Var>& pair,
@@ -31,4 +31,4 @@ transposed_pairs::transposed_pairs(const kernel_frame& f, int load, place at, co
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

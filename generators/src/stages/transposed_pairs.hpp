@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline stages {
 
 /// A tensor of pairs has its keys side by side. It is read that way and transposed a square at a time; otherwise each
 /// lane would come from a cache line of its own.
@@ -20,4 +20,4 @@ struct transposed_pairs {
     quantity number;                ///< of the pair
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline stages

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 void* driver_of(bool cuda) { return dlopen(cuda ? "libcuda.so.1" : "libOpenCL.so.1", RTLD_LAZY); }
@@ -135,4 +135,4 @@ device_access::copy device_access::copy_of(const tensor& host) const {
     return {tensor(host.type(), buffer.get(), shape).in(memory::opencl), std::move(buffer)};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

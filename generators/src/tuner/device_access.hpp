@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// The first GPU of a target, opencl or cuda, by its driver's own functions: what the tuner needs to know of it, and
 /// its memory for tensors of timed calls.
@@ -42,4 +42,4 @@ private:
     int shared_memory_{};
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

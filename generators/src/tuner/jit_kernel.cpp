@@ -11,7 +11,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 /// What kernels call, at the addresses in this program: attune's copy of Halide's support library, not the one that
@@ -90,7 +90,7 @@ Halide::Module for_the_machine_alone(const Halide::Module& module) {
 struct jit_kernel::compiled {
     std::string symbol, cut;
     Halide::Internal::JITModule code, stores;
-    kernel row{};
+    attune::kernel row{};
     kernel_table table{};
 };
 
@@ -132,4 +132,4 @@ jit_kernel::~jit_kernel() = default;
 
 const kernel_table& jit_kernel::table() const { return compiled_->table; }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

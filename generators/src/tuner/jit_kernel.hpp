@@ -5,7 +5,7 @@
 
 #include <memory>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// A kernel compiled in this process, to be called as a linked one is: memory, threads and errors go through attune's
 /// runtime.
@@ -27,4 +27,4 @@ private:
     std::unique_ptr<compiled> compiled_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

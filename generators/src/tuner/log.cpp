@@ -11,7 +11,7 @@
 #include <iterator>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -151,4 +151,4 @@ std::map<std::string, recorded_search> tune_log::read(const std::filesystem::pat
     return parsed(text_of(file), file).first;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// One search, as read from its log.
 struct recorded_search {
@@ -48,4 +48,4 @@ private:
     std::map<std::string, recorded_search> searches_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

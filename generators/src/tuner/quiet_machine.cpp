@@ -10,7 +10,7 @@
 
 extern char** environ;
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 companion_process::companion_process(const std::string& command) {
     if (command.empty()) return;
@@ -49,4 +49,4 @@ companion_process::~companion_process() {
     }
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

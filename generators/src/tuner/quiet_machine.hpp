@@ -3,7 +3,7 @@
 
 #include <sys/types.h>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// A command that runs while times are taken, such as one that keeps a shared machine quiet: it prints a line when it
 /// is ready, and ends when its input does.
@@ -20,4 +20,4 @@ private:
     int input_ = -1, output_ = -1;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

@@ -8,7 +8,7 @@
 #include <map>
 #include <stdexcept>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 std::string escaped(const std::string& text) {
@@ -185,4 +185,4 @@ void write_report(const std::filesystem::path& file, const std::vector<tune_resu
     if (!out.flush()) throw std::runtime_error("expected a file that can be written, got \"" + file.string() + "\"");
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 std::int64_t longest_served(const std::vector<length_rounds>& lengths, const duel_rules& rules) {
     std::int64_t longest = 0;
@@ -93,4 +93,4 @@ search_choice search_state::decide(const final_rounds& last) const {
     return best;
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

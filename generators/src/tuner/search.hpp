@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// The result of one candidate.
 struct tried_candidate {
@@ -94,4 +94,4 @@ private:
     std::vector<double> scatters_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

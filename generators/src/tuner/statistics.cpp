@@ -5,7 +5,7 @@
 #include <numeric>
 #include <vector>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 double sorted_median(const std::vector<double>& v) {
@@ -90,4 +90,4 @@ double rank_correlation(std::span<const double> x, std::span<const double> y) {
     return aa == 0 || bb == 0 ? 0 : ab / std::sqrt(aa * bb);
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

@@ -4,7 +4,7 @@
 #include <utility>
 
 /// What measured times mean. Nothing here measures, so that a replayed log gives the same decisions.
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// Seconds of the incumbent and of a challenger, taken one after the other.
 struct round_times {
@@ -45,4 +45,4 @@ inline constexpr double noisy_scatter = 0.05;
 /// Spearman's rank correlation; 0 for fewer than two values. Equal values share their mean rank.
 double rank_correlation(std::span<const double> x, std::span<const double> y);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

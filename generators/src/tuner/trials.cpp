@@ -12,7 +12,7 @@
 #include <limits>
 #include <set>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 /// Scalars that a graph reads: what keeps scores in a usual range, and widths that hide something.
@@ -187,4 +187,4 @@ round_times timed_call::seconds(const kernel_table& incumbent, const kernel_tabl
     return is_turned ? round_times{second, first} : round_times{first, second};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

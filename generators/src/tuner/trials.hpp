@@ -12,7 +12,7 @@
 #include <string>
 #include <tuple>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 /// Converts the tensors whose element types the graph leaves open to the kernel's element types.
 void convert(support::workload& call, const kernel_request& of);
@@ -68,4 +68,4 @@ private:
     options how_;
 };
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <thread>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 namespace {
 
 using json = nlohmann::ordered_json;
@@ -393,4 +393,4 @@ database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& 
             today()};
 }
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner

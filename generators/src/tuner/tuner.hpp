@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-namespace attune::generators {
+namespace attune::generators::inline tuner {
 
 struct tune_options {
     double seconds = 180;   ///< of a kernel's search; 0: no limit
@@ -79,4 +79,4 @@ database_entry entry_of(const tune_result& result);
 /// Of a search that goes on: its incumbent.
 database_entry preliminary_entry_of(const tuned_kernel& of, const tune_options& how, const search_state& state);
 
-}  // namespace attune::generators
+}  // namespace attune::generators::inline tuner
