@@ -193,8 +193,8 @@ Expr tile_mask::joint(const std::vector<formula>& literals) {
 /// Each query by itself against the range of the keys, or each key against that of the queries.
 Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& in, bool by_queries) {
     const side& rows = by_queries ? in.queries : in.keys;
-    RDom each(0, by_queries ? request_.blocks().query_block : request_.blocks().key_block, "row");
-    const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + each,
+    RDom row(0, by_queries ? request_.blocks().query_block : request_.blocks().key_block, "row");
+    const Expr position = min((by_queries ? whole_.queries.first : whole_.keys.first) + row,
                               max((by_queries ? inputs_.query_length : keys_) - 1, 0));
     pointwise here = at(position, position);
     Expr result = rows.first <= position && position <= rows.last;
@@ -208,7 +208,7 @@ Expr tile_mask::may_by_rows(const std::vector<formula>& literals, const sides& i
         result = result &&
                  (f.what == formula::is::positive ? may_exceed(point(value), other) : equal(point(value), other).may);
     }
-    return is_set(maximum(each, byte(result), "any_row"));
+    return is_set(maximum(row, byte(result), "any_row"));
 }
 
 /// Positions from a bound on: q_idx >= n. False where a statement is not of this form.

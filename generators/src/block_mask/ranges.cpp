@@ -317,34 +317,35 @@ interval tile_mask::enumerate(int number, const sides& in) {
             varying.push_back({index, positions}), places.emplace_back(0, is_choice ? int(width(index)) : most);
     }
     if (varying.empty() || varying.size() > (of_each_query ? 1 : 2)) return unknown;
-    RDom each(places, "places");
+    RDom each_place(places, "each_place");
     place here{at_.b, at_.h, 0, 0, keys_, fixed_, {}, indices_};
     Expr few = yes();
     for (std::size_t i = 0; i < varying.size(); ++i) {
         const interval& positions = varying[i].second;
-        here.known[varying[i].first] = {one_of(varying[i].first, positions, each[static_cast<int>(i)]), {}};
+        here.known[varying[i].first] = {one_of(varying[i].first, positions, each_place[static_cast<int>(i)]), {}};
         few = both(few, positions.hi - positions.lo < places[i].extent);
     }
     if (of_each_query) {
         const interval x = tables_.over_queries(number, varying[0].first, here.known[varying[0].first].value,
                                                 int(width(varying[0].first)), {true, at_.query_tile, at_.h, at_.b});
-        const Expr all = is_set(minimum(each, x.lo, "all_places")), any = is_set(maximum(each, x.hi, "any_place"));
+        const Expr all = is_set(minimum(each_place, x.lo, "all_places")),
+                   any = is_set(maximum(each_place, x.hi, "any_place"));
         return {select(few && all, 1, 0), select(few && !any, 0, 1)};
     }
     const quantity x = pointwise(request_, inputs_, known_.depends, here)(number);
     if (node.kind == kind::condition) {
-        const Expr all = is_set(minimum(each, byte(x.value), "all_places")),
-                   any = is_set(maximum(each, byte(x.value), "any_place"));
+        const Expr all = is_set(minimum(each_place, byte(x.value), "all_places")),
+                   any = is_set(maximum(each_place, byte(x.value), "any_place"));
         return {select(few && all, 1, 0), select(few && !any, 0, 1)};
     }
     const Type type = node.kind == kind::integer ? Int(64) : Float(32);
     const Expr value = cast(type, x.value),
                far = type.is_float() ? Expr(3.4e38f) : Internal::make_const(type, std::int64_t{1} << 31);
-    interval result{select(few, minimum(each, value, "least"), -far), select(few, maximum(each, value, "most"), far),
-                    never()};
+    interval result{select(few, minimum(each_place, value, "least"), -far),
+                    select(few, maximum(each_place, value, "most"), far), never()};
     if (x.masked.defined())
-        result.masked = {!few || maximum(each, byte(x.masked), "any_hidden") == one,
-                         few && minimum(each, byte(x.masked), "all_hidden") != none};
+        result.masked = {!few || maximum(each_place, byte(x.masked), "any_hidden") == one,
+                         few && minimum(each_place, byte(x.masked), "all_hidden") != none};
     return result;
 }
 
@@ -389,11 +390,11 @@ verdict tile_mask::decide_real(int number, const sides& in) {
     const int index = few_valued_index(number);
     const interval positions = index < 0 ? interval{} : range(index, in);
     if (!positions.lo.defined() || !positions.hi.defined()) return any_of(number);
-    RDom each(0, most_places, "place");
-    const verdict v = where_is(index, one_of(index, positions, each)).any_of(number);
+    RDom read_place(0, most_places, "read_place");
+    const verdict v = where_is(index, one_of(index, positions, read_place)).any_of(number);
     const Expr few = positions.hi - positions.lo < most_places;
-    return {!few || is_set(maximum(each, byte(v.may), "may_at_places")),
-            few && is_set(minimum(each, byte(v.must), "must_at_places"))};
+    return {!few || is_set(maximum(read_place, byte(v.may), "may_at_places")),
+            few && is_set(minimum(read_place, byte(v.must), "must_at_places"))};
 }
 
 }  // namespace attune::generators::inline block_mask

@@ -40,11 +40,11 @@ tile_tables::table tile_tables::make(const key& wanted) const {
         const dependence its = depends_on(f, known_.depends);
         on.head |= its.head, on.batch |= its.batch;
     }
-    Var t("tile"), h("h"), b("b"), lane("lane");
+    Var tile("tile"), h("h"), b("b"), lane("lane");
     const Expr keys = on.batch ? inputs_.keys_in_use(b) : min(inputs_.most_keys_in_use(), inputs_.key_length);
     const Expr end = wanted.of_queries ? inputs_.query_length : keys;
     table result{Func("extremes"), on.head, on.batch};
-    std::vector<Var> axes{t};
+    std::vector<Var> axes{tile};
     if (on.head) axes.push_back(h);
     if (on.batch) axes.push_back(b);
     const auto at = [&](const Expr& position) {
@@ -54,14 +54,14 @@ tile_tables::table tile_tables::make(const key& wanted) const {
 
     // Algorithm
     if (wanted.what == kind_of::ends) {
-        pointwise first = at(t * block), last = at(max(min(t * block + block, end) - 1, 0));
+        pointwise first = at(tile * block), last = at(max(min(tile * block + block, end) - 1, 0));
         result.extremes(axes) = Tuple(value_of(wanted.sum, first, known_), value_of(wanted.sum, last, known_));
         schedule_table(result.extremes, result.by_head, result.by_batch, request_.on_gpu());
         return result;
     }
     const int lanes = std::gcd(block, 8);
-    RDom i(0, block / lanes, "in_tile");
-    const Expr position = t * block + i * lanes + lane;
+    RDom in_tile(0, block / lanes, "in_tile");
+    const Expr position = tile * block + in_tile * lanes + lane;
     pointwise here = at(position);
     quantity x{position, {}};
     if (wanted.node >= 0) x = here(wanted.node);
@@ -74,28 +74,28 @@ tile_tables::table tile_tables::make(const key& wanted) const {
     const bool hides = x.masked.defined();
 
     // Smallest, largest, any masked, all masked; of every eighth position, then of all.
-    Func partial("partial_extremes"), &extremes = result.extremes;
+    Func lane_extremes("lane_extremes"), &extremes = result.extremes;
     std::vector<Var> inner = axes;
     inner.insert(inner.begin(), lane);
     const std::vector<Expr> there(inner.begin(), inner.end());
     const Expr zero = cast<uint8_t>(0), one = cast<uint8_t>(1);
     std::vector<Expr> initial{far, low};
     if (hides) initial.insert(initial.end(), {zero, one});
-    partial(inner) = Tuple(initial);
-    const FuncRef so_far = partial(there);
+    lane_extremes(inner) = Tuple(initial);
+    const FuncRef so_far = lane_extremes(there);
     std::vector<Expr> next{min(so_far[0], select(counts && !masked, x.value, far)),
                            max(so_far[1], select(counts && !masked, x.value, low))};
     if (hides) {
         next.push_back(max(so_far[2], select(counts && masked, one, zero)));
         next.push_back(min(so_far[3], select(counts && !masked, zero, one)));
     }
-    partial(there) = Tuple(next);
+    lane_extremes(there) = Tuple(next);
     std::vector<Expr> all;
     for (int l = 0; l < lanes; ++l) {
         std::vector<Expr> of_lane(axes.begin(), axes.end());
         of_lane.insert(of_lane.begin(), l);
         for (std::size_t v = 0; v < initial.size(); ++v) {
-            const Expr value = partial(of_lane)[v];
+            const Expr value = lane_extremes(of_lane)[v];
             if (l == 0)
                 all.push_back(value);
             else
@@ -106,34 +106,35 @@ tile_tables::table tile_tables::make(const key& wanted) const {
 
     schedule_table(result.extremes, result.by_head, result.by_batch, request_.on_gpu());
     if (request_.on_gpu()) {
-        partial.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
+        lane_extremes.compute_at(extremes, Var("thread")).bound_extent(lane, lanes).unroll(lane).update().unroll(lane);
         return result;
     }
-    partial.compute_at(extremes, t).bound_extent(lane, lanes).vectorize(lane);
-    partial.never_partition_all().update().vectorize(lane).never_partition_all();
+    lane_extremes.compute_at(extremes, tile).bound_extent(lane, lanes).vectorize(lane);
+    lane_extremes.never_partition_all().update().vectorize(lane).never_partition_all();
     return result;
 }
 
 tile_tables::table tile_tables::make_over_queries(int load, int index, int places) const {
     constexpr int lanes = 32;
     const int block = request_.blocks().query_block;
-    const Var position("position"), t("tile"), h("h"), b("b");
+    const Var position("position"), tile("tile"), h("h"), b("b");
     // Algorithm
-    const RDom i(0, block, "in_tile");
-    const Expr query = min(t * block + i, inputs_.query_length - 1);  // the last one again
+    const RDom in_tile(0, block, "in_tile");
+    const Expr query = min(tile * block + in_tile, inputs_.query_length - 1);  // the last one again
     pointwise here(request_, inputs_, known_.depends,
                    {b, h, query, 0, inputs_.keys_in_use(b), {{index, {position, {}}}}});
     const Expr x = cast<uint8_t>(here(load).value);
     table result{Func("over_queries"), true, true, places};
     Func& extremes = result.extremes;  // (position, tile, head, batch)
-    extremes(position, t, h, b) = Tuple(cast<uint8_t>(1), cast<uint8_t>(0));
-    extremes(position, t, h, b) = Tuple(min(extremes(position, t, h, b)[0], x), max(extremes(position, t, h, b)[1], x));
+    extremes(position, tile, h, b) = Tuple(cast<uint8_t>(1), cast<uint8_t>(0));
+    extremes(position, tile, h, b) =
+        Tuple(min(extremes(position, tile, h, b)[0], x), max(extremes(position, tile, h, b)[1], x));
 
     // Schedule
     extremes.compute_root()
         .vectorize(position, lanes)
         .update()
-        .reorder(position, i, t, h, b)
+        .reorder(position, in_tile, tile, h, b)
         .vectorize(position, lanes);
     return result;
 }

@@ -158,9 +158,10 @@ void backward_sweep::scan(const gradient_sum& sum, const pair_block::channel_of&
     for (const scanned_rows& before : scanned)
         if (before.rows == sum.rows && before.of_query == of_query) return;
     // Algorithm
-    const RDom each({{0, layout.width / lanes}, {0, tasks.block}}, "scanned");
+    const RDom each_vector({{0, layout.width / lanes}, {0, tasks.block}}, "each_vector");
     const std::vector<Var> block{of_query ? f_.qt : f_.kb, f_.h, f_.b};
-    scanned.push_back({non_finite(lane, lanes, block, rows(each.x * lanes + lane, each.y)), each, sum.rows, of_query});
+    scanned.push_back({non_finite(lane, lanes, block, rows(each_vector.x * lanes + lane, each_vector.y)), each_vector,
+                       sum.rows, of_query});
 }
 
 Expr backward_sweep::some_spoilt() const {
@@ -196,10 +197,10 @@ Func backward_sweep::rounded_to(const Func& sum, std::size_t output) {
     const Type type = of.element == element_type::any ? f_.inputs.tensor(input).type() : Float(32);
     if (type == Float(32)) return sum;
     // Algorithm
-    Func gradient("rounded_" + sum.name());
+    Func rounded_gradient("rounded_" + sum.name());
     const std::vector<Var> axes = sum.args();
-    gradient(axes) = cast(type, sum(axes));
-    return gradient;
+    rounded_gradient(axes) = cast(type, sum(axes));
+    return rounded_gradient;
 }
 
 void backward_sweep::define_copied(std::size_t output, const std::vector<const gradient_term*>& terms) {

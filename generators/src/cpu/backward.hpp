@@ -48,7 +48,7 @@ public:
         Halide::Func weighs;  ///< whether a row has a number other than 0; undefined if no row is asked
         Halide::Var lanes, row;
         std::vector<Halide::Var> others;
-        Halide::RDom each;
+        Halide::RDom summed;
         int rows{};  ///< of a tile
     };
     /// (channel, position, head or key head, batch): the parts' sums, in order; and what is written, which is the same
@@ -83,13 +83,13 @@ public:
         bool of_query{};
     };
     std::vector<scanned_rows> scanned;
-    const Halide::Var lane{"l"};
+    const Halide::Var lane{"lane"};
     Halide::Func sums{"sums"};  ///< (channel, row among those of all sums, task): over `sweep`
     Halide::RDom sweep;
     /// Its loops: row in tile, tile of rows in block, number of the sum, key block in chunk, query block in part, chunk
     /// of key blocks, head in group.
     Halide::RVar in_tile, tile, which, in_chunk, of_block, chunk, of_group;
-    const Halide::Var in_block{"c"}, number{"w"}, i{"i"};  ///< row in block, number of the sum, position
+    const Halide::Var in_block{"in_block"}, number{"number"}, i{"i"};  ///< row in block, number of the sum, position
     std::list<pair_pass> passes;
     std::vector<placed_term> placed;
     /// By its node: (position, head, batch): numbers that placed terms have in common.

@@ -85,23 +85,24 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
     loops.ranges.emplace_back(0, term.of_queries ? f_.inputs.query_length : f_.inputs.key_length);
     loops.ranges.emplace_back(0, per_head && !is_of_first_head(term) ? tasks.group : Expr(1));
     add_task_loops(loops, term, term.of_queries || made_first ? Expr(1) : tasks.parts, false);
-    const RDom each(loops.ranges, "placed");
+    const RDom each_place(loops.ranges, "each_place");
 
-    const Expr at = each[position], b = each[loops.batch], h = each[loops.key_head] * tasks.group + each[position + 1];
+    const Expr at = each_place[position], b = each_place[loops.batch],
+               h = each_place[loops.key_head] * tasks.group + each_place[position + 1];
     place here{b, h, at, at, f_.inputs.keys_in_use(b)};
     std::vector<int> made_before{term.added_first};
     for (const auto& [node, number] : term.sums) made_before.push_back(node);
     know_numbers(here, term.value, made_before, {at, h, b});
     for (std::size_t i = 0; i < term.over.size(); ++i)
-        here.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
+        here.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each_place[term.over.size() - 1 - i];
     if (made_first)
         here.known[term.added_first] =
-            made_of_pairs(number_of(term, per_head)(at, per_head ? h : each[loops.key_head], b));
+            made_of_pairs(number_of(term, per_head)(at, per_head ? h : each_place[loops.key_head], b));
     for (const auto& [node, number] : term.sums) {
         if (made_first) break;
         const int channel = plan.sums[number].channel;
         const Expr d = channel < 0 ? Expr(0) : here.indices.at(channel);
-        here.known[node] = made_of_pairs(made(number, d, at, h, each[loops.part], b));
+        here.known[node] = made_of_pairs(made(number, d, at, h, each_place[loops.part], b));
     }
     const quantity x = f_.evaluate(term.value, here);
     // Sums over nothing are 0, but what multiplies them need not be finite where there is no key.
@@ -110,7 +111,7 @@ void backward_sweep::add_placed(Func gradient, const gradient_term& term) {
                                                   : here.key_limit <= 0;
     const Expr adds_nothing = x.masked.defined() ? over_nothing || x.masked : over_nothing;
     gradient(indices(term, here)) += select(adds_nothing, 0.0f, x.value);
-    placed.push_back({gradient, gradient.num_update_definitions(), each, loops.first_parallel});
+    placed.push_back({gradient, gradient.num_update_definitions(), each_place, loops.first_parallel});
 }
 
 /// The tensor's last axis lies in memory as it is counted, and its length is the call's.
@@ -143,23 +144,24 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
         loops.ranges.emplace_back(0, extent);
     add_task_loops(loops, term, tasks.parts, true);
     // A name of its own: storage is hoisted to each loop of a gradient that has the name.
-    RDom each(loops.ranges, "pairs" + std::to_string(gradient.num_update_definitions()));
-    const Expr task = tasks.number(each[loops.batch], each[loops.key_head], each[loops.part]);
+    RDom each_pair(loops.ranges, "each_pair" + std::to_string(gradient.num_update_definitions()));
+    const Expr task = tasks.number(each_pair[loops.batch], each_pair[loops.key_head], each_pair[loops.part]);
     const auto here = [&](Expr of_block) {
-        for (const auto& [name, value] : {std::pair<std::string, Expr>(f_.ki.name(), each[pair]),
-                                          {f_.qi.name(), each[pair + 1]},
-                                          {f_.kb.name(), each[pair + 2]},
-                                          {f_.qt.name(), each[pair + 3]},
-                                          {f_.h.name(), each[pair + 4]},
+        for (const auto& [name, value] : {std::pair<std::string, Expr>(f_.ki.name(), each_pair[pair]),
+                                          {f_.qi.name(), each_pair[pair + 1]},
+                                          {f_.kb.name(), each_pair[pair + 2]},
+                                          {f_.qt.name(), each_pair[pair + 3]},
+                                          {f_.h.name(), each_pair[pair + 4]},
                                           {f_.b.name(), task}})
             of_block = Internal::graph_substitute(name, value, of_block);  // shared parts stay shared
         return of_block;
     };
-    each.where(visits(each[pair + 2], each[pair + 3] * tasks.parts + each[loops.part],
-                      each[loops.key_head] * tasks.group + each[pair + 4], each[loops.batch]) != cast<std::uint8_t>(0));
+    each_pair.where(visits(each_pair[pair + 2], each_pair[pair + 3] * tasks.parts + each_pair[loops.part],
+                           each_pair[loops.key_head] * tasks.group + each_pair[pair + 4],
+                           each_pair[loops.batch]) != cast<std::uint8_t>(0));
     place at = pass.pairs.at_pair();
     for (std::size_t i = 0; i < term.over.size(); ++i)
-        at.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each[term.over.size() - 1 - i];
+        at.indices[static_cast<int>(f_.node(term.over[i].index).integer)] = each_pair[term.over.size() - 1 - i];
     std::vector<Expr> places = indices(term, at);
     for (const auto& [node, tile] : pass.pairs.tiles)
         at.known[node] = made_of_pairs(tile(f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b));
@@ -169,7 +171,7 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
     if (pass.last_axis != pair_pass::along::neither) {
         const bool of_keys = pass.last_axis == pair_pass::along::keys;
         const Expr length = of_keys ? f_.inputs.key_length : f_.inputs.query_length;
-        each.where(likely(here(of_keys ? at.k : at.q) < length));  // whole vectors are stored as one
+        each_pair.where(likely(here(of_keys ? at.k : at.q) < length));  // whole vectors are stored as one
         places.front() = unsafe_promise_clamped(of_keys ? at.k : at.q, 0, length - 1);
         if (of_keys) {
             pass.numbers = Func("numbers_of_" + gradient.name());
@@ -180,7 +182,7 @@ void backward_sweep::add_by_pair(Func gradient, const gradient_term& term) {
     }
     for (Expr& index : places) index = here(index);
     gradient(places) += here(x.value);
-    pass.stage = gradient.num_update_definitions(), pass.loops = each;
+    pass.stage = gradient.num_update_definitions(), pass.loops = each_pair;
     pass.key = pair, pass.query = pair + 1, pass.key_block = pair + 2, pass.block = pair + 3, pass.group = pair + 4;
     pass.first_parallel = loops.first_parallel;
 }

@@ -80,11 +80,11 @@ Func backward_sweep::all_of(std::size_t number) {
     const gradient_sum& sum = plan.sums[number];
     const bool of_heads = sum.of_queries || sum.per_head;
     // Algorithm
-    Func all("whole_" + std::to_string(number));
+    Func whole_sum("whole_" + std::to_string(number));
     const RDom part(0, sum.of_queries ? Expr(1) : tasks.parts, "part");
-    all(f_.d, i, f_.h, f_.b) = 0.0f;
-    all(f_.d, i, f_.h, f_.b) += made(number, f_.d, i, of_heads ? Expr(f_.h) : f_.h * tasks.group, part, f_.b);
-    return whole[number] = all;
+    whole_sum(f_.d, i, f_.h, f_.b) = 0.0f;
+    whole_sum(f_.d, i, f_.h, f_.b) += made(number, f_.d, i, of_heads ? Expr(f_.h) : f_.h * tasks.group, part, f_.b);
+    return whole[number] = whole_sum;
 }
 
 /// A position of a query head, or of a key head.
@@ -101,7 +101,7 @@ Func backward_sweep::number_of(const gradient_term& term, bool of_heads) {
     added_number& added = entry->second;
     if (!is_new) return added.sum;
     // Algorithm
-    added.over = RDom(0, max(f_.evaluate(term.added_over.extent, {}).value, 0), "added");
+    added.over = RDom(0, max(f_.evaluate(term.added_over.extent, {}).value, 0), "added_over");
     place here = at_position(term, of_heads);
     here.indices = {{static_cast<int>(f_.node(term.added_over.index).integer), added.over}};
     std::vector<int> sums;
@@ -164,16 +164,16 @@ void backward_sweep::add_product(Func gradient, const gradient_term& term, const
     product_term made;
     if (!is.by_position && !term.sums.empty()) {  // what lies at a position whose sums are 0 adds nothing
         std::vector<Var> asked{i};
-        std::vector<counted> looked_at{of_row[0]};
+        std::vector<counted> reduced{of_row[0]};
         for (const counted& each : {of_row[2], of_row[3]})
             if (Internal::expr_uses_var(factor, each.var.name()))
                 asked.push_back(each.var);
             else
-                looked_at.push_back(each);
-        const RDom each(ranges_of(looked_at), "looked_at");
+                reduced.push_back(each);
+        const RDom looked_at(ranges_of(reduced), "looked_at");
         made.weighs = Func("weighs" + name);
         made.weighs(asked) = cast<std::uint8_t>(0);
-        made.weighs(asked) = max(made.weighs(asked), over(each, looked_at, cast<std::uint8_t>(is_not_zero(row))));
+        made.weighs(asked) = max(made.weighs(asked), over(looked_at, reduced, cast<std::uint8_t>(is_not_zero(row))));
         factor = select(made.weighs(asked) != cast<std::uint8_t>(0), factor, 0.0f);
     }
     std::vector<Var> of_matrix{places[0]};
@@ -183,17 +183,17 @@ void backward_sweep::add_product(Func gradient, const gradient_term& term, const
                 of_matrix.push_back(each.var);
     made.matrix = Func("matrix" + name), made.products = Func("products" + name), made.total = Func("total" + name);
     made.matrix(of_matrix) = factor;
-    made.each = RDom(ranges_of(counts.summed), "summed");
+    made.summed = RDom(ranges_of(counts.summed), "summed");
     made.products(places) = 0.0f;
-    made.products(places) += over(made.each, counts.summed, row * made.matrix(of_matrix));
+    made.products(places) += over(made.summed, counts.summed, row * made.matrix(of_matrix));
     made.total(places) = made.products(places);
 
-    const RDom each(ranges_of(counts.places), "placed");
+    const RDom each_place(ranges_of(counts.places), "each_place");
     std::vector<Expr> to = indices(term, here);
-    for (Expr& index : to) index = over(each, counts.places, index);
-    gradient(to) += over(each, counts.places, made.total(places));
+    for (Expr& index : to) index = over(each_place, counts.places, index);
+    gradient(to) += over(each_place, counts.places, made.total(places));
     const std::size_t parallel = indexes(term, axis_kind::batch, operation::b) ? 1 : 0;
-    placed.push_back({gradient, gradient.num_update_definitions(), each, places.size() - parallel});
+    placed.push_back({gradient, gradient.num_update_definitions(), each_place, places.size() - parallel});
 
     const int tile = f_.schedule_as<cpu_gradient>().sum_rows;
     made.lanes = places[0], made.row = places[1], made.others.assign(places.begin() + 2, places.end());

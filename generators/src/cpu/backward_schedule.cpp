@@ -125,7 +125,7 @@ void schedule_product(const cpu_gradient& cut, backward_sweep::product_term& its
     for (const Var& other : its.others) its.products.bound_extent(other, 1);
     its.products.vectorize(n, cut.lanes).unroll(n).unroll(row);
     std::vector<VarOrRVar> sums{n, row};
-    for (int loop = 0; loop < its.each.dimensions(); ++loop) sums.emplace_back(its.each[loop]);
+    for (int loop = 0; loop < its.summed.dimensions(); ++loop) sums.emplace_back(its.summed[loop]);
     its.products.update().reorder(sums).vectorize(n, cut.lanes).unroll(n).unroll(row);
 }
 

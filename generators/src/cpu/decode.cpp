@@ -40,11 +40,11 @@ void decode_state::define_ranges() {
     // Algorithm
     const Expr count_of_blocks = f_.key_blocks(), splits_wanted = f_.inputs.key_splits, none = cast<uint8_t>(0);
     const std::vector<Var> stack{f_.qt, f_.h, f_.b};
-    const RDom every(0, count_of_blocks, "every_block");
-    const Expr seen = parts.block_kinds(every, f_.qt, f_.h, f_.b) != none;
+    const RDom every_block(0, count_of_blocks, "every_block");
+    const Expr seen = parts.block_kinds(every_block, f_.qt, f_.h, f_.b) != none;
     span(stack) = Tuple(count_of_blocks, 0);
     const FuncRef ends = span(stack);
-    span(stack) = Tuple(select(seen, min(ends[0], every), ends[0]), select(seen, every + 1, ends[1]));
+    span(stack) = Tuple(select(seen, min(ends[0], every_block), ends[0]), select(seen, every_block + 1, ends[1]));
     const Expr first = ends[0], count = max(ends[1] - first, 0);
     range(sp, f_.qt, f_.h, f_.b) = Tuple(first + count * sp / splits_wanted, first + count * (sp + 1) / splits_wanted);
     const FuncRef bounds = range(sp, f_.qt, f_.h, f_.b);
@@ -64,14 +64,14 @@ Func decode_state::reduced(const std::string& name, const Func& of_pairs, bool m
     const auto join = [&](const Expr& a, const Expr& b) {
         return !maximum ? a + b : bits ? max(a, b) : larger_score(f_.core, a, b);
     };
-    const RDom each(0, cut_.key_block / keys, name + "_vector"), lane(0, keys, name + "_lane");
+    const RDom vectors(0, cut_.key_block / keys, name + "_vectors"), lane(0, keys, name + "_lane");
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     Func lanes(name + "_lanes"), all(name);
     lanes(of_lane) = first;
-    lanes(of_lane) = join(lanes(of_lane), of_pairs(score_tile::pair_of(f_, each * keys + l, f_.qi)));
+    lanes(of_lane) = join(lanes(of_lane), of_pairs(score_tile::pair_of(f_, vectors * keys + l, f_.qi)));
     all(row) = first;
     all(row) = join(all(row), lanes(lane, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
-    lane_sums.emplace_back(lanes, each);
+    lane_sums.emplace_back(lanes, vectors);
     return all;
 }
 
@@ -146,11 +146,11 @@ Expr decode_state::sum_digits(const Func& codes, Expr& sum) {
     // Algorithm
     const int steps = f_.core.weight_steps();
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, block{f_.kb, f_.qt, f_.h, f_.b};
-    Func bits("bits_of_weights");
-    bits(scores_at.pair()) = reinterpret<std::uint32_t>(weights.scaled(scores_at.pair()));
-    largest = reduced("largest", bits, true);
-    const RDom each(0, f_.rows(), "row");
-    const Expr of_row = largest(each, f_.kb, f_.qt, f_.h, f_.b), none = Expr(0u), infinity = Expr(0x7f800000u);
+    Func bits_of_weights("bits_of_weights");
+    bits_of_weights(scores_at.pair()) = reinterpret<std::uint32_t>(weights.scaled(scores_at.pair()));
+    largest = reduced("largest", bits_of_weights, true);
+    const RDom each_row(0, f_.rows(), "each_row");
+    const Expr of_row = largest(each_row, f_.kb, f_.qt, f_.h, f_.b), none = Expr(0u), infinity = Expr(0x7f800000u);
     const Expr smallest = Expr(0x0da24260u);  // 1e-30
     without_step(block) = cast<std::uint8_t>(0);
     without_step(block) =

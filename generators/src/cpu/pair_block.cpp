@@ -129,8 +129,8 @@ void pair_block::define_contraction(int node, const Expr& depth, const channel_o
     contraction c;
     c.node = node, c.depth = depth;
     // Algorithm
-    c.rows = Func("rows_of_queries_" + name), c.panel = Func("queries_" + name), c.sums = Func("sums_" + name),
-    c.whole = Func("products_" + name);
+    c.rows = Func("rows_of_queries_" + name), c.panel = Func("panel_" + name), c.sums = Func("sums_" + name),
+    c.whole = Func("whole_" + name);
     c.channels = RDom(0, depth, "channels_" + name);
     c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b) = of_query(in_panel, f_.qi);
     c.panel(f_.qi, in_panel, f_.qt, f_.h, f_.b) = c.rows(in_panel, f_.qi, f_.qt, f_.h, f_.b);
@@ -207,11 +207,11 @@ Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_num
     const instruction& it = f_.node(node);
     if (it.op != operation::sum || it.kind != kind::real) return {};
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
-    const auto channels = as_const_int(Internal::simplify(f_.evaluate(it.arguments[1], {}).value));
-    if (!channels || *channels % 4 != 0) return {};  // in squares, of four numbers at least
+    const auto count = as_const_int(Internal::simplify(f_.evaluate(it.arguments[1], {}).value));
+    if (!count || *count % 4 != 0) return {};  // in squares, of four numbers at least
     place where = of_side();
     where.extents[index] = it.arguments[1];
-    const RDom each(0, static_cast<int>(*channels), "channels_" + std::to_string(node));
+    const RDom channels(0, static_cast<int>(*count), "channels_" + std::to_string(node));
     std::vector<Var> row = over;
     row.insert(row.begin(), in_panel);
     const std::vector<bool> under_it = under(f_.graph(), {it.arguments[2]}, [](int) { return false; });
@@ -225,21 +225,21 @@ Expr pair_block::sum_of_rows(int node, const std::vector<Var>& over, hoisted_num
         const quantity element = f_.evaluate(n, where);
         if (element.masked.defined()) continue;
         // Algorithm
-        Func as_it_lies("lies_" + std::to_string(n)), turned("turned_" + std::to_string(n));
+        Func as_it_lies("as_it_lies_" + std::to_string(n)), turned("turned_" + std::to_string(n));
         as_it_lies(row) = element.value;
         std::vector<Var> positions_first = row;
         std::swap(positions_first[0], positions_first[1]);
         turned(positions_first) = as_it_lies(std::vector<Expr>(row.begin(), row.end()));
         of.rows.push_back({as_it_lies, turned});
         std::vector<Expr> at{positions_first.begin(), positions_first.end()};
-        at[1] = each;
+        at[1] = channels;
         where.known[n] = {turned(at), {}};
     }
-    where.indices[index] = each;
+    where.indices[index] = channels;
     const quantity x = f_.evaluate(it.arguments[2], where);
     if (of.rows.empty() || x.masked.defined()) return {};
     // Algorithm
-    of.sum = Func("sum_" + std::to_string(node)), of.channels = each;
+    of.sum = Func("sum_" + std::to_string(node)), of.channels = channels;
     of.sum(over) = 0.0f;
     of.sum(over) += x.value;
     return of.sum(std::vector<Expr>(over.begin(), over.end()));
@@ -300,7 +300,7 @@ void pair_block::define_tiles(const std::vector<gradient_sum>& sums) {
     for (const int node : wanted) {
         const quantity x = f_.evaluate(node, at_pair());
         // Algorithm
-        Func tile("pairs_" + std::to_string(node));
+        Func tile("tile_" + std::to_string(node));
         const Expr number = select(x.masked.defined() ? beyond() || x.masked : beyond(), 0.0f, x.value);
         const bool multiplies = std::ranges::any_of(sums, [&](const gradient_sum& sum) { return sum.pairs == node; });
         tile(pair_) = in_pairs && multiplies ? rounded(number) : number;
@@ -325,11 +325,13 @@ pair_block::channel_of pair_block::rows(const gradient_sum& sum, int width) {
         };
     const Var i = of_query ? f_.qi : f_.ki, block = of_query ? f_.qt : f_.kb;
     // Algorithm
-    Func copy("rows_" + std::to_string(sum.rows));
-    copy(f_.d, i, block, f_.h, f_.b) =
+    Func copied_rows("copied_rows_" + std::to_string(sum.rows));
+    copied_rows(f_.d, i, block, f_.h, f_.b) =
         select(f_.d < depth, factor(sum.rows, sum.channel, min(f_.d, depth - 1), of_query, i), 0.0f);
-    copies.push_back({copy, width, of_query});
-    return [this, copy, block](const Expr& d, const Expr& position) { return copy(d, position, block, f_.h, f_.b); };
+    copies.push_back({copied_rows, width, of_query});
+    return [this, copied_rows, block](const Expr& d, const Expr& position) {
+        return copied_rows(d, position, block, f_.h, f_.b);
+    };
 }
 
 }  // namespace attune::generators::inline cpu

@@ -12,7 +12,7 @@ void pair_block::define_contraction_in_pairs(int node, const Expr& depth, int of
     contraction c;
     c.node = node, c.depth = depth, c.in_pairs = true;
     // Algorithm
-    c.panel = Func("queries_" + name), c.sums = Func("sums_" + name), c.whole = Func("products_" + name);
+    c.panel = Func("panel_" + name), c.sums = Func("sums_" + name), c.whole = Func("whole_" + name);
     c.channels = RDom({{0, 2}, {0, depth / 2}}, "channels_" + name);
     c.panel(which, f_.qi, in_panel, f_.qt, f_.h, f_.b) = stored(of_query, 2 * in_panel + which, true, f_.qi);
     c.sums(pair_) = 0.0f;
@@ -42,13 +42,13 @@ pair_block::pair_of pair_block::rows_in_pairs(const gradient_sum& sum, int width
     const int depth = sum.of_values ? f_.value_depth() : f_.depth(),
               input = f_.node(f_.node(sum.rows).arguments[0]).input;
     // Algorithm
-    Func copy("row_pairs_" + std::to_string(sum.rows));
+    Func row_pairs("row_pairs_" + std::to_string(sum.rows));
     const Expr element = stored(input, min(f_.d, depth - 1), of_query, 2 * position + which);
-    copy(which, f_.d, position, block, f_.h, f_.b) = depth == width
-                                                         ? stored(input, f_.d, of_query, 2 * position + which)
-                                                         : select(f_.d < depth, element, cast(BFloat(16), 0.0f));
-    paired.push_back({copy, sum.rows, width, of_query});
-    return read(copy);
+    row_pairs(which, f_.d, position, block, f_.h, f_.b) = depth == width
+                                                              ? stored(input, f_.d, of_query, 2 * position + which)
+                                                              : select(f_.d < depth, element, cast(BFloat(16), 0.0f));
+    paired.push_back({row_pairs, sum.rows, width, of_query});
+    return read(row_pairs);
 }
 
 pair_block::pair_of pair_block::numbers_in_pairs(const gradient_sum& sum) {
@@ -60,9 +60,10 @@ pair_block::pair_of pair_block::numbers_in_pairs(const gradient_sum& sum) {
     auto found = std::ranges::find(turned, sum.pairs, &turned_tile::tile);
     if (found == turned.end()) {
         // Algorithm
-        Func copy("turned_" + std::to_string(sum.pairs));
-        copy(which, f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b) = tile(f_.qi, 2 * f_.ki + which, f_.kb, f_.qt, f_.h, f_.b);
-        found = turned.insert(turned.end(), {copy, sum.pairs});
+        Func turned_pairs("turned_pairs_" + std::to_string(sum.pairs));
+        turned_pairs(which, f_.qi, f_.ki, f_.kb, f_.qt, f_.h, f_.b) =
+            tile(f_.qi, 2 * f_.ki + which, f_.kb, f_.qt, f_.h, f_.b);
+        found = turned.insert(turned.end(), {turned_pairs, sum.pairs});
     }
     return [this, copy = found->copy](const Expr& own, const Expr& pair, const Expr& neighbour) {
         return Expr(copy(neighbour, own, pair, f_.kb, f_.qt, f_.h, f_.b));

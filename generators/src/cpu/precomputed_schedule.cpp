@@ -21,7 +21,7 @@ template <class Stages> loops_of_rows in_tasks(Stages of, const std::vector<Var>
     loops_of_rows all;
     Var of_rows = axes[1];
     if (rows > 1) {
-        all.row = Var("row"), of_rows = Var("rows");
+        all.row = Var("row"), of_rows = Var("of_rows");
         of.split(axes[1], of_rows, all.row, rows, TailStrategy::GuardWithIf);
     }
     of.fuse(of_rows, axes[2], all.task);
@@ -60,28 +60,28 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
                     const loops_of_rows& of_chooser) {
     // Schedule
     const Var& n = its.axes[0];
-    const bool is_written = its.output.defined(), in_steps = its.result.has_update_definition();
+    const bool is_written = its.output.defined(), in_steps = its.precomputed.has_update_definition();
     if (in_steps || its.dots.empty())
-        its.result.vectorize(n, lanes, is_written ? TailStrategy::GuardWithIf : TailStrategy::Auto);
+        its.precomputed.vectorize(n, lanes, is_written ? TailStrategy::GuardWithIf : TailStrategy::Auto);
     if (is_written) {
         for (int dim = 0; dim < its.output.dimensions(); ++dim) its.output.output_buffer().dim(dim).set_min(0);
-        if (its.output.name() != its.result.name())
+        if (its.output.name() != its.precomputed.name())
             in_tasks(its.output.vectorize(n, lanes, TailStrategy::GuardWithIf), its.axes);
     }
-    Stage elements = in_steps ? its.result.update() : Stage(its.result);
+    Stage elements = in_steps ? its.precomputed.update() : Stage(its.precomputed);
     if (chooser) {
-        its.result.compute_at(chooser->result, its.by_row ? of_chooser.row : of_chooser.task);
-        schedule_products(its, cpu, LoopLevel(chooser->result, of_chooser.task));
+        its.precomputed.compute_at(chooser->precomputed, its.by_row ? of_chooser.row : of_chooser.task);
+        schedule_products(its, cpu, LoopLevel(chooser->precomputed, of_chooser.task));
     } else {
-        its.result.compute_root();
+        its.precomputed.compute_root();
         const loops_of_rows own = in_tasks(elements, its.axes, rows_of_task(its));
-        schedule_products(its, cpu, LoopLevel(its.result, own.task));
+        schedule_products(its, cpu, LoopLevel(its.precomputed, own.task));
     }
     if (in_steps && its.dots.empty())
         elements.vectorize(its.along.x, lanes);
     else if (in_steps && chooser)
         elements.unscheduled();  // its sums are the vectors
-    const LoopLevel element = in_steps ? LoopLevel(its.result, its.along.x) : LoopLevel(its.result, n);
+    const LoopLevel element = in_steps ? LoopLevel(its.precomputed, its.along.x) : LoopLevel(its.precomputed, n);
     for (precomputed_tensor::dot& each : its.dots) {
         each.partial.compute_at(element).bound_extent(each.lane, its.width).vectorize(each.lane);
         each.partial.update().reorder(each.lane, each.steps).vectorize(each.lane);
@@ -94,26 +94,26 @@ void schedule_reals(precomputed_tensor& its, const level& cpu, int lanes, const 
 loops_of_rows schedule_choice(precomputed_tensor& its, int lanes, int rows) {
     // Schedule
     const Var& n = its.axes[0];
-    its.result.compute_root();
-    const loops_of_rows loops = in_tasks(its.result.vectorize(n, lanes), its.axes, rows);
+    its.precomputed.compute_root();
+    const loops_of_rows loops = in_tasks(its.precomputed.vectorize(n, lanes), its.axes, rows);
     const Var& row = loops.row;
     for (Func* each : {&its.ordered, &its.shares})
         if (each->defined()) {
-            each->compute_at(its.result, row).vectorize(n, lanes);
+            each->compute_at(its.precomputed, row).vectorize(n, lanes);
             each->update().vectorize(its.along.x, lanes);
         }
     for (precomputed_tensor::tally& each : its.tallies) {
-        each.partial.compute_at(its.result, row)
+        each.partial.compute_at(its.precomputed, row)
             .bound_extent(its.lane, its.width)
-            .bound_extent(its.which, each.conditions)
+            .bound_extent(its.condition, each.conditions)
             .vectorize(its.lane)
-            .unroll(its.which);
-        each.partial.update().reorder(its.lane, its.which, each.steps).vectorize(its.lane).unroll(its.which);
-        each.sum.compute_at(its.result, row).bound_extent(its.which, each.conditions);
+            .unroll(its.condition);
+        each.partial.update().reorder(its.lane, its.condition, each.steps).vectorize(its.lane).unroll(its.condition);
+        each.sum.compute_at(its.precomputed, row).bound_extent(its.condition, each.conditions);
         each.sum.update().atomic().vectorize(each.lanes.x);
     }
-    for (Func& threshold : its.thresholds) threshold.compute_at(its.result, row);
-    its.ties.compute_at(its.result, row);
+    for (Func& threshold : its.thresholds) threshold.compute_at(its.precomputed, row);
+    its.ties.compute_at(its.precomputed, row);
     return loops;
 }
 

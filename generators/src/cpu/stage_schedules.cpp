@@ -128,12 +128,12 @@ void schedule_blocks(subblocks& its, const kernel_frame& f, int lanes, const Loo
             .parallel(stack);
     else
         of_task(first);
-    if (!its.of_group.has_update_definition()) return;
+    if (!its.parts_of_group.has_update_definition()) return;
     if (once)
-        its.of_group.compute_at(first, stack).vectorize(part, lanes, TailStrategy::RoundUp);
+        its.parts_of_group.compute_at(first, stack).vectorize(part, lanes, TailStrategy::RoundUp);
     else
-        of_task(its.of_group);
-    its.of_group.update().vectorize(part, lanes);
+        of_task(its.parts_of_group);
+    its.parts_of_group.update().vectorize(part, lanes);
 }
 
 void schedule_stores(stored_tensor& its, const kernel_frame& f, int lanes) {
@@ -203,7 +203,7 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
     // Schedule
     const TailStrategy guard = TailStrategy::GuardWithIf;
     const Var &k = f.k, &q = f.q, &h = f.h, &b = f.b, &ki = f.ki, &kb = f.kb, &qi = f.qi, &qt = f.qt;
-    const Var kx("kx"), qx("qx"), ko("ko"), qo("qo"), qs("qs"), all("task");
+    const Var kx("kx"), qx("qx"), ko("ko"), qo("qo"), qs("qs"), tasks("tasks");
     const int in_lanes = std::gcd(cut.key_block, 2 * cut.lanes), vector = std::min(in_lanes, cut.lanes);
     const int others = std::gcd(cut.query_block, cut.lanes >= 16 ? 12 : 6);
 
@@ -219,13 +219,13 @@ void schedule_pairs(const cpu_prefill& cut, quadratic_outputs& its, const kernel
     if (its.of != shape::columns)
         outputs.split(q, qo, qi, cut.query_block, guard).split(qo, qo, qs, its.blocks_together(), guard);
     if (its.of == shape::pairs)
-        outputs.reorder(ki, qi, qs, ko, qo, h, b).fuse(qo, h, all).fuse(all, b, all).parallel(all);
+        outputs.reorder(ki, qi, qs, ko, qo, h, b).fuse(qo, h, tasks).fuse(tasks, b, tasks).parallel(tasks);
     else if (its.of == shape::head_means)
-        outputs.reorder(ki, qi, qs, ko, qo, b).fuse(ko, qo, all).fuse(all, b, all).parallel(all);
+        outputs.reorder(ki, qi, qs, ko, qo, b).fuse(ko, qo, tasks).fuse(tasks, b, tasks).parallel(tasks);
     else
-        outputs.fuse(ko, h, all).fuse(all, b, all).parallel(all);
+        outputs.fuse(ko, h, tasks).fuse(tasks, b, tasks).parallel(tasks);
     score_tile_schedule scores(f, its.scores_at);
-    const LoopLevel task(outputs, all), step(tile, its.guarded);
+    const LoopLevel task(outputs, tasks), step(tile, its.guarded);
 
     its.block_kinds.compute_at(task);
     tile.compute_at(its.of == shape::pairs ? LoopLevel(outputs, qs) : task)

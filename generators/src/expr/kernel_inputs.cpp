@@ -128,17 +128,17 @@ kernel_inputs::kernel_inputs(const kernel_request& request) {
     kv_lengths_.dim(0).set_min(0).set_stride(Expr());
     arguments_.push_back(kv_lengths_);
     if (decodes(request.schedule)) {
-        Param<int> splits("input_key_splits");
-        key_splits = max(splits, 1);
-        unknown_zero = cast<std::uint32_t>(splits >> 31);
-        arguments_.push_back(splits);
+        Param<int> input_key_splits("input_key_splits");
+        key_splits = max(input_key_splits, 1);
+        unknown_zero = cast<std::uint32_t>(input_key_splits >> 31);
+        arguments_.push_back(input_key_splits);
     }
     read_numbers(request);
 
-    RDom each(0, batches, "each_batch");
+    RDom each_batch(0, batches, "each_batch");
     most_keys_in_use = Func("most_keys_in_use");
     most_keys_in_use() = 0;
-    most_keys_in_use() = max(most_keys_in_use(), keys_in_use(each));
+    most_keys_in_use() = max(most_keys_in_use(), keys_in_use(each_batch));
     most_keys_in_use.compute_root();
     if (request.on_gpu()) most_keys_in_use.gpu_single_thread().update().gpu_single_thread();
 }

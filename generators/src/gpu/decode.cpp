@@ -63,11 +63,11 @@ void gpu_decode_state::define_ranges() {
                all_blocks = f_.key_blocks();
     const std::vector<Var> block{f_.kb, f_.qt, f_.h, f_.b};
     if (Internal::expr_uses_var(visible, f_.h.name())) {
-        const RDom head(0, f_.group(), "head_of_group");
+        const RDom head_of_group(0, f_.group(), "head_of_group");
         seen(block) = zero;
-        seen(block) = max(
-            seen(block),
-            Internal::graph_substitute(f_.h.name(), clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1), visible));
+        seen(block) = max(seen(block),
+                          Internal::graph_substitute(
+                              f_.h.name(), clamp(f_.h * f_.group() + head_of_group, 0, f_.inputs.heads - 1), visible));
     } else {
         seen(block) = visible;
     }
@@ -97,15 +97,15 @@ Func gpu_decode_state::reduced(const std::string& name, const Func& of_pairs, bo
     const auto join = [&](const Expr& a, const Expr& b) { return maximum ? max(a, b) : a + b; };
     const std::vector<Var> row{f_.qi, f_.kb, f_.qt, f_.h, f_.b}, of_lane{l, f_.qi, f_.kb, f_.qt, f_.h, f_.b};
     const int threads = std::gcd(keys, lanes);
-    Func each(name + "_lanes"), all(name);
+    Func in_lanes(name + "_in_lanes"), all(name);
     std::vector<Expr> terms;
     for (int i = 0; i < keys; i += threads) terms.push_back(of_pairs(score_tile::pair_of(f_, i + l, f_.qi)));
     const Expr of_keys = joined(terms, join);
-    each(of_lane) = maximum && is_softmax(f_.core) ? max(of_keys, lowest_score) : of_keys;
+    in_lanes(of_lane) = maximum && is_softmax(f_.core) ? max(of_keys, lowest_score) : of_keys;
     std::vector<Expr> of_threads;
-    for (int t = 0; t < threads; ++t) of_threads.push_back(each(t, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
+    for (int t = 0; t < threads; ++t) of_threads.push_back(in_lanes(t, f_.qi, f_.kb, f_.qt, f_.h, f_.b));
     all(row) = joined(of_threads, join);
-    lane_sums.push_back(each);
+    lane_sums.push_back(in_lanes);
     return all;
 }
 
@@ -220,7 +220,7 @@ void gpu_decode_state::define_merge() {
         factor(with(sp)) =
             weight_of_split(of_split(first_extra + layout.maximum_at - chunk_, sp, of_row), top(row), scores_at.scale);
     constexpr int together = mergers * merged_at_once;
-    merged_splits = RDom({{0, merged_at_once}, {0, (splits + together - 1) / together}}, "splits");
+    merged_splits = RDom({{0, merged_at_once}, {0, (splits + together - 1) / together}}, "merged_splits");
     const Expr split = (merged_splits.y * merged_at_once + merged_splits.x) * mergers + g;
     Expr value = of_split(x, split, of_row);
     if (is_softmax(f_.core)) value = value * factor(at(clamp(split, 0, cut_.key_splits - 1)));

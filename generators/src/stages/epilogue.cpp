@@ -63,10 +63,10 @@ Expr epilogue::saved_row(int from_last, const Expr& query) const {
 }
 
 Func epilogue::saved_output() const {
-    Func tensor("saved_output");
+    Func saved_output("saved_output");
     const FuncRef made = outputs(f_.d, f_.q, f_.h, f_.b);
-    tensor(f_.d, f_.q, f_.h, f_.b) = outputs.outputs() == 1 ? Expr(made) : Expr(made[outputs.outputs() - 1]);
-    return tensor;
+    saved_output(f_.d, f_.q, f_.h, f_.b) = outputs.outputs() == 1 ? Expr(made) : Expr(made[outputs.outputs() - 1]);
+    return saved_output;
 }
 
 /// The sum of softmax's weights, with a sink or none: 1 / sum, relative to the state's maximum, 0 for a row without a
@@ -165,10 +165,10 @@ quantity epilogue::read(const hoisted_row& kept) const {
 
 Expr epilogue::written_row(int node) {
     const quantity x = f_.evaluate(node, {f_.b, f_.h, query_of_row(), 0, f_.inputs.keys_in_use(f_.b), primitives_});
-    Func row("written_" + std::to_string(node));
-    row(row_) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
-    rows.push_back(row);
-    return row(in_loop_);
+    Func written("written_" + std::to_string(node));
+    written(row_) = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
+    rows.push_back(written);
+    return written(in_loop_);
 }
 
 Expr epilogue::written_output(int node, const Type& type) {

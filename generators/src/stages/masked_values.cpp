@@ -13,9 +13,9 @@ non_finite::non_finite(const Var& lane, int lanes, const std::vector<Var>& block
     const Expr sign = Expr(0x80000000u), infinity = Expr(0x7f800000u);
     magnitudes(in_lanes) = cast<std::uint32_t>(0);
     magnitudes(in_lanes) = max(magnitudes(in_lanes), reinterpret<std::uint32_t>(value) & ~sign);
-    const RDom each(0, lanes, "lane");
+    const RDom each_lane(0, lanes, "each_lane");
     std::vector<Expr> at(in_lanes.begin(), in_lanes.end());
-    at.front() = each;
+    at.front() = each_lane;
     spoilt(block) = cast<std::uint8_t>(0);
     spoilt(block) = max(spoilt(block), cast<std::uint8_t>(magnitudes(at) >= infinity));
 }
@@ -29,12 +29,12 @@ masked_values::masked_values(const kernel_frame& frame, const subblocks& parts, 
       keys_(parts.keys()) {}
 
 RDom masked_values::scan(const kernel_frame& f, int width, const subblocks& parts) {
-    RDom all({{0, f.value_depth() / width}, {0, parts.keys()}, {0, parts.count()}}, "scanned");
-    const Expr behind = f.kb * f.cut.key_block + (all.z + 1) * parts.keys();
+    RDom scanned({{0, f.value_depth() / width}, {0, parts.keys()}, {0, parts.count()}}, "scanned");
+    const Expr behind = f.kb * f.cut.key_block + (scanned.z + 1) * parts.keys();
     // By the sign's bit: Halide would shorten the loop by a comparison.
     const Expr not_in_use = reinterpret<std::uint32_t>(f.inputs.keys_in_use(f.b) - behind) >> 31 != 0;
-    all.where(are_finite(f) ? not_in_use : parts.may_mask(all.z));
-    return all;
+    scanned.where(are_finite(f) ? not_in_use : parts.may_mask(scanned.z));
+    return scanned;
 }
 
 Expr masked_values::unless_masked(const Expr& weight, const Expr& value) {

@@ -17,7 +17,7 @@ int formula_of(const graph_ir& graph, int tensor) {
     return chooses(node.op) ? formula_of(graph, node.arguments[0]) : node.arguments[0];
 }
 
-/// The index by which rows are counted: the one before the last, if there are two. -1 of a choice.
+/// The index by condition rows are counted: the one before the last, if there are two. -1 of a choice.
 int row_index(const graph_ir& graph, int tensor) {
     const instruction& made = graph.nodes[tensor];
     if (chooses(made.op)) return -1;
@@ -83,11 +83,11 @@ void precomputed_tensor::define_reals(int node) {
     may_be_masked = x.masked.defined();
     const Expr value = x.masked.defined() ? or_negative_infinity(!x.masked, x.value) : x.value;
     if (indices == 1 && is_of_made(formula_of(graph, node))) {  // it can be made for some rows alone
-        result(axes) = value;
+        precomputed(axes) = value;
         return;
     }
-    result(axes) = 0.0f;
-    result(at) = Internal::graph_substitute(axes[0].name(), along.x, value);
+    precomputed(axes) = 0.0f;
+    precomputed(at) = Internal::graph_substitute(axes[0].name(), along.x, value);
 }
 
 /// Whether all that a formula reads is made by the kernel and is no output: then there are elements after the last.
@@ -151,7 +151,7 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     const bool whole = known && *known % width == 0;
     // Algorithm
     dot made;
-    made.lane = Var("lane"), made.partial = Func("partial_sums"), made.sum = Func("dot");
+    made.lane = Var("lane"), made.partial = Func("partial_sums"), made.sum = Func("sum_of_dot");
     made.steps = RDom(0, (extent + width - 1) / width, "steps");
     place within = here;
     const Expr element = made.steps * width + made.lane;
@@ -178,7 +178,7 @@ quantity precomputed_tensor::reduced_by_vectors(int node, const std::vector<int>
     return {select(result == nothing, 0.0f, from_order(result)), result == nothing};
 }
 
-/// In lanes of elements, which are 0 beyond the row.
+/// In lanes of elements, condition are 0 beyond the row.
 Func precomputed_tensor::tallied(const std::string& name, int conditions, const Expr& length,
                                  const std::function<Expr(const Expr&)>& holds) {
     // Algorithm
@@ -186,7 +186,7 @@ Func precomputed_tensor::tallied(const std::string& name, int conditions, const 
     made.conditions = conditions;
     made.partial = Func("partial_" + name), made.sum = Func("sum_" + name);
     made.steps = RDom(0, (length + width - 1) / width, "steps_" + name), made.lanes = RDom(0, width, "lanes_" + name);
-    std::vector<Var> of_lane{lane, which};
+    std::vector<Var> of_lane{lane, condition};
     of_lane.insert(of_lane.end(), axes.begin() + 1, axes.end());
     const std::vector<Var> of_condition(of_lane.begin() + 1, of_lane.end());
     std::vector<Expr> element(axes.begin(), axes.end()), each(of_lane.begin(), of_lane.end());
@@ -239,17 +239,17 @@ void precomputed_tensor::define_choice(int node) {
         const Expr shift = cast<std::uint32_t>(32 - bits_of_digit * (i + 1));
         constexpr int digits = (1 << bits_of_digit) - 1;  // but for 0
         const Func sum = tallied("digit_" + std::to_string(i), digits, length, [&](const Expr& x) {
-            return x >= threshold + (cast<std::uint32_t>(which + 1) << shift);
+            return x >= threshold + (cast<std::uint32_t>(condition + 1) << shift);
         });
         Expr highest = zero;
         for (int d = 0; d < digits; ++d) highest += cast<std::uint32_t>(of_condition(sum, d) >= wanted);
-        Func next("threshold_" + std::to_string(i));
-        next(row) = threshold + (highest << shift);
-        thresholds.push_back(next);
-        threshold = next(row);
+        Func threshold_found("threshold_" + std::to_string(i));
+        threshold_found(row) = threshold + (highest << shift);
+        thresholds.push_back(threshold_found);
+        threshold = threshold_found(row);
     }
-    const Func reached =
-        tallied("reached", 2, length, [&](const Expr& x) { return x > threshold || (which == 1 && x == threshold); });
+    const Func reached = tallied("reached", 2, length,
+                                 [&](const Expr& x) { return x > threshold || (condition == 1 && x == threshold); });
     const Expr above = of_condition(reached, 0), nothing = Internal::make_zero(above.type());
     const auto tie = [&](const Expr& element) {
         const Expr amount = by_share ? Expr(shares(in_row(element))) : Expr(1);
@@ -259,18 +259,18 @@ void precomputed_tensor::define_choice(int node) {
     if (!by_share) behind.where(of_condition(reached, 1) > wanted);  // else all that equal the threshold are chosen
     ties(axes) = nothing;
     ties(in_row(behind.x)) = ties(in_row(behind.x - 1)) + tie(behind.x - 1);
-    result(axes) = cast<std::uint8_t>(ordered(axes) > threshold ||
-                                      (threshold > zero && ordered(axes) == threshold && ties(axes) + above < wanted));
+    precomputed(axes) = cast<std::uint8_t>(
+        ordered(axes) > threshold || (threshold > zero && ordered(axes) == threshold && ties(axes) + above < wanted));
 }
 
 void precomputed_tensor::define_output() {
     // Algorithm
-    output = result;
+    output = precomputed;
     if (of_query_heads_) return;
-    output = Func("written");
+    output = Func("output");
     std::vector<Expr> at(axes.begin(), axes.end());
     at[at.size() - 2] = f_.inputs.key_head(f_.h);
-    output(axes) = result(at);
+    output(axes) = precomputed(at);
 }
 
 precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
@@ -279,7 +279,7 @@ precomputed_tensors::precomputed_tensors(kernel_frame& frame) {
         if (graph.nodes[n].kind != kind::precomputed) continue;
         all.emplace_back(frame, n);
         nodes.push_back(n);
-        frame.inputs.computed[n] = all.back().result;
+        frame.inputs.computed[n] = all.back().precomputed;
         if (!all.back().may_be_masked) frame.inputs.never_masked.insert(n);
     }
     for (std::size_t i = all.size(); i-- > 0;)  // users stand behind what they use

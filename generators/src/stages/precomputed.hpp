@@ -15,7 +15,7 @@ public:
     precomputed_tensor(const kernel_frame& frame, int node);
 
     std::vector<Halide::Var> axes;  ///< of the result, innermost first: the last index to the first, head, batch
-    Halide::Func result{"precomputed"};
+    Halide::Func precomputed{"precomputed"};
     Halide::Func output;   ///< where the call writes it, by query head; may be the result
     bool may_be_masked{};  ///< whether an element may be -infinity
     int rows_with{-1};     ///< the one choice for whose rows it is made; -1 if others read it, or it is written
@@ -51,7 +51,7 @@ public:
         Halide::Func partial;  ///< (lane, condition, row)
         Halide::Func sum;      ///< (condition, row)
     };
-    Halide::Var lane{"lane"}, which{"condition"};
+    Halide::Var lane{"lane"}, condition{"condition"};
     std::vector<tally> tallies;
     std::vector<Halide::Func> thresholds;  ///< (row): the first digits of the smallest element that is chosen
     Halide::Func ties{"ties"};             ///< (axes): how many, or what sum, of those equal to it come before

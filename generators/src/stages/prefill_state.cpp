@@ -78,9 +78,9 @@ void prefill_state::define_weights() {
     const std::vector<Var> at = element_of_sum(f_);
     if (!tiled) weighted(at) = accumulated(at);
     if (!of_masked) return;
-    RDom block(0, 1, "guarded_block");  // the block itself, so that it can have a condition
-    block.where(of_masked->matter());
-    weighted(at) = guarded(f_.qi, f_.d, f_.kb + block, f_.qt, f_.h, f_.b);
+    RDom guarded_block(0, 1, "guarded_block");  // the block itself, so that it can have a condition
+    guarded_block.where(of_masked->matter());
+    weighted(at) = guarded(f_.qi, f_.d, f_.kb + guarded_block, f_.qt, f_.h, f_.b);
 }
 
 void prefill_state::define_values() {
@@ -118,7 +118,7 @@ void prefill_state::define_values() {
 void prefill_state::define_pairs() {
     // Algorithm
     const Var j("j"), k2("k2");
-    added = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "pairs");
+    added = RDom({{0, 2}, {0, f_.cut.key_block / 2}}, "added");
     const Expr depth = min(f_.d, f_.value_depth() - 1);
     const auto weight = [&](const Expr& which) {
         return reinterpret<std::uint32_t>(weights.weights(score_tile::pair_of(f_, f_.qi, 2 * k2 + which)));

@@ -47,12 +47,12 @@ quantity computed_tensor::as_number(int s, const place& here) {
     const int index = static_cast<int>(f_.node(it.arguments[0]).integer);
     place of_position = at(position, 0);
     of_position.known = here.known;
-    const RDom each(0, max(f_.evaluate(it.arguments[1], {}).value, 0), "channels_" + std::to_string(s));
+    const RDom channels(0, max(f_.evaluate(it.arguments[1], {}).value, 0), "channels_" + std::to_string(s));
     const std::size_t known = of_position.known.size();
     for (product& made : products)
         for (const int read : reads_of(made, s)) {
             made.is_kept = true;
-            of_position.known[read] = {element_of(made, each), {}};
+            of_position.known[read] = {element_of(made, channels), {}};
         }
     Func sum("sum_" + std::to_string(s));
     std::vector<Var> over{position, f_.b};
@@ -60,10 +60,10 @@ quantity computed_tensor::as_number(int s, const place& here) {
     if (of_position.known.size() == known) {
         sum(over) = f_.evaluate(s, of_position).value;
     } else {
-        of_position.indices[index] = each;
+        of_position.indices[index] = channels;
         sum(over) = 0.0f;
         sum(over) += f_.evaluate(it.arguments[2], of_position).value;
-        of_products.push_back({sum, each});
+        of_products.push_back({sum, channels});
     }
     of_positions.push_back(sum);
     return {sum(std::vector<Expr>(over.begin(), over.end())), {}};
@@ -110,7 +110,7 @@ quantity computed_tensor::as_product(const matrix_product& of) {
     product made;
     made.node = of.sum;
     made.left_of_head = of.position_of_head, made.right_of_head = of.channel_of_head;
-    made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("product" + number);
+    made.left = Func("left" + number), made.right = Func("right" + number), made.sums = Func("sums" + number);
 
     // Algorithm
     std::vector<Var> of_left{summed, position, f_.b}, of_right{in_panel, summed, panel},

@@ -46,7 +46,8 @@ public:
     std::vector<Halide::Parameter> read_along;  ///< inputs that are read at the position and channel that are made
     Halide::Expr dense;                         ///< whether what the result reads is without gaps
     Halide::Expr block() const;                 ///< positions a task
-    Halide::Var position{"p"}, summed{"n"}, in_panel{"ci"}, panel{"co"}, in_tile{"pi"}, tile{"po"};
+    Halide::Var position{"position"}, summed{"summed"}, in_panel{"in_panel"}, panel{"panel"}, in_tile{"in_tile"},
+        tile{"tile"};
 
 private:
     quantity as_product(const matrix_product& of);

@@ -100,19 +100,20 @@ void quadratic_outputs::define_tile(const std::vector<Expr>& of_pair) {
     if (of == shape::pairs) {
         // One step, number 0, unless the block is skipped. The bound is a number of the call, so that Halide keeps a
         // loop, which is then guarded.
-        steps = RDom(0, min(f_.inputs.batches, 1), "step");
+        steps = RDom(0, min(f_.inputs.batches, 1), "steps");
         guarded = f_.qt;
         at[5] = f_.b + steps.x;
         if (skips) steps.where(block_kinds(f_.kb, f_.qt, f_.h, f_.b) != cast<uint8_t>(0));
     } else if (of == shape::head_means) {
-        steps = RDom(0, f_.inputs.heads, "each_head");
+        steps = RDom(0, f_.inputs.heads, "steps_of_heads");
         guarded = f_.qt;
         if (skips) steps.where(block_kinds(f_.kb, f_.qt, steps.x, f_.b) != cast<uint8_t>(0));
         over.erase(over.begin() + 4);
         at[4] = steps.x;
     } else {
         const Expr queries = f_.cut.query_block;
-        steps = RDom({{0, f_.cut.query_block}, {0, (f_.inputs.query_length + queries - 1) / queries}}, "each_query");
+        steps =
+            RDom({{0, f_.cut.query_block}, {0, (f_.inputs.query_length + queries - 1) / queries}}, "steps_of_queries");
         guarded = steps.y;
         if (skips) steps.where(block_kinds(f_.kb, steps.y, f_.h, f_.b) != cast<uint8_t>(0));
         over = {f_.ki, f_.kb, f_.h, f_.b};

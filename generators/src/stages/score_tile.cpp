@@ -249,7 +249,7 @@ void score_tile::contract_pairs(contraction& c) {
     c.paired = true;
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
-    c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "channel");
+    c.each = RDom({{0, 2}, {0, f_.depth() / 2}}, pass_ + "each_channel");
     const auto element = [&](const Expr& which) {
         const Expr of_query = element_of(f_.core.query, true, 2 * f_.d + which, f_.qi);
         return is_const_one(sign_) ? of_query : stored_as(BFloat(16), cast<float>(of_query) * sign_);
@@ -279,7 +279,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
             f_.decodes() && !f_.request.on_gpu() ? narrow_rows_of(f_.core.key, "key_rows") : scaled_rows{};
         c.key_rows = narrow.codes.defined() ? narrow.codes : rows_of(f_.core.key, false, "key_rows");
         c.narrow = narrow.codes.defined(), c.pieces = narrow.pieces, c.of_key = narrow.factor;
-        c.each = RDom(0, f_.depth(), pass_ + "channel");
+        c.each = RDom(0, f_.depth(), pass_ + "each_channel");
     } else {
         const further_contraction& further = f_.core.further[&c - &contractions.front() - 1];
         const std::map<int, quantity> index{{further.index, {f_.d, {}}}};
@@ -287,7 +287,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
         c.key_rows = rows_of_formula(further.of_key, false, "key_rows", index);
         const bool other_is_query = along == lanes::keys;
         stored.push_back({other_is_query ? c.query_rows : c.key_rows, 0, other_is_query});
-        c.each = RDom(0, max(f_.evaluate(further.extent, {}).value, 0), pass_ + "channel");
+        c.each = RDom(0, max(f_.evaluate(further.extent, {}).value, 0), pass_ + "each_channel");
     }
     c.panel = Func(pass_ + "panel");
     c.product = Func(pass_ + "product");
@@ -305,7 +305,7 @@ void score_tile::contract(contraction& c, bool signs_queries) {
 void score_tile::sum_in_lanes(contraction& c) {
     const int vector = channel_vector;
     const Var l("l");
-    c.each = RDom(0, f_.depth() / vector, pass_ + "channel");
+    c.each = RDom(0, f_.depth() / vector, pass_ + "each_channel");
     c.lane = RDom(0, vector, pass_ + "lane");
     c.dots = Func(pass_ + "dots");
     c.collected = Func(pass_ + "collected");

@@ -83,7 +83,7 @@ void stored_tensor::add(const kernel_frame& f, const store_declaration& store) {
     const RDom rows({{0, count(place_varies.head || value_varies.head, f.inputs.key_heads)},
                      {0, count(place_varies.query || value_varies.query, f.inputs.query_length)},
                      {0, count(place_varies.batch || value_varies.batch, f.inputs.batches)}},
-                    "row");
+                    "rows");
     const int axis = channel_axis(f.graph().nodes, store);
     made_store made{rows, axis < 0 ? -1 : result.dimensions() - 1 - axis, {}, {}};
     std::vector<int> roots = arguments_of(f.node(store.element));

@@ -65,14 +65,14 @@ void subblocks::define_of_group(const verdict& visible, const Var& part) {
     const Expr none = cast<std::uint8_t>(0), something = cast<std::uint8_t>(1), lacking = cast<std::uint8_t>(2),
                of_head = select(visible.may, something, none) | select(visible.must, none, lacking);
     if (!Internal::expr_uses_var(of_head, f_.h.name())) {
-        of_group(at) = of_head;
+        parts_of_group(at) = of_head;
     } else {
-        const RDom head(0, f_.group(), "head_of_group");
-        const Expr query_head = clamp(f_.h * f_.group() + head, 0, f_.inputs.heads - 1);
-        of_group(at) = none;
-        of_group(at) = of_group(at) | Internal::graph_substitute(f_.h.name(), query_head, of_head);
+        const RDom head_of_group(0, f_.group(), "head_of_group");
+        const Expr query_head = clamp(f_.h * f_.group() + head_of_group, 0, f_.inputs.heads - 1);
+        parts_of_group(at) = none;
+        parts_of_group(at) = parts_of_group(at) | Internal::graph_substitute(f_.h.name(), query_head, of_head);
     }
-    parts(at) = f_.block_kind({(of_group(at) & something) != none, (of_group(at) & lacking) == none});
+    parts(at) = f_.block_kind({(parts_of_group(at) & something) != none, (parts_of_group(at) & lacking) == none});
 }
 
 std::function<visited_subblocks(const Expr&)> subblocks::visited_of(const kernel_request& request) {

@@ -14,11 +14,11 @@ public:
     /// (key block, query block, head, batch): 0 empty. Else the lower two bits are 1, or 2 where no pair of the
     /// sub-blocks that are visited is masked; above them stand how many sub-blocks are left out at the front, in three
     /// bits, and how many at the end.
-    Halide::Func block_kinds{"visits"};
+    Halide::Func block_kinds{"block_kinds"};
     Halide::Func parts{"parts"};  ///< (sub-block of the keys, query block, head, batch): as kernel_frame::block_kind
                                   ///< says of a block
-    Halide::Func of_group{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
-    bool may_be_whole{};                      ///< else nothing is known of any sub-block without looking at its pairs
+    Halide::Func parts_of_group{"parts_of_group"};  ///< the same in decode, of all query heads of a key head
+    bool may_be_whole{};  ///< else nothing is known of any sub-block without looking at its pairs
 
     /// Which sub-blocks of a block are visited, by what `block_kinds` says of it.
     static std::function<visited_subblocks(const Halide::Expr&)> visited_of(const kernel_request& request);
