@@ -1,12 +1,12 @@
 #include <attune/mpi/agree.hpp>
 #include <attune/mpi/context.hpp>
-#include <attune/mpi/local_transport.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <mutex>
 #include <numeric>
 #include <string>
 #include <vector>
 
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
 
 namespace {

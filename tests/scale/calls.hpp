@@ -1,4 +1,6 @@
 #pragma once
+#include "../support/workload_values.hpp"
+
 #include <attune/mpi/exchange.hpp>
 #include <attune/mpi/rows.hpp>
 #include <attune/workload.hpp>
@@ -96,7 +98,7 @@ struct whole_call {
         : call(graph, shape, seed) {
         if (!lengths.empty()) call.set_lengths(lengths);
         if (std::ranges::find(graph.inputs, "slopes", &input_declaration::name) != graph.inputs.end())
-            call.scale_by("slopes", 0.05f);
+            scale_by(call, "slopes", 0.05f);
         expected = call.expected();
     }
     support::workload call;

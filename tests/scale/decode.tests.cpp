@@ -1,9 +1,8 @@
 // Decode over several ranks, as threads of one process, against one call of the reference over all keys.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
-
-#include <attune/mpi/local_transport.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

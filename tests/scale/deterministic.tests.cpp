@@ -1,9 +1,8 @@
 // options::deterministic over several ranks: the bits of one rank.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
-
-#include <attune/mpi/local_transport.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,8 +1,7 @@
 // Calls over several ranks, as threads of one process, against one call of the reference over the whole sequence.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
-
-#include <attune/mpi/local_transport.hpp>
+#include "local_transport.hpp"
 
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/matchers/catch_matchers_exception.hpp>

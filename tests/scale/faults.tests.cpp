@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <attune/mpi/context.hpp>
-#include <attune/mpi/local_transport.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <chrono>
 #include <memory>
@@ -10,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
 
 namespace {

@@ -1,5 +1,6 @@
 #pragma once
 #include "../shards/cut_gradient.hpp"
+#include "../support/workload_values.hpp"
 
 #include <attune/mpi/exchange.hpp>
 #include <attune/mpi/inputs.hpp>
@@ -30,7 +31,7 @@ struct whole_gradient_call {
                                        const std::vector<std::int32_t>& lengths) {
         support::workload made(graph, shape, seed);
         for (const input_declaration& each : graph.inputs)
-            if (each.name == "slopes") made.scale_by("slopes", 0.05f);
+            if (each.name == "slopes") scale_by(made, "slopes", 0.05f);
         if (!lengths.empty()) made.set_lengths(lengths);
         return made;
     }

@@ -2,9 +2,8 @@
 #include "../shards/variants.hpp"
 #include "calls.hpp"
 #include "gradient_calls.hpp"
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
-
-#include <attune/mpi/local_transport.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

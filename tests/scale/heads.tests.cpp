@@ -1,10 +1,10 @@
 // Ranks that share the heads of their tokens, as threads of one process, against one call of the reference.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
 
 #include <attune/mpi/layouts.hpp>
-#include <attune/mpi/local_transport.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

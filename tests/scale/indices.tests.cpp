@@ -1,9 +1,8 @@
 // Indices in a rank's own tensors that leave the table they are read in: who hears of them, when, and what is written.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
-
-#include <attune/mpi/local_transport.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

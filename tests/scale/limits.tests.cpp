@@ -1,9 +1,9 @@
 // What a plan and a call over ranks are refused, at the limits: the last that is taken, and the first that is not.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "local_transport.hpp"
 #include "planning_parts.hpp"
 
-#include <attune/mpi/local_transport.hpp>
 #include <attune/mpi/memory.hpp>
 #include <attune/mpi/stages.hpp>
 #include <attune/mpi/work.hpp>

@@ -1,6 +1,5 @@
 #include <array>
 #include <attune/mpi/context.hpp>
-#include <attune/mpi/local_transport.hpp>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdint>
 #include <map>
@@ -8,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
 #include "pieces.hpp"
 

@@ -1,10 +1,10 @@
 #pragma once
-#include <attune/mpi/local_transport.hpp>
 #include <catch2/catch_test_macros.hpp>
 
 #include <functional>
 #include <memory>
 
+#include "local_transport.hpp"
 #include "ranks.hpp"
 
 /// run_local, as a check of its own: what a rank finds wrong it throws.

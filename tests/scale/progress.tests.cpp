@@ -1,9 +1,8 @@
 // What gets on while a kernel runs: messages, and what is heard of another rank's failure.
 #include "../shards/variants.hpp"
 #include "calls.hpp"
+#include "local_transport.hpp"
 #include "ranks.hpp"
-
-#include <attune/mpi/local_transport.hpp>
 
 #include <catch2/catch_test_macros.hpp>
 

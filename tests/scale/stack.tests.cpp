@@ -3,9 +3,8 @@
 #include "../support/small_stack.hpp"
 #include "calls.hpp"
 #include "gradient_calls.hpp"
+#include "local_transport.hpp"
 #include "on_ranks.hpp"
-
-#include <attune/mpi/local_transport.hpp>
 
 #include <algorithm>
 #include <functional>

@@ -1,5 +1,6 @@
+#include "local_transport.hpp"
+
 #include <algorithm>
-#include <attune/mpi/local_transport.hpp>
 #include <attune/runtime/error.hpp>
 #include <chrono>
 #include <condition_variable>
