@@ -1,4 +1,5 @@
 // Decode over the caches that engines keep, compiled in process: bytes with scales, pages behind a table.
+#include "../support/workload_values.hpp"
 #include "codegen/halide_target.hpp"
 #include "kernel/kernel_list.hpp"
 #include "lower.hpp"
@@ -154,7 +155,7 @@ TEST_CASE("decode over signed bytes and eight-bit floats agrees with the referen
             for (const char* const name : {"codes", "value_codes"})
                 for (std::uint8_t& x : call[name].bytes)
                     x = static_cast<std::uint8_t>(bound > 1e-3 ? random() % 256 : random() % 256 & below_two);
-            call.scale_by("k_scale", bound > 1e-3 ? 0.01f : 1.0f);
+            scale_by(call, "k_scale", bound > 1e-3 ? 0.01f : 1.0f);
             attune::detail::call(kernel.kernel->table(), call.arguments(), {.threads = 2});
             CHECK(call.largest_error(call.expected(), "out") < bound);
         }

@@ -1,5 +1,6 @@
 // Decode over caches of codes, multiplied as integers where the level can: compiled in process, against the reference,
 // which rounds queries as the formula says and weights not at all.
+#include "../support/workload_values.hpp"
 #include "assembly.hpp"
 #include "tested_levels.hpp"
 
@@ -81,7 +82,7 @@ double largest_error(const generators::jit_kernel& kernel, const graph_ir& graph
                    .value_depth = 64},
                   5, {}, {{"byte", 32}});
     for (const char* const codes : {"k8", "v8"}) call.draw(codes, 0, 255);
-    call.scale_by("v_scale", static_cast<float>(scale));
+    scale_by(call, "v_scale", static_cast<float>(scale));
     const auto some = static_cast<std::int32_t>((s.keys + s.queries) / 2);
     call.set_lengths({static_cast<std::int32_t>(s.keys), 0, some});
     const auto expected = call.expected();
@@ -182,7 +183,7 @@ TEST_CASE("queries that are passed as codes are multiplied as integers, exactly"
         workload call(of.graph, {.batches = 2, .heads = 6, .key_heads = 2, .keys = 300, .depth = 64, .value_depth = 64},
                       7);
         call.draw("k8", 0, 255), call.draw("q_codes", 0, 255);
-        call.scale_by("q_scale", 0.01f);
+        scale_by(call, "q_scale", 0.01f);
         attune::detail::call(kernel.table(), call.arguments(), {.threads = 2});
         CHECK(call.largest_error(call.expected(), "out") < 2e-5);
     }

@@ -1,5 +1,6 @@
 // Kernels for few queries, compiled in process: against the reference in double precision, and against themselves where
 // bits are promised.
+#include "../support/workload_values.hpp"
 #include "analysis/plan.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -97,7 +98,7 @@ void check(const compiled& kernel, const std::string& depths, double bound, bool
         INFO(s.text());
         workload call(kernel.of.graph, s, 11);
         for (const input_declaration& input : kernel.of.graph.inputs)
-            if (input.name == "slopes") call.scale_by("slopes", 0.1f);  // scores of some tens
+            if (input.name == "slopes") scale_by(call, "slopes", 0.1f);  // scores of some tens
         double allowed = bound;
         if (distances) {
             double steepest = 0;
@@ -152,7 +153,7 @@ TEST_CASE("decode reads no key beyond those in use, and hides all of none", "[de
     call.set_lengths({0, 1, 128, 333});
     kernel(call);
     CHECK(call.largest_error(call.expected(), "out") < 5e-5);
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
 }
 
 namespace {
@@ -217,7 +218,7 @@ TEST_CASE("of both kernels the one that serves the number of queries runs, and i
     const kernel_table both{kernel_table_version, "my::both", of.graph, rows};
     for (const std::int64_t queries : {1, 15, 16, 17, 18}) {
         workload call(of.graph, {.batches = 2, .heads = 6, .key_heads = 2, .queries = queries, .keys = 300}, 8);
-        call.scale_by("slopes", 0.1f);
+        scale_by(call, "slopes", 0.1f);
         attune::detail::call(both, call.arguments(), {.threads = 2});
         CHECK(call.largest_error(call.expected(), "out") < 5e-5);
         const explanation said = attune::detail::explain(both, call.arguments(), {});

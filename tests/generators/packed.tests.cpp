@@ -1,4 +1,5 @@
 // Packed queries over caches: kernels for decode and for prefill in one call, each sequence against the reference.
+#include "../support/workload_values.hpp"
 #include "kernel/kernel_list.hpp"
 #include "tuner/jit_kernel.hpp"
 
@@ -208,7 +209,7 @@ TEST_CASE("packed queries do not read what another sequence precomputes or choos
         step all(graph, mixed_queries, mixed_keys);
         CHECK_THROWS_WITH(attune::detail::call(table, all.arguments(), {}),
                           ContainsSubstring("got a batch axis that is read elsewhere than at b"));
-        CHECK(all.call.outputs_untouched());
+        CHECK(outputs_untouched(all.call));
     }
 }
 
@@ -249,7 +250,7 @@ TEST_CASE("packed queries over pages agree with the reference, whatever lies beh
     const compiled kernels(ir_of<paged>);
     step all(kernels.of.graph, mixed_queries, mixed_keys);
     all.call.draw("k_pages", 0, 255);
-    all.call.scale_by("temperature", 0.3f);
+    scale_by(all.call, "temperature", 0.3f);
     std::vector<std::int32_t>& table = all.call["block_table"].integers;
     std::minstd_rand random(5);
     for (std::int32_t& entry : table) entry = static_cast<std::int32_t>(random() % 190);
@@ -269,6 +270,6 @@ TEST_CASE("packed queries over pages agree with the reference, whatever lies beh
         all.call.reset_outputs();
         CHECK_THROWS_WITH(attune::detail::call(kernels.table, all.arguments(), {.threads = 2}),
                           ContainsSubstring("got 193 at (batch " + std::to_string(b) + ", block 2)"));
-        CHECK(all.call.outputs_untouched());
+        CHECK(outputs_untouched(all.call));
     }
 }

@@ -1,6 +1,7 @@
 // Products of bf16 two at a time, as the level x86-64-v4-bf16 makes them with vdpbf16ps, and by tiles, as x86-64-v4-amx
 // does: the same stages compiled for what this machine runs, where the pairs are added up in f32.
 #include "../kernels/types.hpp"
+#include "../support/workload_values.hpp"
 
 #include "codegen/halide_target.hpp"
 #include "kernel/cpu_schedule.hpp"
@@ -77,7 +78,7 @@ TEST_CASE("pairs of bf16 are within the bound of weights that are rounded to bf1
             call.reset_outputs();
             detail::call(compiled.table(), call.arguments(), {});
             INFO(depths << " pairing " << pairing << " " << s.text());
-            CHECK(call.outputs_untouched(true));
+            CHECK(outputs_untouched(call, true));
             const reference::results expected = call.expected();
             // Weights and the output are rounded to 8 bits each; values are below 6.
             CHECK(call.largest_error(expected, "out") <= 2e-5 + 0x1p-8 * 6 + 0x1p-8 * 6);

@@ -1,5 +1,6 @@
 // What is computed before the first score, and which blocks of keys it chooses, compiled in process, beside the
 // reference.
+#include "../support/workload_values.hpp"
 #include "emit/c_header.hpp"
 #include "inspect/explain.hpp"
 #include "inspect/explain_blocks.hpp"
@@ -146,7 +147,7 @@ public:
             attune::detail::call(kernel_.table(), call.arguments(), {.threads = threads});
             CAPTURE(of_.name, kernel_.table().kernels.front().target, threads);
             CHECK(call.largest_error(expected, "out") <= 2e-5);
-            CHECK(call.outputs_untouched(true));
+            CHECK(outputs_untouched(call, true));
         }
     }
 
@@ -318,7 +319,7 @@ TEST_CASE("extents of what is precomputed are checked before anything is written
                   {{"block", 24}});
     CHECK_THROWS_MATCHES(attune::detail::call(kernel.table(), call.arguments(), {}), attune::error,
                          MessageMatches(ContainsSubstring("expected at least 25 places along block of importance")));
-    CHECK(call.outputs_untouched());
+    CHECK(outputs_untouched(call));
 }
 
 TEST_CASE("what is precomputed is written as the reference has it, in prefill and in decode", "[precomputed]") {
@@ -350,14 +351,14 @@ TEST_CASE("a call refuses a tensor of another shape for what is precomputed, and
                   {{"key_block", 4}, {"query_block", 2}, {"n", 3}, {"i", 20}, {"channel", 64}});
     CHECK_THROWS_MATCHES(attune::detail::call(kernel.table(), call.arguments(), {}), attune::error,
                          MessageMatches(ContainsSubstring("expected key_block extent 3 in block_scores")));
-    CHECK(call.outputs_untouched());
+    CHECK(outputs_untouched(call));
     const std::array<std::int32_t, 2> starts{0, 20};
     const std::array<std::int64_t, 1> two{2};
     auto given = call.arguments();
     given.push_back({.name = "cu_seqlens_q", .view = tensor(starts.data(), two)});
     CHECK_THROWS_MATCHES(attune::detail::call(kernel.table(), given, {}), attune::error,
                          MessageMatches(ContainsSubstring("block_scores, as long as a call's numbers say")));
-    CHECK(call.outputs_untouched());
+    CHECK(outputs_untouched(call));
 }
 
 TEST_CASE("explain and the C header name the axes of what is written", "[precomputed]") {

@@ -1,5 +1,6 @@
 // Beside the golden files on a device: the entries of the catalogue that have none, against the reference evaluator.
 #include "variants/without_file.hpp"
+#include "../support/workload_values.hpp"
 
 #include <attune/reference.hpp>
 #include <attune/runtime/run.hpp>
@@ -20,7 +21,7 @@ template <const auto& Graph> void check() {
         if (each.name == "from") call.draw("from", 0, 60);
         if (each.name == "to") call.draw("to", 40, 90);
         if (each.name == "packed") call.draw("packed", 0, 255);
-        if (each.name == "key_scale") call.scale_by("key_scale", 1);
+        if (each.name == "key_scale") scale_by(call, "key_scale", 1);
     }
     const auto expected = call.expected();
     detail::call(detail::table_of<Graph>(), call.arguments(), {.target = ATTUNE_GOLDEN_TARGET});
@@ -28,7 +29,7 @@ template <const auto& Graph> void check() {
         INFO(graph.text << ": " << output.name);
         CHECK(call.largest_error(expected, output.name) < 2e-5);
     }
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Kernels for few queries on a device: each head's keys in parts, merged by a second kernel.
 #include "decode.hpp"
+#include "../support/workload_values.hpp"
 #include "finite.hpp"
 
 #include <attune/reference.hpp>
@@ -29,7 +30,7 @@ void check(const shape& of, const std::vector<std::int32_t>& lengths = {},
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7);
     for (const input_declaration& input : graph.inputs)
-        if (input.name == "slopes") call.scale_by("slopes", 0.05f);  // scores of some tens
+        if (input.name == "slopes") scale_by(call, "slopes", 0.05f);  // scores of some tens
     if (!lengths.empty()) call.set_lengths(lengths);
     const auto expected = call.expected();
     detail::call(detail::table_of<Graph>(), call.arguments(), how);
@@ -37,7 +38,7 @@ void check(const shape& of, const std::vector<std::int32_t>& lengths = {},
         INFO(of.text() << " " << output.name);
         CHECK(call.largest_error(expected, output.name) < tolerance);
     }
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
 }
 
 /// At the edges of rows, of blocks of 64 keys, of parts of the keys, and of what the kernel serves.
@@ -78,7 +79,7 @@ TEST_CASE("on a device what is not finite in the value of a masked key adds noth
             CAPTURE(key, value);
             workload call(graph, {.heads = 4, .key_heads = 2, .queries = 3, .keys = keys}, 7);
             for (const input_declaration& input : graph.inputs)
-                if (input.name == "slopes") call.scale_by("slopes", 0.05f);
+                if (input.name == "slopes") scale_by(call, "slopes", 0.05f);
             for (std::int64_t head = 0; head < 2; ++head)
                 call["v"].reals[static_cast<std::size_t>((head * keys + key) * depth + 9)] = value;
             const auto expected = call.expected();

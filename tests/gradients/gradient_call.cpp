@@ -1,4 +1,5 @@
 #include "gradient_call.hpp"
+#include "../support/workload_values.hpp"
 
 #include <attune/ir/gradient_outputs.hpp>
 
@@ -36,9 +37,9 @@ support::workload drawn(const graph_ir& forward, const support::shape& s, unsign
                               {"of_a_head", s.depth},
                               {"merged", s.heads * s.value_depth}});
     for (const char* const small : {"slopes", "key_scale", "value_scale"})
-        if (is_input_of(forward, small)) inputs.scale_by(small, 0.05f);
+        if (is_input_of(forward, small)) scale_by(inputs, small, 0.05f);
     for (const char* const weight : {"proj_weight", "shared_weight", "out_weight"})  // what they project is small, too
-        if (is_input_of(forward, weight)) inputs.scale_by(weight, 0.1f);
+        if (is_input_of(forward, weight)) scale_by(inputs, weight, 0.1f);
     if (!lengths.empty()) inputs.set_lengths(std::move(lengths));
     for (const input_declaration& d : forward.inputs)
         if (d.element == element_type::any && element != element_type::f32) inputs.convert(d.name, element);

@@ -1,4 +1,5 @@
 #include "../golden/golden.hpp"
+#include "../support/workload_values.hpp"
 #include "functions.hpp"
 #include "gradient_call.hpp"
 
@@ -146,7 +147,7 @@ TEST_CASE("what queries and keys are formed of adds nothing where there is no ke
         CHECK(call.error() <= allowed);
 
         gradient_call empty(dsl::ir_of<g::cosine>, dsl::ir_of<g::cosine_gradient>, s, 7, {0, 0});
-        empty.inputs.sprinkle("q", unused, 1);
+        sprinkle(empty.inputs, "q", unused, 1);
         empty.run(detail::table_of<g::cosine_gradient>(), 2);
         CHECK(empty.error() == 0);
     }

@@ -1,4 +1,5 @@
 #include <attune/workload.hpp>
+#include "../support/workload_values.hpp"
 #include "variant_list.hpp"
 #include "variants.hpp"
 
@@ -52,7 +53,7 @@ void refused(const std::string& name, const std::string& about,
     } catch (const error& e) {
         check_sentence(e.what(), about);
     }
-    CHECK(call.outputs_untouched());
+    CHECK(outputs_untouched(call));
 }
 
 /// Replaces one tensor by a view of the same memory with another shape or strides.

@@ -1,4 +1,5 @@
 #include <attune/workload.hpp>
+#include "../support/workload_values.hpp"
 #include "depths.hpp"
 #include "variant_list.hpp"
 
@@ -65,10 +66,10 @@ std::vector<shape> shapes_around(int query_block, int key_block, std::int64_t de
 /// What makes the random inputs of a variant reasonable: slopes small and positive, some of a dense bias masked.
 workload prepared(const variant& v, const shape& s, unsigned seed) {
     workload call(v.graph, s, seed, v.numbers);
-    if (v.name == "alibi") call.scale_by("slopes", 0.05f);
+    if (v.name == "alibi") scale_by(call, "slopes", 0.05f);
     if (v.name == "dense_bias") {
-        call.sprinkle("bias", -std::numeric_limits<float>::infinity(), 4);
-        call.sprinkle("bias", -1e20f, 9);
+        sprinkle(call, "bias", -std::numeric_limits<float>::infinity(), 4);
+        sprinkle(call, "bias", -1e20f, 9);
     }
     return call;
 }
@@ -80,7 +81,7 @@ struct errors {
 errors judge(const variant& v, workload& call, const std::string& level) {
     call.reset_outputs();
     detail::call(*v.kernels, call.arguments(), {.target = level});
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
     const auto expected = reference::evaluate(v.graph, call.reference_arguments());
     const errors e{reference::largest_error(call.view("out"), expected["out"], expected.rows),
                    reference::largest_error(call.view("lse"), expected["lse"], expected.rows)};
@@ -177,7 +178,7 @@ TEST_CASE("a scale may be negative, zero, tiny or large") {
             workload call(v.graph,
                           {.heads = 2, .key_heads = 2, .queries = 41, .keys = 135, .depth = 32, .value_depth = 32}, 6,
                           numbers);
-            if (v.name == "alibi") call.scale_by("slopes", 0.05f);
+            if (v.name == "alibi") scale_by(call, "slopes", 0.05f);
             INFO(v.name << ", scale " << scale);
             judge(v, call, levels_here(*v.kernels).front());
         }

@@ -1,4 +1,5 @@
 // What the language has beyond masks, score modifications and softmax, against the reference evaluator.
+#include "../support/workload_values.hpp"
 #include "language_list.hpp"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,7 +23,7 @@ const variant& named(const std::string& name) { return *std::ranges::find(langua
 double judge(const variant& v, workload& call, const std::string& level, int threads = 2) {
     call.reset_outputs();
     detail::call(*v.kernels, call.arguments(), {.threads = threads, .target = level});
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
     const auto expected = call.expected();
     double worst = 0;
     for (const reference::array& output : expected.outputs) {

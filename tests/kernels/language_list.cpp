@@ -1,4 +1,5 @@
 #include "language_list.hpp"
+#include "../support/workload_values.hpp"
 
 #include "language.hpp"
 
@@ -41,8 +42,8 @@ const std::vector<variant>& language_variants() {
 support::workload prepared(const variant& v, const support::shape& s, unsigned seed) {
     support::workload call(v.graph, s, seed, v.numbers, lengths);
     if (v.name == "merged") {
-        call.sprinkle("lse_a", -std::numeric_limits<float>::infinity(), 3);
-        call.sprinkle("lse_b", -std::numeric_limits<float>::infinity(), 3);
+        sprinkle(call, "lse_a", -std::numeric_limits<float>::infinity(), 3);
+        sprinkle(call, "lse_b", -std::numeric_limits<float>::infinity(), 3);
     }
     return call;
 }

@@ -1,4 +1,5 @@
 // A NaN is never lost, and never spreads: rows that see it are NaN, all others are what they would be without it.
+#include "../support/workload_values.hpp"
 #include "variant_list.hpp"
 
 #include <attune/workload.hpp>
@@ -43,8 +44,8 @@ count compared(const tensor& got, const reference::array& expected) {
 void check_with_nan_in(const variant& v, const shape& s, const char* input, std::size_t element) {
     for (const std::uint32_t bits : kinds_of_nan) {
         workload call(v.graph, s, 5, v.numbers);
-        if (v.name == "alibi") call.scale_by("slopes", 0.05f);
-        if (v.name == "relative") call.scale_by("table", 0.5f);
+        if (v.name == "alibi") scale_by(call, "slopes", 0.05f);
+        if (v.name == "relative") scale_by(call, "table", 0.5f);
         std::vector<float>& reals = call[input].reals;
         reals[element % reals.size()] = std::bit_cast<float>(bits);
         const auto expected = reference::evaluate(v.graph, call.reference_arguments());
@@ -97,8 +98,8 @@ TEST_CASE("what is not finite in the values of a masked key reaches no row, at e
         for (const float value : {std::nanf(""), std::numeric_limits<float>::infinity()})
             for (const std::int64_t key : {0, 17, block + 1, 2 * block + 8}) {
                 workload call(v.graph, s, 5, v.numbers);
-                if (v.name == "alibi") call.scale_by("slopes", 0.05f);
-                if (v.name == "relative") call.scale_by("table", 0.5f);
+                if (v.name == "alibi") scale_by(call, "slopes", 0.05f);
+                if (v.name == "relative") scale_by(call, "table", 0.5f);
                 call["v"].reals[static_cast<std::size_t>(key * 32 + 5)] = value;
                 const auto expected = reference::evaluate(v.graph, call.reference_arguments());
                 for (const std::string& level : levels_here(*v.kernels)) {

@@ -1,5 +1,6 @@
 #include <attune/workload.hpp>
 #include "../kernels/variant_list.hpp"
+#include "../support/workload_values.hpp"
 
 #include <attune/runtime/detail/call.hpp>
 #include <catch2/catch_test_macros.hpp>
@@ -59,7 +60,7 @@ verdict judge(const variant& v, const workload& call, const shape& s) {
 
 workload call_of(const variant& v, const shape& s, unsigned seed) {
     workload call(v.graph, s, seed, v.numbers);
-    if (v.name == "dense_bias") call.sprinkle("bias", -std::numeric_limits<float>::infinity(), 3);
+    if (v.name == "dense_bias") sprinkle(call, "bias", -std::numeric_limits<float>::infinity(), 3);
     if (v.name == "longformer")  // few enough that most blocks have none
         for (std::size_t i = 0; i < call["is_global"].bytes.size(); ++i) call["is_global"].bytes[i] = i % 700 == 3;
     if (v.name == "documents")  // long enough to fill blocks

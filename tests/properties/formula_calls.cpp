@@ -1,4 +1,5 @@
 #include "formula_calls.hpp"
+#include "../support/workload_values.hpp"
 
 #include "formulas.hpp"
 
@@ -90,8 +91,8 @@ formula_call::formula_call(const std::string& name, const support::shape& s, uns
             for (std::size_t i = 0; i < (*this)[d.name].integers.size(); ++i)
                 (*this)[d.name].integers[i] = static_cast<int>(i) * 3 - 20 + (d.name == "high" ? 40 : 0);
         if (d.name == "added" || d.name == "lse_a" || d.name == "lse_b")
-            sprinkle(d.name, -std::numeric_limits<float>::infinity(), 3);
-        if (d.name == "step") scale_by(d.name, 0.2f);
+            sprinkle(*this, d.name, -std::numeric_limits<float>::infinity(), 3);
+        if (d.name == "step") scale_by(*this, d.name, 0.2f);
         if (d.name == "cosines" || d.name == "sines") {  // angle p / 10^pair
             auto& table = reals(d.name);
             const auto pairs = static_cast<std::size_t>(s.depth / 2);

@@ -1,4 +1,5 @@
 // Kernels of the shards of gradients: the calls of all parts add up to the reference's gradient of the whole.
+#include "../support/workload_values.hpp"
 #include "cut_gradient.hpp"
 #include "variants.hpp"
 
@@ -49,7 +50,7 @@ void check(const char* name, const support::shape& shape, const std::vector<std:
     for (unsigned seed = 1; seed <= 6; ++seed) {
         support::workload call(dsl::ir_of<Forward>, shape, seed);
         for (const input_declaration& each : dsl::ir_of<Forward>.inputs)
-            if (each.name == "slopes") call.scale_by("slopes", 0.05f);
+            if (each.name == "slopes") scale_by(call, "slopes", 0.05f);
         if (!lengths.empty()) call.set_lengths(lengths);
         whole_call forward(dsl::ir_of<Forward>, call.reference_arguments(), {});
         const whole_gradient whole(forward, dsl::ir_of<Gradient>, seed);

@@ -1,4 +1,5 @@
 // The same law of kernels: calls of a shard's kernel, outputs and states in two buffers that take turns.
+#include "../support/workload_values.hpp"
 #include "cut_call.hpp"
 #include "variants.hpp"
 
@@ -80,7 +81,7 @@ void check(const char* name, const support::shape& shape, const std::vector<std:
         support::workload call(dsl::ir_of<Whole>, shape, seed);
         const graph_ir graph = dsl::ir_of<Whole>;
         if (std::ranges::find(graph.inputs, "slopes", &input_declaration::name) != graph.inputs.end())
-            call.scale_by("slopes", 0.05f);
+            scale_by(call, "slopes", 0.05f);
         if (!lengths.empty()) call.set_lengths(lengths);
         const whole_call whole(dsl::ir_of<Whole>, call.reference_arguments(), {});
         const graph_ir shard = dsl::ir_of<Shard>;

@@ -174,21 +174,6 @@ void workload::fill(std::string_view name) {
     }
 }
 
-void workload::sprinkle(std::string_view input, float value, unsigned one_in) {
-    owned_tensor& t = (*this)[input];
-    for_each_offset(t.view, [&](std::int64_t at) {
-        if (random_() % one_in == 0) t.reals[static_cast<std::size_t>(at)] = value;
-    });
-}
-
-void workload::scale_by(std::string_view input, float factor) {
-    owned_tensor& t = (*this)[input];
-    for_each_offset(t.view, [&](std::int64_t at) {
-        auto& x = t.reals[static_cast<std::size_t>(at)];
-        x = std::abs(x) * factor;
-    });
-}
-
 void workload::put(std::string_view input, std::span<const float> elements) {
     std::vector<float>& to = (*this)[input].reals;
     if (to.size() != elements.size())
@@ -269,17 +254,6 @@ void workload::reset_outputs() {
         std::ranges::fill((*this)[output.name].reals, pattern);
         std::ranges::fill((*this)[output.name].halves, half_pattern);
     }
-}
-
-bool workload::outputs_untouched(bool gaps_only) const {
-    for (const output_declaration& output : graph_.outputs) {
-        const owned_tensor& t = tensors_.at(std::string(output.name));
-        std::vector<bool> written(std::max(t.reals.size(), t.halves.size()), false);
-        if (gaps_only) for_each_offset(t.view, [&](std::int64_t at) { written[static_cast<std::size_t>(at)] = true; });
-        for (std::size_t i = 0; i < written.size(); ++i)
-            if (!written[i] && (t.halves.empty() ? t.reals[i] != pattern : t.halves[i] != half_pattern)) return false;
-    }
-    return true;
 }
 
 }  // namespace attune::support

@@ -1,6 +1,7 @@
 // What the runtime asks of CUDA's driver, seen by one that stands in for it (stand_in_driver.cpp): contexts, streams,
 // memory, shared memory, errors. Nothing is computed: that needs a GPU (./run). And the same program without any
 // driver. It holds a kernel for the CPU, too. The variant is causal attention.
+#include "../../support/workload_values.hpp"
 #include "../opencl/halves.hpp"
 #include "stand_in_driver.hpp"
 
@@ -80,7 +81,7 @@ struct fresh_call : workload {
         } catch (const kernel_failure& e) {
             return std::string("failed: ") + e.what();
         } catch (const error& e) {
-            CHECK(outputs_untouched());
+            CHECK(outputs_untouched(*this));
             CHECK(driver().so_far().launches.empty());
             return e.what();
         }
@@ -305,7 +306,7 @@ TEST_CASE("without a driver a call for a GPU is refused, with what is missing", 
                          MessageMatches(ContainsSubstring("cuda: lacks libcuda.so.1")));
     CHECK_THROWS_MATCHES(synchronize<under_test::halves>({.target = "cuda"}), error,
                          MessageMatches(ContainsSubstring("lacks libcuda.so.1")));
-    CHECK(call.outputs_untouched());
+    CHECK(outputs_untouched(call));
     const kernel_list linked = kernels<under_test::halves>();
     CHECK(std::ranges::any_of(linked.entries, [](const auto& each) {
         return each.target == "cuda" && each.missing == "libcuda.so.1, NVIDIA's driver";

@@ -1,3 +1,4 @@
+#include "../../support/workload_values.hpp"
 #include "signs.hpp"
 
 #include <attune/reference.hpp>
@@ -27,7 +28,7 @@ template <const auto& Graph> workload call_of(const shape& of) {
     const graph_ir graph = dsl::ir_of<Graph>;
     workload call(graph, of, 7, {{"w", 20}, {"cap", 5}});
     for (const input_declaration& each : graph.inputs)
-        if (each.name == "slopes") call.scale_by("slopes", 0.1f);
+        if (each.name == "slopes") scale_by(call, "slopes", 0.1f);
     return call;
 }
 
@@ -38,7 +39,7 @@ template <const auto& Graph> void check(workload& call, const shape& of) {
         INFO(of.text() << " " << output.name);
         CHECK(call.largest_error(expected, output.name) < tolerance);
     }
-    CHECK(call.outputs_untouched(true));
+    CHECK(outputs_untouched(call, true));
 }
 
 template <const auto& Graph> void check(const shape& of) {
@@ -97,7 +98,7 @@ TEST_CASE("a call says that it runs on Vulkan, and what it cannot do there") {
                          MessageMatches(ContainsSubstring("expected 0 as the Vulkan device")));
     CHECK_THROWS_MATCHES(detail::call(kernels_of, call.arguments(), {.target = "vulkan", .stream = &own}), error,
                          MessageMatches(ContainsSubstring("expected no context or stream for Vulkan")));
-    CHECK(call.outputs_untouched());
+    CHECK(outputs_untouched(call));
     CHECK_THROWS_AS(detail::call(kernels_of, call.arguments(), {}),
                     error);  // nobody asked for a GPU, and there is nothing else
 }
@@ -107,6 +108,6 @@ TEST_CASE("where a device has too little memory the call says so, and the next o
     workload large = call_of<under_test::plain>({.heads = 64, .key_heads = 64, .queries = 64, .keys = 600});
     CHECK_THROWS_MATCHES(detail::call(detail::table_of<under_test::plain>(), large.arguments(), on_device), error,
                          MessageMatches(ContainsSubstring("Maximum pool size reached")));
-    CHECK(large.outputs_untouched());
+    CHECK(outputs_untouched(large));
     check<under_test::plain>({.queries = 20, .keys = 40});
 }

@@ -41,10 +41,6 @@ public:
     workload(const graph_ir& graph, const shape& of, unsigned seed, std::map<std::string, double> numbers = {},
              std::map<std::string, std::int64_t> lengths = {});
 
-    /// Replaces one in `one_in` elements of an f32 input by a value.
-    void sprinkle(std::string_view input, float value, unsigned one_in);
-    /// Replaces every element of an f32 input by its magnitude times a factor: slopes, scales.
-    void scale_by(std::string_view input, float factor);
     /// Gives an f32 input these elements, as many as it has.
     void put(std::string_view input, std::span<const float> elements);
     /// Draws the elements of an integer input from first .. last; in a u8 input, 0 .. 255 gives a mask of random bits.
@@ -56,6 +52,7 @@ public:
     void set_lengths(std::vector<std::int32_t> lengths);
 
     owned_tensor& operator[](std::string_view name) { return tensors_.at(std::string(name)); }
+    const owned_tensor& operator[](std::string_view name) const { return tensors_.at(std::string(name)); }
     const tensor& view(std::string_view name) const { return tensors_.at(std::string(name)).view; }
 
     std::vector<detail::named_argument> arguments() const;  ///< inputs and outputs
@@ -67,8 +64,9 @@ public:
 
     /// Fills the outputs with the pattern again.
     void reset_outputs();
-    /// Whether all outputs still hold only the pattern; with `gaps_only`, only the room between the rows is looked at.
-    bool outputs_untouched(bool gaps_only = false) const;
+
+    const graph_ir& graph() const { return graph_; }
+    std::mt19937& random() { return random_; }  ///< what further elements are drawn from
 
 private:
     owned_tensor& add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps);
