@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Sourced by ./tests/run: the parts of what takes long, each by itself. build/default is built by then; what follows the slice goes to ctest, or to what is named here.
 
-slices="long levels differences formulas mutants sanitizers soak fuzzers mpi torch jax"  # torch and jax: tests/run itself, before it builds everything
+slices="long levels differences formulas mutants sanitizers soak fuzzers odr mpi torch jax"  # torch and jax: tests/run itself, before it builds everything
 
 # The tests with the label `full`, what needs clang++, which set-up does not install, and how long kernels take to be lowered.
 slice_long() {
@@ -44,6 +44,12 @@ slice_soak() { build/default/bin/attune_soak --seconds "${1:-3600}"; }
 
 # libFuzzer, five minutes each; with clang only.
 slice_fuzzers() { tests/fuzz/run "${@:-300}"; }
+
+# A generator program and the tests of ranks, linked with all their types compared: two types of one name are an error.
+slice_odr() {
+    cmake --preset odr >build/.setup/odr.log 2>&1 || { cat build/.setup/odr.log >&2; return 1; }
+    cmake --build --preset odr "$@"
+}
 
 # Prefill and decode by twenty masks over ranks, in a build folder with its MPI: minutes of compiling.
 masks_over_mpi() {
