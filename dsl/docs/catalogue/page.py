@@ -101,7 +101,8 @@ def safetensors(path, name, element, values):
 
 
 def cell(text):
-    return text.replace("|", "\\|")
+    """A formula in a table: neither its bars nor a lambda's brackets mean anything to Markdown."""
+    return text.replace("|", "\\|").replace("](", "\\](")
 
 
 def picture(name):
