@@ -69,6 +69,16 @@ close(got[:, :, 5:], reference(q[1:, :, :1], k[1:], v[1:]), "packed queries")
 refused(["cu_seqlens_q", "got 4 at 2"], common.plain_attention, packed, k, v, cu_seqlens_q=np.array([0, 5, 4], np.int32))
 close(common.decode_attention(q[:, :, -1:], k, v), reference(q[:, :, -1:], k, v), "decode")
 
+# Tensors without elements, whose strides are zeros in NumPy: no keys, no queries, no heads, no batch.
+for batch, head, query, key in ((1, 8, 5, 0), (1, 8, 0, 5), (1, 0, 5, 5), (0, 8, 5, 5), (0, 0, 0, 0)):
+    none, keys = np.zeros((batch, head, query, depth), np.float32), np.zeros((batch, head, key, depth), np.float32)
+    for call, more in ((common.plain_attention, {}), (common.causal_attention, {}), (common.window_attention, {"left": 2, "right": 0}),
+                       (common.alibi_attention, {"slopes": np.ones(head, np.float32)}), (common.decode_attention, {})):
+        got = call(none, keys, keys, **more)
+        assert got.shape == none.shape and not got.any(), call
+        into = np.full_like(none.transpose(0, 2, 1, 3), 7).transpose(0, 2, 1, 3)
+        assert call(none, keys, keys, out=into, **more) is into and not into.any(), call
+
 # Memory that must not be written is read, and never written.
 frozen = q.copy()
 frozen.flags.writeable = False

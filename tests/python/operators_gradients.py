@@ -57,13 +57,22 @@ ops.alibi(*given)[0].sum().backward()  # whose derivative is one number, expande
 own = leaves(q, k, v, slopes)
 alibi(*own).sum().backward()
 close(given[2].grad, own[2].grad, "of a sum, dv")
+whole = given
+
+# Without keys or queries, whatever the strides: rows of 0, and gradients of 0.
+for queries, keys in ((90, 0), (0, 90), (0, 0)):
+    given = leaves(q[:, :, :queries], k[:, :, :keys], v[:, :, :keys], slopes)
+    out = ops.alibi(*given)[0]
+    assert out.shape == (2, 4, queries, 64) and not out.any()
+    out.sum().backward()
+    assert all(x.grad.shape == x.shape and not x.grad.any() for x in given)
 
 # Only what is asked for; nothing where nothing is.
 only_q = q.clone().requires_grad_()
 ops.alibi(only_q, k, v, slopes)[0].sum().backward()
-assert torch.equal(only_q.grad, given[0].grad)
+assert torch.equal(only_q.grad, whole[0].grad)
 with torch.no_grad():
-    assert not ops.alibi(*given)[0].requires_grad
+    assert not ops.alibi(*whole)[0].requires_grad
 
 # Directional derivatives, by central differences of the forward pass in single precision.
 def loss(q, k, v, slopes):

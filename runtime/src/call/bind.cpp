@@ -61,6 +61,16 @@ halide_type_t halide_type(element_type e) {
 /// Longer than any depth.
 alignas(128) std::array<std::uint8_t, 16384> nothing{};
 
+/// The step along an axis that the kernel sees `seen` long. Kernels insist on 1 along a depth. In a tensor without
+/// elements no step leads on, but along an axis that may be a depth: the others may be longer than `nothing`.
+std::int64_t stride_of(const tensor& t, int axis, std::int64_t seen) {
+    const std::int64_t own = t.extent(axis);
+    const bool innermost = axis == t.rank() - 1, empty = t.empty();
+    if (own > 1 && !empty) return t.stride(axis);
+    const bool fits = !empty || own * attune::bytes_of(t.type()) <= static_cast<std::int64_t>(nothing.size());
+    return innermost && own == seen && fits ? 1 : 0;
+}
+
 /// Fills a slot, with extents as the kernel sees them: where the tensor has 1 and the call has more, the stride is 0.
 template <class Logical>
 void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::string_view name, const tensor& t,
@@ -74,12 +84,9 @@ void set_buffer(halide_buffer_t& buffer, halide_dimension_t* dimensions, std::st
     buffer.dim = dimensions;
     std::int64_t elements = 1;
     for (int axis = 0; axis < t.rank(); ++axis) {
-        const bool innermost = axis == t.rank() - 1;
-        const std::int64_t own = t.extent(axis), seen = logical(axis);
-        const std::int64_t stride = own > 1 && !(empty && !innermost) ? t.stride(axis)
-                                    : own == seen && innermost        ? 1
-                                                                      : 0;  // kernels insist on 1 along a depth
-        dimensions[t.rank() - 1 - axis] = {0, static_cast<std::int32_t>(seen), static_cast<std::int32_t>(stride)};
+        const std::int64_t seen = logical(axis);
+        dimensions[t.rank() - 1 - axis] = {0, static_cast<std::int32_t>(seen),
+                                           static_cast<std::int32_t>(stride_of(t, axis, seen))};
         elements *= seen;  // below 2^62: refused as soon as it is above 2^31
         if (elements > most)
             fail(say("at most ", most, " elements in ", name, ", axes of extent 1 that broadcast counted in full"),

@@ -162,6 +162,8 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
             fail(say("an extent from 0 to ", most, " along ", along, " of ", name), std::to_string(extent),
                  "a call for a part of it");
     }
+    if (t.empty())
+        return;  // where nothing lies, no stride leads and no address counts: NumPy's strides are zeros there
     std::int64_t reach = 1;
     for (int axis = 0; axis < rank; ++axis) {
         const std::string_view along = axes[static_cast<std::size_t>(axis)];
@@ -175,7 +177,7 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
         if (extent > 1) reach += (extent - 1) * std::abs(stride);  // below 2^34: each axis is below 2^31
     }
     // Kernels add the steps of all axes in 32 bits.
-    if (reach > most && !t.empty())
+    if (reach > most)
         fail(say("at most ", most, " elements from the first to the last of ", name),
              say(reach, " in ", shown(name, t), " with strides ", list_of(t.strides())),
              "a denser copy, or a call for each part");
@@ -188,7 +190,7 @@ void check_alone(std::string_view name, const tensor& t, std::span<const std::st
         reinterpret_cast<std::uintptr_t>(t.data()) % static_cast<std::uintptr_t>(bytes) != 0)
         fail(say(name, " at an address that is a multiple of ", bytes, ", the size of its elements"), shown(name, t),
              "a copy that is aligned as its element type");
-    if (!t.data() && !t.empty())
+    if (!t.data())
         fail(say("a pointer to the elements of ", name), say("null for ", shown(name, t)),
              "null only where an extent is 0");
 }
