@@ -1,5 +1,6 @@
 #pragma once
 #include <attune/dsl.hpp>
+#include <attune/dsl/layers.hpp>
 
 /// The conventions that attention systems differ in, each as attune says it: conventions.tests.cpp has the table.
 namespace conventions {
@@ -34,6 +35,12 @@ inline constexpr auto window_bottom_right = attention(mask(scores, bottom_right(
 // --- cap and mask
 inline constexpr auto capped_then_masked = attention(mask(softcap(cap, scores), causal));
 inline constexpr auto masked_then_capped = attention(softcap(cap, mask(scores, causal)));
+
+inline constexpr auto p = scalar<"p", f32>;
+inline constexpr auto dropped = outputs(out = dropout(softmax(mask(scores, causal_bottom_right)), p, 7) * v,
+                                        lse = log_sum_exp(mask(scores, causal_bottom_right)));
+inline constexpr auto all_dropped = outputs(out = dropout(softmax(scores), 1.0, 7) * v, lse = log_sum_exp(scores));
+inline constexpr auto without_limits = attention(mask(softcap(0, scores), window(-1, -1)));
 
 // --- log-sum-exp
 inline constexpr auto base_2 = outputs(out = softmax(mask(scores, causal_bottom_right)) * v,

@@ -36,10 +36,9 @@ TEST_CASE("causal alignment behind a cache, by the length of the past: ONNX from
             [past](const shape&, std::int64_t i, std::int64_t j) { return i + past >= j; }, {{"past", past}});
 }
 
-// --- windows: attune's window(left, right) counts both ends in; `everything` stands for no end
+// --- windows: attune's window(left, right) counts both ends in; a side below 0 has no end
 
 namespace {
-constexpr int everything = 1 << 24;
 using extent = std::int64_t;
 }  // namespace
 
@@ -60,10 +59,10 @@ TEST_CASE("window, FlashAttention's (left, right): both inclusive, bottom-right,
             return (left < 0 || j >= at - left) && (right < 0 || j <= at + right);
         };
     };
-    for (const auto& [left, right] :
-         {std::pair(16, 0), std::pair(16, 5), std::pair(0, 0), std::pair(-1, 3), std::pair(7, -1)})
-        check_mask<conventions::window_bottom_right>(
-            seen(left, right), {{"left", left < 0 ? everything : left}, {"right", right < 0 ? everything : right}});
+    for (const auto& [left, right] : {std::pair(16, 0), std::pair(16, 5), std::pair(0, 0), std::pair(-1, 3),
+                                      std::pair(7, -1), std::pair(-1, -1), std::pair(-4, 0), std::pair(0, -200)})
+        check_mask<conventions::window_bottom_right>(seen(left, right), {{"left", left}, {"right", right}});
+    check_mask<conventions::without_limits>([](auto...) { return true; });
 }
 TEST_CASE("window, cuDNN's left bound: column q - left is out, window(left - 1, 0)") {
     const int left = 16;
@@ -108,6 +107,37 @@ TEST_CASE("cap after the mask: the text of ONNX 23. A masked key keeps the weigh
                   return i >= j ? 1.5 * std::tanh(product / 4 / 1.5) : -1.5;
               }));
     }
+}
+
+TEST_CASE("a cap of 0 is none: FlashAttention, FlashInfer, llama.cpp") {
+    for (const shape& s : {square, wide, tall}) {
+        workload call = call_of<conventions::capped_then_masked>(s, {{"cap", 0}});
+        run<conventions::capped_then_masked>(call);
+        check(call,
+              loops(call, s, [](auto, extent i, extent j, double product) { return i >= j ? product / 4 : -inf; }));
+    }
+}
+
+// --- dropout
+
+TEST_CASE("dropout with probability 1 gives 0, with 0 what there was: PyTorch") {
+    const auto is_zero = [](float x) { return x == 0; };
+    for (const shape& s : {square, wide, tall}) {
+        workload all = call_of<conventions::dropped>(s, {{"p", 1}}),
+                 none = call_of<conventions::dropped>(s, {{"p", 0}}), by_literal = call_of<conventions::all_dropped>(s);
+        run<conventions::dropped>(all), run<conventions::dropped>(none), run<conventions::all_dropped>(by_literal);
+        const results expected = loops(none, s, [&s](auto, extent i, extent j, double product) {
+            return i + s.keys - s.queries >= j ? product / 4 : -inf;
+        });
+        check(none, expected);
+        CHECK(error(all["lse"].reals, expected.lse) < 5e-6);
+        CHECK(std::ranges::all_of(all["out"].reals, is_zero));
+        CHECK(std::ranges::all_of(by_literal["out"].reals, is_zero));
+    }
+    // The largest probability below 1 keeps what it says.
+    workload nearly = call_of<conventions::dropped>(wide, {{"p", 1 - 0x1p-24}});
+    run<conventions::dropped>(nearly);
+    CHECK(std::ranges::all_of(nearly["out"].reals, [](float x) { return std::isfinite(x); }));
 }
 
 // --- rows that see nothing

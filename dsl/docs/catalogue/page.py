@@ -69,8 +69,8 @@ entry = re.compile(r"((?:^/// .*\n)+)(?:template <.*>\s)?(?:inline )?constexpr a
 own = [
     ("causal", "`causal`", "q >= k: the first query meets the first key", ""),
     ("causal_bottom_right", "`causal_bottom_right`", "k <= q + Lk - Lq: the last query meets the last key in use. `bottom_right(condition)` of any condition", "FlashAttention 2, FlashInfer, MLX"),
-    ("window", "`window(left, right)`", "q - k <= left and k - q <= right, both inclusive", "FlashAttention, ONNX Attention"),
-    ("softcap", "`softcap(c, s)`", "c tanh(s / c)", "Gemma 2; attention-gym generate_tanh_softcap"),
+    ("window", "`window(left, right)`", "q - k <= left and k - q <= right, both inclusive; a side below 0 has no limit", "FlashAttention, ONNX Attention"),
+    ("softcap", "`softcap(c, s)`", "c tanh(s / c); c = 0 caps nothing", "Gemma 2; attention-gym generate_tanh_softcap"),
 ]
 
 

@@ -167,7 +167,7 @@ inline constexpr auto random = whole(where(keep(0.1, seed, 0), softmax(scores), 
 // # Masks and scores
 // `mask(scores, condition)`: scores where it holds, masked elsewhere
 inline constexpr auto masking = whole(softmax(mask(scores, q_idx >= kv_idx)) * v);
-// `causal` `window(left, right)`: the first query meets the first key; both bounds inclusive
+// `causal` `window(left, right)`: the first query meets the first key; both bounds inclusive, below 0 none
 inline constexpr auto masks = seen(causal && window(w, 0));
 // `causal_bottom_right` `bottom_right(condition)`: the last query meets the last key in use
 inline constexpr auto turned = seen(causal_bottom_right && bottom_right(window(16, 0)));

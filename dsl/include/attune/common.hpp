@@ -16,7 +16,7 @@ inline constexpr auto plain_attention = softmax(scaled) * v;
 /// over a cache, see below.
 inline constexpr auto causal_attention = softmax(mask(scaled, causal)) * v;
 
-/// Query i sees the keys from i - left to i + right: window(w - 1, 0) are w keys.
+/// Query i sees the keys from i - left to i + right: window(w - 1, 0) are w keys. A side below 0 has no limit.
 inline constexpr auto left = scalar<"left", i32>;
 inline constexpr auto right = scalar<"right", i32>;
 inline constexpr auto window_attention = softmax(mask(scaled, window(left, right))) * v;

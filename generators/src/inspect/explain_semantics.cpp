@@ -14,12 +14,24 @@ namespace {
 struct distance {
     int queries{}, keys{}, key_lengths{}, query_lengths{}, constant{};
     std::vector<std::string> limit;  ///< what else there is, with its sign as if moved to the right
+    bool may_be_none{};              ///< a limit below 0 is none
     bool is_simple() const {
         return std::all_of(limit.begin(), limit.end(), [](const std::string& term) { return term.size() < 32; });
     }
 };
 
+/// The limit x of where(x < 0, without a limit, x), as window(...) says it; else the node itself.
+int limit_of_window(const graph_ir& graph, int at, distance& d) {
+    const instruction& node = graph.nodes[at];
+    if (node.op != operation::where || graph.nodes[node.arguments[1]].op != operation::constant) return at;
+    const instruction& below = graph.nodes[node.arguments[0]];
+    if (below.op != operation::less || below.arguments[0] != node.arguments[2]) return at;
+    d.may_be_none = true;
+    return node.arguments[2];
+}
+
 void add_terms(const graph_ir& graph, int at, int sign, distance& d) {
+    at = limit_of_window(graph, at, d);
     const instruction& node = graph.nodes[at];
     const bool adds = node.op == operation::add, subtracts = node.op == operation::subtract;
     if (node.op == operation::negate) sign = -sign;
@@ -63,16 +75,18 @@ void add_comparison(const graph_ir& graph, const instruction& node, std::vector<
     if (!last_meets_last && (d.key_lengths != 0 || d.query_lengths != 0)) return;
     const std::string from = last_meets_last ? "its place from the end of the keys" : "its own position";
     const std::string limit = limit_text(d, strict ? -1 : 0);  // inclusive
+    const std::string_view unless = d.may_be_none ? "; below 0 there is no limit" : "";
     if (d.queries < 0 && limit == "0")
         all.push_back({"alignment", last_meets_last ? "bottom-right: the last query meets the last key in use (as many "
                                                       "more keys come before the first query as there are more keys)"
                                                     : "top-left: query i sees no key after i"});
     else if (d.queries > 0)
         all.push_back(
-            {"window", fmt::format("a query sees keys down to {} before {}, inclusive: {} + 1 keys with that position",
-                                   limit, from, limit)});
+            {"window",
+             fmt::format("a query sees keys down to {} before {}, inclusive: {} + 1 keys with that position{}", limit,
+                         from, limit, unless)});
     else
-        all.push_back({"window", fmt::format("a query sees keys up to {} after {}, inclusive", limit, from)});
+        all.push_back({"window", fmt::format("a query sees keys up to {} after {}, inclusive{}", limit, from, unless)});
 }
 
 bool uses(const graph_ir& graph, operation op) {

@@ -7,9 +7,12 @@ namespace attune::catalogue {
 using namespace dsl;
 
 namespace detail {
-/// |clamp(q, K // 2, N - 1 - K // 2) - k| <= K // 2: a window of K cells that stays inside an axis of N.
+/// c - l <= k <= c + r, l = K // 2, r = K // 2 + K % 2 - 1, c = clamp(q, l, N - 1 - r): a window of K cells that stays
+/// inside an axis of N. Of an even K one more lies before the query than after it.
 constexpr auto near(operand auto q, operand auto k, operand auto window, operand auto cells) {
-    return abs(min(max(q, window / 2), cells - 1 - window / 2) - k) <= window / 2;
+    const auto before = window / 2, after = window / 2 + (window % 2 - 1);
+    const auto centre = min(max(q, before), cells - 1 - after);
+    return centre - before <= k && k <= centre + after;
 }
 
 /// Every second bit of a position, gathered.
@@ -22,8 +25,8 @@ constexpr auto even_bits(operand auto i) {
 }
 }  // namespace detail
 
-/// Near on both axes, pixel i at (i % W, i // W). (Neighborhood attention, Hassani et al. 2023; attention-gym
-/// generate_natten)
+/// Near on both axes, pixel i at (i % W, i // W): kernel_w kernel_h keys, even or odd. (Neighborhood attention, Hassani
+/// et al. 2023, NATTEN; of odd kernels attention-gym generate_natten)
 constexpr auto natten(operand auto width, operand auto height, operand auto kernel_w, operand auto kernel_h) {
     return detail::near(q_idx / width, kv_idx / width, kernel_h, height) &&
            detail::near(q_idx % width, kv_idx % width, kernel_w, width);

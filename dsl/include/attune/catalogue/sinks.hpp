@@ -13,9 +13,9 @@ template <class Sinks> constexpr auto with_sink(expression auto s, Sinks sink) {
 /// w = exp(s) / (1 + sum exp(s)). (softmax1, Miller 2023)
 constexpr auto with_plus_one(expression auto s) { return softmax_plus_one(s) * v; }
 
-/// (w keep[b, h, q, k] / (1 - p)) V. (dropout of the weights, by a mask of those that are kept)
+/// (w keep[b, h, q, k] / (1 - p)) V; 0 of p = 1. (dropout of the weights, by a mask of those that are kept)
 template <class Keep> constexpr auto with_dropout(expression auto s, Keep keep, operand auto p) {
-    return where(keep(b, h, q_idx, kv_idx), softmax(s), 0) / (1 - p) * v;
+    return where(keep(b, h, q_idx, kv_idx), softmax(s), 0) / dsl::detail::share_kept(p) * v;
 }
 
 /// log sum exp(s) to the base 2. (FlashInfer)

@@ -1,21 +1,11 @@
 #pragma once
-#include <attune/dsl.hpp>
+#include <attune/catalogue/natten.hpp>
 
 /// Sliding tile attention (Zhang et al. 2025): windows counted in tiles of a canvas, followed by text that sees
 /// everything and that everything sees. Pixels are numbered tile by tile.
 namespace attune::catalogue {
 
 using namespace dsl;
-
-namespace detail {
-/// c - l <= k <= c + r, l = K // 2, r = K // 2 + K % 2 - 1, c = clamp(q, l, N - 1 - r): a window of K tiles inside an
-/// axis of N.
-constexpr auto tiles_near(operand auto q, operand auto k, operand auto window, operand auto tiles) {
-    const auto before = window / 2, after = window / 2 + (window % 2 - 1);
-    const auto centre = min(max(q, before), tiles - 1 - after);
-    return centre - before <= k && k <= centre + after;
-}
-}  // namespace detail
 
 /// Near in tiles on both axes, tile t = i // (tile_0 tile_1) at (t // N_1, t % N_1), N_a = canvas_a // tile_a.
 /// (attention-gym generate_sta_mask_mod_2d)
@@ -24,8 +14,8 @@ constexpr auto sliding_tiles_2d(operand auto canvas_0, operand auto canvas_1, op
     const auto area = canvas_0 * canvas_1, across = canvas_1 / tile_1;
     const auto q_tile = q_idx / (tile_0 * tile_1), k_tile = kv_idx / (tile_0 * tile_1);
     return q_idx >= area || kv_idx >= area ||
-           (detail::tiles_near(q_tile / across, k_tile / across, kernel_0 / tile_0, canvas_0 / tile_0) &&
-            detail::tiles_near(q_tile % across, k_tile % across, kernel_1 / tile_1, across));
+           (detail::near(q_tile / across, k_tile / across, kernel_0 / tile_0, canvas_0 / tile_0) &&
+            detail::near(q_tile % across, k_tile % across, kernel_1 / tile_1, across));
 }
 
 /// The same on (time, height, width). (attention-gym generate_sta_mask_mod_3d)
@@ -35,10 +25,9 @@ constexpr auto sliding_tiles_3d(operand auto canvas_0, operand auto canvas_1, op
     const auto volume = canvas_0 * canvas_1 * canvas_2, down = canvas_1 / tile_1, across = canvas_2 / tile_2;
     const auto q_tile = q_idx / (tile_0 * tile_1 * tile_2), k_tile = kv_idx / (tile_0 * tile_1 * tile_2);
     return q_idx >= volume || kv_idx >= volume ||
-           (detail::tiles_near(q_tile / (down * across), k_tile / (down * across), kernel_0 / tile_0,
-                               canvas_0 / tile_0) &&
-            detail::tiles_near(q_tile / across % down, k_tile / across % down, kernel_1 / tile_1, down) &&
-            detail::tiles_near(q_tile % across, k_tile % across, kernel_2 / tile_2, across));
+           (detail::near(q_tile / (down * across), k_tile / (down * across), kernel_0 / tile_0, canvas_0 / tile_0) &&
+            detail::near(q_tile / across % down, k_tile / across % down, kernel_1 / tile_1, down) &&
+            detail::near(q_tile % across, k_tile % across, kernel_2 / tile_2, across));
 }
 
 }  // namespace attune::catalogue

@@ -9,11 +9,13 @@ using namespace dsl;
 /// 0 <= q - k <= w: w + 1 keys. (attention-gym generate_sliding_window)
 constexpr auto sliding_window(operand auto w) { return window(w, 0); }
 
-/// 0 <= q - k < n: n keys, the query's own included. (Mistral; attention-gym selected_attention)
-constexpr auto last_keys(operand auto n) { return window(n - 1, 0); }
+/// 0 <= q - k < n: n keys, the query's own included; none of n = 0. (Mistral; attention-gym selected_attention)
+constexpr auto last_keys(operand auto n) { return q_idx - kv_idx <= n - 1 && kv_idx - q_idx <= 0; }
 
-/// q - k <= left, with no bound ahead. (FlashAttention window (left, -1))
-constexpr auto window_back(operand auto left) { return kv_idx >= q_idx - left; }
+/// q - k <= left, with no bound ahead; below 0 with none at all. (FlashAttention window (left, -1))
+constexpr auto window_back(operand auto left) {
+    return kv_idx >= q_idx - dsl::detail::limit_unless(left < 0, left, 1 << 30);
+}
 
 /// |q - k| <= w and |q - k| % d == 0. (attention-gym generate_dilated_sliding_window)
 constexpr auto dilated_window(operand auto w, operand auto d) {

@@ -7,10 +7,32 @@ namespace attune::dsl {
 /// Query i sees keys 0 to i: the first query meets the first key (top-left alignment).
 inline constexpr auto causal = q_idx >= kv_idx;
 
+namespace detail {
+/// A limit, or what stands for none where it is `none`: of a literal decided here, of an expression in the call.
+template <operand L, class Limit> constexpr auto limit_unless(bool none, const L& limit, Limit unlimited) {
+    return none ? static_cast<std::common_type_t<L, Limit>>(unlimited)
+                : static_cast<std::common_type_t<L, Limit>>(limit);
+}
+template <expression C, expression L, class Limit>
+constexpr auto limit_unless(const C& none, const L& limit, Limit unlimited) {
+    return where(none, unlimited, limit);
+}
+
+/// 1 - p, by which what dropout keeps is divided; where nothing is kept, what is no 0.
+template <operand P> constexpr auto share_kept(P p) {
+    if constexpr (expression<P>)
+        return max(1.0 - as_real(p), 1e-8);
+    else
+        return 1.0 - as_real(lift(p < 1 ? p : P{0}));
+}
+}  // namespace detail
+
 /// At most `left` keys back and `right` keys ahead, both inclusive; integers or run-time scalars. `window(w - 1, 0)`
-/// has w keys.
+/// has w keys. A side below 0 has no limit, as in FlashAttention: window(-1, -1) hides nothing.
 template <operand L, operand R> constexpr auto window(L left, R right) {
-    return q_idx - kv_idx <= left && kv_idx - q_idx <= right;
+    constexpr int farther = 1 << 30;  // than any two positions are apart
+    return q_idx - kv_idx <= detail::limit_unless(left < 0, left, farther) &&
+           kv_idx - q_idx <= detail::limit_unless(right < 0, right, farther);
 }
 template <class... A>
     requires(sizeof...(A) != 2)
@@ -46,7 +68,7 @@ template <expression C> constexpr auto bottom_right(C c) {
 }
 inline constexpr auto causal_bottom_right = bottom_right(causal);
 
-/// c * tanh(s / c): scores bounded to (-c, c). Before the mask. (Gemma 2)
+/// c * tanh(s / c): scores bounded to (-c, c). Before the mask. A cap of 0 is none, as elsewhere. (Gemma 2)
 template <operand C, operand S>
     requires involves_graph<C, S>
 constexpr auto softcap(C c, S s) {
@@ -56,8 +78,10 @@ constexpr auto softcap(C c, S s) {
         static_assert(plain_number<kind_of<C>> && expression<S>,
                       "attune: softcap(c, scores): the cap comes first, then what it bounds");
         return rejected{};
-    } else
-        return c * tanh(s / c);
+    } else {
+        const auto cap = detail::limit_unless(c == 0, c, 1e30);  // beyond which tanh is the identity
+        return cap * tanh(s / cap);
+    }
 }
 
 /// all(n, extent, condition): the condition holds for every n of 0 .. extent - 1.

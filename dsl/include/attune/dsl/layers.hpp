@@ -304,11 +304,11 @@ template <operand P, operand S> constexpr auto keep(P p, S seed) {
 }
 
 /// Weights, each dropped with probability p, the others scaled by 1 / (1 - p): dropout(softmax(s), 0.1, seed) * v.
-/// keep(p, seed) says which are kept.
+/// keep(p, seed) says which are kept. Of p = 1 none is, and the result is 0.
 template <expression W, operand P, operand... S>
     requires(sizeof...(S) == 1 || sizeof...(S) == 2)
 constexpr auto dropout(W weights, P p, S... seed) {
-    return where(keep(p, seed...), weights, 0.0) / (1.0 - as_real(lift(p)));
+    return where(keep(p, seed...), weights, 0.0) / detail::share_kept(p);
 }
 
 template <class... A>
