@@ -5,6 +5,7 @@
 #include <attune/ir/builder.hpp>
 #include <attune/ir/differentiate.hpp>
 #include <attune/ir/outputs_problem.hpp>
+#include <attune/ir/returning_pairs.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -269,6 +270,11 @@ inline constexpr ir_builder built = [] {
     static_assert(unknown != unknown_number::queries,
                   "attune: no input has an axis that says how many queries there are; state it: queries(formula, "
                   "length)");
+    constexpr bool returns =
+        list.sound() && masked_pairs_return({list.nodes.data(), static_cast<std::size_t>(list.node_count)});
+    static_assert(!returns,
+                  "attune: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max "
+                  "with a number are finite at -infinity; mask last: softmax(mask(softcap(30, scores), causal))");
     return list;
 }();
 

@@ -1,0 +1,12 @@
+// rejects: masked pairs would be seen again, as tanh (of softcap), exp, sigmoid, erf, atan, sign, and max with a number are finite at -infinity
+#include "language.hpp"
+
+namespace my {
+#ifdef REJECT
+inline constexpr auto variant = softmax(sigmoid(mask(scores, causal)) + 1.0) * v;
+inline constexpr auto text = description<variant>;
+#else
+inline constexpr auto variant = softmax(silu(mask(scores, causal)) + 1.0) * v;
+inline constexpr auto text = description<variant>;
+#endif
+}  // namespace my
