@@ -1,0 +1,24 @@
+#pragma once
+#include <string_view>
+
+namespace attune::generators::ptx {
+
+/// What a call of a name that nobody defines stands for.
+struct instruction {
+    std::string_view name;  ///< of the call; with several results each has a call of its own, `name` and _d0, _d1, ...
+    int results, operands;
+    bool of_warp;  ///< all threads of a warp execute it together
+    /// `%0`, `%1` are the results, `$0`, `$1` the operands.
+    std::string_view text;
+    /// Whether its operand is an address of shared memory: the call is passed the word that lies there, and the load of
+    /// that word is what the address is taken from.
+    bool takes_address{};
+};
+
+/// The instruction of a name without its _d0; null where there is none.
+const instruction* instruction_named(std::string_view name);
+
+inline constexpr std::string_view prefix = "attune_";  ///< of all names
+inline constexpr std::string_view commit_copies = "attune_async_commit";
+
+}  // namespace attune::generators::ptx
