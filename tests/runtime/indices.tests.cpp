@@ -305,7 +305,7 @@ TEST_CASE("a table that is shorter than the positions that read it is refused") 
     c.given.back().view = {c.plenty.data(), {3}};
     CHECK_THAT(c.made<formulas::by_position>(),
                Equals("attune: expected kv_idx from 0 to 2, an index along row of rows, got 3 at (kv_idx 3); "
-                      "try a rows that is long enough, or positions that are in it"));
+                      "try a longer rows, or positions that are in it"));
     CHECK(c.made<formulas::in_a_branch>().empty());  // the formula asks first
     std::vector<std::int32_t> lengths{3, 1, 2};
     c.add("kv_lengths", {lengths.data(), {batches}});

@@ -24,7 +24,9 @@ struct distance {
 int limit_of_window(const graph_ir& graph, int at, distance& d) {
     const instruction& node = graph.nodes[at];
     if (node.op != operation::where || graph.nodes[node.arguments[1]].op != operation::constant) return at;
-    const instruction& below = graph.nodes[node.arguments[0]];
+    const instruction& outside = graph.nodes[node.arguments[0]];
+    if (outside.op != operation::logical_or) return at;
+    const instruction& below = graph.nodes[outside.arguments[0]];
     if (below.op != operation::less || below.arguments[0] != node.arguments[2]) return at;
     d.may_be_none = true;
     return node.arguments[2];

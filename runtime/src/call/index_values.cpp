@@ -44,7 +44,7 @@ public:
         scratch room, memory;
         auto* const first = static_cast<std::int16_t*>(room.take(nodes * sizeof(std::int16_t)));
         if (!first) throw std::bad_alloc();
-        std::span order = nodes_under(call_.graph, use_.index, {first, nodes});
+        std::span order = nodes_under(call_.graph, use_, {first, nodes});
         const int quotient = all_quotients_of_keys(order);
         auto* const numbers = static_cast<std::byte*>(memory.take(number_run::bytes_for(nodes, order.size())));
         if (!numbers) throw std::bad_alloc();
@@ -133,8 +133,14 @@ private:
         for (int i = 0; i < some; ++i)
             lowest = std::min(lowest, index.at[i].integer), highest = std::max(highest, index.at[i].integer);
         if (lowest >= 0 && highest < places) return;
-        for (int i = 0; i < some; ++i)
-            if (const std::int32_t number = index.at[i].integer; number < 0 || number >= places) {
+        const auto counts = [&](int i) {
+            return std::ranges::all_of(use_.guarded_by(), [&](const index_use::guard& each) {
+                return (values[each.condition][i].integer != 0) == each.value;
+            });
+        };
+        const int guarded = use_.guard_count > 0 ? count : some;  // an index that is one for all may count for some
+        for (int i = 0; i < guarded; ++i)
+            if (const std::int32_t number = index[i].integer; (number < 0 || number >= places) && counts(i)) {
                 if (found_.count++ > 0) continue;
                 found_.number = number, found_.places = places, found_.place = place;
                 found_.place[counting] += i;
@@ -228,7 +234,7 @@ private:
                 ? say("a place in ", tensor_name(call_, use_), " for all that is stored; kv_lengths count the new keys")
             : from_tensor
                 ? say("entries that are places of ", tensor_name(call_, use_), " wherever the lengths in use reach")
-                : say("a ", tensor_name(call_, use_), " that is long enough, or positions that are in it"));
+                : say("a longer ", tensor_name(call_, use_), ", or positions that are in it"));
     }
 
     const call_numbers& call_;

@@ -1,11 +1,13 @@
 #include "call/indices.hpp"
 #include "base/text.hpp"
+#include "call/formula.hpp"
 
 #include <attune/ir/projections.hpp>
 #include <attune/runtime/error.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <new>
 
 namespace attune::detail {
@@ -58,6 +60,7 @@ public:
 
     void run() {
         const std::span nodes = call_.graph.nodes;
+        if (may_overflow()) check_overflows();
         for (std::size_t at = 0; at < nodes.size(); ++at) {
             const instruction& n = nodes[at];
             if (n.op != operation::load && n.op != operation::deposit) continue;
@@ -88,6 +91,47 @@ private:
         for (std::size_t n = 0; n < count; ++n) ranges_[n] = range_of(call_, static_cast<int>(n), ranges_.first(n));
         mark_reached();
         mark_chosen();
+    }
+
+    /// Whether a sum of lengths and constants, each doubled by each addition, may leave 32 bits: of most graphs it may
+    /// not, and nothing else has to be asked.
+    bool may_overflow() const {
+        const auto bits_of = [](std::int64_t x) {
+            return static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::abs(x))));
+        };
+        int widest = 1, additions = 0;
+        for (const std::int64_t extent : call_.shape.extents) widest = std::max(widest, bits_of(extent));
+        for (const instruction& n : call_.graph.nodes) {
+            if (n.kind != kind::integer) continue;
+            const auto is_one_of = [&](std::initializer_list<operation> all) {
+                return std::ranges::find(all, n.op) != all.end();
+            };
+            if (is_one_of({operation::multiply, operation::extent, operation::bound, operation::d_idx, operation::sum}))
+                return true;
+            if (is_one_of({operation::negate, operation::absolute, operation::add, operation::subtract})) ++additions;
+            if (n.op == operation::constant) widest = std::max(widest, bits_of(n.integer));
+            if (n.op == operation::scalar)
+                widest = std::max(widest, bits_of(call_.given.inputs[static_cast<std::size_t>(n.input)]->integer));
+        }
+        return widest + additions > 31;
+    }
+
+    /// Kernels compute integers in 32 bits, and may move terms across comparisons.
+    void check_overflows() {
+        analyse();
+        for (std::size_t at = 0; at < ranges_.size(); ++at) {
+            if (call_.node(static_cast<int>(at)).kind != kind::integer || !ranges_[at].overflows()) continue;
+            const bool above = ranges_[at].highest > number_range::most && ranges_[at].highest < number_range::known;
+            constexpr variation_bits of_positions = of_batch | of_head | of_query | of_key | of_channel;
+            const bool varies = (varies_[at] & (of_positions | ~(of_bound - 1))) != 0;
+            fail(say(formula_of(call_.graph, static_cast<int>(at)), " from ", number_range::least, " to ",
+                     number_range::most, ", integers of 32 bits"),
+                 say(above ? "up to " : "down to ", above ? ranges_[at].highest : ranges_[at].lowest,
+                     varies ? " at this call's lengths" : ""),
+                 varies ? "an index for each axis of a table, reals (as_real) where no index is meant, or fewer "
+                          "positions a call"
+                        : "smaller numbers");
+        }
     }
 
     /// Branches of where(), and what && and || may leave out, are not always read.
@@ -152,22 +196,59 @@ private:
         const bool of_pairs = (varies & of_query) != 0 && (varies & of_key) != 0,
                    is_long = !of_channels && (of_pairs || (varies & (of_channel | of_sum | ~(of_bound - 1))) != 0);
         // What positions make is read beyond its axis where a condition says that it does not count.
-        if ((varies & of_tensor) == 0 && (of_pairs || !is_always(load))) return;
+        if ((varies & of_tensor) == 0) {
+            if (all_ ? !find_guards(use) : of_pairs || !is_always(load)) return;
+        }
         if (is_long && !all_) return;
         add(use, varies);
     }
 
+    /// What has to hold where an index counts, from the read up to what is always computed. False where that is not
+    /// known: the read has several users, or a condition that only the kernel knows.
+    bool find_guards(index_use& use) const {
+        if (is_always(use.load)) return true;
+        const instruction& first = call_.node(use.load);
+        if (first.op == operation::deposit) return false;
+        constexpr variation_bits unknown = not_before | ~(of_bound - 1);
+        for (int at = use.load; (reached_[static_cast<std::size_t>(at)] & always) == 0;) {
+            int user = -1, place = 0;
+            for (std::size_t other = static_cast<std::size_t>(at) + 1; other < reached_.size(); ++other) {
+                const instruction& n = call_.node(static_cast<int>(other));
+                for (std::size_t i = 0; i < n.argument_count; ++i) {
+                    if (n.arguments[i] != at) continue;
+                    if (user >= 0) return false;
+                    user = static_cast<int>(other), place = static_cast<int>(i);
+                }
+            }
+            if (user < 0) return false;
+            const instruction& n = call_.node(user);
+            const bool both = n.op == operation::logical_and, either = n.op == operation::logical_or,
+                       chosen = n.op == operation::where && place > 0;
+            if (both || either || chosen) {
+                const std::int16_t condition = n.arguments[chosen ? 0 : static_cast<std::size_t>(1 - place)];
+                if (use.guard_count == index_use::most_guards ||
+                    (varies_[static_cast<std::size_t>(condition)] & unknown) != 0)
+                    return false;
+                use.guards[use.guard_count++] = {condition, both || (chosen && place == 1)};
+            }
+            at = user;
+        }
+        return (varies_[static_cast<std::size_t>(use.index)] & unknown) == 0 || use.guard_count == 0;
+    }
+
     void add(index_use use, variation_bits varies) {
-        const std::span<const std::int16_t> order = nodes_under(call_.graph, use.index, order_);
+        for (const index_use::guard& each : use.guarded_by())
+            varies |= varies_[static_cast<std::size_t>(each.condition)];
+        const std::span<const std::int16_t> order = nodes_under(call_.graph, use, order_);
         if (std::ranges::any_of(order, [&](std::int16_t at) { return is_elsewhere(call_.node(at)); })) return;
         const named_argument* const lengths = call_.given.kv_lengths;
         if (lengths && lengths->view.where() != memory::host && (use.ends_with_keys || (varies & of_key) != 0)) return;
-        use.is_entry = !use.ends_with_keys && is_entry(call_.node(use.index));
+        use.is_entry = !use.ends_with_keys && use.guard_count == 0 && is_entry(call_.node(use.index));
         if (use.ends_with_keys || ((varies & of_key) != 0 && lengths)) varies |= of_batch;
         use.varies = varies;
         found_.push_back(use);
         // Other uses of the index may have more channels, or longer sums.
-        const bool alike = (varies & (of_channel | ~(of_bound - 1))) == 0;
+        const bool alike = (varies & (of_channel | ~(of_bound - 1))) == 0 && use.guard_count == 0;
         if (alike && !use.ends_with_keys) ranges_[static_cast<std::size_t>(use.index)] = {0, use.places - 1};
     }
 
@@ -242,17 +323,20 @@ public:
 
 }  // namespace
 
-std::span<std::int16_t> nodes_under(const graph_ir& graph, int index, std::span<std::int16_t> room) {
+std::span<std::int16_t> nodes_under(const graph_ir& graph, const index_use& use, std::span<std::int16_t> room) {
     std::ranges::fill(room, std::int16_t{0});
-    room[static_cast<std::size_t>(index)] = 1;
-    for (int at = index; at >= 0; --at) {
+    int last = use.index;
+    room[static_cast<std::size_t>(use.index)] = 1;
+    for (const index_use::guard& each : use.guarded_by())
+        last = std::max<int>(last, each.condition), room[static_cast<std::size_t>(each.condition)] = 1;
+    for (int at = last; at >= 0; --at) {
         const instruction& n = node_of(graph, at);
         if (room[static_cast<std::size_t>(at)] == 0 || n.op == operation::extent) continue;
         for (std::size_t i = n.op == operation::load ? 1 : 0; i < n.argument_count; ++i)
             room[static_cast<std::size_t>(n.arguments[i])] = 1;
     }
     std::size_t count = 0;
-    for (int at = 0; at <= index; ++at)
+    for (int at = 0; at <= last; ++at)
         if (room[static_cast<std::size_t>(at)] != 0) room[count++] = static_cast<std::int16_t>(at);
     return room.first(count);
 }

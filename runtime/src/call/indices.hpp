@@ -4,6 +4,7 @@
 
 #include <attune/ir/operations.hpp>
 
+#include <array>
 #include <memory_resource>
 #include <span>
 #include <string_view>
@@ -20,6 +21,16 @@ struct index_use {
     bool ends_with_keys;
     variation_bits varies{};
     bool is_entry{};  ///< the index is an element of a table
+
+    /// Conditions, each of which has to have this value where the index counts.
+    struct guard {
+        std::int16_t condition;
+        bool value;
+    };
+    static constexpr std::size_t most_guards = 4;
+    std::array<guard, most_guards> guards{};
+    std::size_t guard_count{};
+    std::span<const guard> guarded_by() const { return std::span(guards).first(guard_count); }
 };
 
 /// Checks indices that the caller's tensors hold, such as page tables, and tables that may be shorter than the
@@ -31,7 +42,8 @@ public:
     explicit index_checks(std::pmr::memory_resource& memory) : uses_(&memory) {}
 
     /// Indices that have to be checked for each pair or each channel are found only if `all` is set. To be called after
-    /// the other checks. Refuses sums over axes that are too short.
+    /// the other checks. Refuses integers that leave 32 bits somewhere in the call, and sums over axes that are too
+    /// short.
     void find(const call_numbers& call, bool all);
     void look(const call_numbers& call) const;
 
@@ -41,9 +53,9 @@ private:
     std::pmr::vector<index_use> uses_;
 };
 
-/// The nodes that a node is made of, arguments before their users and the node last, in `room` for all nodes of the
+/// The nodes that an index and its guards are made of, arguments before their users, in `room` for all nodes of the
 /// graph.
-std::span<std::int16_t> nodes_under(const graph_ir& graph, int node, std::span<std::int16_t> room);
+std::span<std::int16_t> nodes_under(const graph_ir& graph, const index_use& use, std::span<std::int16_t> room);
 
 /// Calls `of(index, extent, body)`, nodes, for each bound index that an operation counts.
 template <class F> void each_bound_index(const instruction& n, F of) {

@@ -101,7 +101,7 @@ private:
         const std::int64_t number = value(formed.arguments[argument]);
         if (argument == 3 || formed.op == operation::tokens) check_parts(formed.arguments[argument]);
         if (number < 0)
-            fail(say("a ", word(), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number),
+            fail(say(article(), word(), " from 0 to ", most, " in ", spelling(of_.op)), std::to_string(number),
                  "max(0, ...), or other extents");
         of_ = outer;
         return number;
@@ -161,9 +161,10 @@ private:
     }
 
     std::string_view word() const { return of_.op == operation::precomputed ? "extent" : word_for(of_.axis); }
+    std::string_view article() const { return of_.op == operation::precomputed ? "an " : "a "; }
 
     [[noreturn]] void refuse() const {
-        fail(say("a ", word(), " of ", spelling(of_.op),
+        fail(say(article(), word(), " of ", spelling(of_.op),
                  " made of constants, lengths, extents, scalars and their arithmetic"),
              "one that needs more than the call's numbers", "a scalar of the variant that the caller computes");
     }

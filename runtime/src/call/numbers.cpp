@@ -1,50 +1,65 @@
 #include "call/numbers.hpp"
+#include "call/indices.hpp"
+
+#include <attune/ir/stores.hpp>
 
 #include <algorithm>
-#include <cstdlib>
-#include <functional>
-#include <limits>
+#include <bit>
 
 namespace attune::detail {
 namespace {
 
-constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
-                       most = std::numeric_limits<std::int32_t>::max();
-constexpr number_range anything{least, most};
+/// An end of which nothing is known. Every other is exact, beyond 32 bits, too.
+constexpr std::int64_t far = std::int64_t{1} << 62;
+constexpr number_range anything{-far, far};
 
-number_range around(std::initializer_list<std::int64_t> ends) {
-    const auto [lowest, highest] = std::minmax(ends);
-    return lowest < least || highest > most ? anything : number_range{lowest, highest};  // kernels wrap around
+constexpr bool is_known(std::int64_t end) { return end > -far && end < far; }
+constexpr std::int64_t limited(std::int64_t x) { return std::clamp(x, -far, far); }
+constexpr std::int64_t plus(std::int64_t x, std::int64_t y) {
+    return !is_known(x) ? x : !is_known(y) ? y : limited(x + y);
 }
+constexpr std::int64_t times(std::int64_t x, std::int64_t y) {
+    std::int64_t product = 0;
+    if (__builtin_mul_overflow(x, y, &product)) return (x < 0) != (y < 0) ? -far : far;
+    return limited(product);
+}
+constexpr number_range negative(number_range x) { return {-x.highest, -x.lowest}; }
 
 /// Of what a shift or a product of an interval's ends bounds.
 template <class F> number_range of_ends(number_range x, number_range y, F f) {
-    return around({f(x.lowest, y.lowest), f(x.lowest, y.highest), f(x.highest, y.lowest), f(x.highest, y.highest)});
+    const auto [lowest, highest] =
+        std::minmax({f(x.lowest, y.lowest), f(x.lowest, y.highest), f(x.highest, y.lowest), f(x.highest, y.highest)});
+    return {lowest, highest};
 }
 
 /// Of operations of one, the second is the first again.
 using range_of_two = number_range (*)(number_range, number_range);
-constexpr range_of_two unknown = [](number_range, number_range) { return anything; };
 
 constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
-    {operation::negate, [](number_range x, number_range) { return around({-x.lowest, -x.highest}); }},
+    {operation::negate, [](number_range x, number_range) { return negative(x); }},
     {operation::absolute,
      [](number_range x, number_range) {
-         return x.lowest >= 0       ? x
-                : x.lowest == least ? anything
-                                    : number_range{0, std::max(-x.lowest, std::abs(x.highest))};
+         if (x.lowest >= 0) return x;
+         return number_range{std::max<std::int64_t>(-x.highest, 0), std::max(-x.lowest, x.highest)};
      }},
     {operation::add,
-     [](number_range x, number_range y) { return around({x.lowest + y.lowest, x.highest + y.highest}); }},
+     [](number_range x, number_range y) { return number_range{plus(x.lowest, y.lowest), plus(x.highest, y.highest)}; }},
     {operation::subtract,
-     [](number_range x, number_range y) { return around({x.lowest - y.highest, x.highest - y.lowest}); }},
-    {operation::multiply, [](number_range x, number_range y) { return of_ends(x, y, std::multiplies<>{}); }},
+     [](number_range x, number_range y) {
+         return number_range{plus(x.lowest, -y.highest), plus(x.highest, -y.lowest)};
+     }},
+    {operation::multiply, [](number_range x, number_range y) { return of_ends(x, y, times); }},
     {operation::divide,
-     [](number_range x, number_range y) { return y.lowest < 1 ? anything : of_ends(x, y, quotient_of); }},
+     [](number_range x, number_range y) {
+         const std::int64_t largest = std::max(-x.lowest, x.highest);  // no quotient exceeds its dividend
+         if (y.lowest < 1) return number_range{-largest, largest};
+         return of_ends(x, y, [](std::int64_t of, std::int64_t by) { return is_known(of) ? quotient_of(of, by) : of; });
+     }},
     {operation::remainder,
      [](number_range x, number_range y) {
-         if (y.lowest < 1) return anything;
-         return x.lowest >= 0 && x.highest < y.lowest ? x : number_range{0, y.highest - 1};
+         if (x.lowest >= 0 && y.lowest >= 1 && x.highest < y.lowest) return x;
+         return number_range{std::min<std::int64_t>(plus(y.lowest, 1), 0),
+                             std::max<std::int64_t>(plus(y.highest, -1), 0)};
      }},
     {operation::minimum,
      [](number_range x, number_range y) {
@@ -54,28 +69,63 @@ constexpr by_operation<family::arithmetic, range_of_two> of_arithmetic{
          return number_range{std::max(x.lowest, y.lowest), std::max(x.highest, y.highest)};
      }}};
 
+/// Bits no higher than the highest one of either.
+constexpr range_of_two below_highest_bit = [](number_range x, number_range y) {
+    if (x.lowest < 0 || y.lowest < 0 || x.highest > number_range::most || y.highest > number_range::most)
+        return anything;
+    const auto both = static_cast<std::uint64_t>(x.highest | y.highest);
+    return number_range{0, static_cast<std::int64_t>(std::bit_ceil(both + 1)) - 1};
+};
 constexpr by_operation<family::bits, range_of_two> of_bits{
     {operation::bit_and,
      [](number_range x, number_range y) {
          if (y.lowest >= 0) return number_range{0, x.lowest >= 0 ? std::min(x.highest, y.highest) : y.highest};
          return x.lowest >= 0 ? number_range{0, x.highest} : anything;
      }},
-    {operation::bit_or, unknown},
-    {operation::bit_xor, unknown},
-    {operation::shift_left, unknown},
+    {operation::bit_or, below_highest_bit},
+    {operation::bit_xor, below_highest_bit},
+    {operation::shift_left,
+     [](number_range x, number_range y) {
+         if (y.lowest < 0 || y.highest > 31) return anything;
+         const number_range all =
+             of_ends(x, y, [](std::int64_t number, std::int64_t by) { return times(number, std::int64_t{1} << by); });
+         return all.fits() ? all : anything;  // bits are lost, as is meant by those who shift
+     }},
     {operation::shift_right, [](number_range x, number_range y) {
          if (y.lowest < 0 || y.highest > 31) return anything;
-         return of_ends(x, y, [](std::int64_t number, std::int64_t by) { return number >> by; });
+         return of_ends(x, y,
+                        [](std::int64_t number, std::int64_t by) { return is_known(number) ? number >> by : number; });
      }}};
 
-number_range exactly(std::int64_t number) { return around({number}); }
+number_range exactly(std::int64_t number) { return {number, number}; }
+
+/// Channels of whatever has most of them.
+std::int64_t most_channels(const call_numbers& call) {
+    std::int64_t count = std::max({call.shape[axis_kind::depth], call.shape[axis_kind::value_depth], std::int64_t{1}});
+    for (std::size_t at = 0; at < call.graph.nodes.size(); ++at)
+        if (call.node(static_cast<int>(at)).op == operation::tokens)
+            count = std::max(count, width_of_tokens(call.shape, call.graph, call.given, static_cast<int>(at)));
+    for (const store_declaration& store : call.graph.stores)
+        if (const int axis = channel_axis(call.graph.nodes, store); axis >= 0)
+            count = std::max(count, call.places(call.node(store.element), static_cast<std::size_t>(axis)));
+    return count;
+}
+
+/// How far a bound index is counted, by what counts it farthest.
+std::int64_t most_counted(const call_numbers& call, std::int64_t index) {
+    std::int64_t count = 1;
+    for (const instruction& n : call.graph.nodes)
+        each_bound_index(n, [&](int counted, int extent, int) {
+            if (call.node(counted).integer == index) count = std::max(count, call.number(extent));
+        });
+    return count;
+}
 
 using range_of_terminal = number_range (*)(const call_numbers&, int);
 template <axis_kind Axis> number_range positions(const call_numbers& call, int) {
     return {0, std::max<std::int64_t>(call.shape[Axis], 1) - 1};
 }
 template <axis_kind Axis> number_range extent_along(const call_numbers& call, int) { return exactly(call.shape[Axis]); }
-constexpr range_of_terminal not_below_0 = [](const call_numbers&, int) { return number_range{0, most}; };
 
 constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
     {operation::constant, [](const call_numbers& call, int at) { return exactly(call.node(at).integer); }},
@@ -84,8 +134,9 @@ constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
     {operation::h, positions<axis_kind::head>},
     {operation::q_idx, positions<axis_kind::query>},
     {operation::kv_idx, positions<axis_kind::key>},
-    {operation::d_idx, not_below_0},
-    {operation::bound, not_below_0},
+    {operation::d_idx, [](const call_numbers& call, int) { return number_range{0, most_channels(call) - 1}; }},
+    {operation::bound,
+     [](const call_numbers& call, int at) { return number_range{0, most_counted(call, call.node(at).integer) - 1}; }},
     {operation::input, [](const call_numbers&, int) { return anything; }},
     {operation::kv_lengths, [](const call_numbers& call, int) { return number_range{0, call.shape[axis_kind::key]}; }},
     {operation::depth, extent_along<axis_kind::depth>},
@@ -99,6 +150,7 @@ constexpr by_operation<family::terminal, range_of_terminal> of_terminals{
 number_range of_elements(const call_numbers& call, const instruction& load) {
     const named_argument* const read = call.read_by(load);
     const element_type type = read ? read->view.type() : element_type::i32;
+    if (type == element_type::boolean) return {0, 1};
     if (type == element_type::u8) return {0, 255};
     if (type == element_type::i16) return {-32768, 32767};
     return type == element_type::i8 ? number_range{-128, 127} : anything;
@@ -199,7 +251,10 @@ number_range range_of(const call_numbers& call, int at, std::span<const number_r
         case family::selection:
             if (n.op == operation::same) return x(0);
             return {std::min(x(1).lowest, x(2).lowest), std::max(x(1).highest, x(2).highest)};
-        case family::sums:
+        case family::sums: {  // of integers: no more terms than counted; what leaves 32 bits wraps around
+            const number_range all = of_ends({0, std::max<std::int64_t>(x(1).highest, 0)}, x(2), times);
+            return n.op == operation::sum && all.fits() ? all : anything;
+        }
         case family::function:
         case family::function_of_two:
         case family::classification:

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstddef>
+#include <limits>
 #include <span>
 
 #pragma GCC visibility push(hidden)
@@ -29,10 +30,15 @@ enum : variation_bits {
 inline constexpr int max_bound_indices = dsl::detail::max_indices;
 constexpr variation_bits of_bound_index(std::int64_t index) { return of_bound << index; }
 
-/// Both inclusive.
+/// Both inclusive, and exact beyond 32 bits: kernels compute in 32, so that a call is refused where a number leaves
+/// them. An end beyond `known` says that nothing is known.
 struct number_range {
+    static constexpr std::int64_t least = std::numeric_limits<std::int32_t>::min(),
+                                  most = std::numeric_limits<std::int32_t>::max(), known = std::int64_t{1} << 61;
     std::int64_t lowest, highest;
     bool is_within(std::int64_t places) const { return lowest >= 0 && highest < places; }
+    bool fits() const { return lowest >= least && highest <= most; }
+    bool overflows() const { return (lowest < least && lowest > -known) || (highest > most && highest < known); }
 };
 
 /// The numbers of a call whose shape is known.
@@ -69,7 +75,6 @@ constexpr std::int64_t remainder_of(std::int64_t x, std::int64_t y) { return y =
 void find_variations(const graph_ir& graph, std::span<variation_bits> to);
 
 /// The range of a node for any contents of the tensors and lengths; `below` are the ranges of the nodes before it.
-/// Channels and bound indices may be anything from 0 on.
 number_range range_of(const call_numbers& call, int node, std::span<const number_range> below);
 
 /// A position, and one more for each bound index.

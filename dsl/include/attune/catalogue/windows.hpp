@@ -14,7 +14,8 @@ constexpr auto last_keys(operand auto n) { return q_idx - kv_idx <= n - 1 && kv_
 
 /// q - k <= left, with no bound ahead; below 0 with none at all. (FlashAttention window (left, -1))
 constexpr auto window_back(operand auto left) {
-    return kv_idx >= q_idx - dsl::detail::limit_unless(left < 0, left, 1 << 30);
+    constexpr int farther = 1 << 30;  // than any two positions are apart
+    return kv_idx >= q_idx - dsl::detail::limit_unless(left < 0 || left > farther, left, farther);
 }
 
 /// |q - k| <= w and |q - k| % d == 0. (attention-gym generate_dilated_sliding_window)

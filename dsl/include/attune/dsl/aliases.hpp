@@ -31,8 +31,8 @@ template <operand P> constexpr auto share_kept(P p) {
 /// has w keys. A side below 0 has no limit, as in FlashAttention: window(-1, -1) hides nothing.
 template <operand L, operand R> constexpr auto window(L left, R right) {
     constexpr int farther = 1 << 30;  // than any two positions are apart
-    return q_idx - kv_idx <= detail::limit_unless(left < 0, left, farther) &&
-           kv_idx - q_idx <= detail::limit_unless(right < 0, right, farther);
+    return q_idx - kv_idx <= detail::limit_unless(left < 0 || left > farther, left, farther) &&
+           kv_idx - q_idx <= detail::limit_unless(right < 0 || right > farther, right, farther);
 }
 template <class... A>
     requires(sizeof...(A) != 2)
