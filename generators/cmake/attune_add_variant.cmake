@@ -34,7 +34,7 @@
 include_guard(GLOBAL)
 
 # The libraries attune::generators_<room> that decide what a kernel is. A property: a project that has attune in a subdirectory does not see its variables.
-set_property(GLOBAL PROPERTY ATTUNE_KERNEL_ROOMS analysis kernel expr block_mask ptx passes stages cpu gpu lower codegen)
+set_property(GLOBAL PROPERTY ATTUNE_KERNEL_ROOMS analysis kernel plans expr block_mask ptx passes stages cpu gpu lower codegen)
 
 set(ATTUNE_HOST_GENERATORS "" CACHE PATH "Cross compiling: the folder of the generator programs that run on this machine")
 

@@ -11,17 +11,15 @@
 #include "passes/gpu_passes.hpp"
 #include "passes/scratch_on_heap.hpp"
 #include "passes/transpose_squares.hpp"
+#include "plans/kernel_plan.hpp"
 
-#include <attune/ir/outputs_problem.hpp>
 #include <attune/ir/stores.hpp>
 
 #include <cxxabi.h>
-#include <algorithm>
 #include <cstdlib>
 #include <deque>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 #include <stdexcept>
 #include <string_view>
@@ -163,32 +161,14 @@ namespace {
 using shape = quadratic_outputs::shape;
 constexpr shape all_shapes[] = {shape::pairs, shape::head_means, shape::columns};
 
-bool is_of_rows(kind what) { return what == kind::output || what == kind::row; }
-
-bool has_precomputed(const graph_ir& graph) {
-    return std::ranges::any_of(graph.nodes, [](const instruction& n) { return n.kind == kind::precomputed; });
-}
-
-void check_request(const kernel_request& request) {
-    check(request);
-    if (const int pairing = pairing_of(request.schedule); pairing != 1 && !can_use_bf16_dot(request))
-        throw std::runtime_error(
-            "a pairing of " + std::to_string(pairing) +
-            " needs q, k and v of bf16, as they are passed, and softmax's own weights; in a gradient "
-            "products of such tensors alone");
-    if (request.on_gpu() && !request.core().others.empty())
-        throw std::runtime_error("more than one softmax has no kernel on a GPU yet; try TARGETS of CPUs");
-    if (request.on_gpu() && !request.graph().stores.empty())
-        throw std::runtime_error("a graph that stores has no kernel on a GPU yet; try TARGETS of CPUs");
-    if (request.on_gpu() && has_precomputed(request.graph()))
-        throw std::runtime_error("what is precomputed has no kernel on a GPU yet; try TARGETS of CPUs");
-    if (has_precomputed(request.graph()) && !request.graph().stores.empty())
-        throw std::runtime_error(
-            "a graph that stores has no kernel yet where something is precomputed; store in a call "
-            "of its own");
-    if (decodes(request.schedule))
-        if (const std::string& reason = request.facts->decode_unsupported_reason; !reason.empty())
-            throw std::runtime_error("no kernel for decode: " + reason);
+/// The passes that a plan names are those that rewrite the statement.
+void check_passes(const Pipeline& all, const kernel_plan& planned) {
+    std::string expected, got;
+    for (const pass_plan& each : planned.passes)
+        if (!each.of_module) expected += std::string(each.name) + " ";
+    for (const CustomLoweringPass& each : Pipeline(all).custom_lowering_passes())
+        got += name_of(typeid(*each.pass)) + " ";
+    if (expected != got) throw std::logic_error("expected the passes of the plan, " + expected + ", got " + got);
 }
 
 /// The pass over the keys, by the way in which a schedule cuts it.
@@ -202,14 +182,8 @@ template <> struct state_of<gpu_decode> {
     using type = gpu_decode_state;
 };
 
-/// The functions of a kernel, and where among their values each of the graph's outputs stands, and then each saved row.
-struct ordered_pipeline {
-    Pipeline all;
-    std::vector<int> order;
-};
-
-template <class Cut>
-ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precomputed_tensors& first) {
+/// The functions of a kernel: its parts one after the other, as output_plan::place counts them.
+template <class Cut> Pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precomputed_tensors& first) {
     const plan& core = frame.core;
     computed_tensors before(frame, true);
     std::deque<kernel_frame> further;
@@ -221,40 +195,19 @@ ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precompu
     if constexpr (std::is_same_v<Cut, cpu_decode>) decode_state::share_tasks(states);
     kernel_stages all{frame, std::move(before), epilogue(frame, of_rows), {}, {}};
     std::vector<Func> outputs;
-    std::vector<int> order(core.outputs.size()), saved;
-    int values = 0;
-    // A function, whose values are all outputs of such kinds.
-    const auto add = [&](const Func& of, const auto& belongs) {
-        outputs.push_back(of);
-        for (std::size_t i = 0; i < core.outputs.size(); ++i)
-            if (belongs(core.outputs[i])) order[i] = values++;
-    };
-    if (!all.rows.empty()) {
-        add(all.rows.outputs, is_of_rows);
-        for (int i = 0; i < core.saved_rows + (core.saved_output >= 0 ? 1 : 0); ++i) saved.push_back(values++);
-    }
+    if (!all.rows.empty()) outputs.push_back(all.rows.outputs);
     // On a GPU a thread makes pairs one by one: blocks of one, whose place nothing has to be divided for.
     std::optional<kernel_frame> single;
     if (frame.request.on_gpu()) single.emplace(frame, block_sizes{1, 1});
     for (const shape of : all_shapes)
         if (quadratic_outputs::wanted(core, of))
-            add(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs, [&](kind what) {
-                return attune::detail::is_of_pairs(what) && quadratic_outputs::shape_of(what) == of;
-            });
-
+            outputs.push_back(all.pairs.emplace_back(single ? *single : frame, all.rows, of).outputs);
     if (core.saved_output >= 0) frame.inputs.computed[core.saved_output] = all.rows.saved_output();
     all.after = computed_tensors(frame, false);
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::tokens) {
-            outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
-            order[i] = values++;
-        }
+        if (core.outputs[i] == kind::tokens) outputs.push_back(frame.inputs.computed.at(frame.graph().outputs[i].node));
     for (std::size_t i = 0; i < core.outputs.size(); ++i)
-        if (core.outputs[i] == kind::precomputed) {
-            outputs.push_back(first.of(frame.graph().outputs[i].node).output);
-            order[i] = values++;
-        }
-    order.insert(order.end(), saved.begin(), saved.end());
+        if (core.outputs[i] == kind::precomputed) outputs.push_back(first.of(frame.graph().outputs[i].node).output);
 
     Pipeline attention(outputs);
     if constexpr (std::is_same_v<Cut, cpu_prefill> || std::is_same_v<Cut, cpu_decode>) {
@@ -266,10 +219,10 @@ ordered_pipeline pipeline_of(const Cut& cut, kernel_frame& frame, const precompu
     }
     attention.add_custom_lowering_pass(new allow_empty_inputs);
     if (!frame.request.on_gpu()) attention.add_custom_lowering_pass(new transpose_squares);
-    return {attention, order};
+    return attention;
 }
 
-ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomputed_tensors&) {
+Pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const precomputed_tensors&) {
     computed_tensors projected(frame, true);
     backward_sweep sweep(frame);
     Pipeline gradients(sweep.outputs);
@@ -277,28 +230,30 @@ ordered_pipeline pipeline_of(const cpu_gradient& cut, kernel_frame& frame, const
     apply(cut, sweep, frame, gradients);
     gradients.add_custom_lowering_pass(new allow_empty_inputs);
     gradients.add_custom_lowering_pass(new transpose_squares);
-    std::vector<int> order(sweep.outputs.size());  // each is a function of its own
-    std::iota(order.begin(), order.end(), 0);
-    return {gradients, order};
+    return gradients;
 }
 
 }  // namespace
 
 lowered_kernel lower(const kernel_request& request) {
-    check_request(request);
+    const kernel_plan planned = plan_kernel(request);
     kernel_frame frame(request);
     precomputed_tensors first(frame);
     schedule_precomputed(first, request);
-    const auto [all, order] =
-        std::visit([&](const auto& cut) { return pipeline_of(cut, frame, first); }, request.schedule);
+    const Pipeline all = std::visit([&](const auto& cut) { return pipeline_of(cut, frame, first); }, request.schedule);
+    check_passes(all, planned);
     const bool in_subblocks = !decodes(request.schedule) && !is_for_gradient(request.schedule);
     if (!request.on_gpu())
-        return {frame.inputs.arguments(), all, order, pipeline_of_stores(frame, lanes_of(request.schedule)),
+        return {frame.inputs.arguments(), all, planned.places(), pipeline_of_stores(frame, lanes_of(request.schedule)),
                 pipeline_of_block_kinds(frame, lanes_of(request.schedule), in_subblocks)};
     kernel_request on_cpu = request;  // block queries run on the host
     on_cpu.target = &host_of_gpus();
     kernel_frame there(on_cpu);
-    return {frame.inputs.arguments(), all, order, {}, pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
+    return {frame.inputs.arguments(),
+            all,
+            planned.places(),
+            {},
+            pipeline_of_block_kinds(there, on_cpu.target->lanes, false)};
 }
 
 }  // namespace attune::generators

@@ -17,7 +17,7 @@ def check(condition, what, got=""):
 
 
 def helps():
-    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["describe", "--help"], ["draw", "--help"], ["bench", "--help"]):
+    for arguments in (["--help"], ["emit", "--help"], ["explain", "--help"], ["plan", "--help"], ["describe", "--help"], ["draw", "--help"], ["bench", "--help"]):
         r = run(*arguments)
         check(r.returncode == 0 and "Usage" in r.stdout, f"{' '.join(arguments)} explains and ends well", r.stdout + r.stderr)
 
@@ -53,6 +53,18 @@ def explains():
     for name, about, says in [("causal_mask", "alignment", "top-left"), ("causal_last", "alignment", "bottom-right"), ("sliding", "window", "down to w before its own position, inclusive: w + 1 keys"),
                               ("plain", "empty rows", "-infinity"), ("plain", "log-sum-exp", "natural")]:
         check(any(c["about"] == about and says in c["says"] for c in of[name]["semantics"]), f"explain states the {about} of {name}", of[name]["semantics"])
+
+
+def plans():
+    wanted = ("plan", "--tuned-for", "generic", "--depths", "64", "--targets", "x86-64-v4", "--graph")
+    text = run(*wanted, "alibi").stdout
+    check(text.startswith("under_test::alibi f32 64x64 x86-64-v4 prefill\n") and "kept of a task: slopes(h)" in text, "plan prints a plan", text)
+    cut = run(*wanted, "alibi", "--schedule", '{"key_block": 64}').stdout
+    check(cut == text.replace("128 keys, 8 sub", "64 keys, 4 sub").replace(text.split("bytes")[-1], cut.split("bytes")[-1]), "a schedule's blocks show in the plan", cut)
+    (made,) = json.loads(run(*wanted, "plain", "--json").stdout)
+    check([output["place"] for output in made["outputs"]] == [0, 1] and made["grid"]["keys"] == 128, "plan --json has a kernel's parts", made)
+    check("scratch_on_heap" in [each["name"] for each in made["passes"]] and made["bytes"]["of_thread"] > 0, "plan --json has passes and bytes", made)
+    check(run(*wanted, "planes").returncode == 1, "plan refuses a graph that there is not", "")
 
 
 def registers():
@@ -220,6 +232,7 @@ def draws():
 
 helps()
 explains()
+plans()
 registers()
 times()
 describes()

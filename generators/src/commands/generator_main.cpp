@@ -18,6 +18,7 @@
 #include "inspect/halide_error.hpp"
 #include "inspect/index_warnings.hpp"
 #include "inspect/notes.hpp"
+#include "inspect/plan_text.hpp"
 #include "schedules/schedule_source.hpp"
 
 #include <CLI/CLI.hpp>
@@ -181,6 +182,29 @@ struct explain_command {
     }
 };
 
+struct plan_command {
+    build_request what;
+    std::string graph{}, cut{};
+    bool as_json{};
+
+    void add_to(CLI::App& command) {
+        generators::add_to(command, what);
+        add_schedules_to(command, what);
+        command.add_option("--targets", what.targets, "ISA levels")->capture_default_str();
+        command.add_option("--graph", graph, "of this graph alone, by its name or the last part of it; else of all");
+        command.add_option("--schedule", cut, "another schedule: a JSON object with some of its fields");
+        command.add_flag("--json", as_json, "as JSON");
+    }
+
+    void run(std::span<const variant> variants) {
+        if (!graph.empty()) variants = {&variant_named(variants, graph), 1};
+        auto kernels = scheduled_kernels(variants, what);
+        use_schedule(kernels, cut);
+        if (as_json) return fmt::print("{}", plans_json(kernels));
+        for (const listed_kernel& each : kernels) fmt::print("{}\n", plan_text(each));
+    }
+};
+
 struct describe_command {
     std::string variant_name;
     bool header{};
@@ -216,6 +240,11 @@ int attune::generators::generator_main(int argc, char** argv, std::span<const va
         "explain", "print formula, inputs, outputs, blocks, conventions, costs, kernels and schedules");
     explain.add_to(explain_app);
 
+    plan_command plan{built};
+    CLI::App& plan_app = *app.add_subcommand(
+        "plan", "print what is decided of each kernel: blocks, products, what is kept, outputs, passes, bytes");
+    plan.add_to(plan_app);
+
     describe_command describe;
     CLI::App& describe_app =
         *app.add_subcommand("describe", "print a formula as canonical C++, which has the same fingerprint");
@@ -247,6 +276,7 @@ int attune::generators::generator_main(int argc, char** argv, std::span<const va
         if (emit_app.parsed()) emit.run(variants);
         if (draw_app.parsed()) draw.run(variants);
         if (explain_app.parsed()) explain.run(variants);
+        if (plan_app.parsed()) plan.run(variants);
         if (describe_app.parsed()) describe.run(variants);
         if (bench_app.parsed()) bench.run(variants);
     } catch (const std::exception& problem) {

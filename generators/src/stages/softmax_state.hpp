@@ -1,4 +1,5 @@
 #pragma once
+#include "plans/kernel_plan.hpp"
 #include "stages/score_tile.hpp"
 
 #include <functional>
@@ -28,8 +29,6 @@ public:
     virtual bool depths_in_lanes() const = 0;  ///< else the queries
 };
 
-/// Whether weights are softmax's, relative to a maximum; or nothing is weighed, and their sum is asked for.
-inline bool is_softmax(const plan& core) { return core.weights_by == statistic::softmax || core.log_sum; }
 /// Whether any weights are made of scores.
 inline bool has_weights(const plan& core) { return core.weights_by != statistic::none || is_softmax(core); }
 

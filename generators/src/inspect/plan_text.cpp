@@ -1,0 +1,322 @@
+#include "inspect/plan_text.hpp"
+
+#include "base/about.hpp"
+#include "base/formatting.hpp"
+#include "inspect/node_text.hpp"
+#include "plans/kernel_plan.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <type_traits>
+
+namespace attune::generators {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+std::string_view name_of(score_plan::lanes along) {
+    switch (along) {
+        case score_plan::lanes::queries: return "queries";
+        case score_plan::lanes::keys: return "keys";
+        case score_plan::lanes::channels: return "channels";
+    }
+    return {};
+}
+
+std::string_view name_of(owner of) {
+    switch (of) {
+        case owner::query: return "query";
+        case owner::key: return "key";
+        case owner::task: return "task";
+    }
+    return {};
+}
+
+std::string_view name_of(value_check check) {
+    switch (check) {
+        case value_check::none: return "none";
+        case value_check::behind_last_key: return "those behind the last key";
+        case value_check::masked_subblocks: return "those of masked sub-blocks";
+        case value_check::each_pair: return "those of each pair";
+    }
+    return {};
+}
+
+std::string_view name_of(maker by) {
+    switch (by) {
+        case maker::rows: return "rows";
+        case maker::pairs: return "pairs";
+        case maker::head_means: return "head means";
+        case maker::columns: return "columns";
+        case maker::tokens: return "tokens";
+        case maker::precomputed: return "precomputed";
+        case maker::sweep: return "sweep";
+    }
+    return {};
+}
+
+std::string_view name_of(pair_shape shape) {
+    switch (shape) {
+        case pair_shape::pairs: return "pairs";
+        case pair_shape::head_means: return "head means";
+        case pair_shape::columns: return "columns";
+    }
+    return {};
+}
+
+std::string_view name_of(masking hides) {
+    switch (hides) {
+        case masking::none: return "nothing";
+        case masking::some: return "some pairs";
+        case masking::window: return "all pairs but a window";
+    }
+    return {};
+}
+
+/// How products are made, with the numbers of that way.
+std::string words_of(const multiplication& how) {
+    return std::visit(
+        []<class How>(const How& is) -> std::string {
+            if constexpr (std::is_same_v<How, f32_products>)
+                return is.of_codes ? "f32, of codes" : "f32";
+            else if constexpr (std::is_same_v<How, bf16_pairs>)
+                return "pairs of bf16";
+            else if constexpr (std::is_same_v<How, bf16_tiles>)
+                return fmt::format("tiles of {} x {} bf16", is.rows, is.elements);
+            else
+                return fmt::format("{} {} at a time{}", is.at_a_time, is.at_a_time == 4 ? "bytes" : "words",
+                                   is.digits == 0 ? "" : fmt::format(", weights of {} digits", is.digits));
+        },
+        how);
+}
+
+/// A part of a formula, cut where it is long.
+std::string short_text(const graph_ir& graph, int node) {
+    constexpr std::size_t most = 48;
+    std::string text = text_of(graph, node);
+    for (char& c : text)
+        if (c == '\n') c = ' ';
+    return text.size() <= most ? text : text.substr(0, most - 3) + "...";
+}
+
+json texts_of(const graph_ir& graph, const std::vector<int>& nodes) {
+    json all = json::array();
+    for (const int node : nodes) all.push_back(short_text(graph, node));
+    return all;
+}
+
+json json_of(const block_grid& grid) {
+    return {{"queries", grid.queries},
+            {"keys", grid.keys},
+            {"subblocks", grid.subblocks},
+            {"keys_of_subblock", grid.keys_of_subblock()},
+            {"hides", name_of(grid.hides)}};
+}
+
+json json_of(const score_plan& scores, const graph_ir& graph) {
+    json kept = json::array();
+    for (const kept_number& each : scores.kept)
+        kept.push_back({{"of", name_of(each.of)}, {"number", short_text(graph, each.node)}});
+    return {{"in_lanes", name_of(scores.along)},
+            {"products", words_of(scores.how)},
+            {"queries", scores.queries},
+            {"keys", scores.keys},
+            {"written_out", scores.unroll},
+            {"further_products", texts_of(graph, scores.further)},
+            {"kept", kept},
+            {"transposed", texts_of(graph, scores.turned)}};
+}
+
+json json_of(const key_pass& pass, const graph_ir& graph) {
+    json object{{"softmax", pass.core + 1}, {"scores", json_of(pass.scores, graph)}};
+    if (const auto& values = pass.values)
+        object["values"] = {{"products", words_of(values->how)},
+                            {"channels", values->channels},
+                            {"keys", values->keys},
+                            {"in_lanes", values->vector},
+                            {"chunk", values->chunk},
+                            {"of_whole_block", values->of_whole_block},
+                            {"looked_at", name_of(values->check)}};
+    object["row"] = {{"accumulators", pass.row.accumulators},
+                     {"maximum", pass.row.maximum},
+                     {"sum", pass.row.sum},
+                     {"other_sums", texts_of(graph, pass.row.others)}};
+    return object;
+}
+
+template <class Body> json json_of_body(const Body& body, const graph_ir& graph) {
+    json object{{"grid", json_of(body.grid)}};
+    if constexpr (std::is_same_v<Body, sweep_plan>) {
+        object["sweep"] = {{"products", words_of(body.how)},
+                           {"queries", body.queries},
+                           {"keys", body.keys},
+                           {"sum_rows", body.sum_rows},
+                           {"sum_channels", body.sum_channels},
+                           {"tiles", texts_of(graph, body.tiles)},
+                           {"sums", body.sums},
+                           {"flat_sums", body.flat_sums},
+                           {"width", body.width},
+                           {"copied", body.copied},
+                           {"placed", body.placed},
+                           {"multiplied", body.multiplied},
+                           {"by_pair", body.by_pair}};
+    } else {
+        object["softmaxes"] = json::array();
+        for (const key_pass& each : body.cores) object["softmaxes"].push_back(json_of(each, graph));
+        if constexpr (std::is_same_v<Body, decode_plan>) {
+            object["splits"] = body.splits;
+            object["tasks"] = body.tasks;
+        }
+    }
+    return object;
+}
+
+json json_of(const kernel_bytes& bytes) {
+    return {{"of_thread", bytes.of_thread},          {"of_row", bytes.of_row},
+            {"of_row_of_split", bytes.of_split_row}, {"of_query", bytes.sums.of_query},
+            {"of_key", bytes.sums.of_key},           {"of_key_of_key_head", bytes.sums.of_key_head}};
+}
+
+json json_of(const listed_kernel& kernel) {
+    const kernel_request& request = kernel.request;
+    const kernel_plan plan = about(kernel.of->name, [&] { return plan_kernel(request); });
+    const graph_ir& graph = request.graph();
+    json object{{"variant", kernel.of->name},     {"types", symbol_part(request.types)},
+                {"depth", request.depths.depth},  {"value_depth", request.depths.value_depth},
+                {"target", request.target->name}, {"purpose", purpose_of(request.schedule)}};
+    object.update(std::visit([&](const auto& body) { return json_of_body(body, graph); }, plan.body));
+    json pairs = json::array(), outputs = json::array(), passes = json::array();
+    for (const pair_outputs& each : plan.pairs)
+        pairs.push_back({{"shape", name_of(each.shape)}, {"scores", json_of(each.scores, graph)}});
+    for (std::size_t i = 0; i < plan.outputs.size(); ++i)
+        outputs.push_back(
+            {{"name", graph.outputs[i].name}, {"by", name_of(plan.outputs[i].by)}, {"place", plan.outputs[i].place}});
+    for (const pass_plan& each : plan.passes)
+        passes.push_back({{"name", each.name}, {"on", each.on}, {"assumes", each.assumes}});
+    object["pairs"] = pairs;
+    object["computed_before"] = texts_of(graph, plan.before);
+    object["computed_after"] = texts_of(graph, plan.after);
+    object["precomputed"] = texts_of(graph, plan.precomputed);
+    object["outputs"] = outputs;
+    object["saved"] = plan.saved;
+    object["passes"] = passes;
+    object["bytes"] = json_of(plan.bytes);
+    return object;
+}
+
+std::string string_of(const json& value) { return value.get<std::string>(); }
+
+std::string joined(const json& list, std::string_view by) {
+    std::string text;
+    for (const auto& item : list) text += (text.empty() ? "" : std::string(by)) + string_of(item);
+    return text;
+}
+
+std::string line(std::string_view label, std::string_view text) { return fmt::format("  {:<12}{}\n", label, text); }
+
+std::string text_of_grid(const json& grid) {
+    std::string text = fmt::format("{} queries x {} keys", grid["queries"].get<int>(), grid["keys"].get<int>());
+    if (grid["subblocks"].get<int>() > 1)
+        text += fmt::format(", {} sub-blocks of {} keys", grid["subblocks"].get<int>(),
+                            grid["keys_of_subblock"].get<int>());
+    return text + fmt::format("; the mask hides {}", string_of(grid["hides"]));
+}
+
+std::string text_of_scores(std::string_view label, const json& scores) {
+    std::string text =
+        line(label, fmt::format("{} in lanes, {}, {} {} x {} keys in registers, {} channels written out",
+                                string_of(scores["in_lanes"]), string_of(scores["products"]),
+                                scores["queries"].get<int>(), scores["in_lanes"] == "channels" ? "rows" : "queries",
+                                scores["keys"].get<int>(), scores["written_out"].get<int>()));
+    for (const auto& kept : scores["kept"])
+        text += line("", fmt::format("kept of a {}: {}", string_of(kept["of"]), string_of(kept["number"])));
+    if (!scores["further_products"].empty())
+        text += line("", "further products: " + joined(scores["further_products"], "; "));
+    if (!scores["transposed"].empty()) text += line("", "transposed: " + joined(scores["transposed"], "; "));
+    return text;
+}
+
+std::string text_of_softmax(const json& softmax) {
+    std::string text = text_of_scores("scores", softmax["scores"]);
+    if (softmax.contains("values")) {
+        const json& values = softmax["values"];
+        const int lanes = values["in_lanes"].get<int>();
+        text += line("values", fmt::format("{}{}, {} channels x {} keys{}, {} share a maximum; looked at: {}",
+                                           lanes > 1 ? fmt::format("{} channels in lanes, ", lanes) : "",
+                                           string_of(values["products"]), values["channels"].get<int>(),
+                                           values["keys"].get<int>(),
+                                           values["of_whole_block"].get<bool>() ? "" : " at a time from the cache",
+                                           values["chunk"].get<int>(), string_of(values["looked_at"])));
+    }
+    const json& row = softmax["row"];
+    std::string numbers = fmt::format("{} accumulators a chunk", row["accumulators"].get<int>());
+    if (row["maximum"].get<bool>()) numbers += ", maximum";
+    if (row["sum"].get<bool>()) numbers += ", sum";
+    for (const auto& other : row["other_sums"]) numbers += ", sum of " + string_of(other);
+    return text + line("row", numbers);
+}
+
+std::string text_of_sweep(const json& sweep) {
+    return line("pairs", fmt::format("{}, {} queries x {} keys in registers", string_of(sweep["products"]),
+                                     sweep["queries"].get<int>(), sweep["keys"].get<int>())) +
+           line("sums", fmt::format("{} of {} channels, {} of one number; {} rows x {} channels in registers",
+                                    sweep["sums"].get<int>() - sweep["flat_sums"].get<int>(), sweep["width"].get<int>(),
+                                    sweep["flat_sums"].get<int>(), sweep["sum_rows"].get<int>(),
+                                    sweep["sum_channels"].get<int>())) +
+           line("terms",
+                fmt::format("{} copied, {} placed, {} multiplied, {} pair by pair", sweep["copied"].get<int>(),
+                            sweep["placed"].get<int>(), sweep["multiplied"].get<int>(), sweep["by_pair"].get<int>()));
+}
+
+std::string text_of_bytes(const json& bytes) {
+    std::string text = fmt::format("{} of a thread", bytes["of_thread"].get<std::size_t>());
+    for (const auto& [key, what] : {std::pair("of_row", "of a row"),
+                                    {"of_row_of_split", "of a row of a split"},
+                                    {"of_query", "of a query"},
+                                    {"of_key", "of a key of a head"},
+                                    {"of_key_of_key_head", "of a key of a key head"}})
+        if (const auto number = bytes[key].get<std::size_t>(); number > 0) text += fmt::format(", {} {}", number, what);
+    return line("bytes", text);
+}
+
+std::string text_of_plan(const json& plan) {
+    std::string text = fmt::format("{} {} {}x{} {} {}\n", string_of(plan["variant"]), string_of(plan["types"]),
+                                   plan["depth"].get<int>(), plan["value_depth"].get<int>(), string_of(plan["target"]),
+                                   string_of(plan["purpose"]));
+    text += line("grid", text_of_grid(plan["grid"]));
+    if (plan.contains("splits"))
+        text += line("splits", fmt::format("{} at most; tasks {}", plan["splits"].get<int>(), plan["tasks"].dump()));
+    if (plan.contains("softmaxes"))
+        for (const auto& each : plan["softmaxes"]) text += text_of_softmax(each);
+    if (plan.contains("sweep")) text += text_of_sweep(plan["sweep"]);
+    for (const auto& each : plan["pairs"]) text += text_of_scores(string_of(each["shape"]), each["scores"]);
+    for (const auto& [key, label] :
+         {std::pair("precomputed", "first"), {"computed_before", "before"}, {"computed_after", "after"}})
+        if (!plan[key].empty()) text += line(label, joined(plan[key], "; "));
+    std::string outputs;
+    for (const auto& each : plan["outputs"])
+        outputs += fmt::format("{}{} {} by {}", outputs.empty() ? "" : ", ", each["place"].get<int>(),
+                               string_of(each["name"]), string_of(each["by"]));
+    if (!plan["saved"].empty()) outputs += "; saved " + plan["saved"].dump();
+    text += line("outputs", outputs);
+    std::string_view label = "passes";
+    for (const auto& each : plan["passes"]) {
+        const std::string on = string_of(each["on"]);
+        text += line(label, fmt::format("{}{}: {}", string_of(each["name"]), on.empty() ? "" : "(" + on + ")",
+                                        string_of(each["assumes"])));
+        label = "";
+    }
+    return text + text_of_bytes(plan["bytes"]);
+}
+
+}  // namespace
+
+std::string plan_text(const listed_kernel& kernel) { return text_of_plan(json_of(kernel)); }
+
+std::string plans_json(std::span<const listed_kernel> kernels) {
+    json all = json::array();
+    for (const listed_kernel& each : kernels) all.push_back(json_of(each));
+    return all.dump(1) + "\n";
+}
+
+}  // namespace attune::generators

@@ -1,0 +1,211 @@
+#pragma once
+#include "kernel/kernel_request.hpp"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+/// The decisions of one kernel as data: made once, by `plan_kernel`, and read by all that comes after.
+namespace attune::generators::inline plans {
+
+// How the products of a tile are added up: one of these, each with numbers of its own.
+
+/// Reals of 32 bits, a multiplication and an addition for each lane.
+struct f32_products {
+    bool of_codes{};  ///< one factor is a code of few bits, converted where it is multiplied
+    bool operator==(const f32_products&) const = default;
+};
+
+/// Two neighbouring bf16 at a time, both products added to one f32 (vdpbf16ps).
+struct bf16_pairs {
+    bool operator==(const bf16_pairs&) const = default;
+};
+
+/// Tiles of bf16 in registers of their own (tdpbf16ps).
+struct bf16_tiles {
+    int rows{rows_of_tile}, elements{bf16_of_tile};
+    bool operator==(const bf16_tiles&) const = default;
+};
+
+/// Codes of 8 bits, some products at a time added to one i32.
+struct integer_dots {
+    int at_a_time{};  ///< 4: of bytes; 2: of words of 16 bits
+    int digits{};     ///< of weights: those of 8 bits, or one word, that a weight is rounded to; of scores 0
+    bool operator==(const integer_dots&) const = default;
+};
+
+using multiplication = std::variant<f32_products, bf16_pairs, bf16_tiles, integer_dots>;
+
+/// What a number that is computed once and kept belongs to.
+enum class owner : std::uint8_t { query, key, task };
+
+/// A number of the graph that is computed once a block, or once a task, and not for each pair.
+struct kept_number {
+    int node{};
+    owner of{};
+};
+
+/// The scores of a block of queries with a block of keys.
+struct score_plan {
+    /// What lies in the lanes of a vector; on a GPU, what neighbouring threads differ in.
+    enum class lanes : std::uint8_t { queries, keys, channels };
+    lanes along{};
+    multiplication how{f32_products{}};  ///< of q * t(k)
+    int queries{}, keys{};               ///< of a tile whose sums are in registers; in decode `queries` are rows
+    int unroll{1};                       ///< steps of the sum over the channels that are written out
+    std::vector<int> further{};  ///< nodes: other sums over products of a query's and a key's numbers, of f32 always
+    std::vector<int> roots{};    ///< nodes: all that is asked of a pair
+    std::vector<kept_number> kept{};
+    std::vector<int> turned{};  ///< nodes: numbers of pairs that lie along the keys, and are transposed
+};
+
+/// Which values are looked at for NaN and infinities, before a weight of 0 multiplies them.
+enum class value_check : std::uint8_t {
+    none,              ///< codes are finite
+    behind_last_key,   ///< all others are finite by the caller's promise
+    masked_subblocks,  ///< those of sub-blocks in which a pair is masked; if one is not finite, each pair is looked at
+    each_pair
+};
+
+/// The sums of weights times values.
+struct value_plan {
+    multiplication how{f32_products{}};
+    value_check check{};
+    int vector{};           ///< value depths side by side: in lanes in decode, else 1
+    int channels{};         ///< value depths whose sums are in registers
+    int keys{};             ///< whose values are added at a time
+    int chunk{};            ///< value depths that share a maximum and a sum
+    bool of_whole_block{};  ///< sums over all keys of a block stay in registers: in decode, else always
+};
+
+/// What the pass over the keys keeps of a row.
+struct row_plan {
+    int accumulators{};  ///< of a chunk
+    bool maximum{}, sum{};
+    std::vector<int> others{};  ///< nodes: further weights that are summed
+
+    int beside_accumulators() const { return maximum + sum + static_cast<int>(others.size()); }
+    int numbers() const { return accumulators + beside_accumulators(); }
+};
+
+/// The pass over the keys of one attention core.
+struct key_pass {
+    int core{};  ///< in plan::cores
+    score_plan scores{};
+    std::optional<value_plan> values{};  ///< unless nothing is weighed
+    row_plan row{};
+};
+
+/// The blocks of pairs, those of which nothing is visible being skipped.
+struct block_grid {
+    int queries{}, keys{};
+    int subblocks{1};  ///< of the keys of a block: at an edge of what is visible the others are left out
+    masking hides{};
+
+    int keys_of_subblock() const { return keys / subblocks; }
+};
+
+// What a kernel is, by what goes over the pairs: one of these. A further kind of kernel is a further alternative.
+
+/// Each block of queries goes over the blocks of keys.
+struct prefill_plan {
+    block_grid grid{};
+    std::vector<key_pass> cores{};  ///< those that keep something of a row
+};
+
+/// The rows of a key head share its keys; the splits of them are merged.
+struct decode_plan {
+    block_grid grid{};
+    std::vector<key_pass> cores{};
+    int splits{};              ///< at most
+    std::vector<int> tasks{};  ///< for each core: the first one whose tasks it shares
+};
+
+/// The gradients' sweep over blocks of queries and keys.
+struct sweep_plan {
+    block_grid grid{};
+    multiplication how{f32_products{}};
+    int queries{}, keys{};           ///< of a tile of pairs whose numbers are in registers
+    int sum_rows{}, sum_channels{};  ///< of a tile of sums
+    std::vector<int> tiles{};        ///< nodes: the numbers of pairs that are summed
+    int sums{}, flat_sums{};  ///< rows that are summed over the other side; of them, one number each, side by side
+    int width{};              ///< channels of such a row, in whole vectors
+    int copied{}, placed{}, multiplied{}, by_pair{};  ///< terms of gradients, by their form
+};
+
+/// Outputs that need every pair, by their shape.
+enum class pair_shape : std::uint8_t { pairs, head_means, columns };
+struct pair_outputs {
+    pair_shape shape{};
+    score_plan scores{};
+};
+
+/// Which part of a kernel makes an output.
+enum class maker : std::uint8_t { rows, pairs, head_means, columns, tokens, precomputed, sweep };
+struct output_plan {
+    int node{};
+    maker by{};
+    int place{};  ///< among all values that the parts make, one part after the other
+};
+
+/// A rewriting of the lowered statement.
+struct pass_plan {
+    std::string_view name{};  ///< of its class
+    std::string on{};         ///< the loop or the functions that it is given
+    std::string_view assumes{};
+    bool of_module{};  ///< it is added for the target, behind all others
+};
+
+/// The bytes of a kernel, in kinds that only a call's sizes multiply.
+struct kernel_bytes {
+    std::size_t of_thread{};               ///< what one thread allocates, at most
+    std::size_t of_row{}, of_split_row{};  ///< in decode: beside that for each row; what each split leaves of a row
+    sum_memory sums{};                     ///< of a gradient
+};
+
+struct kernel_plan {
+    bool on_gpu{};
+    std::variant<prefill_plan, decode_plan, sweep_plan> body{};
+    std::vector<pair_outputs> pairs{};
+    std::vector<int> before{},
+        after{};                     ///< nodes: tensors that are computed in full before the attention, and after it
+    std::vector<int> precomputed{};  ///< nodes
+    std::vector<output_plan> outputs{};  ///< in the graph's order
+    std::vector<int> saved{};            ///< places, as those of outputs: saved rows, then the saved output
+    std::vector<pass_plan> passes{};     ///< in order
+    kernel_bytes bytes{};
+
+    const block_grid& grid() const;
+    /// Of the graph's outputs, and then of what is saved.
+    std::vector<int> places() const;
+    /// Of the core at that place in plan::cores. Throws std::logic_error where none keeps anything of a row.
+    const key_pass& pass_of(int core) const;
+    std::vector<const key_pass*> passes_over_keys() const;
+    const pair_outputs& outputs_of(pair_shape shape) const;
+};
+
+/// Throws std::runtime_error, a sentence, for a request that no kernel is made of.
+kernel_plan plan_kernel(const kernel_request& request);
+
+/// The grid alone: of any schedule, for whatever target.
+block_grid grid_of(const schedule& s, masking hides);
+
+/// Vectors of sums of codes that a tile of so many rows has in registers, of those of a chunk. Where there are 16
+/// registers, sums take half of them: codes and weights need the others. One row has few sums, and takes all vectors.
+int vectors_of_codes(int vectors, int digits, int rows, bool few_registers);
+
+/// Whether weights are softmax's, relative to a maximum; or nothing is weighed, and their sum is asked for.
+
+inline bool is_softmax(const plan& core) { return core.weights_by == statistic::softmax || core.log_sum; }
+
+template <class How> bool made_by(const multiplication& how) { return std::holds_alternative<How>(how); }
+
+/// How many products of integers are added up at a time; 0 of all others.
+inline int integers_at_a_time(const multiplication& how) {
+    const auto* dots = std::get_if<integer_dots>(&how);
+    return dots ? dots->at_a_time : 0;
+}
+
+}  // namespace attune::generators::inline plans

@@ -1,0 +1,27 @@
+#pragma once
+#include "plans/kernel_plan.hpp"
+
+/// What `plan_kernel` is made of.
+namespace attune::generators::inline plans {
+
+/// Throws std::runtime_error, a sentence, for a request that no kernel is made of.
+void refuse_without_kernel(const kernel_request& request);
+
+/// What is asked of a pair and what of it is kept, whatever its products are.
+score_plan scores_along(score_plan::lanes along, const kernel_request& request, const plan& core);
+
+/// A schedule's pairing as a way to multiply.
+multiplication of_pairing(int pairing);
+
+/// The pass over the keys of one core.
+key_pass pass_of(const cpu_prefill& cut, const kernel_request& request, const plan& core);
+key_pass pass_of(const cpu_decode& cut, const kernel_request& request, const plan& core);
+key_pass pass_of(const gpu_prefill& cut, const kernel_request& request, const plan& core);
+key_pass pass_of(const gpu_decode& cut, const kernel_request& request, const plan& core);
+
+/// In order, as far as the plan's other parts say.
+std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& request);
+
+kernel_bytes bytes_of(const kernel_request& request);
+
+}  // namespace attune::generators::inline plans

@@ -1,0 +1,152 @@
+#include "plans/parts.hpp"
+
+#include <algorithm>
+#include <utility>
+
+/// Which passes rewrite a kernel's statement, in their order.
+namespace attune::generators::inline plans {
+namespace {
+
+/// What a pass takes for granted of the statement that it is given.
+struct assumption {
+    std::string_view pass, assumes;
+};
+constexpr assumption assumptions[] = {
+    {"trim_tail_rows", "a task's index, modulo the blocks of queries, is its block; blocks are whole tiles"},
+    {"skip_blocks", "the loop is not partitioned, and a byte of a table guards the innermost stores"},
+    {"skip_blocks_on_gpu", "all threads of a block read the same byte, the only bytes in shared memory"},
+    {"prefetch_rows", "positions that memory holds are read ahead from tables that reach so far"},
+    {"multiply_tiles", "plain loops; rows and columns are multiples of 16, the summed index of 32"},
+    {"interleave_stores", "stores of every second word, or every fourth byte, follow each other"},
+    {"multiply_bytes", "16 bits hold every sum of two products of bytes"},
+    {"private_state", "a thread reads only what it wrote itself"},
+    {"bounded_loop", "the predicates compare the loop's variable"},
+    {"halves_as_words", "what is computed with bf16 and f16 is f32"},
+    {"allow_empty_inputs", "positions are clamped to 0 at least"},
+    {"transpose_squares", "squares of 4, 8 or 16 numbers of 32 bits lie in registers"},
+    {"words_for_vulkan", "it is the last one that sees kernels of Vulkan"},
+    {"words_for_opencl", "it is the last one that sees kernels of OpenCL"},
+    {"named_choices", "it is the last one that sees kernels of CUDA"},
+    {"scratch_on_heap", "the size of what a task allocates is constant, or a number of the call"},
+};
+
+std::string_view assumed_by(std::string_view pass) {
+    return std::ranges::find(assumptions, pass, &assumption::pass)->assumes;
+}
+
+class pass_list {
+public:
+    pass_list(const kernel_plan& plan, const kernel_request& request) : plan_(plan), request_(request) {}
+
+    std::vector<pass_plan> read() {
+        std::visit([this](const auto& body) { add(body); }, plan_.body);
+        add("allow_empty_inputs", "");
+        if (!plan_.on_gpu) add("transpose_squares", "");
+        const std::string_view device = request_.target->name;
+        add_of_module(!plan_.on_gpu        ? "scratch_on_heap"
+                      : device == "vulkan" ? "words_for_vulkan"
+                      : device == "opencl" ? "words_for_opencl"
+                                           : "named_choices");
+        return std::move(all_);
+    }
+
+private:
+    void add(std::string_view name, std::string on) { all_.push_back({name, std::move(on), assumed_by(name)}); }
+    void add_of_module(std::string_view name) { all_.push_back({name, {}, assumed_by(name), true}); }
+
+    void add(const prefill_plan& body) {
+        if (plan_.on_gpu) return add_of_threads(body);
+        const bool has_rows = !plan_.saved.empty() || std::ranges::any_of(plan_.outputs, [](const output_plan& output) {
+            return output.by == maker::rows;
+        });
+        if (has_rows && !body.cores.empty()) add("trim_tail_rows", "queries of a task");
+        for (const key_pass& each : body.cores) {
+            add("skip_blocks", of_core("state.blocks", each));
+            if (fetches_keys(each)) add("prefetch_rows", of_core("keys of scores", each));
+            if (each.values && made_by<bf16_tiles>(each.values->how) && request_.target->bf16_tiles)
+                add("multiply_tiles", of_core("product, weighted", each));
+        }
+        for (const pair_outputs& each : plan_.pairs)
+            add("skip_blocks", each.shape == pair_shape::pairs        ? "pairs_tile"
+                               : each.shape == pair_shape::head_means ? "means_tile"
+                                                                      : "columns_tile");
+    }
+
+    void add_of_threads(const prefill_plan& body) {
+        if (!body.cores.empty()) {
+            add("private_state", "state");
+            add("skip_blocks_on_gpu", "state.blocks");
+        }
+        add("halves_as_words", "");
+    }
+
+    void add(const decode_plan& body) {
+        if (plan_.on_gpu) {
+            add("private_state", "state");
+            add("bounded_loop", "state.blocks");
+            add("skip_blocks", "state.blocks");
+            return add("halves_as_words", "");
+        }
+        bool in_integers = false;
+        for (const key_pass& each : body.cores) {
+            const plan& core = core_of(each);
+            add("skip_blocks", of_core("state.blocks", each));
+            if (has_rows_in_memory(core.key)) add("prefetch_rows", of_core("keys of scores", each));
+            const bool arrive_with_keys = values_lie_in_keys(request_.graph(), request_.facts->depends, core);
+            if (each.values && !arrive_with_keys && has_rows_in_memory(core.value))
+                add("prefetch_rows", of_core("values", each));
+            in_integers |=
+                made_by<integer_dots>(each.scores.how) || (each.values && made_by<integer_dots>(each.values->how));
+        }
+        if (!in_integers) return;
+        add("interleave_stores", "");
+        add("multiply_bytes", "");
+    }
+
+    void add(const sweep_plan& body) {
+        if (body.sums > 0) add("skip_blocks", "sums");
+        for (int i = 0; i < body.by_pair; ++i) add("skip_blocks", "gradient by pairs");
+    }
+
+    const plan& core_of(const key_pass& of) const {
+        return *request_.core().cores()[static_cast<std::size_t>(of.core)];
+    }
+
+    std::string of_core(std::string what, const key_pass& of) const {
+        return request_.core().others.empty() ? what : what + " of softmax " + std::to_string(of.core + 1);
+    }
+
+    /// Whether some input under a tensor has rows of channels that lie side by side.
+    bool has_rows_in_memory(int tensor) const {
+        const graph_ir& graph = request_.graph();
+        const std::vector<bool> read = under(graph, {tensor});
+        for (std::size_t n = 0; n < read.size(); ++n)
+            if (read[n] && graph.nodes[n].op == operation::input &&
+                has_dense_rows(graph.inputs[static_cast<std::size_t>(graph.nodes[n].input)]))
+                return true;
+        return false;
+    }
+
+    /// In prefill: keys that are read as they lie, of long rows.
+    bool fetches_keys(const key_pass& of) const {
+        constexpr int bytes_of_long_rows = 512;
+        const instruction& key = request_.graph().nodes[static_cast<std::size_t>(core_of(of).key)];
+        if (key.op != operation::input) return false;
+        const input_declaration& input = request_.graph().inputs[static_cast<std::size_t>(key.input)];
+        const element_type element = element_of(input, request_.types);
+        return element != element_type::bf16 && element != element_type::f16 &&
+               request_.depths.depth * static_cast<int>(sizeof(float)) >= bytes_of_long_rows;
+    }
+
+    const kernel_plan& plan_;
+    const kernel_request& request_;
+    std::vector<pass_plan> all_;
+};
+
+}  // namespace
+
+std::vector<pass_plan> passes_of(const kernel_plan& plan, const kernel_request& request) {
+    return pass_list(plan, request).read();
+}
+
+}  // namespace attune::generators::inline plans

@@ -1,0 +1,241 @@
+#include "plans/kernel_plan.hpp"
+
+#include "analysis/gradient_products.hpp"
+#include "kernel/gradient_schedule.hpp"
+#include "plans/parts.hpp"
+
+#include <attune/ir/projections.hpp>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+
+namespace attune::generators::inline plans {
+namespace {
+
+/// Those that keep something of a row.
+template <class Cut> std::vector<key_pass> passes_of(const Cut& cut, const kernel_request& request) {
+    std::vector<key_pass> all;
+    const std::vector<const plan*> cores = request.core().cores();
+    for (std::size_t i = 0; i < cores.size(); ++i) {
+        if (i == 0 && !cores[i]->needs_state()) continue;
+        all.push_back(pass_of(cut, request, *cores[i]));
+        all.back().core = static_cast<int>(i);
+    }
+    return all;
+}
+
+/// For each core the first one whose tasks it shares: both read rows of some tensor, and leave as many numbers of each
+/// row.
+std::vector<int> shared_tasks(const std::vector<key_pass>& passes, const kernel_request& request) {
+    const graph_ir& graph = request.graph();
+    const std::vector<const plan*> cores = request.core().cores();
+    const auto rows_of = [&](const key_pass& pass) {
+        const plan& core = *cores[static_cast<std::size_t>(pass.core)];
+        std::vector<int> tensors{core.key};
+        if (core.value >= 0) tensors.push_back(core.value);
+        std::vector<bool> read = under(graph, tensors);
+        for (std::size_t n = 0; n < read.size(); ++n) {
+            const instruction& node = graph.nodes[n];
+            read[n] = read[n] && node.op == operation::input &&
+                      has_dense_rows(graph.inputs[static_cast<std::size_t>(node.input)]);
+        }
+        return read;
+    };
+    const auto fit = [&](const key_pass& one, const key_pass& other) {
+        const auto width = [](const key_pass& pass) { return pass.values ? pass.values->vector : 1; };
+        const auto chunk = [](const key_pass& pass) { return pass.values ? pass.values->chunk : 0; };
+        if (one.row.numbers() != other.row.numbers() || width(one) != width(other) || chunk(one) != chunk(other))
+            return false;
+        const std::vector<bool> here = rows_of(one), there = rows_of(other);
+        for (std::size_t n = 0; n < here.size(); ++n)
+            if (here[n] && there[n]) return true;
+        return false;
+    };
+    std::vector<int> tasks;
+    for (std::size_t i = 0; i < passes.size(); ++i) {
+        int task = static_cast<int>(i);
+        for (std::size_t before = 0; before < i; ++before)
+            if (fit(passes[before], passes[i])) task = std::min(task, tasks[before]);
+        tasks.push_back(task);
+    }
+    return tasks;
+}
+
+template <class Cut> auto body_of(const Cut& cut, const kernel_request& request) {
+    const block_grid grid = grid_of(request.schedule, request.facts->hides);
+    if constexpr (Cut::shapes == shape_class::decode) {
+        decode_plan body{.grid = grid, .cores = passes_of(cut, request), .splits = cut.key_splits};
+        body.tasks = shared_tasks(body.cores, request);
+        return body;
+    } else {
+        return prefill_plan{grid, passes_of(cut, request)};
+    }
+}
+
+sweep_plan body_of(const cpu_gradient& cut, const kernel_request& request) {
+    const graph_facts& facts = *request.facts;
+    const gradient_plan& gradient = *facts.gradient;
+    const sum_layout layout(request);
+    sweep_plan body{.grid = grid_of(request.schedule, facts.hides),
+                    .how = of_pairing(cut.pairing),
+                    .queries = cut.query_tile,
+                    .keys = cut.key_tile,
+                    .sum_rows = cut.sum_rows,
+                    .sum_channels = cut.sum_channels,
+                    .tiles = gradient.tiles,
+                    .width = layout.width};
+    body.sums = static_cast<int>(gradient.sums.size());
+    body.flat_sums = static_cast<int>(
+        std::ranges::count_if(gradient.sums, [&](const gradient_sum& sum) { return layout.is_flat(sum); }));
+    for (const gradient_term& term : gradient.terms) {
+        if (term.is == gradient_term::form::copied)
+            ++body.copied;
+        else if (term.is == gradient_term::form::by_pair)
+            ++body.by_pair;
+        else if (product_of(facts.graph, facts.depends, gradient, term))
+            ++body.multiplied;
+        else
+            ++body.placed;
+    }
+    return body;
+}
+
+/// A second pass over the scores, keys in lanes; on a GPU each thread makes pairs one by one.
+std::vector<pair_outputs> pairs_of(const kernel_request& request) {
+    std::vector<pair_outputs> all;
+    const plan& core = request.core();
+    if (request.facts->gradient) return all;
+    for (const pair_shape shape : {pair_shape::pairs, pair_shape::head_means, pair_shape::columns}) {
+        const bool wanted = shape == pair_shape::pairs     ? core.makes(kind::scores) || core.makes(kind::weights)
+                            : shape == pair_shape::columns ? core.makes(kind::column)
+                                                           : core.makes(kind::head_mean);
+        if (!wanted) continue;
+        score_plan scores = scores_along(score_plan::lanes::keys, request, core);
+        scores.queries = scores.keys = 1;
+        if (const auto* cut = std::get_if<cpu_prefill>(&request.schedule)) {
+            scores.queries = std::gcd(cut->query_block, cut->lanes >= 16 ? 12 : 6);
+            scores.keys = std::gcd(cut->key_block, 2 * cut->lanes);
+            scores.unroll = cut->depth_unroll;
+        }
+        all.push_back({shape, std::move(scores)});
+    }
+    return all;
+}
+
+/// What is computed in full reads what the attention made, or does not.
+void add_computed(kernel_plan& made, const graph_ir& graph) {
+    std::vector<bool> after(graph.nodes.size());
+    for (std::size_t n = 0; n < after.size(); ++n) {
+        const instruction& it = graph.nodes[n];
+        after[n] = it.kind == kind::output;
+        for (std::size_t i = 0; i < it.argument_count; ++i)
+            after[n] = after[n] || after[static_cast<std::size_t>(it.arguments[i])];
+        if (it.kind == kind::precomputed) made.precomputed.push_back(static_cast<int>(n));
+    }
+    for (const int n : computed_in_full(graph))
+        (after[static_cast<std::size_t>(n)] ? made.after : made.before).push_back(n);
+}
+
+maker maker_of(kind output) {
+    switch (output) {
+        case kind::output:
+        case kind::row: return maker::rows;
+        case kind::scores:
+        case kind::weights: return maker::pairs;
+        case kind::head_mean: return maker::head_means;
+        case kind::column: return maker::columns;
+        case kind::tokens: return maker::tokens;
+        case kind::precomputed: return maker::precomputed;
+        case kind::gradient: return maker::sweep;
+        case kind::tensor:
+        case kind::transposed:
+        case kind::integer:
+        case kind::real:
+        case kind::condition: break;
+    }
+    throw std::logic_error("no part of a kernel makes an output of that kind");
+}
+
+/// The parts make their values one part after the other, each in the graph's order; behind those of the rows stand the
+/// saved ones.
+void add_outputs(kernel_plan& made, const kernel_request& request) {
+    const plan& core = request.core();
+    for (std::size_t i = 0; i < core.outputs.size(); ++i)
+        made.outputs.push_back({request.graph().outputs[i].node, maker_of(core.outputs[i])});
+    int values = 0;
+    for (const maker part : {maker::rows, maker::pairs, maker::head_means, maker::columns, maker::tokens,
+                             maker::precomputed, maker::sweep}) {
+        for (output_plan& each : made.outputs)
+            if (each.by == part) each.place = values++;
+        if (part != maker::rows) continue;
+        for (int i = 0; i < core.saved_rows + (core.saved_output >= 0 ? 1 : 0); ++i) made.saved.push_back(values++);
+    }
+}
+
+}  // namespace
+
+block_grid grid_of(const schedule& s, masking hides) {
+    constexpr int smallest = 16, most = 8;  // keys of a sub-block; sub-blocks of a block
+    const auto [queries, keys] = blocks_of(s);
+    block_grid grid{.queries = queries, .keys = keys, .hides = hides};
+    const auto* decode = std::get_if<cpu_decode>(&s);
+    const auto* prefill = std::get_if<cpu_prefill>(&s);
+    if ((!decode && !prefill) || is_tiled(s)) return grid;
+    const int tile = decode ? std::lcm(decode->lanes, decode->value_tile) : prefill->key_tile * prefill->pairing;
+    for (int count = most; count > 1 && grid.subblocks == 1; --count)
+        if (keys % (count * tile) == 0 && keys / count >= smallest) grid.subblocks = count;
+    return grid;
+}
+
+kernel_plan plan_kernel(const kernel_request& request) {
+    refuse_without_kernel(request);
+    kernel_plan made{
+        .on_gpu = request.on_gpu(),
+        .body = std::visit([&](const auto& cut) -> decltype(kernel_plan::body) { return body_of(cut, request); },
+                           request.schedule),
+        .pairs = pairs_of(request)};
+    add_computed(made, request.graph());
+    add_outputs(made, request);
+    made.passes = passes_of(made, request);
+    made.bytes = bytes_of(request);
+    return made;
+}
+
+const block_grid& kernel_plan::grid() const {
+    return std::visit([](const auto& of) -> const block_grid& { return of.grid; }, body);
+}
+
+std::vector<int> kernel_plan::places() const {
+    std::vector<int> all;
+    for (const output_plan& each : outputs) all.push_back(each.place);
+    all.insert(all.end(), saved.begin(), saved.end());
+    return all;
+}
+
+std::vector<const key_pass*> kernel_plan::passes_over_keys() const {
+    std::vector<const key_pass*> all;
+    std::visit(
+        [&](const auto& of) {
+            if constexpr (requires { of.cores; })
+                for (const key_pass& each : of.cores) all.push_back(&each);
+        },
+        body);
+    return all;
+}
+
+const key_pass& kernel_plan::pass_of(int core) const {
+    for (const key_pass* each : passes_over_keys())
+        if (each->core == core) return *each;
+    throw std::logic_error("expected an attention core that keeps something of a row, got core " +
+                           std::to_string(core));
+}
+
+const pair_outputs& kernel_plan::outputs_of(pair_shape shape) const {
+    for (const pair_outputs& each : pairs)
+        if (each.shape == shape) return each;
+    throw std::logic_error("expected outputs of pairs that the kernel makes, got another shape");
+}
+
+}  // namespace attune::generators::inline plans

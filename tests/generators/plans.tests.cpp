@@ -1,0 +1,155 @@
+// What is decided of kernels, each of another path: a review sees a change of a decision as a change of plans.txt.
+#include "planned_formulas.hpp"
+
+#include "inspect/plan_text.hpp"
+#include "plans/kernel_plan.hpp"
+
+#include <catch2/catch_test_macros.hpp>
+#include <catch2/matchers/catch_matchers_exception.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace attune;
+using namespace attune::generators;
+using Catch::Matchers::ContainsSubstring;
+using Catch::Matchers::MessageMatches;
+
+namespace {
+
+/// One graph under the requests of several builds.
+struct planned_graph {
+    variant of;
+    std::vector<build_request> builds;
+};
+
+build_request build(const std::string& level, const std::string& shapes = "prefill", const std::string& types = "f32",
+                    const std::string& depths = "64", bool finite = false) {
+    return {.targets = {level}, .dtypes = {types}, .depths = {depths}, .shapes = {shapes}, .finite = finite};
+}
+
+const std::string v2 = "x86-64-v2", v3 = "x86-64-v3", v4 = "x86-64-v4", v4_bf16 = "x86-64-v4-bf16",
+                  amx = "x86-64-v4-amx";
+
+std::deque<planned_graph> attention_graphs() {
+    using namespace under_test;
+    return {
+        {{"plain", dsl::ir_of<plain>},
+         {build(v3), build(v4), build(v2), build("aarch64"), build(v4, "prefill", "f32", "128"),
+          build(v4, "prefill", "f32", "64x32"), build(v4, "prefill", "bf16"), build(v4_bf16, "prefill", "bf16"),
+          build(amx, "prefill", "bf16", "64"), build(v3, "prefill", "f32", "64", true), build(v3, "decode"),
+          build(v4, "decode", "bf16", "128"), build(v4, "decode", "f32", "64", true), build("cuda"),
+          build("cuda", "decode"), build("opencl", "prefill", "f16"), build("opencl", "decode"), build("vulkan")}},
+        {{"causal_mask", dsl::ir_of<causal_mask>}, {build(v4), build(v4, "decode")}},
+        {{"sliding", dsl::ir_of<sliding>}, {build(v4), build(v4, "decode")}},
+        {{"alibi", dsl::ir_of<alibi>}, {build(v4), build(v4, "decode"), build("cuda")}},
+        {{"documents", dsl::ir_of<documents>}, {build(v4)}},
+        {{"relative", dsl::ir_of<relative>}, {build(v4)}},
+        {{"dense_bias", dsl::ir_of<dense_bias>}, {build(v4), build("cuda")}},
+        {{"with_sink", dsl::ir_of<with_sink>}, {build(v4)}},
+        {{"relu_normalised", dsl::ir_of<relu_normalised>}, {build(v4), build(v4, "decode")}},
+        {{"energies_only", dsl::ir_of<energies_only>}, {build(v4)}},
+        {{"dropped", dsl::ir_of<dropped>}, {build(v4)}},
+        {{"merged", dsl::ir_of<merged>}, {build(v4)}},
+        {{"rotary", dsl::ir_of<rotary>}, {build(v4), build(v4, "decode")}},
+        {{"two_products", dsl::ir_of<two_products>}, {build(v4)}},
+        {{"all_pairs", dsl::ir_of<all_pairs>}, {build(v4), build("opencl")}},
+        {{"only_scores", dsl::ir_of<only_scores>}, {build(v4)}},
+        {{"differential", dsl::ir_of<differential>}, {build(v4)}},
+        {{"shared_and_own", dsl::ir_of<cores::shared_and_own>}, {build(v4, "decode")}},
+    };
+}
+
+std::deque<planned_graph> other_graphs() {
+    using namespace golden_gradients;
+    return {
+        {{"of_codes", dsl::ir_of<planned::of_codes>}, {build(v3, "decode"), build(v4)}},
+        {{"one_digit", dsl::ir_of<planned::one_digit>}, {build(v3, "decode"), build(v4_bf16, "decode")}},
+        {{"two_digits", dsl::ir_of<planned::two_digits>}, {build(v4, "decode")}},
+        {{"latents", dsl::ir_of<planned::latents>}, {build(v4, "decode")}},
+        {{"chosen", dsl::ir_of<planned::chosen>}, {build(v4), build(v4, "decode")}},
+        {{"stored", dsl::ir_of<planned::stored>}, {build(v4)}},
+        {{"layer", dsl::ir_of<gradients_of_layers::whole>}, {build(v4)}},
+        {{"causal_gradient", dsl::ir_of<causal_gradient>}, {build(v3), build(v4), build(v4_bf16, "prefill", "bf16")}},
+        {{"alibi_gradient", dsl::ir_of<alibi_gradient>}, {build(v4)}},
+        {{"bias_heads_gradient", dsl::ir_of<bias_heads_gradient>}, {build(v4)}},
+        {{"layer_gradient", dsl::ir_of<gradients_of_layers::layer_gradient>}, {build(v4)}},
+    };
+}
+
+std::string text_of_all(const std::deque<planned_graph>& graphs, int& kernels) {
+    std::string text;
+    for (const planned_graph& each : graphs)
+        for (const build_request& build : each.builds)
+            for (const listed_kernel& kernel : kernels_of({&each.of, 1}, build))
+                text += plan_text(kernel) + "\n", ++kernels;
+    return text;
+}
+
+}  // namespace
+
+TEST_CASE("plans are those that were reviewed", "[plans]") {
+    int kernels = 0;
+    const std::string now = text_of_all(attention_graphs(), kernels) + text_of_all(other_graphs(), kernels);
+    std::ostringstream reviewed;
+    reviewed << std::ifstream(PLANS_REVIEWED).rdbuf();
+    if (reviewed.str() != now) std::ofstream(PLANS_NOW) << now;
+    INFO("what is decided now stands in " PLANS_NOW "; if a change of it is meant, copy it over " PLANS_REVIEWED);
+    CHECK(reviewed.str() == now);
+    CHECK(kernels > 50);
+}
+
+TEST_CASE("the page about plans shows one of them as it is", "[plans]") {
+    const variant of{"alibi", dsl::ir_of<under_test::alibi>};
+    std::ostringstream page;
+    page << std::ifstream(PLANS_PAGE).rdbuf();
+    CHECK_THAT(page.str(), ContainsSubstring(plan_text(kernels_of({&of, 1}, build(v4)).front())));
+}
+
+TEST_CASE("what no kernel is made of is refused by the plan, in one sentence each", "[plans]") {
+    using namespace under_test;
+    const auto refuses = [](const graph_ir& graph, const build_request& build, const schedule& cut,
+                            const std::string& sentence) {
+        const variant of{"my::graph", graph};
+        kernel_request request{.facts = facts_of(graph),
+                               .types = element_types_from(build.dtypes.front()),
+                               .depths = depth_pair_from(build.depths.front()),
+                               .target = &level_named(build.targets.front()),
+                               .schedule = cut};
+        CAPTURE(sentence);
+        CHECK_THROWS_MATCHES(plan_kernel(request), std::runtime_error, MessageMatches(ContainsSubstring(sentence)));
+    };
+    const auto usual = [](const graph_ir& graph, const build_request& build) {
+        const variant of{"my::graph", graph};
+        return kernels_of({&of, 1}, build).front().request.schedule;
+    };
+    const schedule in_v4 = usual(dsl::ir_of<plain>, build(v4)), few = usual(dsl::ir_of<plain>, build(v4, "decode")),
+                   on_cuda = usual(dsl::ir_of<plain>, build("cuda"));
+    schedule paired = in_v4;
+    std::get<cpu_prefill>(paired).pairing = 2;
+    refuses(dsl::ir_of<plain>, build(v4), paired, "a pairing of 2 needs q, k and v of bf16");
+    refuses(dsl::ir_of<plain>, build(v4), on_cuda, "expected a schedule for a CPU");
+    refuses(dsl::ir_of<golden_gradients::causal_gradient>, build(v4), in_v4, "expected a schedule for a gradient");
+    refuses(dsl::ir_of<differential>, build("cuda"), on_cuda, "more than one softmax has no kernel on a GPU yet");
+    refuses(dsl::ir_of<planned::stored>, build("cuda"), on_cuda, "a graph that stores has no kernel on a GPU yet");
+    refuses(dsl::ir_of<planned::chosen>, build("cuda"), on_cuda, "what is precomputed has no kernel on a GPU yet");
+    refuses(dsl::ir_of<two_products>, build(v4), few, "no kernel for decode: an output has an axis of keys");
+    std::get<cpu_prefill>(paired).pairing = 3;
+    refuses(dsl::ir_of<plain>, build(v4), paired, "pairing to be 1, 2 or 32, got 3");
+}
+
+TEST_CASE("cores that read rows in common share their tasks, and others do not", "[plans]") {
+    const auto tasks = [](const graph_ir& graph) {
+        const variant of{"my::graph", graph};
+        const kernel_plan plan = plan_kernel(kernels_of({&of, 1}, build(v4, "decode")).front().request);
+        return std::get<decode_plan>(plan.body).tasks;
+    };
+    CHECK(tasks(dsl::ir_of<cores::first_and_recent>) == std::vector{0, 0});
+    CHECK(tasks(dsl::ir_of<planned::apart>) == std::vector{0, 1});
+}
