@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/dsl.hpp>
 #include <attune/dsl/layers.hpp>
+#include <attune/dsl/recurrent.hpp>
 
 /// Graphs whose text is kept in texts.txt: one a feature of the language.
 namespace variants {
@@ -188,5 +189,32 @@ inline constexpr auto block_scores = precomputed(
     sum(channel, depth, q(b, h, 0, channel) * largest_in_block(b, h, key_block, channel)), key_block, key_length / 64);
 inline constexpr auto chosen_blocks =
     softmax(mask(scores, top_k(block_scores, w)(b, h, kv_idx / 64) || top_p(block_scores, 0.5)(b, h, kv_idx / 64))) * v;
+
+// Recurrences.
+inline constexpr auto q_row = input<"q_row", f32>(batch, key_head, query, depth);
+inline constexpr auto k_row = input<"k_row", f32>(batch, key_head, query, depth);
+inline constexpr auto v_row = input<"v_row", f32>(batch, head, query, value_depth);
+inline constexpr auto decay_row = input<"decay_row", f32>(batch, head, query, depth);
+inline constexpr auto pool = input<"pool", f32>(axis<"slot">, head, depth, value_depth);
+inline constexpr auto slot_of = input<"slot_of", i32>(batch);
+inline constexpr auto step_size = input<"step_size", f32>(batch, head, query);
+inline constexpr auto key_row = unit(k_row, 1e-6);
+inline constexpr auto delta_states = recurrence(pool(slot_of(b), h, d_idx, value_idx), [](auto S) {
+    const auto kept = exp(-step_size(b, h, q_idx)) * S;
+    return kept + t(key_row) * (sigmoid(step_size(b, h, q_idx)) * (v_row - key_row * kept));
+});
+inline constexpr auto gated_delta =
+    outputs(out = unit(q_row, 1e-6) * delta_states * rsqrt(depth), output<"state"> = last(delta_states));
+inline constexpr auto retained =
+    q_row * recurrence([](auto S) { return (1 - exp2(-5.0 - h)) * S + t(k_row) * v_row; });
+inline constexpr auto two_pairs = recurrence(
+    [](auto S) { return decay_row(b, h, q_idx, d_idx) * S + t(k_row) * v_row - t(decay_row) * (decay_row * S); });
+inline constexpr auto before_token = outputs(out = q_row * earlier(two_pairs), output<"states"> = two_pairs);
+inline constexpr auto mixed = input<"mixed", f32>(batch, query, axis<"mixed_channel">);
+inline constexpr auto taps = input<"taps", f32>(axis<"mixed_channel">, axis<"tap">);
+inline constexpr auto mixed_before = input<"mixed_before", f32>(batch, axis<"row">, axis<"mixed_channel">);
+inline constexpr auto convolved =
+    outputs(out = tokens(silu(causal_convolution(mixed, taps, mixed_before)(d_idx)), extent<2>(mixed)),
+            output<"newest_rows"> = newest(mixed, extent<1>(taps) - 1, mixed_before));
 
 }  // namespace variants

@@ -105,7 +105,8 @@ private:
             case family::classification:
             case family::selection:
             case family::random:
-            case family::attention: break;
+            case family::attention:
+            case family::recurrent: break;
         }
         throw std::logic_error("a term that no drawn condition has");
     }

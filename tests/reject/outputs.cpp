@@ -124,8 +124,7 @@ inline constexpr auto text = description<variant>;
 }  // namespace my
 
 // --- output_is_not_an_output
-// rejects: a named output is an output, a row, scores, weights, sum_over_queries(...), mean_over_heads(...) or
-// precomputed(...)
+// rejects: a named output is an output, a row, scores, weights, sum_over_queries(...), mean_over_heads(...)
 namespace my {
 #ifdef REJECT
 inline constexpr auto variant = outputs(out = softmax(scores) * v, lse = slopes(h));

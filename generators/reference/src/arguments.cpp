@@ -61,6 +61,8 @@ std::vector<axis_kind> axes_of(kind output) {
         case kind::tokens: return {batch, query, free};
         case kind::precomputed: return {batch, head};  // and its indices
         case kind::gradient: return {};                // its input's
+        case kind::states: return {batch, head, query, depth, value_depth};
+        case kind::last_state: return {batch, head, depth, value_depth};
         default: return {batch, head, query, key};
     }
 }

@@ -42,6 +42,9 @@ rule rule_of(const instruction& n) {
             if (n.op == operation::softmax) return {of({key_index}), {}};
             if (n.op == operation::weighted_sum) return {of({batch_index, head_index}), {}};
             return {};
+        case family::recurrent:
+            if (n.op == operation::value_idx) return {of({value_index}), {}};
+            return {of({batch_index, head_index, query_index}), {}};
         case family::sums:  // the index is an argument
         case family::conversion:
         case family::arithmetic:

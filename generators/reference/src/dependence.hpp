@@ -7,7 +7,15 @@
 namespace attune::reference {
 
 /// What a node's value changes with: the indices of the row at hand, and the bound indices of the sums around it.
-enum variable : std::size_t { batch_index, head_index, query_index, key_index, channel_index, first_bound_index };
+enum variable : std::size_t {
+    batch_index,
+    head_index,
+    query_index,
+    key_index,
+    channel_index,
+    value_index,  ///< the value channel of a state
+    first_bound_index
+};
 
 using variables = std::bitset<64>;
 

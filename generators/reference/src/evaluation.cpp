@@ -141,6 +141,10 @@ column evaluation::compute(std::int16_t i) {
                 case way::over_rows: refuse("what is summed over rows has no value in one");
             }
             break;
+        case family::recurrent:
+            if (n.op == operation::value_idx) return one(bound_indices_[value_index]);
+            if (n.op == operation::read_states) return read_states(n);
+            refuse("states are no numbers");
         case family::conversion:
         case family::arithmetic:
         case family::bits:

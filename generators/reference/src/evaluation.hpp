@@ -2,6 +2,7 @@
 #include "arguments.hpp"
 #include "dependence.hpp"
 #include "pointwise.hpp"
+#include "states.hpp"
 
 #include <map>
 #include <memory>
@@ -41,6 +42,15 @@ public:
         const whole& all = made_whole(i);
         return {all.extents, all.values};
     }
+
+    /// Tokens at every position of their own length.
+    std::pair<std::vector<std::int64_t>, std::vector<double>> tokens_whole(std::int16_t i) {
+        const whole& all = made_whole(i);
+        return {all.extents, all.values};
+    }
+    /// Every state of a recurrence (batch, head, query, depth, value depth), those before it of earlier(...), or the
+    /// last ones, without queries.
+    std::pair<std::vector<std::int64_t>, std::vector<double>> states_whole(std::int16_t i);
 
     shared_column value(std::int16_t node);
 
@@ -125,6 +135,14 @@ private:
     column statistic(const instruction& n);
     column contract(std::int16_t i);
     column weighted_sum(std::int16_t i);
+    column read_states(const instruction& n);
+    /// The states of a recurrence before and after a token of the batch element and head at hand; -1: none was yet.
+    const running_state& state_after(std::int16_t recurrence, std::int64_t q);
+    void begin(std::int16_t recurrence, running_state& to);
+    void advance(std::int16_t recurrence, running_state& to);
+    std::int64_t state_head(std::int16_t recurrence) const;
+    /// Of a real or an output of a token, one number for each channel.
+    std::vector<double> row_of(std::int16_t formula, std::int64_t width);
 
     /// Channels of the query at hand.
     std::vector<double> query(std::int16_t tensor);
@@ -140,6 +158,7 @@ private:
     std::uint64_t clock_ = 0;
     std::map<std::int16_t, panel> panels_;
     std::map<std::int16_t, whole> wholes_;
+    std::map<std::int16_t, running_state> running_;  // by recurrence
     std::int64_t b_ = 0, h_ = 0, q_ = 0, n_ = 0;  // the row at hand and its number of keys
     channels channels_;
     bool keys_are_stated_ = false;  ///< by a computed tensor: inputs over keys are then as long as they are

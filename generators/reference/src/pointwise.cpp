@@ -244,6 +244,7 @@ bool evaluate_pointwise(const instruction& node, std::span<const kind> kinds, st
         case family::terminal:
         case family::tensors:
         case family::sums:
+        case family::recurrent:
         case family::random: break;
     }
     return false;

@@ -51,8 +51,13 @@ public:
           to_{std::string(declared.name), {}, {}} {
         if (is_ == kind::column || is_ == kind::head_mean)
             node_ = graph.nodes[static_cast<std::size_t>(node_)].arguments[0];  // the weights
-        if (is_ == kind::precomputed) {
-            std::tie(to_.shape, to_.values) = e.precomputed_whole(node_);
+        const bool of_own_length = graph.nodes[static_cast<std::size_t>(node_)].argument_count == 3;
+        whole_ = is_ == kind::precomputed || is_ == kind::states || is_ == kind::last_state ||
+                 (is_ == kind::tokens && of_own_length);
+        if (whole_) {
+            std::tie(to_.shape, to_.values) = is_ == kind::precomputed ? e.precomputed_whole(node_)
+                                              : is_ == kind::tokens    ? e.tokens_whole(node_)
+                                                                       : e.states_whole(node_);
             to_.query_axis = -1;
             return;
         }
@@ -71,7 +76,7 @@ public:
 
     /// The values of row number `row` of those chosen, which is query q.
     void write(evaluation& e, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t q) {
-        if (is_ == kind::precomputed || (is_ == kind::tokens && h > 0)) return;
+        if (whole_ || (is_ == kind::tokens && h > 0)) return;
         const std::int64_t bh = b * size_.heads + h;
         const std::int64_t at = is_ == kind::column                             ? bh
                                 : is_ == kind::head_mean || is_ == kind::tokens ? b * rows_ + row
@@ -110,6 +115,7 @@ private:
 
     std::int16_t node_;
     kind is_;
+    bool whole_ = false;  ///< made before any row
     sizes size_;
     std::int64_t rows_, width_ = 0;  // width: of tokens
     array to_;

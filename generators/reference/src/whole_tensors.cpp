@@ -33,12 +33,13 @@ const evaluation::whole& evaluation::made_whole(std::int16_t i) {
     const bool has_heads = node(i).kind == kind::output;
     whole all{{size().batches}, {}};
     if (has_heads) all.extents.push_back(size().heads);
-    all.extents.push_back(size().queries);
+    const std::int64_t rows = node(i).argument_count == 3 ? value(node(i).arguments[2])->integer.at(0) : size().queries;
+    all.extents.push_back(rows);
     const std::int64_t width = has_heads ? known_depth(size().value_depth, "the values") : width_of(i);
     all.extents.push_back(width);
     for (std::int64_t at_b = 0; at_b < size().batches; ++at_b)
         for (std::int64_t at_h = 0; at_h < (has_heads ? size().heads : 1); ++at_h)
-            for (std::int64_t at_q = 0; at_q < size().queries; ++at_q) {
+            for (std::int64_t at_q = 0; at_q < rows; ++at_q) {
                 go_to(at_b, at_h, at_q, {0, width});
                 const shared_column row = value(i);
                 for (std::int64_t d = 0; d < width; ++d)

@@ -314,6 +314,7 @@ formula formula_reader::visible(int number) {
         case family::classification:
         case family::comparison:
         case family::logic:
+        case family::recurrent:
         case family::random: break;
     }
     return always_true();

@@ -96,7 +96,8 @@ std::vector<direction> directions(const graph_ir& graph, const std::vector<depen
                 case family::classification:
                 case family::selection:
                 case family::random:
-                case family::attention: break;
+                case family::attention:
+                case family::recurrent: break;
             }
             return direction::none;
         };
@@ -176,7 +177,8 @@ std::vector<double> magnitudes(const graph_ir& graph) {
                 case family::comparison:
                 case family::logic:
                 case family::random:
-                case family::attention: break;
+                case family::attention:
+                case family::recurrent: break;
             }
             return largest_int;
         };

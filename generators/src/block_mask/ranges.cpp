@@ -234,6 +234,7 @@ interval tile_mask::compute(int number, const sides& in) {
         case family::classification:  // conditions are decided, not bounded
         case family::comparison:
         case family::logic:
+        case family::recurrent:
         case family::random: break;
     }
     return {};

@@ -312,6 +312,7 @@ quantity pointwise::compute(const instruction& node, bool as_index) {
         case family::terminal:
         case family::tensors:
         case family::sums:
+        case family::recurrent:
         case family::random: break;
     }
     refuse();

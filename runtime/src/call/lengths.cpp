@@ -205,7 +205,8 @@ private:
             case family::comparison:
             case family::logic:
             case family::random:
-            case family::attention: break;
+            case family::attention:
+            case family::recurrent: break;
         }
         refuse();
     }

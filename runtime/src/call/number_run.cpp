@@ -210,7 +210,8 @@ void number_run::compute(int at) {
         case family::comparison:
         case family::logic: return pointwise(n, to);
         case family::random:
-        case family::attention: only_in_kernels();
+        case family::attention:
+        case family::recurrent: only_in_kernels();
     }
 }
 
@@ -393,7 +394,8 @@ void number_run::pointwise(const instruction& n, values& to) {
         case family::tensors:
         case family::sums:
         case family::random:
-        case family::attention: only_in_kernels();
+        case family::attention:
+        case family::recurrent: only_in_kernels();
     }
 }
 

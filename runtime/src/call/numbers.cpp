@@ -261,7 +261,8 @@ number_range range_of(const call_numbers& call, int at, std::span<const number_r
         case family::comparison:
         case family::logic:
         case family::random:
-        case family::attention: break;
+        case family::attention:
+        case family::recurrent: break;
     }
     return anything;
 }

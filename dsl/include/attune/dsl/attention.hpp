@@ -355,7 +355,8 @@ template <class... Named> struct outputs_of {
 template <name Label, kind Found>
 inline constexpr bool can_be_named =
     Found == kind::output || Found == kind::row || Found == kind::scores || Found == kind::weights ||
-    Found == kind::column || Found == kind::head_mean || Found == kind::tokens || Found == kind::precomputed;
+    Found == kind::column || Found == kind::head_mean || Found == kind::tokens || Found == kind::precomputed ||
+    Found == kind::states || Found == kind::last_state;
 
 template <class T> inline constexpr bool named_part_of_the_graph = false;
 template <name Label, class Value> inline constexpr bool named_part_of_the_graph<named_output<Label, Value>> = true;
@@ -369,7 +370,8 @@ constexpr auto outputs(named_output<Label, Value>... named) {
     else if constexpr (!(can_be_named<Label, Value::is> && ...)) {
         static_assert((can_be_named<Label, Value::is> && ...),
                       "attune: a named output is an output, a row, scores, weights, sum_over_queries(...), "
-                      "mean_over_heads(...) or precomputed(...); numbers become one by as_row or as_output");
+                      "mean_over_heads(...), precomputed(...) or last(states); numbers become one by as_row or "
+                      "as_output");
         return rejected{};
     } else if constexpr ((chooses(operation_of<Value>) || ...)) {
         static_assert(!(chooses(operation_of<Value>) || ...),

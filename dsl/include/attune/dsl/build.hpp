@@ -5,6 +5,7 @@
 #include <attune/ir/builder.hpp>
 #include <attune/ir/differentiate.hpp>
 #include <attune/ir/outputs_problem.hpp>
+#include <attune/ir/recurrence.hpp>
 #include <attune/ir/returning_pairs.hpp>
 
 #include <algorithm>
@@ -65,6 +66,7 @@ constexpr void judge(ir_builder& list) {
     for (int at = 0; at < list.store_count; ++at)
         if (const auto bits = open[list.stores[at].element] | open[list.stores[at].value]) list.unbound = name_in(bits);
     judge_stores(list);
+    judge_recurrences(list);
     for (int at = 0; at < list.output_count; ++at) {
         if (const auto bits = open[list.outputs[at].node]) list.unbound = name_in(bits);
         if (list.nodes[list.outputs[at].node].kind == kind::scores) count_products(list.outputs[at].node);
@@ -85,6 +87,7 @@ template <class Gradient> constexpr ir_builder differentiated(const Gradient& gr
     if constexpr (is_shard<graph>) of.fault = gradient_fault::of_a_shard;
     if (has_several_cores(of)) of.fault = gradient_fault::of_several_cores;
     if (of.store_count > 0) of.fault = gradient_fault::of_stores;
+    if (of.has_recurrences) of.fault = gradient_fault::of_a_recurrence;
     if (of_parts && of.sound()) of = sharding(of).of_parts();
     return of.sound() ? differentiation(of).run(gradient.of, gradient.wrt) : of;
 }
@@ -99,6 +102,7 @@ template <class Shard> constexpr ir_builder sharded(const Shard& shard) {
         if constexpr (is_shard<graph>) of.unshardable = shard_fault::of_a_shard;
         if (has_several_cores(of)) of.unshardable = shard_fault::of_several_cores;
         if (of.store_count > 0) of.unshardable = shard_fault::of_stores;
+        if (of.has_recurrences) of.unshardable = shard_fault::of_a_recurrence;
         return of.sound() ? sharding(of).run() : of;
     }
 }
@@ -216,6 +220,23 @@ template <name... Index> inline constexpr bool stands_inside_its_sum = sizeof...
 template <name... Index> inline constexpr bool bound_once = sizeof...(Index) == 0;
 template <int Count> inline constexpr int products_of_queries_and_keys = Count;
 
+// Echoed with what is at fault.
+template <recurrence_fault Why> inline constexpr bool is_a_recurrence = Why == recurrence_fault::none;
+
+/// One sentence for each reason.
+template <recurrence_fault Why> constexpr bool can_step() {
+    using enum recurrence_fault;
+    static_assert(Why != another_form || is_a_recurrence<Why>,
+                  "attune: a step adds one row of keys times values, and reads its state twice at most: decay * S + "
+                  "t(k) * (values - e * (r * (decay * S))) + t(b) * (a * S); this one has more parts");
+    static_assert(Why != beside_scores || is_a_recurrence<Why>,
+                  "attune: a recurrence sees every earlier token; say in its step which tokens count");
+    static_assert(Why != of_a_recurrence || is_a_recurrence<Why>,
+                  "attune: a step is made of what another recurrence gives; write that one as an output of a graph of "
+                  "its own, which is called before");
+    return Why == none;
+}
+
 // Echoed when a graph stops too early.
 template <kind Found>
 inline constexpr bool ends_in_an_output = Found == kind::output || Found == kind::row || Found == kind::tokens;
@@ -258,6 +279,8 @@ inline constexpr ir_builder built = [] {
         [[maybe_unused]] constexpr bool said =
             can_store<list.unstorable, name<list.fault_name.size() + 1>(list.fault_name)>();
     }
+    if constexpr (list.unsteppable != recurrence_fault::none)
+        [[maybe_unused]] constexpr bool said = can_step<list.unsteppable>();
     if constexpr (list.unshardable != shard_fault::none) {
         [[maybe_unused]] constexpr bool said =
             has_a_shard<list.unshardable, name<list.fault_name.size() + 1>(list.fault_name)>();

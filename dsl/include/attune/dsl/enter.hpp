@@ -48,6 +48,8 @@ constexpr std::int16_t enter_child(ir_builder& list, const N& n) {
 template <class N> constexpr std::int16_t enter(ir_builder& list, const N& n) {
     if constexpr (is_entered<N>) {
         return n.at;
+    } else if constexpr (requires { n.enter_into(list); }) {  // a recurrence
+        return n.enter_into(list);
     } else if constexpr (requires { N::declaration; }) {  // input tensor or scalar
         std::string_view derivative;
         if constexpr (requires { N::derivative; }) derivative = N::derivative;

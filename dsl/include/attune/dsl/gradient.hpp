@@ -97,6 +97,8 @@ template <gradient_fault Why, name Found> constexpr bool has_a_gradient() {
                   "gradients add up");
     static_assert(Why != of_stores || possible<Why, Found>,
                   "attune: a graph that stores has no gradient; a cache is for inference: leave the stores out");
+    static_assert(Why != of_a_recurrence || possible<Why, Found>,
+                  "attune: attune makes no gradient of a recurrence yet");
     static_assert(
         Why != without_scores || possible<Why, Found>,
         "attune: attune makes no gradients yet that no score has a part in; name a tensor that the scores are "

@@ -35,6 +35,7 @@ inline constexpr unsigned data = 32;    ///< elements of tensors
 inline constexpr unsigned row = 64;     ///< what is known only after all scores of a row
 inline constexpr unsigned output = 128;
 inline constexpr unsigned finished = 256;  ///< elements of an output, read as those of a tensor
+inline constexpr unsigned value = 512;     ///< value_idx
 inline constexpr unsigned late = row | output | finished;
 }  // namespace use
 
@@ -47,7 +48,7 @@ constexpr unsigned uses_of(operation op, unsigned below) {
     const unsigned own = adds(variable::score, use::place | use::query | use::key) |
                          adds(variable::batch | variable::head, use::place) | adds(variable::query, use::query) |
                          adds(variable::key, use::key) | adds(variable::channel, use::channel) |
-                         adds(variable::data, use::data) | (op == operation::bound ? use::bound : 0u);
+                         adds(variable::value, use::value) | adds(variable::data, use::data) | (op == operation::bound ? use::bound : 0u);
     if (it.passes_on == passes_on::nothing) return own;
     if (it.passes_on == passes_on::elements && below & use::output) below = (below & ~use::output) | use::finished;
     return below | own;

@@ -31,12 +31,25 @@ template <kind Is, operation Op, unsigned Uses, class... A> constexpr auto numbe
 
 template <class... A> inline constexpr unsigned uses_in_all = (0u | ... | uses_in<A>);
 
+// Echoed with what was found.
+template <kind... Found> inline constexpr bool linear_in_its_state = !((Found == kind::state) || ...);
+template <class... A> inline constexpr bool is_of_a_step = ((kind_of<A> == kind::state) || ...);
+
+/// What S or a row read from it may not be given to.
+template <class... A> constexpr rejected not_linear() {
+    static_assert(linear_in_its_state<kind_of<A>...>,
+                  "attune: a step is linear in its state: a state is added, multiplied by a real, or read by a row");
+    return {};
+}
+
 template <operation Op, class A, class B> constexpr auto arithmetic(const A& a, const B& b) {
     constexpr kind x = kind_of<A>, y = kind_of<B>;
     if constexpr (is_rejected<A> || is_rejected<B>)
         return rejected{};
     else if constexpr (is_number(x) && is_number(y))
         return number_node<joined(x, y, uses_in_all<A, B>), Op, uses_in_all<A, B>>(a, b);
+    else if constexpr (is_of_a_step<A, B>)
+        return not_linear<A, B>();
     else if constexpr (x == kind::condition || y == kind::condition) {
         static_assert(number<x> && number<y>, "attune: a condition is used as a number; write where(condition, a, b)");
         return rejected{};
@@ -79,7 +92,9 @@ template <operation Op, class A, class B> constexpr auto comparison(const A& a, 
             return rejected{};
         } else
             return make<kind::condition, Op>(a, b);
-    } else if constexpr (x == kind::condition || y == kind::condition) {
+    } else if constexpr (is_of_a_step<A, B>)
+        return not_linear<A, B>();
+    else if constexpr (x == kind::condition || y == kind::condition) {
         static_assert(number<x> && number<y>,
                       "attune: a condition is compared with a number; a <= x <= b is written a <= x && x <= b");
         return rejected{};
@@ -132,6 +147,8 @@ template <operation Op, class A> constexpr auto real_function(const A& a) {
         return rejected{};
     else if constexpr (is_number(A::is))
         return make<joined(A::is, kind::real, A::uses), Op>(a);
+    else if constexpr (is_of_a_step<A>)
+        return not_linear<A>();
     else {
         static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
@@ -146,7 +163,9 @@ template <operation Op, class A, class B> constexpr auto real_function(const A& 
     else if constexpr (is_number(x) && is_number(y)) {
         constexpr unsigned uses = uses_in_all<A, B>;
         return number_node<joined(joined(x, y, uses), kind::real, uses), Op, uses>(a, b);
-    } else {
+    } else if constexpr (is_of_a_step<A, B>)
+        return not_linear<A, B>();
+    else {
         static_assert(number<x> && number<y>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};
     }
@@ -157,6 +176,8 @@ template <operation Op, class A> constexpr auto keeping_function(const A& a) {  
         return rejected{};
     else if constexpr (is_number(A::is))
         return make<A::is, Op>(a);
+    else if constexpr (is_of_a_step<A>)
+        return not_linear<A>();
     else {
         static_assert(number<A::is>, "attune: a function of numbers and scores is applied to something else");
         return rejected{};

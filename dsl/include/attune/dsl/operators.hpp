@@ -197,6 +197,8 @@ constexpr auto where(const C& c, const A& x, const B& y) {
         return make<kind::condition, operation::where>(c, x, y);
     else if constexpr (is_number(s) && is_number(t))
         return detail::number_node<joined(s, t, uses), operation::where, uses>(c, x, y);
+    else if constexpr (detail::is_of_a_step<A, B>)
+        return detail::not_linear<A, B>();
     else if constexpr (s == kind::weights && operation_of<B> == operation::constant) {
         if constexpr (uses & (use::late | use::channel)) {
             static_assert(free_of<uses, use::late | use::channel>,

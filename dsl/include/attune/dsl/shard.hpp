@@ -51,6 +51,9 @@ template <shard_fault Why, name Found> constexpr bool has_a_shard() {
     static_assert(Why != of_stores || can_be_a_shard<Why, Found>,
                   "attune: a graph that stores has no shard, as its calls would each store; make the shard of a graph "
                   "without the stores, and store in a call of its own");
+    static_assert(Why != of_a_recurrence || can_be_a_shard<Why, Found>,
+                  "attune: attune makes no shard of a recurrence yet, whose tokens follow one another; call it for one "
+                  "part after the other, each with the state of the part before");
     static_assert(Why != of_tokens || can_be_a_shard<Why, Found>,
                   "attune: attune makes no shard of a graph with tokens, which are made of all heads and keys; make a "
                   "graph of its own of the attention");

@@ -95,6 +95,7 @@ inline constexpr bool index_matches_axis = [] {
     if (index == variable::query) return Axis == axis_kind::query || Axis == axis_kind::position;
     if (index == variable::key) return Axis == axis_kind::key || Axis == axis_kind::position;
     if (index == variable::channel) return Axis == axis_kind::depth || Axis == axis_kind::value_depth;
+    if (index == variable::value) return Axis == axis_kind::value_depth;
     return true;
 }();
 

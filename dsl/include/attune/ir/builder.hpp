@@ -27,6 +27,7 @@ enum class gradient_fault : std::uint8_t {
     of_a_shard,
     of_several_cores,
     of_stores,
+    of_a_recurrence,
     without_scores,  ///< nothing of what is asked for is made of one
     too_long
 };
@@ -38,6 +39,7 @@ enum class shard_fault : std::uint8_t {
     of_a_shard,
     of_several_cores,
     of_stores,
+    of_a_recurrence,
     of_tokens,
     of_precomputed,
     of_pairs_or_keys,  ///< an output that no state is merged into: scores, weights, columns, head means
@@ -56,6 +58,14 @@ enum class store_fault : std::uint8_t {
     other_channels,        ///< d_idx along a depth of another kind than the place's
     may_not_fit,           ///< an integer of more bits than the elements have
     beside_precomputed     ///< something is precomputed in the same graph
+};
+
+/// Why a graph has no such recurrence.
+enum class recurrence_fault : std::uint8_t {
+    none,
+    another_form,   ///< a step with more parts than the normal form has
+    beside_scores,  ///< scores, a mask or a softmax in the same graph
+    of_a_recurrence ///< a step that is made of what another recurrence gives
 };
 
 /// A graph_ir under construction; nodes that are equal are entered once.
@@ -79,6 +89,8 @@ struct ir_builder {
     gradient_fault fault{};             ///< of a gradient
     shard_fault unshardable{};          ///< of a shard
     store_fault unstorable{};           ///< of a store, to the tensor of the name
+    recurrence_fault unsteppable{};     ///< of a recurrence
+    bool has_recurrences{};             ///< no fault
     std::string_view fault_name{};
 
     // Nodes that may be equal, the last one first, plus one; 0: there is no other.
@@ -93,7 +105,8 @@ struct ir_builder {
     constexpr bool sound() const {
         return declared_twice.empty() && unbound.empty() && bound_twice.empty() && too_large == 0 &&
                !fraction_cut_short && !weights_or_other && contractions <= 1 && !too_long &&
-               fault == gradient_fault::none && unshardable == shard_fault::none && unstorable == store_fault::none;
+               fault == gradient_fault::none && unshardable == shard_fault::none && unstorable == store_fault::none &&
+               unsteppable == recurrence_fault::none;
     }
 
     /// Where the next entry goes; the last place over and over when all are taken.

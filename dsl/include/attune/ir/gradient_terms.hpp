@@ -228,6 +228,7 @@ protected:
             case family::classification:
             case family::comparison:
             case family::logic:
+            case family::recurrent:
             case family::random: break;  // integers and conditions
         }
         return always;

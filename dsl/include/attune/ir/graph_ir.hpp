@@ -31,6 +31,9 @@ enum class kind : std::uint8_t {
                ///< the next
     gradient,  ///< one real for each element of an input: the derivative of a loss by that element
     precomputed,  ///< one real or condition for each (batch, head, bound indices): known before the first score
+    state,   ///< what the step of a recurrence computes with, a state or a row read from it: in formulas only, in no list
+    states,  ///< the state of a recurrence after each token: a real for each (batch, head, query, depth, value depth)
+    last_state,  ///< the one after the last token: (batch, head, depth, value depth)
 };
 
 constexpr bool is_number(kind k) {
@@ -157,12 +160,19 @@ enum class operation : std::uint8_t {
     mean_over_heads,   ///< weights -> head_mean
     as_row,            ///< real over (b, h, q_idx) -> row
     as_output,         ///< real over (b, h, q_idx, d_idx) -> output
-    tokens,            ///< real over (b, q_idx, d_idx), width -> tokens; the width is a number of the call
+    tokens,            ///< real over (b, q_idx, d_idx), width[, length] -> tokens; both are numbers of the call. Of a
+                       ///< length of their own, q_idx counts to it
     // gradients: made by differentiate.hpp, not written by hand
     each,     ///< a bound index, its extent, real -> real at each value of the index; only below a deposit
     deposit,  ///< the transpose of load. Arguments: a real, then one integer an axis of input number `input`. The
               ///< gradient's element at these indices is the sum of the real over every (b, h, q_idx), every index of
               ///< an `each` above it and, if `integer` is 1, every kv_idx; masked pairs add nothing
+    // recurrences: recurrence.hpp
+    value_idx,    ///< the value channel of a state's element; d_idx is the channel of the keys
+    recurrence,   ///< reals and values of a step, in the order of recurrence_arguments -> states
+    read_states,  ///< a row, real over (b, h, q_idx, d_idx), and states -> output: the row times each token's state
+    earlier,      ///< states -> states: those before each token
+    last,         ///< states -> last_state
     // The pointwise operations above also multiply and divide weights by reals of (b, h, q_idx, kv_idx), and take rows
     // and outputs as numbers: `kind` says which.
 };

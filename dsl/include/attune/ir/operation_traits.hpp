@@ -24,22 +24,24 @@ enum class family : std::uint8_t {
     logic,
     random,
     attention,
+    recurrent,
 };
 
 /// A set of kinds.
 struct kinds {
-    std::uint16_t bits{};
-    constexpr kinds operator|(kinds other) const { return {static_cast<std::uint16_t>(bits | other.bits)}; }
+    std::uint32_t bits{};
+    constexpr kinds operator|(kinds other) const { return {bits | other.bits}; }
     constexpr bool contains(kind k) const { return bits >> static_cast<int>(k) & 1; }
     constexpr bool operator==(const kinds&) const = default;
 };
-constexpr kinds only(kind k) { return {static_cast<std::uint16_t>(1u << static_cast<int>(k))}; }
+constexpr kinds only(kind k) { return {std::uint32_t{1} << static_cast<int>(k)}; }
 
 /// What a value varies with, as bits; bound indices are counted apart.
 namespace variable {
 inline constexpr unsigned none = 0, batch = 1, head = 2, query = 4, key = 8, channel = 16;
 inline constexpr unsigned score = 32;  ///< known once the scores are
 inline constexpr unsigned data = 64;   ///< elements of tensors are read
+inline constexpr unsigned value = 128;  ///< the value channel of a state
 inline constexpr unsigned rows = batch | head | query, pairs = rows | key;
 }  // namespace variable
 

@@ -41,7 +41,8 @@ inline constexpr kinds tensor = only(kind::tensor), transposed = only(kind::tran
                        real = only(kind::real), condition = only(kind::condition), scores = only(kind::scores),
                        weights = only(kind::weights), output = only(kind::output), row = only(kind::row),
                        column = only(kind::column), head_mean = only(kind::head_mean), layer = only(kind::tokens),
-                       of_input = only(kind::gradient), made_before = only(kind::precomputed);
+                       of_input = only(kind::gradient), made_before = only(kind::precomputed),
+                       states = only(kind::states), last_state = only(kind::last_state);
 inline constexpr kinds counted = integer | real, reals = real | scores | row | output, numbers = integer | reals,
                        element = counted | condition, weighable = numbers | weights, converted = numbers | condition,
                        chosen = converted | weights, added = numbers | of_input,
@@ -167,11 +168,19 @@ inline constexpr operation_row rows_of_all[] = {
      head_mean, all, none, cheap, regular, open, not_yet},
     {as_row, attention, "as_row", 0, 1, 1, {real}, row, all, none, cheap, regular, open, stage},
     {as_output, attention, "as_output", 0, 1, 1, {real}, output, all, none, cheap, regular, open, stage},
-    {tokens, attention, "tokens", 0, 2, 2, {real, integer}, layer, nothing, none, cheap, regular, open, not_yet},
+    {tokens, attention, "tokens", 0, 2, 3, {real, integer}, layer, nothing, none, cheap, regular, open, not_yet},
     // gradients
     {each, attention, "each", 0, 3, 3, {integer, integer, reals}, real, all, none, cheap, regular, open, not_yet},
     {deposit, attention, "deposit", 0, 2, longest, {reals, integer},
      of_input, nothing, none, cheap, regular, open, not_yet},
+    // recurrences
+    {value_idx, recurrent, "value_idx", 99, 0, 0, {}, integer, all, value, cheap, regular, open, flat},
+    {recurrence, recurrent, "recurrence", 0, 6, 8, {real | output},
+     states, nothing, none, costly, regular, open, not_yet},
+    {read_states, recurrent, " * ", 13, 2, 2, {real, states},
+     output, nothing, rows | channel | data, costly, regular, open, not_yet},
+    {earlier, recurrent, "earlier", 0, 1, 1, {states}, states, nothing, none, cheap, regular, open, not_yet},
+    {last, recurrent, "last", 0, 1, 1, {states}, last_state, nothing, none, cheap, regular, open, not_yet},
 };
 // clang-format on
 }  // namespace operation_table

@@ -1,6 +1,7 @@
 #pragma once
 #include <attune/ir/builder.hpp>
 #include <attune/ir/operations.hpp>
+#include <attune/ir/recurrence.hpp>
 
 #include <bit>
 #include <cstddef>
@@ -71,7 +72,7 @@ constexpr bool is_a_word(std::string_view name) {
         "dropout rotary_half rotary_interleaved rms_norm channels outputs state merge ceil isfinite silu relu "
         "gelu gelu_tanh softplus clamp logaddexp floor_div causal window bottom_right causal_bottom_right "
         "softcap alibi_slope flex flex_scores score_mod mask_mod f32 bf16 f16 i32 u8 boolean i8 f8_e4m3 "
-        "f8_e5m2 i64 i16 f64 element_type store attune dsl name kind node gradient of wrt shard before of_shard "
+        "f8_e5m2 i64 i16 f64 element_type store unit causal_convolution newest S attune dsl name kind node gradient of wrt shard before of_shard "
         "alignas alignof asm auto bool break case catch char class const constexpr continue default delete do double "
         "else enum explicit extern false final float for "
         "friend goto if inline int long mutable namespace new not operator or override private protected public "
@@ -162,6 +163,7 @@ struct describer {
             value(i.arguments[0], 99);
             return arguments(i, 1, false);
         }
+        if (i.op == operation::recurrence) return recurrence(arguments_of(i));
         if (precedence == 0) {
             to.put(text);
             if (i.op == operation::extent) to.put('<'), to.put_integer(i.integer), to.put('>');
@@ -176,11 +178,42 @@ struct describer {
         else if (i.argument_count == 1)
             to.put(text), value(i.arguments[0], precedence, implied);
         else {
-            value(i.arguments[0], left_of(i.op, precedence, i.arguments[0]), implied);
+            if (i.op == operation::read_states)
+                row(i.arguments[0]);
+            else
+                value(i.arguments[0], left_of(i.op, precedence, i.arguments[0]), implied);
             to.put(text);
             value(i.arguments[1], left_of(i.op, precedence, i.arguments[1]) + 1, implied);
         }
         if (parentheses) to.put(')');
+    }
+
+    constexpr void row(std::int16_t at) { to.put("queries("), value(at, 0), to.put(")"); }
+
+    /// As a step that is written in the order of its normal form.
+    constexpr void recurrence(const recurrence_arguments& of) {
+        const auto is = [this](std::int16_t at, double number) { return is_constant(list.nodes[at], number); };
+        const auto times = [&](std::int16_t factor) { value(factor, 13), to.put(" * "); };
+        to.put("recurrence(");
+        if (!is(of.initial, 0)) value(of.initial, 0), to.put(", ");
+        to.put("[](auto S) { return ");
+        if (!is(of.decay, 1)) times(of.decay);
+        to.put("S + t("), row(of.key), to.put(") * (");
+        value(of.value, 12);
+        if (!is(of.erase, 0)) {
+            to.put(" - ");
+            if (!is(of.erase, 1)) times(of.erase);
+            to.put('('), row(of.read), to.put(" * ");
+            if (is(of.decay, 1))
+                to.put('S');
+            else
+                to.put('('), times(of.decay), to.put("S)");
+            to.put(')');
+        }
+        to.put(')');
+        if (of.has_second_pair())
+            to.put(" + t("), row(of.second_key), to.put(") * ("), row(of.second_read), to.put(" * S)");
+        to.put("; })");
     }
 
     constexpr void arguments(const instruction& i, int from, bool implied) {

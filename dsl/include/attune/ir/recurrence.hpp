@@ -1,0 +1,172 @@
+#pragma once
+#include <attune/ir/builder.hpp>
+#include <attune/ir/operations.hpp>
+
+#include <array>
+#include <cstdint>
+#include <span>
+
+/// Recurrences in their normal form. For each batch element and head, S is a matrix of depth x value depth; before the
+/// first token it is `initial`, and token t makes
+///
+///     S_t = S' + t(key) (value - erase (read S')) + t(second_key) (second_read S_{t-1}),  S' = decay S_{t-1}
+///
+/// `read S` is a row of value channels: the sum over d of read(d) S(d, value channel). Every step that the language
+/// takes is folded to this form (dsl/recurrent.hpp); text, fingerprint, kernels and the reference evaluator know no
+/// other.
+namespace attune {
+
+/// The arguments of operation::recurrence, in this order; the second pair may be left out.
+struct recurrence_arguments {
+    std::int16_t initial{-1};      ///< real over (b, h, d_idx, value_idx); the constant 0 where none is given
+    std::int16_t decay{-1};        ///< real over (b, h, q_idx), or with d_idx a number for each row of S
+    std::int16_t key{-1};          ///< real over (b, h, q_idx, d_idx)
+    std::int16_t value{-1};        ///< real or output over (b, h, q_idx, d_idx), d_idx being the value channel
+    std::int16_t erase{-1};        ///< real over (b, h, q_idx); the constant 0: nothing is erased
+    std::int16_t read{-1};         ///< real over (b, h, q_idx, d_idx)
+    std::int16_t second_key{-1};   ///< the same, or -1
+    std::int16_t second_read{-1};  ///< the same, or -1
+    constexpr bool has_second_pair() const { return second_key >= 0; }
+};
+
+constexpr recurrence_arguments arguments_of(const instruction& it) {
+    const auto& a = it.arguments;
+    const bool pair = it.argument_count == 8;
+    return {a[0], a[1], a[2], a[3], a[4], a[5], pair ? a[6] : std::int16_t{-1}, pair ? a[7] : std::int16_t{-1}};
+}
+
+/// The recurrence whose states a node reads, names or moves.
+constexpr std::int16_t recurrence_under(std::span<const instruction> nodes, std::int16_t states) {
+    while (nodes[static_cast<std::size_t>(states)].op != operation::recurrence) {
+        const instruction& it = nodes[static_cast<std::size_t>(states)];
+        states = it.arguments[it.op == operation::read_states ? 1 : 0];
+    }
+    return states;
+}
+
+constexpr bool is_constant(const instruction& it, double number) {
+    return it.op == operation::constant && it.kind == kind::real && it.number == number;
+}
+
+/// Whether a graph has recurrences. It then has no scores.
+constexpr bool has_recurrences(std::span<const instruction> nodes) {
+    for (const instruction& it : nodes)
+        if (it.op == operation::recurrence) return true;
+    return false;
+}
+
+/// Whether a recurrence has a state for each key head, which several query heads read: where its step and its initial
+/// state read tensors of key heads at h, and h stands nowhere else. Any other has one for each head.
+constexpr bool has_states_of_key_heads(const graph_ir& graph, std::int16_t recurrence) {
+    std::array<bool, dsl::detail::max_nodes> reached{};
+    reached[static_cast<std::size_t>(recurrence)] = true;
+    bool of_key_heads = false;
+    for (std::int16_t at = recurrence; at >= 0; --at) {
+        if (!reached[static_cast<std::size_t>(at)]) continue;
+        const instruction& it = graph.nodes[static_cast<std::size_t>(at)];
+        for (std::size_t a = 0; a < it.argument_count; ++a) {
+            const auto below = static_cast<std::size_t>(it.arguments[a]);
+            reached[below] = true;
+            if (graph.nodes[below].op != operation::h) continue;
+            const instruction& read = graph.nodes[static_cast<std::size_t>(it.arguments[0])];
+            const bool along = it.op == operation::load && a > 0 && read.op == operation::input &&
+                               graph.inputs[static_cast<std::size_t>(read.input)].axes[a - 1].kind ==
+                                   axis_kind::key_head;
+            if (!along) return false;
+            of_key_heads = true;
+        }
+    }
+    return of_key_heads;
+}
+
+namespace dsl::detail {
+
+/// A step's parts, folded to the normal form while they are entered into a list.
+class recurrence_fold {
+public:
+    constexpr recurrence_fold(ir_builder& list, std::int16_t initial, std::int16_t decay) : list_(list) {
+        to_.initial = initial, to_.decay = decay;
+    }
+
+    constexpr std::int16_t real(double number) {
+        return list_.add({.op = operation::constant, .kind = kind::real, .number = number});
+    }
+
+    /// t(key) value
+    constexpr void add_values(std::int16_t key, std::int16_t value) {
+        if (to_.key < 0)
+            to_.key = key, to_.value = value;
+        else if (to_.key == key)
+            to_.value = of_two(operation::add, to_.value, value);
+        else
+            fail(recurrence_fault::another_form);
+    }
+    /// t(key) (factor (row (decay S))), added or subtracted; a factor of -1 is 1. False if the erasure has its place
+    /// already, or another key.
+    constexpr bool erase(std::int16_t key, std::int16_t row, std::int16_t factor, bool subtracted) {
+        if (to_.erase >= 0 || (to_.key >= 0 && to_.key != key)) return false;
+        to_.key = key, to_.read = row;
+        if (factor < 0)
+            to_.erase = real(subtracted ? 1 : -1);
+        else
+            to_.erase = subtracted ? factor : negated(factor);
+        return true;
+    }
+    /// t(key) (row S)
+    constexpr void add_second(std::int16_t key, std::int16_t row) {
+        if (to_.has_second_pair()) fail(recurrence_fault::another_form);
+        to_.second_key = key, to_.second_read = row;
+    }
+    constexpr std::int16_t of_two(operation op, std::int16_t x, std::int16_t y) {
+        const bool output = list_.nodes[static_cast<std::size_t>(x)].kind == kind::output ||
+                            list_.nodes[static_cast<std::size_t>(y)].kind == kind::output;
+        return list_.add({.op = op,
+                          .kind = output ? kind::output : kind::real,
+                          .argument_count = 2,
+                          .arguments = {x, y}});
+    }
+    constexpr std::int16_t negated(std::int16_t x) {
+        return list_.add({.op = operation::negate, .kind = kind::real, .argument_count = 1, .arguments = {x}});
+    }
+    constexpr std::int16_t done() {
+        if (to_.key < 0) to_.key = real(0);
+        if (to_.value < 0) to_.value = real(0);
+        if (to_.erase < 0) to_.erase = real(0), to_.read = to_.key;
+        list_.has_recurrences = true;
+        instruction it{.op = operation::recurrence,
+                       .kind = kind::states,
+                       .argument_count = 6,
+                       .arguments = {to_.initial, to_.decay, to_.key, to_.value, to_.erase, to_.read}};
+        if (to_.has_second_pair())
+            it.argument_count = 8, it.arguments[6] = to_.second_key, it.arguments[7] = to_.second_read;
+        return list_.add(it);
+    }
+
+private:
+    constexpr void fail(recurrence_fault why) {
+        if (list_.unsteppable == recurrence_fault::none) list_.unsteppable = why;
+    }
+
+    ir_builder& list_;
+    recurrence_arguments to_{};
+};
+
+/// A recurrence stands beside no scores, and its step is made of what is known before it.
+constexpr void judge_recurrences(ir_builder& list) {
+    if (!list.has_recurrences) return;
+    std::array<bool, max_nodes> made_of_states{};
+    for (std::size_t at = 0; at < static_cast<std::size_t>(list.node_count); ++at) {
+        const instruction& i = list.nodes[at];
+        const bool of_pairs = i.kind == kind::scores || i.kind == kind::weights || i.op == operation::kv_idx;
+        if (of_pairs) list.unsteppable = recurrence_fault::beside_scores;
+        for (std::size_t a = 0; a < i.argument_count; ++a)
+            made_of_states[at] = made_of_states[at] || made_of_states[static_cast<std::size_t>(i.arguments[a])];
+        if (i.op != operation::recurrence) continue;
+        if (made_of_states[at]) list.unsteppable = recurrence_fault::of_a_recurrence;
+        made_of_states[at] = true;
+    }
+}
+
+}  // namespace dsl::detail
+
+}  // namespace attune
