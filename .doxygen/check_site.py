@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""check_site.py FOLDER: opens every link of a site that was made: its file is there, and in the file the anchor. Links to other hosts are counted."""
+"""check_site.py FOLDER: opens every link of a made site: the file is there, and in it the anchor. Links to other hosts are counted."""
 import html.parser
 import os
 import sys
@@ -40,7 +40,8 @@ def main():
                 continue
             links += 1
             file = urllib.parse.unquote(at.path)
-            target = path if not file else os.path.normpath(os.path.join(site if file.startswith("/") else os.path.dirname(path), file.lstrip("/")))
+            base = site if file.startswith("/") else os.path.dirname(path)
+            target = os.path.normpath(os.path.join(base, file.lstrip("/"))) if file else path
             if os.path.isdir(target):
                 target = os.path.join(target, "index.html")
             if not os.path.exists(target):

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """pages.py SOURCES OUT: the pages of the docs as MkDocs takes them, in OUT/pages, and OUT/mkdocs.yml, which .doxygen/site builds.
 
-Pages keep their paths, but README.md, which is the first, and those of .github, which stand in the root. A link to another page leads to it, one to
-a source or a folder to a copy of it under `source`, one to a picture to the picture. Headings have the anchors that forges give them. Links that
-lead nowhere are printed, and the program ends with 1.
+README.md becomes the first page, pages of .github move to the root, and all others keep their paths. A link to a source or a folder leads
+to a copy under `source`. Headings have the anchors that forges give them. Links to nothing are printed, and the program ends with 1.
 """
 import fnmatch
 import html
@@ -16,16 +15,16 @@ import sys
 
 PAGES = [  # in this order; a page that is not named comes last
     ("", ["README.md", "examples/TUTORIAL.md"]),
-    ("Formulas", ["dsl/docs/language.md", "dsl/docs/words.md", "dsl/docs/catalogue.md", "dsl/docs/from_other_systems.md", "dsl/docs/gradients.md", "dsl/docs/shards.md"]),
-    ("Kernels", ["generators/docs/blocks.md", "generators/docs/element_types.md", "generators/docs/schedules.md", "generators/docs/tuning.md"]),
-    ("Calls", ["runtime/docs/calls.md", "runtime/docs/threads.md", "runtime/docs/serving.md", "runtime/docs/scale_out.md", "runtime/docs/linking.md", "runtime/docs/python.md",
-               "runtime/docs/devices.md"]),
+    ("Formulas", [f"dsl/docs/{name}.md" for name in ("language", "words", "catalogue", "from_other_systems", "gradients", "shards")]),
+    ("Kernels", [f"generators/docs/{name}.md" for name in ("blocks", "element_types", "schedules", "tuning")]),
+    ("Calls", [f"runtime/docs/{name}.md" for name in ("calls", "threads", "serving", "scale_out", "linking", "python", "devices")]),
     ("Evidence", ["tests/benchmarks/results.md", "runtime/docs/robustness.md", "tests/peers/flexattention.md"]),
     ("Project", [".github/CONTRIBUTING.md", ".github/SECURITY.md", "CHANGELOG.md", "runtime/docs/upgrading.md"]),
 ]
 LEFT_OUT = {".github/PULL_REQUEST_TEMPLATE.md": "a form", "runtime/python/NOTICES.md": "the licences of the wheel's parts"}
 PICTURES = (".svg", ".png")
-LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".json": "json", ".txt": "text", ".cmake": "cmake", ".md": "markdown", ".abi": "xml", "": "text"}
+LANGUAGES = {".hpp": "cpp", ".cpp": "cpp", ".h": "c", ".c": "c", ".py": "python", ".json": "json", ".txt": "text", ".cmake": "cmake",
+             ".md": "markdown", ".abi": "xml", "": "text"}
 LARGEST = 200_000  # bytes of a source that is shown
 
 FENCE = re.compile(r"^(```+)(\w*)([^\n]*)\n(.*?)^\1$", re.M | re.S)
@@ -55,7 +54,8 @@ def listed(sources, *patterns):
     if found:
         return found
     every = sorted(os.path.relpath(os.path.join(where, name), sources) for where, _, names in os.walk(sources) for name in names)
-    return [path for path in every if "build" not in path.split(os.sep) and any(fnmatch.fnmatch(path, pattern + "*" * pattern.endswith("/")) for pattern in patterns)]
+    patterns = [pattern + "*" if pattern.endswith("/") else pattern for pattern in patterns]
+    return [path for path in every if "build" not in path.split(os.sep) and any(fnmatch.fnmatch(path, pattern) for pattern in patterns)]
 
 
 def place_of(page):
@@ -174,12 +174,15 @@ def configuration(nav, out):
         "site_description": "Attention variants as formulas, compiled ahead of time",
         "docs_dir": os.path.join(out, "pages"),
         "use_directory_urls": False,  # so that the site can be read from a folder
-        "theme": {"name": "material", "font": False, "features": ["navigation.sections", "navigation.top", "content.code.copy", "search.highlight"],
-                  "palette": [{"media": f"(prefers-color-scheme: {scheme})", "scheme": "default" if scheme == "light" else "slate", "primary": "indigo"} for scheme in ("light", "dark")]},
+        "theme": {"name": "material", "font": False,
+                  "features": ["navigation.sections", "navigation.top", "content.code.copy", "search.highlight"],
+                  "palette": [{"media": f"(prefers-color-scheme: {media})", "scheme": scheme, "primary": "indigo"}
+                              for media, scheme in (("light", "default"), ("dark", "slate"))]},
         "plugins": ["search"],
-        "markdown_extensions": ["attr_list", "tables", "md_in_html", {"toc": {"permalink": True, "toc_depth": "2-3"}}, "pymdownx.superfences",
-                                {"pymdownx.highlight": {"anchor_linenums": False, "use_pygments": True}}],
-        "validation": {"nav": {"not_found": "ignore", "omitted_files": "ignore"}, "links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "ignore"}},
+        "markdown_extensions": ["attr_list", "tables", "md_in_html", {"toc": {"permalink": True, "toc_depth": "2-3"}},
+                                "pymdownx.superfences", {"pymdownx.highlight": {"anchor_linenums": False, "use_pygments": True}}],
+        "validation": {"nav": {"not_found": "ignore", "omitted_files": "ignore"},
+                       "links": {"not_found": "warn", "anchors": "warn", "unrecognized_links": "ignore"}},
         "strict": True,
         "nav": nav,
     }
@@ -191,7 +194,7 @@ def main():
     nav = site.make()
     with open(os.path.join(out, "mkdocs.yml"), "w", encoding="utf-8") as file:
         json.dump(configuration(nav, out), file, indent=1)
-    print(f"{len(site.pages)} pages, {site.links} links, {len(site.shown)} sources and folders that they lead to, {len(site.copied)} pictures and files")
+    print(f"{len(site.pages)} pages, {site.links} links; {len(site.shown)} sources and folders, {len(site.copied)} pictures and files beside them")
     for sentence in site.wrong:
         print("FAILED  " + sentence)
     return 1 if site.wrong or not site.links else 0

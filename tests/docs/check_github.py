@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
 """check_github.py SOURCES: the files of .github name what exists.
 
-Every line of CODEOWNERS fits a file, and every room's folder of rooms.txt has an owner of its own. Issue templates have what a forge asks of
-them: a name, a description, fields with distinct names, and a label for each. Paths, programs and variables of the environment between backquotes
-exist in the sources.
+Every line of CODEOWNERS fits a file, and every list of rooms in rooms.txt has an owner of its own. Issue templates have a name, a description,
+labels, and fields with distinct ids. Paths and variables of the environment between backquotes exist in the sources.
 """
 import os
 import re
@@ -44,8 +43,9 @@ def check_template(name):
     fields = re.split(r"^  - ", body, flags=re.M)[1:]
     for field in fields:
         kind = re.match(r"type: (\w+)\n", field)
-        if not kind or kind[1] not in TYPES or not re.search(r"^    id: \w+$", field, re.M) or not re.search(r"^      label: \S", field, re.M):
-            wrong.append(f"{name}: expected a type of {', '.join(sorted(TYPES))}, an id and a label, got {field.splitlines()[0] if field else 'nothing'}")
+        named = re.search(r"^    id: \w+$", field, re.M) and re.search(r"^      label: \S", field, re.M)
+        if not kind or kind[1] not in TYPES or not named:
+            wrong.append(f"{name}: expected a type of {', '.join(sorted(TYPES))}, an id and a label, got {field[:40].splitlines()}")
         for value in re.findall(r"^ +(?:label|description): (.*)$", field, re.M):
             if ": " in re.sub(r"`[^`]*`", "", value) or " #" in value or value[:1] in "`'\"[{&*!|>%@":
                 wrong.append(f"{name}: expected text that YAML takes as it is, got {value}")
@@ -59,23 +59,30 @@ def check_names(name):
     """What stands between backquotes, without blocks of code."""
     for quoted in re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```$", "", text_of(name), flags=re.M | re.S)):
         for word in quoted.split():
-            if re.fullmatch(r"(\./)?[\w.]+(/[\w.]+)+", word) and not word.startswith(("build/", "attune/")) and not os.path.exists(os.path.join(SOURCES, word)):
+            path = re.fullmatch(r"(\./)?[\w.]+(/[\w.]+)+", word) and not word.startswith(("build/", "attune/"))
+            if path and not os.path.exists(os.path.join(SOURCES, word)):
                 wrong.append(f"{name}: there is no {word}")
             if re.fullmatch(r"ATTUNE_\w+(=.*)?", word) and not used(word.partition("=")[0]):
                 wrong.append(f"{name}: no source reads {word.partition('=')[0]}")
 
 
 def used(variable):
-    found = subprocess.run(["grep", "-rqwF", "--include=*.cpp", "--include=*.hpp", "--include=*.cmake", "--include=CMakeLists.txt", "--include=*.py", variable,
-                            *(os.path.join(SOURCES, room) for room in ("runtime", "generators", "CMakeLists.txt"))], check=False)
+    kinds = [f"--include={kind}" for kind in ("*.cpp", "*.hpp", "*.cmake", "CMakeLists.txt", "*.py")]
+    places = [os.path.join(SOURCES, room) for room in ("runtime", "generators", "CMakeLists.txt")]
+    found = subprocess.run(["grep", "-rqwF", *kinds, variable, *places], check=False)
     return found.returncode == 0
 
 
 owners, rooms = check_owners()
-templates = sorted(os.path.join(".github/ISSUE_TEMPLATE", name) for name in os.listdir(os.path.join(SOURCES, ".github/ISSUE_TEMPLATE")))
+def files_in(folder):
+    return sorted(os.path.join(folder, name) for name in os.listdir(os.path.join(SOURCES, folder)))
+
+
+templates = files_in(".github/ISSUE_TEMPLATE")
 fields = sum(check_template(name) for name in templates if name.endswith(".yml"))
-pages = sorted(os.path.join(".github", name) for name in os.listdir(os.path.join(SOURCES, ".github")) if name.endswith(".md") and name != "CONTRIBUTING.md")
+pages = [name for name in files_in(".github") if name.endswith(".md") and not name.endswith("/CONTRIBUTING.md")]
 for page in templates + pages:
     check_names(page)
-print("\n".join(wrong) or f"{owners} lines of CODEOWNERS for {rooms} lists of rooms, {len(templates)} issue templates with {fields} fields, {len(pages)} pages")
+print("\n".join(wrong) or f"{owners} lines of CODEOWNERS for {rooms} lists of rooms, {len(templates)} issue templates with {fields} fields, "
+      f"{len(pages)} pages")
 sys.exit(bool(wrong) or not fields)

@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
-"""check_pages.py SOURCES OUT: the pages of the site are made in OUT, and every link of them leads somewhere (.doxygen/pages.py); so do those of a small
-site that is written here, but for those that must not. What reads the made site, check_site.py, is tried likewise."""
+"""check_pages.py SOURCES OUT: .doxygen/pages.py makes the pages of the site in OUT, and every link of them leads somewhere.
+
+Of a small site that is written here, pages.py finds the links to nothing, and so does check_site.py, which reads made sites.
+"""
 import os
 import subprocess
 import sys
@@ -21,20 +23,24 @@ README = """# A title
 ```
 """
 PAGE = "# Its heading\n\n[back](../README.md)\n\n## Its heading\n"
-FILES = {"README.md": README, "docs/page.md": PAGE, "docs/p.svg": "<svg/>", "src/a.hpp": "int a;\n", ".github/HELP.md": "# Help\n\n[src](../src/a.hpp)\n"}
+FILES = {"README.md": README, "docs/page.md": PAGE, "docs/p.svg": "<svg/>", "src/a.hpp": "int a;\n",
+         ".github/HELP.md": "# Help\n\n[src](../src/a.hpp)\n"}
 CONVERTED = {
-    "index.md": ["# A title {#a-title}", "(docs/page.md#its-heading)", "(source/src/a.hpp.md)", "(source/src/files.md)", "(#a-title)", "\n    in the item", '(docs/p.svg)',
-                 'href="docs/p.svg"', "`[](code)`", "https://example.org", '```cpp title="a.hpp"\n# no heading [no](link.md)'],
+    "index.md": ["# A title {#a-title}", "(docs/page.md#its-heading)", "(source/src/a.hpp.md)", "(source/src/files.md)", "(#a-title)",
+                 "\n    in the item", "(docs/p.svg)", 'href="docs/p.svg"', "`[](code)`", "https://example.org",
+                 '```cpp title="a.hpp"\n# no heading [no](link.md)'],
     "docs/page.md": ["# Its heading {#its-heading}", "(../index.md)", "## Its heading {#its-heading-1}"],
     "HELP.md": ["(source/src/a.hpp.md)"],
     "source/src/files.md": ["(a.hpp.md)"],
     "source/src/a.hpp.md": ["```cpp\nint a;\n```"],
     "docs/p.svg": ["<svg/>"],
 }
-REFUSED = {"[a](gone.md)": "there is no gone.md", "[a](docs/page.md#gone)": "docs/page.md has no heading #gone", "[a](#gone)": "the page has no heading #gone",
-           "[](auto i)": "there is no auto i", '<img src="gone.svg">': "there is no gone.svg"}
-SITE = {"index.html": '<a href="b.html#x">b</a> <img src="p.svg"> <a href="#here" id="here">', "b.html": '<p id="x"><a href="index.html">', "p.svg": ""}
-WITHOUT = {"there is no c.html": '<a href="c.html">', "b.html#y has no such anchor": '<a href="b.html#y">', "there is no q.svg": '<img src="q.svg">'}
+REFUSED = {"[a](gone.md)": "there is no gone.md", "[a](docs/page.md#gone)": "docs/page.md has no heading #gone",
+           "[a](#gone)": "the page has no heading #gone", "[](auto i)": "there is no auto i", '<img src="gone.svg">': "there is no gone.svg"}
+SITE = {"index.html": '<a href="b.html#x">b</a> <img src="p.svg"> <a href="#here" id="here">', "b.html": '<p id="x"><a href="index.html">',
+        "p.svg": ""}
+WITHOUT = {"there is no c.html": '<a href="c.html">', "b.html#y has no such anchor": '<a href="b.html#y">',
+           "there is no q.svg": '<img src="q.svg">'}
 wrong = []
 
 

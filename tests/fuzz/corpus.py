@@ -6,8 +6,8 @@
     corpus.py unpack FILE FOLDER     writes each input into a file of its own, which libFuzzer reads
     corpus.py check FILE...          each file is as `pack` writes it
 
-A printable character of ASCII stands for itself; a backslash is \\\\, any other byte \\x and two digits, and so is a space that ends a line. Lines are
-sorted, each there once. replay.cpp reads the same.
+A printable character of ASCII stands for itself. A backslash is \\\\; any other byte, and a space that ends a line, is \\x and two digits.
+Lines are sorted, each there once. replay.cpp reads the same.
 """
 import hashlib
 import pathlib
@@ -25,7 +25,8 @@ def line_of(data):
 def input_of(line):
     def byte_of(escape):
         if escape[0] == b"\\":
-            sys.exit(f"expected \\\\ or \\x and two digits of 0123456789abcdef, got {line[escape.start():escape.start() + 4]!r} in the input {line[:60]!r}")
+            found = line[escape.start():escape.start() + 4]
+            sys.exit(f"expected \\\\ or \\x and two digits of 0123456789abcdef, got {found!r} in the input {line[:60]!r}")
         return bytes([int(escape[1], 16)]) if escape[1] else b"\\"
 
     return ESCAPE.sub(byte_of, line.encode("ascii"))
@@ -59,7 +60,8 @@ def main():
         for path in paths:
             inputs = read(path)
             if not inputs or path.read_text(encoding="ascii") != text_of(inputs):
-                sys.exit(f"expected {path} sorted, each input once; try corpus.py unpack {path} build/inputs && corpus.py pack build/inputs {path}")
+                again = f"corpus.py unpack {path} build/inputs && corpus.py pack build/inputs {path}"
+                sys.exit(f"expected {path} sorted, each input once; try {again}")
             print(f"{path.stem}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
     else:
         sys.exit(__doc__)

@@ -3,8 +3,9 @@
 
     check_texts.py --compile "c++ -std=c++20 -fsyntax-only -I..." --header variants.hpp --namespace variants FILE
 
-In FILE a line `=== <graph>` comes before the text of <namespace>::<graph>. Its lines are definitions: inputs, indices and parts, then the outputs
-by name. All texts become one program, compiled with warnings as errors. Texts of gradients are left out: a deposit is written by gradient(graph) alone.
+In FILE a line `=== <graph>` comes before the text of <namespace>::<graph>. Its lines are definitions: inputs, indices and parts, then the
+outputs by name. All texts become one program, compiled with warnings as errors. Texts of gradients are left out: gradient(graph) alone
+writes a deposit.
 """
 import argparse
 import pathlib

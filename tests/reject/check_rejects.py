@@ -5,12 +5,13 @@
     check_rejects.py --compile "..." --headers FOLDER --prepare
     check_rejects.py --compile "..." --self-test
 
-A file holds the cases of one subject: what all of them include, then the cases, each after a line `// --- <name>`. The first line of a case is
-`// rejects: <sentence>`, text or a regular expression; comments on the next lines continue it. Compiled by itself with -DREJECT a case must
-fail, and the sentence must stand in the compiler's first error or in the note that follows it; g++ must need 15 lines at most for all it says
-(clang, which quotes more, 40), but where the line says `// rejects at length: <sentence>` because the standard library lists overloads of its
-own, or because a macro shows its line twice. After `// not: <text>` that text, or a match of the regular expression, must stand nowhere in the
-compiler's output. Without -DREJECT a case is the twin, which must compile; the twins of a file are one program, each in a namespace of its own.
+A file holds the cases of one subject: first the includes of all, then the cases, each after a line `// --- <name>`. The first line of a case
+is `// rejects: <sentence>`, text or a regular expression; comments on the next lines continue it. With -DREJECT each case is compiled by
+itself. It must fail, and the sentence must stand in the compiler's first error or in the note that follows it. g++ may print 15 lines at
+most, clang, which quotes more, 40. A case has no such limit if it begins with `// rejects at length: <sentence>`, because the standard
+library lists overloads of its own, or because a macro shows its line twice. After `// not: <text>` that text, or a match of the regular
+expression, must stand nowhere in the compiler's output. Without -DREJECT a case is the twin, which must compile. The twins of a file are
+one program, each in a namespace of its own.
 
 --prepare compiles language.hpp into FOLDER, once for all files; without --headers each run does so by itself.
 """
