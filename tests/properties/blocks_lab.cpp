@@ -64,7 +64,7 @@ public:
                 count_of(given.queries, request_.blocks().query_block), given.heads, given.batches) {}
 
     Func decided() {
-        const verdict visible = block_mask(tables_, {qt, kb, h, b}).visible(core_.scores);
+        const verdict visible = tile_mask(tables_, {qt, kb, h, b}).visible(core_.scores);
         Func states("states");
         states(kb, qt, h, b) = select(!visible.may, cast<std::uint8_t>(0),
                                       select(visible.must, cast<std::uint8_t>(2), cast<std::uint8_t>(1)));

@@ -66,7 +66,7 @@ public:
     void reset_outputs();
 
     const graph_ir& graph() const { return graph_; }
-    std::mt19937& random() { return random_; }  ///< what further elements are drawn from
+    std::mt19937::result_type random() { return random_(); }  ///< the next number that elements are drawn from
 
 private:
     owned_tensor& add(std::string_view name, element_type element, std::vector<std::int64_t> extents, bool gaps);
