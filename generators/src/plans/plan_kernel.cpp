@@ -153,7 +153,10 @@ maker maker_of(kind output) {
         case kind::transposed:
         case kind::integer:
         case kind::real:
-        case kind::condition: break;
+        case kind::condition:
+        case kind::state:
+        case kind::states:
+        case kind::last_state: break;
     }
     throw std::logic_error("no part of a kernel makes an output of that kind");
 }
